@@ -1,0 +1,116 @@
+/* Owns: HTTP/1.x message syntax (RFC 9112): request head, chunked coding, response head. Sans-I/O: bytes in, views out; no
+ * allocation, no clock, no global state but the SIMD choice. May include: base. */
+#ifndef UVHTTP_SRC_HTTP1_H
+#define UVHTTP_SRC_HTTP1_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdbool.h>
+#include <uvhttp/error.h>
+#include <uvhttp/method.h>
+#include <uvhttp/types.h>
+
+#include "base/span.h"
+
+typedef struct uvhttp__http1_limits {
+    uint32_t line_size_max;    /* request line, bytes without CRLF; more: UVHTTP_E_HTTP_LINE_TOO_LONG */
+    uint32_t headers_size_max; /* header section, bytes with its CRLFs; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE */
+    uint32_t header_count_max; /* fields; more: UVHTTP_E_HTTP_TOO_MANY_HEADERS */
+} uvhttp__http1_limits_t;
+
+typedef enum uvhttp__http1_form { /* RFC 9112 section 3.2 */
+    UVHTTP__HTTP1_ORIGIN,
+    UVHTTP__HTTP1_ABSOLUTE,
+    UVHTTP__HTTP1_AUTHORITY,
+    UVHTTP__HTTP1_ASTERISK,
+} uvhttp__http1_form_t;
+
+/* A parsed request head. `headers` is the caller's array with room for limits.header_count_max entries. */
+typedef struct uvhttp__http1_head {
+    uvhttp__field_t *headers; /* set by the caller before the call */
+    uint32_t header_count;
+    uint32_t size; /* bytes of the head with its last CRLF CRLF (and CRLFs before the request line, RFC 9112 2.2) */
+    uvhttp__span_t method_text;
+    uvhttp__span_t target;    /* as sent */
+    uvhttp__span_t path;      /* raw (still percent-encoded) path part of the target; "*" for the asterisk form */
+    uvhttp__span_t query;     /* without '?'; size 0 if there is none */
+    uvhttp__span_t authority; /* of an absolute or authority form target (it wins over Host, RFC 9112 3.2.2), else of Host */
+    uint64_t content_length;  /* 0 if there is none */
+    uint8_t method;           /* uvhttp_method_t */
+    uint8_t form;             /* uvhttp__http1_form_t */
+    uint8_t version_minor;    /* 0 or 1 */
+    bool has_content_length;
+    bool chunked;
+    bool keep_alive; /* what the client asked for or the version implies */
+    bool expect_continue; /* "Expect: 100-continue" from an HTTP/1.1 client; any other expectation is an error (417) */
+    bool upgrade;         /* an Upgrade header, and "upgrade" among the Connection options */
+    bool path_plain;      /* path holds no '%', no "//" and no dot segment: it is its own decoded form */
+} uvhttp__http1_head_t;
+
+/* Where the search for the end of a head has got to; zero it for a new message. Its work over all the pieces of a head is
+ * linear in the size of the head, however small the pieces are. */
+typedef struct uvhttp__http1_scan {
+    uint32_t scanned;    /* bytes looked at */
+    uint32_t line_start; /* of the line that is being looked at */
+    uint32_t head_start; /* first byte of the request line: after empty lines */
+    uint32_t lines;      /* complete lines, the request line being the first */
+} uvhttp__http1_scan_t;
+
+/* Looks for the end of a request head in data[0..size), where data[0..scan->scanned) was seen before (it may have moved).
+ * Returns 0 and *head_size, UVHTTP_E_AGAIN for more, or the error that makes the bytes so far no head whatever follows:
+ * bare LF, limits, a first byte that no method begins with, too many empty lines before the request line.
+ * The result depends on the bytes only, never on how they were cut into pieces. */
+int uvhttp__http1_scan(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
+                       size_t *head_size);
+
+/* Parses a complete head, data[0..head_size) as found by the scan. Returns 0 or a UVHTTP_E_HTTP_* code. */
+int uvhttp__http1_parse_request(const char *data, size_t head_size, const uvhttp__http1_limits_t *limits,
+                                uvhttp__http1_head_t *head);
+
+/* --- chunked transfer coding (RFC 9112 section 7.1) --- */
+
+typedef struct uvhttp__http1_chunked {
+    uint64_t chunk_left; /* data bytes of the current chunk still to come */
+    uint32_t extension_size; /* bytes of chunk extensions in the whole body so far */
+    uint32_t extension_size_max;
+    uint32_t trailer_size; /* bytes of the trailer section so far */
+    uint32_t trailer_size_max;
+    uint8_t state;
+    uint8_t digits;
+    uint8_t line_flags;
+} uvhttp__http1_chunked_t;
+
+/* extension_size_max, trailer_size_max: bytes, bounds over the whole body. */
+void uvhttp__http1_chunked_init(uvhttp__http1_chunked_t *chunked, uint32_t extension_size_max, uint32_t trailer_size_max);
+
+/* Decodes from data[0..size). Stops at the end of the input, after one run of chunk data, at the end of the body, or at an
+ * error. *consumed: bytes taken from data; *body: the run of body bytes among them, a view into data (size 0 if none).
+ * Returns 0 when the body has ended (trailers are checked for syntax and dropped, never merged), UVHTTP_E_AGAIN when not
+ * (call again while consumed < size, otherwise with more bytes), or a UVHTTP_E_HTTP_* code. */
+int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *data, size_t size, size_t *consumed,
+                                 uvhttp_str_t *body);
+
+/* --- response --- */
+
+/* "HTTP/1.1 200 OK\r\n" for a status (100..999; unknown ones get an empty reason phrase). Writes at most
+ * UVHTTP__HTTP1_STATUS_LINE_MAX bytes at out and returns how many. */
+#define UVHTTP__HTTP1_STATUS_LINE_MAX 64
+size_t uvhttp__http1_write_status_line(char *out, int status);
+const char *uvhttp__http1_reason(int status); /* "" if unknown */
+
+/* "\r\n<hex size>\r\n" forms are written by these two; `first` leaves out the CRLF that ends the chunk before. */
+#define UVHTTP__HTTP1_CHUNK_HEAD_MAX 20
+size_t uvhttp__http1_write_chunk_head(char *out, uint64_t size);
+
+/* Decimal digits of n, at most 20 bytes; returns how many. */
+size_t uvhttp__http1_write_decimal(char *out, uint64_t n);
+
+/* IMF-fixdate (RFC 9110 section 5.6.7) of a Unix time, exactly 29 bytes, no terminator. */
+#define UVHTTP__HTTP1_DATE_SIZE 29
+void uvhttp__http1_write_date(char out[UVHTTP__HTTP1_DATE_SIZE], int64_t unix_seconds);
+
+/* Whether a name is a token, and a value is free of control characters (RFC 9110 sections 5.1 and 5.5). */
+bool uvhttp__http1_valid_header_name(uvhttp_str_t name);
+bool uvhttp__http1_valid_header_value(uvhttp_str_t value);
+
+#endif
