@@ -19,5 +19,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/uvhttp-config-
 install(FILES "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
               "${PROJECT_BINARY_DIR}/generated/uvhttp-config-version.cmake" DESTINATION "${package_dir}")
 
+# Relative to the file: an installed tree may be moved.
+file(RELATIVE_PATH UVHTTP_PC_INCLUDE "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
 configure_file(cmake/uvhttp.pc.in "${PROJECT_BINARY_DIR}/generated/uvhttp.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/generated/uvhttp.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -6,10 +6,16 @@ if(NOT CMOCKA_FOUND)
   message(FATAL_ERROR "uvhttp: UVHTTP_BUILD_TESTS needs cmocka. On Debian: apt-get install libcmocka-dev")
 endif()
 
+# cmocka.h uses these headers without including them, and sorted includes put it first.
+add_library(uvhttp_unit_test INTERFACE)
+target_compile_options(uvhttp_unit_test INTERFACE "SHELL:-include stdarg.h" "SHELL:-include stddef.h"
+                                                  "SHELL:-include stdint.h" "SHELL:-include setjmp.h")
+target_link_libraries(uvhttp_unit_test INTERFACE uvhttp_inside PkgConfig::CMOCKA)
+
 uvhttp_glob(support_sources test/unit/support/*.c)
 if(support_sources)
   add_library(uvhttp_test_support OBJECT ${support_sources})
-  target_link_libraries(uvhttp_test_support PRIVATE uvhttp_inside PkgConfig::CMOCKA)
+  target_link_libraries(uvhttp_test_support PRIVATE uvhttp_unit_test)
 endif()
 
 uvhttp_glob(test_sources test/unit/*/test_*.c)
@@ -17,7 +23,7 @@ foreach(source IN LISTS test_sources)
   string(REGEX MATCH "^test/unit/([^/]+)/test_(.+)\\.c$" ignored "${source}")
   set(target "test_${CMAKE_MATCH_1}_${CMAKE_MATCH_2}")
   add_executable(${target} "${source}")
-  target_link_libraries(${target} PRIVATE uvhttp_inside PkgConfig::CMOCKA)
+  target_link_libraries(${target} PRIVATE uvhttp_unit_test)
   if(support_sources)
     target_link_libraries(${target} PRIVATE uvhttp_test_support)
   endif()
