@@ -31,3 +31,12 @@ foreach(source IN LISTS test_sources)
   add_test(NAME "${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" COMMAND ${target} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties("${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 endforeach()
+
+# Micro benchmarks see the inside as well; they are built with the tests so that they do not rot, and run by hand.
+uvhttp_glob(micro_sources bench/micro/*.c)
+foreach(source IN LISTS micro_sources)
+  get_filename_component(target "${source}" NAME_WE)
+  add_executable(${target} "${source}")
+  target_link_libraries(${target} PRIVATE uvhttp_inside)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+endforeach()
