@@ -97,11 +97,12 @@ typedef struct uvhttp__http1_chunked {
     uint64_t chunk_left;     /* data bytes of the current chunk still to come */
     uint32_t extension_size; /* bytes of chunk extensions in the whole body so far */
     uint32_t extension_size_max;
-    uint32_t trailer_size; /* bytes of the trailer section so far */
+    uint32_t trailer_size; /* bytes of the trailer section so far, without its last CRLF */
     uint32_t trailer_size_max;
+    uint16_t forbidden_left; /* names that the trailer field may still turn out to have and must not, a bit each */
+    int16_t error;           /* what the failed state keeps returning */
     uint8_t state;
-    uint8_t digits;
-    uint8_t line_flags;
+    uint8_t digits; /* of the chunk size; in a trailer name the bytes compared with the forbidden ones */
 } uvhttp__http1_chunked_t;
 
 /* extension_size_max, trailer_size_max: bytes, bounds over the whole body. */
@@ -111,7 +112,12 @@ void uvhttp__http1_chunked_init(uvhttp__http1_chunked_t *chunked, uint32_t exten
 /* Decodes from data[0..size). Stops at the end of the input, after one run of chunk data, at the end of the body, or at
  * an error. *consumed: bytes taken from data; *body: the run of body bytes among them, a view into data (size 0 if
  * none). Returns 0 when the body has ended (trailers are checked for syntax and dropped, never merged), UVHTTP_E_AGAIN
- * when not (call again while consumed < size, otherwise with more bytes), or a UVHTTP_E_HTTP_* code. */
+ * when not (call again while consumed < size, otherwise with more bytes), or an error, which it then keeps returning:
+ *   UVHTTP_E_HTTP_CHUNK_SIZE         not 1 to 16 hexadecimal digits, more than INT64_MAX, or not followed by CRLF or
+ * ';' UVHTTP_E_HTTP_CHUNK_EXTENSION    a control character, an open quote, or more than extension_size_max
+ *   UVHTTP_E_HTTP_CHUNK_DATA         chunk data not followed by CRLF
+ *   UVHTTP_E_HTTP_TRAILER            malformed, or a field that frames or routes the message
+ *   UVHTTP_E_HTTP_TRAILER_TOO_LARGE  more than trailer_size_max */
 int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *data, size_t size, size_t *consumed,
                                  uvhttp_str_t *body);
 
