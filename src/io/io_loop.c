@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <time.h>
 #include <unistd.h>
@@ -434,6 +435,11 @@ static void deliver_held(uvhttp__stream_t *stream) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
 }
 
+bool uvhttp__stream_unread(const uvhttp__stream_t *stream) {
+    int size = 0;
+    return stream->held_size > 0 || (ioctl(stream->fd, FIONREAD, &size) == 0 && size > 0);
+}
+
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream) {
     stream->flags |= UVHTTP__STREAM_NOTIFY;
     mark_dirty(stream);
@@ -498,7 +504,14 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
     listener->loop->engine->listener_update(listener);
 }
 
+/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they are
+ * accepted first. */
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
+    int flags = fcntl(listener->fd, F_GETFL);
+    if (flags >= 0 && fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) == 0)
+        for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
+            listener->ops->on_accept(listener, fd);
+    close(listener->fd);
     uvhttp__list_remove(&listener->link);
     uvhttp__list_push_back(&listener->loop->closed_listeners, &listener->link);
 }
@@ -535,6 +548,7 @@ static void on_accept_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void
 void uvhttp__turn_begin(uvhttp__loop_t *loop) {
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
+    loop->turn_number++;
     uvhttp__counters_add(loop->counters, engine_turns, 1);
 }
 
