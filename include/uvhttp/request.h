@@ -1,5 +1,5 @@
-/* Owns: what a handler can ask about a request. Everything returned is a view that is valid until the handler returns, or,
- * for a deferred response, until the deferred handle has answered or is released. Loop thread of the request, or the
+/* Owns: what a handler can ask about a request. Everything returned is a view that is valid until the handler returns. After
+ * uvhttp_response_defer, ask again: what is asked for from then on is valid until the handle has answered or is released. Loop thread of the request, or the
  * thread that a deferred response was handed to (one thread at a time). */
 #ifndef UVHTTP_REQUEST_H
 #define UVHTTP_REQUEST_H

@@ -298,6 +298,9 @@ static void host_delete(void *arg) {
     uvhttp__host_t *host = arg;
     for (uint32_t i = 0; i < host->endpoint_count * host->worker_count; i++)
         if (host->fds[i] >= 0) close(host->fds[i]);
+    for (uint32_t i = 0; i < host->worker_count; i++)
+        if (host->workers[i].upper && host->options.ops->on_worker_delete)
+            host->options.ops->on_worker_delete(&host->workers[i]);
     uvhttp__free(host->fds);
     uvhttp__free(host->endpoints);
     uvhttp__free_aligned(host->workers);

@@ -14,6 +14,7 @@ typedef struct uvhttp__conn_ops {
     size_t conn_size;                            /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
     int (*on_worker_start)(uvhttp__worker_t *worker); /* may be NULL; a code other than 0 ends the start */
     void (*on_worker_stop)(uvhttp__worker_t *worker); /* may be NULL; all connections are gone */
+    void (*on_worker_delete)(uvhttp__worker_t *worker); /* may be NULL; the host is being freed */
     void (*on_turn_end)(uvhttp__worker_t *worker);    /* may be NULL */
     void (*on_open)(uvhttp__conn_t *conn);       /* the upper part of the memory is not initialised */
     size_t (*on_data)(uvhttp__conn_t *conn, const char *data, size_t size); /* as uvhttp__stream_ops_t */

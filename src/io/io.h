@@ -126,6 +126,7 @@ enum {
     UVHTTP__STREAM_CONNECTING = 1 << 12,
     UVHTTP__STREAM_CLOSED_DUE = 1 << 13, /* engine: on_closed is due */
     UVHTTP__STREAM_FLUSHED = 1 << 14,   /* engine: handed over in the last turn, outcome not yet known */
+    UVHTTP__STREAM_RESUME = 1 << 16,     /* resume was called inside on_data */
     UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
 };
 
@@ -139,7 +140,8 @@ int uvhttp__stream_read_start(uvhttp__stream_t *stream);
 int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,
                            const uvhttp__stream_ops_t *ops);
 
-/* After on_data consumed less than it was given: deliver again, in the next turn, behind all streams that wait already. */
+/* After on_data consumed less than it was given (or inside it, before it does): deliver again, soon, behind all streams that
+ * wait already. */
 void uvhttp__stream_resume(uvhttp__stream_t *stream);
 
 /* Queue output. None of them blocks or calls back; all are ignored (and released) once the stream is broken or closing.
@@ -291,6 +293,7 @@ void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);
-int64_t uvhttp__clock_unix_seconds(void);
+/* Unix time, ms. */
+int64_t uvhttp__clock_unix_ms(void);
 
 #endif

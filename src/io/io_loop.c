@@ -23,10 +23,10 @@ uint64_t uvhttp__clock_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int64_t uvhttp__clock_unix_seconds(void) {
+int64_t uvhttp__clock_unix_ms(void) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return now.tv_sec;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* --- turn memory --- */
@@ -362,6 +362,12 @@ static bool keep(uvhttp__stream_t *stream, const char *data, size_t size) {
     return true;
 }
 
+/* on_data has left bytes; if it asked to go on already, the next delivery is due. */
+static void pause_stream(uvhttp__stream_t *stream) {
+    stream->flags |= UVHTTP__STREAM_PAUSED;
+    if (stream->flags & UVHTTP__STREAM_RESUME) uvhttp__stream_resume(stream);
+}
+
 static void drop_held(uvhttp__stream_t *stream) {
     uvhttp__free(stream->held);
     stream->held = NULL;
@@ -372,9 +378,12 @@ bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t 
     uvhttp__counters_add(stream->loop->counters, bytes_received, size);
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
     size_t used = 0;
-    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) used = stream->ops->on_data(stream, data, size);
+    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
+        stream->flags &= ~(uint32_t)UVHTTP__STREAM_RESUME;
+        used = stream->ops->on_data(stream, data, size);
+    }
     if (used >= size || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return true;
-    stream->flags |= UVHTTP__STREAM_PAUSED;
+    pause_stream(stream);
     if (!keep(stream, data + used, size - used)) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         return false;
@@ -402,13 +411,14 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
 }
 
 void uvhttp__stream_resume(uvhttp__stream_t *stream) {
-    if (!(stream->flags & UVHTTP__STREAM_PAUSED) || (stream->flags & UVHTTP__STREAM_CLOSING)) return;
-    if (!uvhttp__list_linked(&stream->ready)) uvhttp__list_push_back(&stream->loop->ready, &stream->ready);
+    if (stream->flags & UVHTTP__STREAM_CLOSING) return;
+    stream->flags |= UVHTTP__STREAM_RESUME;
+    if ((stream->flags & UVHTTP__STREAM_PAUSED) && !uvhttp__list_linked(&stream->ready)) uvhttp__list_push_back(&stream->loop->ready, &stream->ready);
 }
 
 /* One delivery of kept bytes; what on_data leaves stays kept, and the stream paused until it resumes again. */
 static void deliver_held(uvhttp__stream_t *stream) {
-    stream->flags &= ~(uint32_t)UVHTTP__STREAM_PAUSED;
+    stream->flags &= ~(uint32_t)(UVHTTP__STREAM_PAUSED | UVHTTP__STREAM_RESUME);
     if (stream->held_size > 0) {
         char *held = stream->held;
         uint32_t size = stream->held_size;
@@ -423,7 +433,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
             memmove(held, held + used, size - used);
             stream->held = held;
             stream->held_size = (uint32_t)(size - used);
-            stream->flags |= UVHTTP__STREAM_PAUSED;
+            pause_stream(stream);
             return;
         }
         uvhttp__free(held);
