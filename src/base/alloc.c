@@ -19,7 +19,10 @@
 #define default_calloc calloc
 #define default_realloc realloc
 #define default_free free
-#define default_aligned(alignment, size) aligned_alloc((alignment), ((size) + (alignment)-1) & ~((alignment)-1))
+static void *default_aligned(size_t alignment, size_t size) {
+    void *memory;
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
 #endif
 
 #define ALIGNMENT_MAX 65536u

@@ -8,7 +8,7 @@ typedef struct free_object {
     struct free_object *next;
 } free_object_t;
 
-/* Stands at the begin of its memory, which is aligned to its size: an object finds it by masking its own address. */
+/* Stands at the begin of its memory, which is aligned: an object finds it by masking its own address. */
 typedef struct chunk {
     uvhttp__list_t link; /* in slab->partial or slab->full */
     free_object_t *free; /* objects given back, the last one first: it is the warmest */
@@ -21,7 +21,7 @@ typedef struct chunk {
 static_assert(sizeof(chunk_t) <= HEADER_SIZE, "objects begin on a cache line");
 
 static chunk_t *chunk_of(void *object) {
-    return (chunk_t *)(void *)((char *)object - ((uintptr_t)object & (UVHTTP__SLAB_CHUNK_SIZE - 1)));
+    return (chunk_t *)(void *)((char *)object - ((uintptr_t)object & (UVHTTP__SLAB_CHUNK_ALIGNMENT - 1)));
 }
 
 void uvhttp__slab_init(uvhttp__slab_t *slab, size_t object_size) {
@@ -49,7 +49,7 @@ void uvhttp__slab_deinit(uvhttp__slab_t *slab) {
 }
 
 static chunk_t *chunk_add(uvhttp__slab_t *slab) {
-    chunk_t *chunk = uvhttp__alloc_aligned(UVHTTP__SLAB_CHUNK_SIZE, UVHTTP__SLAB_CHUNK_SIZE);
+    chunk_t *chunk = uvhttp__alloc_aligned(UVHTTP__SLAB_CHUNK_ALIGNMENT, UVHTTP__SLAB_CHUNK_SIZE);
     if (!chunk) return NULL;
     *chunk = (chunk_t){0};
     uvhttp__list_init(&chunk->link);

@@ -60,7 +60,7 @@ static void test_objects_stand_without_overhead(void **state) {
     uvhttp__slab_init(&slab, 320);
     char *first = uvhttp__slab_alloc(&slab), *second = uvhttp__slab_alloc(&slab);
     assert_ptr_equal(second, first + 320);
-    assert_int_equal(slab.chunk_objects, (32768 - 64) / 320);
+    assert_int_equal(slab.chunk_objects, (UVHTTP__SLAB_CHUNK_SIZE - 64) / 320);
     uvhttp__slab_free(&slab, first);
     uvhttp__slab_free(&slab, second);
     uvhttp__slab_deinit(&slab);

@@ -297,6 +297,25 @@ static void test_callback_may_put_off_another_that_is_due(void **state) {
     assert_int_equal(runs, 2);
 }
 
+static void hurry_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    ++*(int *)user;
+    if (timer != victim && uvhttp__timer_active(victim)) uvhttp__timer_set(w, victim, 1);
+}
+
+static void test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline(void **state) {
+    (void)state;
+    int runs = 0;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, hurry_victim, &runs);
+    uvhttp__timer_t first, second;
+    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
+    victim = &second;
+    uvhttp__timer_set(&wheel, &first, 1100);
+    uvhttp__timer_set(&wheel, &second, 1100);
+    uvhttp__wheel_advance(&wheel, 1100);
+    assert_int_equal(runs, 2);
+}
+
 /* --- against a model: an array of deadlines --- */
 
 enum { MODEL = 300 };
@@ -433,6 +452,7 @@ int main(void) {
         cmocka_unit_test_setup(test_callback_may_stop_another_that_is_due_in_the_same_tick, setup),
         cmocka_unit_test_setup(test_callback_may_free_itself_and_others, setup),
         cmocka_unit_test_setup(test_callback_may_put_off_another_that_is_due, setup),
+        cmocka_unit_test_setup(test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline, setup),
         cmocka_unit_test(test_random_use_agrees_with_a_list_of_deadlines),
         cmocka_unit_test(test_random_use_agrees_near_the_borders_of_the_horizon),
     };
