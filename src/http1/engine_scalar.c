@@ -13,6 +13,7 @@ static inline vec_t load_vec(const char *p) {
 #define lines_of lines_of_byte
 #define fields_of fields_of_byte
 #define targets_of targets_of_byte
+#define hosts_of hosts_of_byte
 
 #include "http1/engine_impl.h"
 
@@ -20,5 +21,6 @@ const uvhttp__http1_engine_t uvhttp__http1_engine_scalar = {
     .name = "scalar",
     .scan = scan_head,
     .tokenize = tokenize_head,
+    .plain_host = plain_host,
     .valid_value = valid_value,
 };
