@@ -27,11 +27,6 @@ ENGINE_FN static ALWAYS_INLINE void targets_merge(target_bits_t *bits, target_bi
     bits->dot |= more.dot >> drop << up;
 }
 
-ENGINE_FN static ALWAYS_INLINE void hosts_merge(host_bits_t *bits, host_bits_t more, size_t drop, size_t up) {
-    bits->not_regname |= more.not_regname >> drop << up;
-    bits->not_digit |= more.not_digit >> drop << up;
-}
-
 static inline line_bits_t lines_of_byte(char c) {
     return (line_bits_t){.lf = c == '\n', .cr = c == '\r'};
 }
@@ -74,7 +69,6 @@ static inline host_bits_t hosts_of_byte(char c) {
 DEFINE_BLOCK(lines, line_bits_t)
 DEFINE_BLOCK(fields, field_bits_t)
 DEFINE_BLOCK(targets, target_bits_t)
-DEFINE_BLOCK(hosts, host_bits_t)
 
 static inline size_t lowest_bit(uint64_t mask) {
     return (size_t)__builtin_ctzll(mask);
@@ -92,9 +86,6 @@ static inline uint64_t bits_before(uint64_t mask) {
 
 ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, size_t size,
                                const uvhttp__http1_limits_t *limits, size_t *head_size) {
-    const size_t cap = 1U << 30; /* keeps every offset within 32 bits */
-    const size_t line_size_max = limits->line_size_max < cap ? limits->line_size_max : cap;
-    const size_t headers_size_max = limits->headers_size_max < cap ? limits->headers_size_max : cap;
     if (UNLIKELY(size > UINT32_MAX)) size = UINT32_MAX;
     size_t lines = scan->lines;
     if (lines == 0 && (size <= scan->head_start || !is_class(data[scan->head_start], CLASS_TOKEN))) {
@@ -103,7 +94,8 @@ ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, siz
     }
     size_t pos = scan->scanned > scan->head_start ? scan->scanned : scan->head_start;
     /* The LF that ends the part, request line or header section, must be before this. */
-    size_t limit = lines == 0 ? scan->head_start + line_size_max + 2 : scan->headers_start + headers_size_max;
+    size_t limit = lines == 0 ? scan->head_start + (size_t)limits->line_size_max + 2
+                              : scan->headers_start + (size_t)limits->headers_size_max;
     uint64_t cr_before = 0,
              lf_before = 0; /* bit 0 is about the byte before pos; of lf_before, bit 1 is, and bit 0 the next */
     if (pos > scan->head_start) {
@@ -125,7 +117,7 @@ ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, siz
             if (UNLIKELY((after_cr >> bit & 1) == 0)) return UVHTTP_E_HTTP_BARE_LF;
             scan->headers_start = (uint32_t)(pos + bit + 1);
             lines = 1;
-            limit = scan->headers_start + headers_size_max;
+            limit = scan->headers_start + (size_t)limits->headers_size_max;
             lf = bits.lf & ~bits_below(bit + 1);
             if (UNLIKELY(pos + 64 > limit)) lf &= bits_below(limit - pos);
         }
@@ -308,14 +300,16 @@ ENGINE_FN static int tokenize_head(const char *data, size_t size, uint32_t heade
 }
 
 ENGINE_FN static bool plain_host(const char *data, size_t size, size_t pos, size_t count) {
-    if (count == 0 || count > 64) return false;
-    host_bits_t bits = hosts_block(data, size, pos);
-    uint64_t rest = bits.not_regname & bits_below(count);
+    if (count == 0 || count > WIDTH || size < WIDTH) return false;
+    size_t at = pos <= size - WIDTH ? pos : size - WIDTH; /* one vector is enough for this */
+    host_bits_t bits = hosts_of(load_vec(data + at));
+    uint64_t in_host = bits_below(count);
+    uint64_t rest = bits.not_regname >> (pos - at) & in_host;
     if (rest == 0) return true;
     size_t colon = lowest_bit(rest);
     /* Up to four digits need no look at their value. */
     return colon > 0 && data[pos + colon] == ':' && count - colon <= 5 &&
-           (bits.not_digit & bits_below(count) & ~bits_below(colon + 1)) == 0;
+           (bits.not_digit >> (pos - at) & in_host & ~bits_below(colon + 1)) == 0;
 }
 
 ENGINE_FN static bool valid_value(const char *data, size_t size) {
