@@ -117,6 +117,7 @@ int uvhttp__http1_version_fault(const char *data, size_t size, size_t pos) {
     for (size_t i = 0; i < sizeof pattern - 1; ++i, ++pos) {
         if (pos >= size) return UVHTTP_E_INVALID;
         bool fits = pattern[i] == '#' ? is_class(data[pos], CLASS_DIGIT) : data[pos] == pattern[i];
+        if (!fits && pattern[i] == '\n') return UVHTTP_E_HTTP_BARE_CR;
         if (!fits) return uvhttp__http1_fault(data, size, pos, UVHTTP_E_HTTP_VERSION);
     }
     return UVHTTP_E_HTTP_VERSION_UNSUPPORTED;
