@@ -1,8 +1,13 @@
-/* Owns: the scanner and the tokenizer of a request head over bit masks. Included once by each engine_*.c, which defines
- * first ENGINE_FN   attributes of every function, the instruction set WIDTH       bytes of a vector: 1, 16 or 32 vec_t,
- * load_vec(const char *), lines_of(vec_t), fields_of(vec_t), targets_of(vec_t), hosts_of(vec_t)   masks of WIDTH bits
- * and after it a uvhttp__http1_engine_t of scan_head, tokenize_head, plain_host and valid_value. All decisions are made
- * here, on masks, so the levels can only differ in the masks. May include: base. */
+/* Owns: the scanner and the tokenizer of a request head over bit masks. Included once by each engine_*.c, which
+ * defines:
+ *
+ * - ENGINE_FN: attributes of every function, that is the instruction set;
+ * - WIDTH: bytes of a vector, 1, 16 or 32;
+ * - vec_t and load_vec(const char *);
+ * - lines_of(vec_t), fields_of(vec_t), targets_of(vec_t), hosts_of(vec_t): masks of WIDTH bits;
+ *
+ * and, after it, a uvhttp__http1_engine_t of scan_head, tokenize_head, plain_host and valid_value. All decisions are
+ * made here, on masks, so the levels can only differ in the masks. May include: base. */
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -41,10 +46,6 @@ static inline target_bits_t targets_of_byte(char c) {
                            .percent = c == '%',
                            .slash = c == '/',
                            .dot = c == '.'};
-}
-
-static inline host_bits_t hosts_of_byte(char c) {
-    return (host_bits_t){.not_regname = !is_class(c, CLASS_REGNAME), .not_digit = !is_class(c, CLASS_DIGIT)};
 }
 
 /* kind_block(data, size, pos): the masks of data[pos..pos + 64), pos < size, zero for bytes from `size` on. Nothing
@@ -96,8 +97,8 @@ ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, siz
     /* The LF that ends the part, request line or header section, must be before this. */
     size_t limit = lines == 0 ? scan->head_start + (size_t)limits->line_size_max + 2
                               : scan->headers_start + (size_t)limits->headers_size_max;
-    uint64_t cr_before = 0,
-             lf_before = 0; /* bit 0 is about the byte before pos; of lf_before, bit 1 is, and bit 0 the next */
+    uint64_t cr_before = 0; /* bit 0: the byte before pos is CR */
+    uint64_t lf_before = 0; /* bits 0 and 1: the second and the first byte before pos are LF */
     if (pos > scan->head_start) {
         cr_before = data[pos - 1] == '\r';
         lf_before = (uint64_t)(data[pos - 1] == '\n') << 1 | (lines > 0 && data[pos - 2] == '\n');
@@ -139,18 +140,11 @@ ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, siz
     return UVHTTP_E_AGAIN;
 }
 
-/* The target that begins at pos: cuts it at the first '?', and finds out whether its path is plain. */
-ENGINE_FN static inline int tokenize_target(const char *data, size_t size, size_t pos, uvhttp__http1_head_t *head,
-                                            size_t *target_end) {
+/* Not inlined, to leave the registers to the fields. The target that begins at pos: cuts it at the first '?', and finds
+ * out whether its path is plain. */
+ENGINE_FN static __attribute__((noinline)) int tokenize_target(const char *data, size_t size, size_t pos,
+                                                               uvhttp__http1_head_t *head, size_t *target_end) {
     const size_t start = pos;
-    if (size - pos > 1 && load16(data + pos) == load16("/ ")) { /* so common that it is worth a way of its own */
-        set_span(&head->target, pos, 1);
-        set_span(&head->path, pos, 1);
-        set_span(&head->query, pos + 1, 0);
-        head->path_plain = true;
-        *target_end = pos + 1;
-        return 0;
-    }
     size_t path_end = 0; /* not found yet */
     uint64_t suspects = 0, after_slash = 0;
     for (;; pos += 64) {
@@ -191,9 +185,18 @@ ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size,
     if (pos == *start || pos == size || data[pos] != ' ')
         return uvhttp__http1_fault(data, size, pos, UVHTTP_E_HTTP_METHOD);
     set_span(&head->method_text, *start, pos - *start);
-    int rc = tokenize_target(data, size, pos + 1, head, &pos);
-    if (UNLIKELY(rc != 0)) return rc;
     ++pos;
+    if (size - pos >= 2 && load16(data + pos) == load16("/ ")) { /* so common that it is worth a way of its own */
+        set_span(&head->target, pos, 1);
+        set_span(&head->path, pos, 1);
+        set_span(&head->query, pos + 1, 0);
+        head->path_plain = true;
+        pos += 2;
+    } else {
+        int rc = tokenize_target(data, size, pos, head, &pos);
+        if (UNLIKELY(rc != 0)) return rc;
+        ++pos;
+    }
     if (UNLIKELY(size - pos < 10)) return uvhttp__http1_version_fault(data, size, pos);
     if (UNLIKELY(load16(data + pos + 8) != load16("\r\n"))) return uvhttp__http1_version_fault(data, size, pos);
     uint64_t version = load64(data + pos);
@@ -274,7 +277,7 @@ ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_
         if (UNLIKELY(load16(data + end) != load16("\r\n")))
             return uvhttp__http1_fault(data, size, end, UVHTTP_E_HTTP_HEADER_VALUE);
         size_t first = colon + 1, last = end;
-        while (first < last && is_blank(data[first])) ++first;
+        while (is_blank(data[first])) ++first; /* the CR stops it */
         while (first < last && is_blank(data[last - 1])) --last;
         set_span(&fields[count].name, pos, colon - pos);
         set_span(&fields[count].value, first, last - first);

@@ -13,7 +13,10 @@ static inline vec_t load_vec(const char *p) {
 #define lines_of lines_of_byte
 #define fields_of fields_of_byte
 #define targets_of targets_of_byte
-#define hosts_of hosts_of_byte
+
+static inline host_bits_t hosts_of(char c) {
+    return (host_bits_t){.not_regname = !is_class(c, CLASS_REGNAME), .not_digit = !is_class(c, CLASS_DIGIT)};
+}
 
 #include "http1/engine_impl.h"
 
