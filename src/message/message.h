@@ -140,7 +140,8 @@ enum {                                      /* uvhttp_response.flags */
  * worker's when the handler runs there, which the session knows. */
 typedef struct uvhttp__response_sink {
     /* uvhttp_response_begin: status, content_type, headers and stream_size are set. Runs uvhttp__response_finish on the
-     * loop's thread, writes the head. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM. */
+     * loop's thread, then uvhttp__response_commit, and writes the head; returns when that is done. Returns 0,
+     * UVHTTP_E_ABORTED or UVHTTP_E_NOMEM. */
     int (*begin)(uvhttp_response_t *res);
     /* Takes all of it or nothing (UVHTTP_E_LIMIT, UVHTTP_E_ABORTED, UVHTTP_E_NOMEM). */
     int (*write)(uvhttp_response_t *res, const char *data, size_t size);
@@ -191,7 +192,8 @@ static inline void uvhttp__response_reset(uvhttp_response_t *res) {
  *                    uvhttp__response_done
  *   in pieces:       sink->begin { finish, commit, head } -> sink->write ... sink->end -> uvhttp__response_done
  *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, answer, then as above
- * If neither ANSWERED, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500). */
+ * If neither ANSWERED, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500, ...).
+ */
 
 /* Runs the on_finish hooks, last registered first; at most once. */
 void uvhttp__response_finish(uvhttp_response_t *res);
@@ -216,10 +218,10 @@ static inline void uvhttp__response_abort(uvhttp_response_t *res) {
     res->flags |= UVHTTP__RESPONSE_ABORTED;
 }
 
-/* Replaces whatever is recorded by a short text/plain answer of the library, whatever the state but COMMITTED; needs no
- * memory. status: 400..599. The user's headers stay (CORS must reach a 404), but those that describe a body are
- * dropped. */
-void uvhttp__response_fail(uvhttp_response_t *res, int status);
+/* Replaces whatever is recorded by a text/plain answer of the library, whatever the state but COMMITTED; needs no
+ * memory. status: 400..599; text: static, or NULL for no body. The user's headers stay (CORS must reach a 404), but
+ * those that describe a body are dropped. */
+void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text);
 
 /* The way in for the deferred handle, on the loop's thread: functions work again until redefer. */
 static inline void uvhttp__response_undefer(uvhttp_response_t *res) {
