@@ -5,8 +5,11 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "route/router_internal.h"
+
+#define TOO_LATE "registered after the server has begun to listen"
 
 /* Keeps the first failure; returns the code. */
 UVHTTP_PRINTF(3, 4) static int remember(uvhttp__router_t *router, int code, const char *format, ...) {
@@ -37,9 +40,12 @@ static uvhttp_group_t *group_alloc(uvhttp__router_t *router, uvhttp_group_t *par
     if (before.size) memcpy(group->prefix, before.data, before.size);
     if (prefix.size) memcpy(group->prefix + before.size, prefix.data, prefix.size);
     group->prefix[group->prefix_size] = '\0';
+    return group;
+}
+
+static void group_link(uvhttp__router_t *router, uvhttp_group_t *group) {
     *router->groups_last = group;
     router->groups_last = &group->next;
-    return group;
 }
 
 uvhttp__router_t *uvhttp__router_new(void) {
@@ -48,7 +54,11 @@ uvhttp__router_t *uvhttp__router_new(void) {
     router->groups_last = &router->groups;
     router->routes_last = &router->routes;
     router->root = uvhttp__node_new((uvhttp_str_t){NULL, 0});
-    if (!router->root || !group_alloc(router, NULL, (uvhttp_str_t){NULL, 0}, (uvhttp_str_t){NULL, 0})) {
+    const uvhttp_str_t none = {NULL, 0};
+    router->dead = group_alloc(router, NULL, none, none);
+    uvhttp_group_t *root = group_alloc(router, NULL, none, none);
+    if (root) group_link(router, root);
+    if (!router->root || !router->dead || !root) {
         uvhttp__router_free(router);
         return NULL;
     }
@@ -81,6 +91,7 @@ void uvhttp__router_free(uvhttp__router_t *router) {
         destroy_middleware(&group->middleware);
         uvhttp__free(group);
     }
+    uvhttp__free(router->dead);
     uvhttp__node_free(router->root);
     uvhttp__free(router);
 }
@@ -96,38 +107,47 @@ int uvhttp__router_error(const uvhttp__router_t *router, const char **text) {
 
 /* --- groups and routes --- */
 
-/* "" or something that begins with '/'; "/" means "". */
+/* Whether the whole prefix of a group is fit to be the begin of patterns: checked now, so that an error names the group
+ * and not its first route. */
+static const char *check_prefix(const uvhttp_group_t *group) {
+    uvhttp__pattern_t pattern;
+    uvhttp_str_t prefix = {group->prefix, group->prefix_size};
+    const char *reason = NULL;
+    if (prefix.size == 0 || uvhttp__pattern_parse(prefix, &pattern, &reason) != 0) return reason;
+    uvhttp_str_t segment = pattern.segments[pattern.segment_count - 1];
+    return segment.size && segment.data[0] == '*' ? "a prefix has no wildcard" : NULL;
+}
+
 uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix_text) {
     if (!parent) return NULL;
     uvhttp__router_t *router = parent->router;
-    uvhttp_str_t prefix = uvhttp__str_from(prefix_text ? prefix_text : "");
-    const char *reason = prefix.size && prefix.data[0] != '/' ? "a prefix begins with '/'" : NULL;
-    if (prefix.size && prefix.data[prefix.size - 1] == '/') --prefix.size;
+    if (parent == router->dead) return parent;
+    if (!prefix_text) prefix_text = "";
+    uvhttp_str_t prefix = uvhttp__str_from(prefix_text);
+    int status = UVHTTP_E_ROUTE_PATTERN;
+    const char *reason = NULL;
+    uvhttp_group_t *group = NULL;
     if (router->frozen) {
-        remember(router, UVHTTP_E_STATE, "group %s: added to a server that runs", prefix_text);
-        return NULL;
+        status = UVHTTP_E_STATE;
+        reason = TOO_LATE;
+    } else if (prefix.size && prefix.data[0] != '/') {
+        reason = "a prefix begins with '/'";
+    } else {
+        if (prefix.size && prefix.data[prefix.size - 1] == '/') --prefix.size;
+        group = group_alloc(router, parent, (uvhttp_str_t){parent->prefix, parent->prefix_size}, prefix);
+        if (!group) {
+            out_of_memory(router);
+            return router->dead;
+        }
+        reason = check_prefix(group);
     }
-    if (parent->prefix_size + prefix.size > UVHTTP__ROUTE_PATTERN_SIZE_MAX) reason = "too long";
     if (reason) {
-        remember(router, UVHTTP_E_ROUTE_PATTERN, "group %s: %s", prefix_text, reason);
-        return NULL;
+        remember(router, status, "group %s%s: %s", parent->prefix, prefix_text, reason);
+        uvhttp__free(group);
+        return router->dead;
     }
-    uvhttp_group_t *group = group_alloc(router, parent, (uvhttp_str_t){parent->prefix, parent->prefix_size}, prefix);
-    if (!group) {
-        out_of_memory(router);
-        return NULL;
-    }
-    /* Whether the whole prefix is a pattern is checked now, so that the error names the group and not its first route.
-     * A group that fails stays in the router's list, unreachable, until the router is freed. */
-    uvhttp__pattern_t pattern;
-    uvhttp_str_t whole = {group->prefix, group->prefix_size};
-    if (whole.size && uvhttp__pattern_parse(whole, &pattern, &reason) == 0) {
-        uvhttp_str_t segment = pattern.segments[pattern.segment_count - 1];
-        if (segment.size && segment.data[0] == '*') reason = "a prefix has no wildcard";
-    }
-    if (!reason) return group;
-    remember(router, UVHTTP_E_ROUTE_PATTERN, "group %s: %s", group->prefix, reason);
-    return NULL;
+    group_link(router, group);
+    return group;
 }
 
 /* Makes the entry of a route with its whole pattern taken apart; not linked yet. *entry: NULL on failure. */
@@ -202,9 +222,10 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
     if (route) *route = NULL;
     if (!group) return UVHTTP_E_INVALID;
     uvhttp__router_t *router = group->router;
+    router->last = NULL;
+    if (group == router->dead) return UVHTTP_E_INVALID;
     const char *shown = pattern_text ? pattern_text : "(null)";
-    if (router->frozen)
-        return remember(router, UVHTTP_E_STATE, "%s%s: added to a server that runs", group->prefix, shown);
+    if (router->frozen) return remember(router, UVHTTP_E_STATE, "%s%s: %s", group->prefix, shown, TOO_LATE);
     bool known = (unsigned)method < UVHTTP_METHOD_COUNT && method != UVHTTP_METHOD_OTHER;
     if (!known || !pattern_text || !handler)
         return remember(router, UVHTTP_E_INVALID, "%s%s: %s", group->prefix, shown,
@@ -223,8 +244,13 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
         entry_free(entry);
         return status;
     }
+    router->last = entry;
     if (route) *route = &entry->route;
     return 0;
+}
+
+uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router) {
+    return router->last ? &router->last->route : NULL;
 }
 
 /* --- middleware --- */
@@ -235,8 +261,7 @@ static int reject(uvhttp_middleware_t middleware, int status) {
 }
 
 static int use(uvhttp__router_t *router, uvhttp__middleware_list_t *list, uvhttp_middleware_t middleware) {
-    if (router->frozen)
-        return reject(middleware, remember(router, UVHTTP_E_STATE, "middleware: added to a server that runs"));
+    if (router->frozen) return reject(middleware, remember(router, UVHTTP_E_STATE, "middleware: %s", TOO_LATE));
     if (!middleware.run)
         return reject(middleware, remember(router, UVHTTP_E_INVALID, "middleware: it has no run function"));
     if (list->count == list->capacity) {
@@ -251,11 +276,11 @@ static int use(uvhttp__router_t *router, uvhttp__middleware_list_t *list, uvhttp
 }
 
 int uvhttp__group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
-    if (!group) return reject(middleware, UVHTTP_E_INVALID);
+    if (!group || group == group->router->dead) return reject(middleware, UVHTTP_E_INVALID);
     return use(group->router, &group->middleware, middleware);
 }
 
 int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_middleware_t middleware) {
     if (!route) return reject(middleware, UVHTTP_E_INVALID);
-    return use(router, &((uvhttp__route_entry_t *)route)->middleware, middleware);
+    return use(router, &UVHTTP__CONTAINER_OF(route, uvhttp__route_entry_t, route)->middleware, middleware);
 }

@@ -45,8 +45,9 @@ void uvhttp__router_free(uvhttp__router_t *router);
 /* The group that everything is in: no prefix, its middleware is the global one. */
 uvhttp_group_t *uvhttp__router_root(uvhttp__router_t *router);
 
-/* A group in a group. prefix: "" or a pattern without a wildcard; one trailing '/' is dropped. NULL on failure, which
- * is remembered; all functions take a NULL group and return UVHTTP_E_INVALID. */
+/* A group in a group. prefix: "" or a pattern without a wildcard; one trailing '/' is dropped. Never NULL (unless
+ * parent is): after a failure, which is remembered, it is a group that refuses everything with UVHTTP_E_INVALID, as
+ * NULL does. */
 uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix);
 
 /* Registers prefix + pattern. method: a uvhttp_method_t but UVHTTP_METHOD_OTHER. exec: handed through. route: NULL or
@@ -59,6 +60,8 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
  * Returns 0, UVHTTP_E_INVALID (no run function), UVHTTP_E_STATE or UVHTTP_E_NOMEM. */
 int uvhttp__group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_middleware_t middleware);
+/* The route registered last; NULL if that failed or there is none. */
+uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
 
 /* The first failure: its code or 0, and a line such as "GET /users/:id conflicts with GET /users/:name (registered
  * first)". text may be NULL; it is valid as long as the router. */

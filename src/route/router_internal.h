@@ -65,6 +65,8 @@ struct uvhttp__router {
     uvhttp__node_t *root;
     uvhttp_group_t *groups; /* the root group first */
     uvhttp_group_t **groups_last;
+    uvhttp_group_t *dead;        /* what a failed uvhttp__group_new returns; in no list */
+    uvhttp__route_entry_t *last; /* registered last, NULL if that failed */
     uvhttp__route_entry_t *routes;
     uvhttp__route_entry_t **routes_last;
     size_t exact_count;     /* patterns without parameters */
