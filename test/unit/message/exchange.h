@@ -25,7 +25,7 @@ typedef struct exchange {
     uvhttp__field_t fields[32];
     char head[70000];
     size_t head_size;
-    char log[4096]; /* what the sink and the hooks did, in words separated by ' ' */
+    char log[4096];  /* what the sink and the hooks did, in words separated by ' ' */
     int sink_result; /* what it returns */
     bool defer_fails;
     int peer_calls;

@@ -114,7 +114,8 @@ static void test_plain_path_is_not_copied(void **state) {
 
 static void test_decoded_path_never_holds_nul_or_a_dot_segment(void **state) {
     (void)state;
-    static const char *const pieces[] = {"/", ".", "%2e", "%2E", "%2f", "%2F", "%25", "2f", "a", "%00", "%", "%61", "//"};
+    static const char *const pieces[] = {"/",  ".", "%2e", "%2E", "%2f", "%2F", "%25",
+                                         "2f", "a", "%00", "%",   "%61", "//"};
     uint64_t random = 88172645463325252u;
     size_t accepted = 0;
     for (size_t round = 0; round < 200000; ++round) {
