@@ -102,14 +102,14 @@ struct uvhttp__stream {
     uvhttp__segment_t *out_first, *out_last; /* output not yet known to be with the kernel */
     uvhttp__list_t dirty;                    /* in loop->dirty while it has output to hand over this turn */
     uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
-    void *held;                              /* engine: bytes kept for later delivery */
+    char *held;                              /* bytes kept for later delivery, NULL if none */
     void *engine;                            /* engine: per-stream state that most streams do not need (libuv: the handle) */
     int fd;
     uint32_t out_size;    /* bytes queued, saturating: for watermarks */
     uint16_t out_flying;  /* segments at the head of the queue that the kernel is working on */
-    uint16_t held_count;  /* engine: pieces kept */
+    uint16_t held_start;  /* reserved */
     uint32_t flags;       /* UVHTTP__STREAM_* */
-    uint32_t out_total_low; /* reserved for engines */
+    uint32_t held_size; /* bytes kept for later delivery */
 };
 
 enum {
@@ -240,13 +240,16 @@ struct uvhttp__loop {
     uvhttp__list_t dirty;      /* streams with output to hand over */
     uvhttp__list_t ready;      /* streams with kept bytes to deliver */
     uvhttp__list_t listeners;
+    uvhttp__list_t closed;           /* streams whose on_closed is due, linked by `dirty` */
+    uvhttp__list_t closed_listeners;
     uvhttp__slab_t segments;
     uvhttp__mpsc_t posts;
     struct uv_loop_s *uv;      /* the application may use it on this thread */
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
     void *arg;
-    struct uvhttp__turn_memory *turn; /* the half that is being filled */
-    struct uvhttp__turn_memory *turn_sent; /* the half that the kernel may still read */
+    struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
+    uvhttp__timer_t accept_timer; /* tries parked listeners again */
+    uint64_t timer_ms;         /* when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];          /* why this engine, for people */
     bool stopping;
     bool is_guest;

@@ -1,0 +1,82 @@
+/* Owns: the contract between the common part of a loop (io_loop.c) and an engine (io_uring.c, io_libuv.c), and the helpers
+ * that both engines use. Not for anybody outside src/io/. */
+#ifndef UVHTTP_SRC_IO_ENGINE_H
+#define UVHTTP_SRC_IO_ENGINE_H
+
+#include <sys/uio.h>
+
+#include "io/io.h"
+
+/* What may be handed to the kernel in one gathered operation. */
+#define UVHTTP__OUT_IOV_MAX 32
+/* Bytes that one stream may keep undelivered before its reading stops; what is in flight by then comes on top. */
+#define UVHTTP__HELD_MAX (64u * 1024)
+/* Bytes that one sendfile stream may move in a turn before the others get theirs. */
+#define UVHTTP__FILE_TURN_MAX (1024u * 1024)
+
+struct uvhttp__engine {
+    const char *name;
+    /* Whether it works here, tried with a real round trip. Writes why not into reason[size]. */
+    bool (*preflight)(char *reason, size_t size);
+    int (*loop_new)(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
+    void (*loop_run)(uvhttp__loop_t *loop);
+    void (*loop_free)(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
+    void (*wake)(uvhttp__loop_t *loop); /* any thread */
+    /* A guest's host loop must turn although nothing may come from the kernel: a call from outside the turn left work. */
+    void (*stream_opened)(uvhttp__stream_t *stream);
+    int (*read_start)(uvhttp__stream_t *stream);
+    void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
+    /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
+    void (*hand_over)(uvhttp__stream_t *stream);
+    void (*close)(uvhttp__stream_t *stream); /* CLOSING is set, the unsent output is dropped */
+    int (*connect)(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
+    void (*listener_open)(uvhttp__listener_t *listener);
+    void (*listener_update)(uvhttp__listener_t *listener); /* flags WANTED and CLOSING say what should be */
+};
+
+extern const uvhttp__engine_t uvhttp__engine_libuv;
+#if UVHTTP_WITH_URING
+extern const uvhttp__engine_t uvhttp__engine_uring;
+#endif
+
+/* --- common part, for engines --- */
+
+int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options);
+void uvhttp__loop_deinit(uvhttp__loop_t *loop);
+
+/* A turn is: begin (clock), completions from the kernel, then end: posts, timers, kept bytes, on_turn_end, hand-over. */
+void uvhttp__turn_begin(uvhttp__loop_t *loop);
+void uvhttp__turn_end(uvhttp__loop_t *loop);
+/* The half of turn memory that the last turn_end handed over is free again: the kernel has taken it or copies are kept. */
+void uvhttp__turn_memory_sent(uvhttp__loop_t *loop);
+/* Whether the loop must not wait: kept bytes, dirty streams or posts are pending. */
+static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
+    return !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->dirty) || !uvhttp__mpsc_empty(&loop->posts);
+}
+
+/* Bytes arrived: delivers or keeps them. Returns false when the stream should stop reading (too much is kept). */
+bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size);
+/* FIN (UVHTTP_OK) or a broken connection (UVHTTP_E_ABORTED): tells on_end, after the kept bytes in the case of FIN. */
+void uvhttp__stream_ended(uvhttp__stream_t *stream, int status);
+
+/* Gathers unsent memory segments from the head of the queue, stopping before a file. Returns how many; *size in bytes. */
+int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size);
+/* The kernel has taken `size` bytes from the head of the queue. */
+void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size);
+/* Copies what is in turn memory, because it will be needed beyond the turn. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__out_keep(uvhttp__stream_t *stream);
+void uvhttp__out_drop(uvhttp__stream_t *stream);
+/* The queue was emptied, or more can be handed over: on_sent, shutdown, or dirty again. */
+void uvhttp__out_progress(uvhttp__stream_t *stream);
+/* sendfile(2) from the head of the queue, bounded. Returns 0 when the file segment is done, UVHTTP_E_AGAIN when the socket is
+ * full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when the connection or the file broke. */
+int uvhttp__out_sendfile(uvhttp__stream_t *stream);
+
+/* Called by engines when no reference is left: on_closed follows in the turn. */
+void uvhttp__stream_closed_due(uvhttp__stream_t *stream);
+void uvhttp__listener_closed_due(uvhttp__listener_t *listener);
+
+/* Accept failed: parks the listener (out of descriptors or memory) or counts a transient error. */
+void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);
+
+#endif

@@ -1,0 +1,668 @@
+/* Owns: what every engine has in common: turn memory, the output queue of a stream, delivery of received and kept bytes,
+ * posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/sendfile.h>
+#include <time.h>
+#include <unistd.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "io/engine.h"
+
+/* --- clock --- */
+
+uint64_t uvhttp__clock_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int64_t uvhttp__clock_unix_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now.tv_sec;
+}
+
+/* --- turn memory --- */
+
+/* The first chunk stays for ever and is what the plain path uses; more are taken when a turn needs them. */
+#define TURN_CHUNK_SIZE (64u * 1024)
+
+typedef struct turn_chunk {
+    struct turn_chunk *next;
+    size_t size;
+    char data[];
+} turn_chunk_t;
+
+typedef struct turn_half {
+    char *at, *end; /* free part of the newest chunk */
+    turn_chunk_t *chunks; /* newest first; the last is the one that stays */
+} turn_half_t;
+
+struct uvhttp__turn_memory {
+    turn_half_t halves[2];
+    unsigned filling; /* index of the half that is being filled */
+};
+
+static turn_chunk_t *chunk_new(size_t size) {
+    turn_chunk_t *chunk = uvhttp__malloc(sizeof *chunk + size);
+    if (!chunk) return NULL;
+    chunk->next = NULL;
+    chunk->size = size;
+    return chunk;
+}
+
+static void half_take(turn_half_t *half, turn_chunk_t *chunk) {
+    chunk->next = half->chunks;
+    half->chunks = chunk;
+    half->at = chunk->data;
+    half->end = chunk->data + chunk->size;
+}
+
+static void half_reset(turn_half_t *half) {
+    while (half->chunks->next) {
+        turn_chunk_t *chunk = half->chunks;
+        half->chunks = chunk->next;
+        uvhttp__free(chunk);
+    }
+    half->at = half->chunks->data;
+    half->end = half->at + half->chunks->size;
+}
+
+static void turn_memory_free(struct uvhttp__turn_memory *turn) {
+    if (!turn) return;
+    for (int i = 0; i < 2; i++) {
+        if (!turn->halves[i].chunks) continue;
+        half_reset(&turn->halves[i]);
+        uvhttp__free(turn->halves[i].chunks);
+    }
+    uvhttp__free(turn);
+}
+
+static struct uvhttp__turn_memory *turn_memory_new(void) {
+    struct uvhttp__turn_memory *turn = uvhttp__calloc(1, sizeof *turn);
+    if (!turn) return NULL;
+    for (int i = 0; i < 2; i++) {
+        turn_chunk_t *chunk = chunk_new(TURN_CHUNK_SIZE);
+        if (!chunk) {
+            turn_memory_free(turn);
+            return NULL;
+        }
+        half_take(&turn->halves[i], chunk);
+    }
+    return turn;
+}
+
+char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size) {
+    turn_half_t *half = &loop->turn->halves[loop->turn->filling];
+    if ((size_t)(half->end - half->at) < size) {
+        turn_chunk_t *chunk = chunk_new(size > TURN_CHUNK_SIZE ? size : TURN_CHUNK_SIZE);
+        if (!chunk) return NULL;
+        half_take(half, chunk);
+    }
+    char *data = half->at;
+    half->at += size;
+    return data;
+}
+
+void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end) {
+    turn_half_t *half = &loop->turn->halves[loop->turn->filling];
+    if (end >= half->chunks->data && end <= half->at) half->at = half->chunks->data + (end - half->chunks->data);
+}
+
+void uvhttp__turn_memory_sent(uvhttp__loop_t *loop) {
+    half_reset(&loop->turn->halves[!loop->turn->filling]);
+}
+
+/* --- output queue --- */
+
+static void segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
+    if (segment->owned) uvhttp__free((char *)(uintptr_t)segment->data);
+    if (segment->release) segment->release(segment->arg);
+    uvhttp__slab_free(&loop->segments, segment);
+}
+
+static void mark_dirty(uvhttp__stream_t *stream) {
+    if (!uvhttp__list_linked(&stream->dirty)) uvhttp__list_push_back(&stream->loop->dirty, &stream->dirty);
+}
+
+static void out_size_add(uvhttp__stream_t *stream, uint64_t size) {
+    uint64_t sum = stream->out_size + size;
+    stream->out_size = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
+}
+
+/* out_size saturates for huge files; once it has, it is recounted from the queue. */
+static void out_size_remove(uvhttp__stream_t *stream, uint64_t size) {
+    if (stream->out_size != UINT32_MAX) {
+        stream->out_size -= (uint32_t)size;
+        return;
+    }
+    stream->out_size = 0;
+    for (const uvhttp__segment_t *s = stream->out_first; s; s = s->next) out_size_add(stream, s->size);
+}
+
+static bool can_send(const uvhttp__stream_t *stream) {
+    return !(stream->flags & (UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_SHUT_WANTED |
+                              UVHTTP__STREAM_SHUT));
+}
+
+static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
+    if (!can_send(stream) || model->size == 0) {
+        int status = can_send(stream) ? UVHTTP_OK : UVHTTP_E_CLOSED;
+        if (model->release) model->release(model->arg);
+        return status;
+    }
+    uvhttp__segment_t *segment = uvhttp__slab_alloc(&stream->loop->segments);
+    if (!segment) {
+        if (model->release) model->release(model->arg);
+        return UVHTTP_E_NOMEM;
+    }
+    *segment = *model;
+    if (stream->out_last)
+        stream->out_last->next = segment;
+    else
+        stream->out_first = segment;
+    stream->out_last = segment;
+    out_size_add(stream, segment->size);
+    mark_dirty(stream);
+    return UVHTTP_OK;
+}
+
+int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
+    uvhttp__segment_t *last = stream->out_last;
+    /* Answers of one batch stand one after the other in turn memory: one segment serves them all. */
+    if (last && last->turn && last->data + last->size == data && can_send(stream) &&
+        !(stream->flags & (UVHTTP__STREAM_FLUSHED | UVHTTP__STREAM_SENDING))) {
+        last->size += size;
+        out_size_add(stream, size);
+        return UVHTTP_OK;
+    }
+    return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .turn = true});
+}
+
+int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size) {
+    if (!can_send(stream)) return UVHTTP_E_CLOSED;
+    char *copy = uvhttp__loop_turn_alloc(stream->loop, size);
+    if (!copy) return UVHTTP_E_NOMEM;
+    memcpy(copy, data, size);
+    return uvhttp__stream_send_turn(stream, copy, size);
+}
+
+int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
+                            void *arg) {
+    return enqueue(stream,
+                   &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
+}
+
+int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
+                             uvhttp__release_cb release, void *arg) {
+    return enqueue(stream, &(uvhttp__segment_t){
+                               .fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
+}
+
+int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size) {
+    int count = 0;
+    size_t sum = 0;
+    for (const uvhttp__segment_t *s = stream->out_first; s && s->data && count < max; s = s->next) {
+        iov[count++] = (struct iovec){.iov_base = (char *)(uintptr_t)s->data, .iov_len = (size_t)s->size};
+        sum += (size_t)s->size;
+    }
+    *size = sum;
+    return count;
+}
+
+void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
+    uvhttp__counters_add(stream->loop->counters, bytes_sent, size);
+    size_t left = size;
+    while (left > 0) {
+        uvhttp__segment_t *first = stream->out_first;
+        if (left < first->size) {
+            first->size -= left;
+            if (first->data) {
+                /* An owned copy is freed by its begin: turn it into a released one before moving on. */
+                if (first->owned) {
+                    first->owned = false;
+                    first->release = uvhttp__free;
+                    first->arg = (char *)(uintptr_t)first->data;
+                }
+                first->data += left;
+            } else {
+                first->offset += (int64_t)left;
+            }
+            break;
+        }
+        left -= (size_t)first->size;
+        stream->out_first = first->next;
+        if (!first->next) stream->out_last = NULL;
+        segment_release(stream->loop, first);
+    }
+    out_size_remove(stream, size);
+}
+
+int uvhttp__out_keep(uvhttp__stream_t *stream) {
+    for (uvhttp__segment_t *s = stream->out_first; s; s = s->next) {
+        if (!s->turn) continue;
+        char *copy = uvhttp__malloc((size_t)s->size);
+        if (!copy) return UVHTTP_E_NOMEM;
+        memcpy(copy, s->data, (size_t)s->size);
+        s->data = copy;
+        s->turn = false;
+        s->owned = true;
+    }
+    return UVHTTP_OK;
+}
+
+void uvhttp__out_drop(uvhttp__stream_t *stream) {
+    uvhttp__segment_t *next, *s = stream->out_first;
+    stream->out_first = stream->out_last = NULL;
+    stream->out_size = 0;
+    for (; s; s = next) {
+        next = s->next;
+        segment_release(stream->loop, s);
+    }
+}
+
+static void shut_now(uvhttp__stream_t *stream) {
+    stream->flags |= UVHTTP__STREAM_SHUT;
+    shutdown(stream->fd, SHUT_WR);
+}
+
+void uvhttp__out_progress(uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
+    if (stream->out_first) {
+        mark_dirty(stream);
+        return;
+    }
+    if ((stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT)) == UVHTTP__STREAM_SHUT_WANTED)
+        shut_now(stream);
+    if (stream->flags & UVHTTP__STREAM_NOTIFY) {
+        stream->flags &= ~(uint32_t)UVHTTP__STREAM_NOTIFY;
+        stream->ops->on_sent(stream);
+    }
+}
+
+int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
+    uvhttp__segment_t *file = stream->out_first;
+    uint64_t share = UVHTTP__FILE_TURN_MAX;
+    while (file->size > 0) {
+        if (share == 0) return UVHTTP_E_LIMIT;
+        off_t offset = (off_t)file->offset;
+        size_t want = (size_t)(file->size < share ? file->size : share);
+        ssize_t sent = sendfile(stream->fd, file->fd, &offset, want);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return UVHTTP_E_AGAIN;
+        if (sent <= 0) return UVHTTP_E_ABORTED; /* 0: the file is shorter than it was */
+        share -= (uint64_t)sent;
+        bool last = (uint64_t)sent == file->size;
+        uvhttp__out_advance(stream, (size_t)sent);
+        if (last) return UVHTTP_OK;
+    }
+    return UVHTTP_OK;
+}
+
+/* --- streams --- */
+
+void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd, const uvhttp__stream_ops_t *ops) {
+    *stream = (uvhttp__stream_t){.loop = loop, .ops = ops, .fd = fd};
+    uvhttp__list_init(&stream->dirty);
+    uvhttp__list_init(&stream->ready);
+    loop->stream_count++;
+    loop->engine->stream_opened(stream);
+}
+
+int uvhttp__stream_read_start(uvhttp__stream_t *stream) {
+    return stream->loop->engine->read_start(stream);
+}
+
+int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,
+                           const uvhttp__stream_ops_t *ops) {
+    if (endpoint->address_size == 0) return UVHTTP_E_ADDRESS;
+    int fd = socket(endpoint->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return errno == EMFILE || errno == ENFILE ? UVHTTP_E_NO_DESCRIPTORS : UVHTTP_E_IO;
+    if (endpoint->address.any.sa_family != AF_UNIX)
+        (void)setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &(int){1}, sizeof(int));
+    uvhttp__stream_open(stream, loop, fd, ops);
+    stream->flags |= UVHTTP__STREAM_CONNECTING;
+    int status = loop->engine->connect(stream, endpoint);
+    if (status == UVHTTP_OK) return UVHTTP_OK;
+    loop->stream_count--;
+    close(fd);
+    return status;
+}
+
+static bool keep(uvhttp__stream_t *stream, const char *data, size_t size) {
+    char *held = uvhttp__realloc(stream->held, stream->held_size + size);
+    if (!held) return false;
+    memcpy(held + stream->held_size, data, size);
+    stream->held = held;
+    stream->held_size += (uint32_t)size;
+    return true;
+}
+
+static void drop_held(uvhttp__stream_t *stream) {
+    uvhttp__free(stream->held);
+    stream->held = NULL;
+    stream->held_size = 0;
+}
+
+bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size) {
+    uvhttp__counters_add(stream->loop->counters, bytes_received, size);
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
+    size_t used = 0;
+    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) used = stream->ops->on_data(stream, data, size);
+    if (used >= size || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return true;
+    stream->flags |= UVHTTP__STREAM_PAUSED;
+    if (!keep(stream, data + used, size - used)) {
+        uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+        return false;
+    }
+    return stream->held_size < UVHTTP__HELD_MAX;
+}
+
+static void tell_end(uvhttp__stream_t *stream, int status) {
+    if (stream->flags & (UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_CLOSING)) return;
+    stream->flags |= UVHTTP__STREAM_END_TOLD;
+    stream->ops->on_end(stream, status);
+}
+
+void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
+    stream->flags |= UVHTTP__STREAM_ENDED;
+    if (status != UVHTTP_OK) {
+        stream->flags |= UVHTTP__STREAM_BROKEN;
+        drop_held(stream);
+        if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_FLUSHED))) uvhttp__out_drop(stream);
+        uvhttp__list_remove(&stream->ready);
+        tell_end(stream, status);
+    } else if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
+        tell_end(stream, UVHTTP_OK);
+    }
+}
+
+void uvhttp__stream_resume(uvhttp__stream_t *stream) {
+    if (!(stream->flags & UVHTTP__STREAM_PAUSED) || (stream->flags & UVHTTP__STREAM_CLOSING)) return;
+    if (!uvhttp__list_linked(&stream->ready)) uvhttp__list_push_back(&stream->loop->ready, &stream->ready);
+}
+
+/* One delivery of kept bytes; what on_data leaves stays kept, and the stream paused until it resumes again. */
+static void deliver_held(uvhttp__stream_t *stream) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_PAUSED;
+    if (stream->held_size > 0) {
+        char *held = stream->held;
+        uint32_t size = stream->held_size;
+        stream->held = NULL;
+        stream->held_size = 0;
+        size_t used = stream->ops->on_data(stream, held, size);
+        if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
+            uvhttp__free(held);
+            return;
+        }
+        if (used < size) {
+            memmove(held, held + used, size - used);
+            stream->held = held;
+            stream->held_size = (uint32_t)(size - used);
+            stream->flags |= UVHTTP__STREAM_PAUSED;
+            return;
+        }
+        uvhttp__free(held);
+    }
+    if (stream->flags & UVHTTP__STREAM_ENDED)
+        tell_end(stream, UVHTTP_OK);
+    else if (!(stream->flags & UVHTTP__STREAM_READING) &&
+             stream->loop->engine->read_start(stream) != UVHTTP_OK)
+        uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+}
+
+void uvhttp__stream_notify_sent(uvhttp__stream_t *stream) {
+    stream->flags |= UVHTTP__STREAM_NOTIFY;
+    mark_dirty(stream);
+}
+
+void uvhttp__stream_shutdown(uvhttp__stream_t *stream) {
+    if (!can_send(stream)) return;
+    stream->flags |= UVHTTP__STREAM_SHUT_WANTED;
+    mark_dirty(stream);
+}
+
+void uvhttp__stream_close(uvhttp__stream_t *stream) {
+    if (stream->flags & UVHTTP__STREAM_CLOSING) return;
+    stream->flags |= UVHTTP__STREAM_CLOSING;
+    if (!(stream->flags & UVHTTP__STREAM_FLUSHED)) uvhttp__list_remove(&stream->dirty);
+    uvhttp__list_remove(&stream->ready);
+    drop_held(stream);
+    if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_FLUSHED))) uvhttp__out_drop(stream);
+    stream->loop->engine->close(stream);
+}
+
+void uvhttp__stream_reset(uvhttp__stream_t *stream) {
+    if (stream->flags & UVHTTP__STREAM_CLOSING) return;
+    (void)setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+    uvhttp__stream_close(stream);
+}
+
+void uvhttp__stream_closed_due(uvhttp__stream_t *stream) {
+    if (stream->flags & UVHTTP__STREAM_CLOSED_DUE) return;
+    stream->flags |= UVHTTP__STREAM_CLOSED_DUE;
+    uvhttp__out_drop(stream);
+    uvhttp__list_remove(&stream->dirty);
+    uvhttp__list_push_back(&stream->loop->closed, &stream->dirty);
+}
+
+/* --- listeners --- */
+
+int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
+                          const uvhttp__listener_ops_t *ops) {
+    *listener = (uvhttp__listener_t){.loop = loop, .ops = ops, .fd = fd, .flags = UVHTTP__LISTENER_WANTED};
+    uvhttp__list_init(&listener->link);
+    uvhttp__list_push_back(&loop->listeners, &listener->link);
+    loop->engine->listener_open(listener);
+    return UVHTTP_OK;
+}
+
+void uvhttp__listener_pause(uvhttp__listener_t *listener) {
+    listener->flags &= ~(uint32_t)UVHTTP__LISTENER_WANTED;
+    listener->loop->engine->listener_update(listener);
+}
+
+void uvhttp__listener_resume(uvhttp__listener_t *listener) {
+    if (listener->flags & UVHTTP__LISTENER_CLOSING) return;
+    listener->flags |= UVHTTP__LISTENER_WANTED;
+    listener->loop->engine->listener_update(listener);
+}
+
+void uvhttp__listener_close(uvhttp__listener_t *listener) {
+    if (listener->flags & UVHTTP__LISTENER_CLOSING) return;
+    listener->flags &= ~(uint32_t)UVHTTP__LISTENER_WANTED;
+    listener->flags |= UVHTTP__LISTENER_CLOSING;
+    listener->loop->engine->listener_update(listener);
+}
+
+void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
+    uvhttp__list_remove(&listener->link);
+    uvhttp__list_push_back(&listener->loop->closed_listeners, &listener->link);
+}
+
+void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number) {
+    uvhttp__loop_t *loop = listener->loop;
+    bool memory = error_number == ENOMEM || error_number == ENOBUFS;
+    if (!memory && error_number != EMFILE && error_number != ENFILE) return; /* that one connection only */
+    if (!(listener->flags & UVHTTP__LISTENER_PARKED)) uvhttp__counters_add(loop->counters, accept_paused, 1);
+    listener->flags |= UVHTTP__LISTENER_PARKED;
+    uvhttp__timer_set(&loop->wheel, &loop->accept_timer, loop->now_ms + UVHTTP__ACCEPT_RETRY_MS);
+    listener->ops->on_accept_error(listener, memory ? UVHTTP_E_NOMEM : UVHTTP_E_NO_DESCRIPTORS);
+}
+
+/* Listeners that ran out of descriptors try again: some may be free now. */
+static void unpark_listeners(uvhttp__loop_t *loop) {
+    uvhttp__timer_stop(&loop->wheel, &loop->accept_timer);
+    uvhttp__list_t *node, *next;
+    UVHTTP__LIST_FOREACH_SAFE(node, next, &loop->listeners) {
+        uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
+        if (!(listener->flags & UVHTTP__LISTENER_PARKED)) continue;
+        listener->flags &= ~(uint32_t)UVHTTP__LISTENER_PARKED;
+        loop->engine->listener_update(listener);
+    }
+}
+
+static void on_accept_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)timer;
+    unpark_listeners(user);
+}
+
+/* --- the turn --- */
+
+void uvhttp__turn_begin(uvhttp__loop_t *loop) {
+    loop->now_ns = uvhttp__clock_ns();
+    loop->now_ms = loop->now_ns / 1000000u;
+    uvhttp__counters_add(loop->counters, engine_turns, 1);
+}
+
+static void run_posts(uvhttp__loop_t *loop) {
+    uvhttp__mpsc_node_t *next, *node = uvhttp__mpsc_take(&loop->posts);
+    for (; node; node = next) {
+        next = node->next;
+        uvhttp__post_t *post = UVHTTP__CONTAINER_OF(node, uvhttp__post_t, node);
+        post->run(post);
+    }
+}
+
+/* Only those that are ready now: a stream that is not done goes to the back and waits for the next turn. */
+static void deliver_ready(uvhttp__loop_t *loop) {
+    uvhttp__list_t due;
+    uvhttp__list_init(&due);
+    uvhttp__list_splice(&due, &loop->ready);
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&due));)
+        deliver_held(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, ready));
+}
+
+static void tell_closed(uvhttp__loop_t *loop) {
+    bool any = false;
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->closed)); any = true) {
+        uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
+        loop->stream_count--;
+        stream->ops->on_closed(stream);
+    }
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->closed_listeners));) {
+        uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
+        listener->ops->on_closed(listener);
+    }
+    if (any && uvhttp__timer_active(&loop->accept_timer)) unpark_listeners(loop);
+}
+
+static void hand_over(uvhttp__loop_t *loop) {
+    uvhttp__list_t dirty;
+    uvhttp__list_init(&dirty);
+    uvhttp__list_splice(&dirty, &loop->dirty);
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&dirty));) {
+        uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
+        if (!stream->out_first)
+            uvhttp__out_progress(stream);
+        else
+            loop->engine->hand_over(stream);
+    }
+}
+
+void uvhttp__turn_end(uvhttp__loop_t *loop) {
+    tell_closed(loop);
+    if (!uvhttp__mpsc_empty(&loop->posts)) run_posts(loop);
+    uvhttp__wheel_advance(&loop->wheel, loop->now_ms);
+    if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
+    if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
+    hand_over(loop);
+    loop->turn->filling = !loop->turn->filling;
+}
+
+/* --- life of a loop --- */
+
+int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options) {
+    *loop = (uvhttp__loop_t){.engine = engine,
+                             .counters = options->counters,
+                             .on_turn_end = options->on_turn_end,
+                             .arg = options->arg,
+                             .is_guest = options->host != NULL,
+                             .timer_ms = UINT64_MAX};
+    loop->turn = turn_memory_new();
+    if (!loop->turn) return UVHTTP_E_NOMEM;
+    loop->now_ns = uvhttp__clock_ns();
+    loop->now_ms = loop->now_ns / 1000000u;
+    uvhttp__list_init(&loop->dirty);
+    uvhttp__list_init(&loop->ready);
+    uvhttp__list_init(&loop->listeners);
+    uvhttp__list_init(&loop->closed);
+    uvhttp__list_init(&loop->closed_listeners);
+    uvhttp__mpsc_init(&loop->posts);
+    uvhttp__slab_init(&loop->segments, sizeof(uvhttp__segment_t));
+    uvhttp__wheel_init(&loop->wheel, loop->now_ms);
+    uvhttp__wheel_on_expire(&loop->wheel, UVHTTP__TIMER_IO, on_accept_timer, loop);
+    uvhttp__timer_init(&loop->accept_timer, UVHTTP__TIMER_IO);
+    return UVHTTP_OK;
+}
+
+void uvhttp__loop_deinit(uvhttp__loop_t *loop) {
+    uvhttp__slab_deinit(&loop->segments);
+    turn_memory_free(loop->turn);
+    loop->turn = NULL;
+}
+
+int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
+    static const struct {
+        const char *name;
+        uvhttp__engine_kind_t kind;
+    } names[] = {{"auto", UVHTTP__ENGINE_AUTO}, {"uring", UVHTTP__ENGINE_URING}, {"libuv", UVHTTP__ENGINE_LIBUV}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcasecmp(text, names[i].name) != 0) continue;
+        *kind = names[i].kind;
+        return UVHTTP_OK;
+    }
+    return UVHTTP_E_INVALID;
+}
+
+static int new_with(const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options, const char *why,
+                    uvhttp__loop_t **loop) {
+    int status = engine->loop_new(options, loop);
+    if (status == UVHTTP_OK) snprintf((*loop)->reason, sizeof(*loop)->reason, "%s", why);
+    return status;
+}
+
+int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
+    char why[128] = "this build has no io_uring";
+    *loop = NULL;
+    if (options->engine == UVHTTP__ENGINE_LIBUV)
+        return new_with(&uvhttp__engine_libuv, options, "asked for", loop);
+#if UVHTTP_WITH_URING
+    if (uvhttp__engine_uring.preflight(why, sizeof why)) {
+        bool asked = options->engine == UVHTTP__ENGINE_URING;
+        int status = new_with(&uvhttp__engine_uring, options, asked ? "asked for" : "preflight passed", loop);
+        if (status != UVHTTP_E_UNSUPPORTED || asked) return status;
+        snprintf(why, sizeof why, "io_uring passed its preflight, but a ring could not be made");
+    }
+#endif
+    if (options->engine == UVHTTP__ENGINE_URING) {
+        UVHTTP_LOG_ERROR("io: engine io_uring is not available: %s", why);
+        return UVHTTP_E_UNSUPPORTED;
+    }
+    return new_with(&uvhttp__engine_libuv, options, why, loop);
+}
+
+void uvhttp__loop_run(uvhttp__loop_t *loop) {
+    loop->engine->loop_run(loop);
+}
+
+void uvhttp__loop_stop(uvhttp__loop_t *loop) {
+    loop->stopping = true;
+}
+
+void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+    loop->engine->loop_free(loop, on_freed, arg);
+}
+
+const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop) {
+    return loop->engine->name;
+}
+
+void uvhttp__loop_post(uvhttp__loop_t *loop, uvhttp__post_t *post) {
+    if (uvhttp__mpsc_push(&loop->posts, &post->node)) loop->engine->wake(loop);
+}
