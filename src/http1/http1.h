@@ -1,11 +1,11 @@
-/* Owns: HTTP/1.x message syntax (RFC 9112): request head, chunked coding, response head. Sans-I/O: bytes in, views out; no
- * allocation, no clock, no global state but the SIMD choice. May include: base. */
+/* Owns: HTTP/1.x message syntax (RFC 9112): request head, chunked coding, response head. Sans-I/O: bytes in, views out;
+ * no allocation, no clock, no global state but the SIMD choice. May include: base. */
 #ifndef UVHTTP_SRC_HTTP1_H
 #define UVHTTP_SRC_HTTP1_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdbool.h>
 #include <uvhttp/error.h>
 #include <uvhttp/method.h>
 #include <uvhttp/types.h>
@@ -19,10 +19,10 @@ typedef struct uvhttp__http1_limits {
 } uvhttp__http1_limits_t;
 
 typedef enum uvhttp__http1_form { /* RFC 9112 section 3.2 */
-    UVHTTP__HTTP1_ORIGIN,
-    UVHTTP__HTTP1_ABSOLUTE,
-    UVHTTP__HTTP1_AUTHORITY,
-    UVHTTP__HTTP1_ASTERISK,
+                                  UVHTTP__HTTP1_ORIGIN,
+                                  UVHTTP__HTTP1_ABSOLUTE,
+                                  UVHTTP__HTTP1_AUTHORITY,
+                                  UVHTTP__HTTP1_ASTERISK,
 } uvhttp__http1_form_t;
 
 /* A parsed request head. `headers` is the caller's array with room for limits.header_count_max entries. */
@@ -31,62 +31,93 @@ typedef struct uvhttp__http1_head {
     uint32_t header_count;
     uint32_t size; /* bytes of the head with its last CRLF CRLF (and CRLFs before the request line, RFC 9112 2.2) */
     uvhttp__span_t method_text;
-    uvhttp__span_t target;    /* as sent */
-    uvhttp__span_t path;      /* raw (still percent-encoded) path part of the target; "*" for the asterisk form */
-    uvhttp__span_t query;     /* without '?'; size 0 if there is none */
-    uvhttp__span_t authority; /* of an absolute or authority form target (it wins over Host, RFC 9112 3.2.2), else of Host */
-    uint64_t content_length;  /* 0 if there is none */
-    uint8_t method;           /* uvhttp_method_t */
-    uint8_t form;             /* uvhttp__http1_form_t */
-    uint8_t version_minor;    /* 0 or 1 */
+    uvhttp__span_t target; /* as sent */
+    uvhttp__span_t path;   /* raw (still percent-encoded) path part of the target; "*" for the asterisk form */
+    uvhttp__span_t query;  /* without '?'; size 0 if there is none */
+    uvhttp__span_t
+        authority; /* of an absolute or authority form target (it wins over Host, RFC 9112 3.2.2), else of Host */
+    uint64_t content_length; /* 0 if there is none */
+    uint8_t method;          /* uvhttp_method_t */
+    uint8_t form;            /* uvhttp__http1_form_t */
+    uint8_t version_minor;   /* 0 or 1 */
     bool has_content_length;
     bool chunked;
-    bool keep_alive; /* what the client asked for or the version implies */
+    bool keep_alive;      /* what the client asked for or the version implies */
     bool expect_continue; /* "Expect: 100-continue" from an HTTP/1.1 client; any other expectation is an error (417) */
     bool upgrade;         /* an Upgrade header, and "upgrade" among the Connection options */
     bool path_plain;      /* path holds no '%', no "//" and no dot segment: it is its own decoded form */
 } uvhttp__http1_head_t;
 
-/* Where the search for the end of a head has got to; zero it for a new message. Its work over all the pieces of a head is
- * linear in the size of the head, however small the pieces are. */
+/* Where the search for the end of a head has got to; zero it for a new message. Its work over all the pieces of a head
+ * is linear in the size of the head, however small the pieces are. */
 typedef struct uvhttp__http1_scan {
-    uint32_t scanned;    /* bytes looked at */
-    uint32_t line_start; /* of the line that is being looked at */
-    uint32_t head_start; /* first byte of the request line: after empty lines */
-    uint32_t lines;      /* complete lines, the request line being the first */
+    uint32_t scanned;       /* bytes looked at */
+    uint32_t head_start;    /* first byte of the request line: after empty lines */
+    uint32_t headers_start; /* first byte after the request line; 0 until that is complete */
+    uint32_t lines;         /* complete lines, the request line being the first */
 } uvhttp__http1_scan_t;
 
-/* Looks for the end of a request head in data[0..size), where data[0..scan->scanned) was seen before (it may have moved).
- * Returns 0 and *head_size, UVHTTP_E_AGAIN for more, or the error that makes the bytes so far no head whatever follows:
- * bare LF, limits, a first byte that no method begins with, too many empty lines before the request line.
- * The result depends on the bytes only, never on how they were cut into pieces. */
+/* Looks for the end of a request head in data[0..size), where data[0..scan->scanned) was seen before (it may have
+ * moved). Returns 0 and *head_size, UVHTTP_E_AGAIN for more, or the error that makes the bytes so far no head whatever
+ * follows: UVHTTP_E_HTTP_METHOD            a first byte that no method begins with, or more than two empty lines before
+ * it UVHTTP_E_HTTP_BARE_LF           an LF without its CR, anywhere in the head UVHTTP_E_HTTP_BARE_CR           a CR
+ * without its LF before the request line (the parser finds the others) UVHTTP_E_HTTP_LINE_TOO_LONG,
+ * UVHTTP_E_HTTP_HEADERS_TOO_LARGE, UVHTTP_E_HTTP_TOO_MANY_HEADERS   the limits The result depends on the bytes only,
+ * never on how they were cut into pieces. Limits above 1 GiB count as 1 GiB. */
 int uvhttp__http1_scan(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
                        size_t *head_size);
 
-/* Parses a complete head, data[0..head_size) as found by the scan. Returns 0 or a UVHTTP_E_HTTP_* code. */
+/* Parses a complete head, data[0..head_size) as found by the scan. Returns 0, a UVHTTP_E_HTTP_* code (docs/http1.md
+ * lists which input gets which), or UVHTTP_E_INVALID if data[0..head_size) is not exactly one head. Of several faults
+ * the first in the request line and the syntax of the fields wins, then the first in the meaning of the fields, then
+ * conflicts between fields. On an error *head is not to be used. */
 int uvhttp__http1_parse_request(const char *data, size_t head_size, const uvhttp__http1_limits_t *limits,
                                 uvhttp__http1_head_t *head);
+
+/* --- vector instructions --- */
+
+typedef enum uvhttp__http1_simd {
+    UVHTTP__HTTP1_SIMD_AUTO, /* the best that this processor has; what is used if nobody selects */
+    UVHTTP__HTTP1_SIMD_SCALAR,
+    UVHTTP__HTTP1_SIMD_SSE42,
+    UVHTTP__HTTP1_SIMD_AVX2,
+    UVHTTP__HTTP1_SIMD_NEON,
+} uvhttp__http1_simd_t;
+
+/* Forces a level for the whole process (tests and benchmarks; every level gives the same results). Returns 0, or
+ * UVHTTP_E_UNSUPPORTED, changing nothing, if this processor or build lacks it. Any thread. */
+int uvhttp__http1_simd_select(uvhttp__http1_simd_t level);
+
+/* "scalar", "sse4.2", "avx2" or "neon": the level in use. */
+const char *uvhttp__http1_simd_name(void);
 
 /* --- chunked transfer coding (RFC 9112 section 7.1) --- */
 
 typedef struct uvhttp__http1_chunked {
-    uint64_t chunk_left; /* data bytes of the current chunk still to come */
+    uint64_t chunk_left;     /* data bytes of the current chunk still to come */
     uint32_t extension_size; /* bytes of chunk extensions in the whole body so far */
     uint32_t extension_size_max;
-    uint32_t trailer_size; /* bytes of the trailer section so far */
+    uint32_t trailer_size; /* bytes of the trailer section so far, without its last CRLF */
     uint32_t trailer_size_max;
+    uint16_t forbidden_left; /* names that the trailer field may still turn out to have and must not, a bit each */
+    int16_t error;           /* what the failed state keeps returning */
     uint8_t state;
-    uint8_t digits;
-    uint8_t line_flags;
+    uint8_t digits; /* of the chunk size; in a trailer name the bytes compared with the forbidden ones */
 } uvhttp__http1_chunked_t;
 
 /* extension_size_max, trailer_size_max: bytes, bounds over the whole body. */
-void uvhttp__http1_chunked_init(uvhttp__http1_chunked_t *chunked, uint32_t extension_size_max, uint32_t trailer_size_max);
+void uvhttp__http1_chunked_init(uvhttp__http1_chunked_t *chunked, uint32_t extension_size_max,
+                                uint32_t trailer_size_max);
 
-/* Decodes from data[0..size). Stops at the end of the input, after one run of chunk data, at the end of the body, or at an
- * error. *consumed: bytes taken from data; *body: the run of body bytes among them, a view into data (size 0 if none).
- * Returns 0 when the body has ended (trailers are checked for syntax and dropped, never merged), UVHTTP_E_AGAIN when not
- * (call again while consumed < size, otherwise with more bytes), or a UVHTTP_E_HTTP_* code. */
+/* Decodes from data[0..size). Stops at the end of the input, after one run of chunk data, at the end of the body, or at
+ * an error. *consumed: bytes taken from data; *body: the run of body bytes among them, a view into data (size 0 if
+ * none). Returns 0 when the body has ended (trailers are checked for syntax and dropped, never merged), UVHTTP_E_AGAIN
+ * when not (call again while consumed < size, otherwise with more bytes), or an error, which it then keeps returning:
+ *   UVHTTP_E_HTTP_CHUNK_SIZE         not 1 to 16 hexadecimal digits, more than INT64_MAX, or not followed by CRLF or
+ * ';' UVHTTP_E_HTTP_CHUNK_EXTENSION    a control character, an open quote, or more than extension_size_max
+ *   UVHTTP_E_HTTP_CHUNK_DATA         chunk data not followed by CRLF
+ *   UVHTTP_E_HTTP_TRAILER            malformed, or a field that frames or routes the message
+ *   UVHTTP_E_HTTP_TRAILER_TOO_LARGE  more than trailer_size_max */
 int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *data, size_t size, size_t *consumed,
                                  uvhttp_str_t *body);
 
@@ -98,7 +129,8 @@ int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *d
 size_t uvhttp__http1_write_status_line(char *out, int status);
 const char *uvhttp__http1_reason(int status); /* "" if unknown */
 
-/* "\r\n<hex size>\r\n" forms are written by these two; `first` leaves out the CRLF that ends the chunk before. */
+/* "<hex size>\r\n", at most UVHTTP__HTTP1_CHUNK_HEAD_MAX bytes; returns how many. The caller writes the data and the
+ * CRLF after it; the body ends with the head of a chunk of size 0 and CRLF. */
 #define UVHTTP__HTTP1_CHUNK_HEAD_MAX 20
 size_t uvhttp__http1_write_chunk_head(char *out, uint64_t size);
 

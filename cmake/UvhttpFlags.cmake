@@ -1,0 +1,41 @@
+# Owns: compiler flags. uvhttp_flags is linked by everything of ours and never installed.
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(uvhttp_codegen -std=gnu17 -D_GNU_SOURCE)
+set(uvhttp_link -Wl,--as-needed)
+
+# Asserts would otherwise carry the directory that the library was built in.
+list(APPEND uvhttp_codegen "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
+
+if(UVHTTP_SANITIZERS)
+  string(REPLACE ";" "," sanitizers "${UVHTTP_SANITIZERS}")
+  set(uvhttp_sanitize -fsanitize=${sanitizers} -fno-omit-frame-pointer)
+  if("undefined" IN_LIST UVHTTP_SANITIZERS)
+    list(APPEND uvhttp_sanitize -fno-sanitize-recover=undefined) # a finding must fail the test, not only print
+  endif()
+  list(APPEND uvhttp_codegen -O1 ${uvhttp_sanitize})
+  list(APPEND uvhttp_link ${uvhttp_sanitize})
+endif()
+if(ENABLE_COVERAGE)
+  list(APPEND uvhttp_codegen --coverage)
+  list(APPEND uvhttp_link --coverage)
+endif()
+if(UVHTTP_BUILD_FUZZERS)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "uvhttp: UVHTTP_BUILD_FUZZERS needs clang (libFuzzer): CC=clang cmake ...")
+  endif()
+  list(APPEND uvhttp_codegen -fsanitize=fuzzer-no-link)
+endif()
+if(UVHTTP_LTO)
+  include(CheckIPOSupported)
+  check_ipo_supported(LANGUAGES C)
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
+endif()
+
+set(uvhttp_warnings -Wall -Wextra -Wpedantic -Wshadow -Wundef)
+if(UVHTTP_WERROR)
+  list(APPEND uvhttp_warnings -Werror)
+endif()
+
+add_library(uvhttp_flags INTERFACE)
+target_compile_options(uvhttp_flags INTERFACE ${uvhttp_codegen} ${uvhttp_warnings})
+target_link_options(uvhttp_flags INTERFACE ${uvhttp_link})

@@ -1,0 +1,25 @@
+# Owns: what "cmake --install" puts where, uvhttp.pc, and the package that find_package(uvhttp) reads.
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/uvhttp")
+
+install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+set_target_properties(uvhttp_shared PROPERTIES EXPORT_NAME uvhttp)
+set_target_properties(uvhttp_static PROPERTIES EXPORT_NAME static)
+# Two export sets: who links the shared library needs none of the packages that the archive needs.
+install(TARGETS uvhttp_shared EXPORT uvhttp-shared LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS uvhttp_static EXPORT uvhttp-static ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+foreach(kind IN ITEMS shared static)
+  install(EXPORT uvhttp-${kind} NAMESPACE uvhttp:: DESTINATION "${package_dir}")
+endforeach()
+
+configure_package_config_file(cmake/uvhttp-config.cmake.in "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
+                              INSTALL_DESTINATION "${package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/uvhttp-config-version.cmake"
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
+              "${PROJECT_BINARY_DIR}/generated/uvhttp-config-version.cmake" DESTINATION "${package_dir}")
+
+# Relative to the file: an installed tree may be moved.
+file(RELATIVE_PATH UVHTTP_PC_INCLUDE "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")
+configure_file(cmake/uvhttp.pc.in "${PROJECT_BINARY_DIR}/generated/uvhttp.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/generated/uvhttp.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

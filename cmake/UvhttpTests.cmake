@@ -1,0 +1,42 @@
+# Owns: the unit tests: each test/unit/<folder>/test_<topic>.c is one program and one CTest entry "<folder>/<topic>".
+# Helpers that several programs need live in test/unit/support/. Exit code 77 means skipped (a kernel that lacks it).
+enable_testing()
+pkg_check_modules(CMOCKA QUIET IMPORTED_TARGET cmocka)
+if(NOT CMOCKA_FOUND)
+  message(FATAL_ERROR "uvhttp: UVHTTP_BUILD_TESTS needs cmocka. On Debian: apt-get install libcmocka-dev")
+endif()
+
+# cmocka.h uses these headers without including them, and sorted includes put it first.
+add_library(uvhttp_unit_test INTERFACE)
+target_compile_options(uvhttp_unit_test INTERFACE "SHELL:-include stdarg.h" "SHELL:-include stddef.h"
+                                                  "SHELL:-include stdint.h" "SHELL:-include setjmp.h")
+target_link_libraries(uvhttp_unit_test INTERFACE uvhttp_inside PkgConfig::CMOCKA)
+
+uvhttp_glob(support_sources test/unit/support/*.c)
+if(support_sources)
+  add_library(uvhttp_test_support OBJECT ${support_sources})
+  target_link_libraries(uvhttp_test_support PRIVATE uvhttp_unit_test)
+endif()
+
+uvhttp_glob(test_sources test/unit/*/test_*.c)
+foreach(source IN LISTS test_sources)
+  string(REGEX MATCH "^test/unit/([^/]+)/test_(.+)\\.c$" ignored "${source}")
+  set(target "test_${CMAKE_MATCH_1}_${CMAKE_MATCH_2}")
+  add_executable(${target} "${source}")
+  target_link_libraries(${target} PRIVATE uvhttp_unit_test)
+  if(support_sources)
+    target_link_libraries(${target} PRIVATE uvhttp_test_support)
+  endif()
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+  add_test(NAME "${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" COMMAND ${target} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set_tests_properties("${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+endforeach()
+
+# Micro benchmarks see the inside as well; they are built with the tests so that they do not rot, and run by hand.
+uvhttp_glob(micro_sources bench/micro/*.c)
+foreach(source IN LISTS micro_sources)
+  get_filename_component(target "${source}" NAME_WE)
+  add_executable(${target} "${source}")
+  target_link_libraries(${target} PRIVATE uvhttp_inside)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
+endforeach()

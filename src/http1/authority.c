@@ -1,0 +1,84 @@
+/* Owns: the syntax of an authority (RFC 3986 section 3.2, RFC 9110 section 4.2): a registered name, an IPv4 address or
+ * an IPv6 literal, and a port. Userinfo is refused. May include: base. */
+#include "http1/engine.h"
+
+/* 1*4HEXDIG at *at, which it passes. */
+static bool take_group(const char *text, size_t size, size_t *at) {
+    size_t start = *at;
+    while (*at < size && *at - start < 4 && is_class(text[*at], CLASS_HEX)) ++*at;
+    return *at > start;
+}
+
+/* A dotted quad of numbers 0..255 without leading zeros, and nothing after it. */
+static bool valid_ipv4(const char *text, size_t size) {
+    size_t at = 0;
+    for (int part = 0; part < 4; ++part) {
+        if (part > 0 && (at == size || text[at++] != '.')) return false;
+        size_t start = at;
+        unsigned value = 0;
+        while (at < size && at - start < 3 && is_class(text[at], CLASS_DIGIT))
+            value = value * 10 + (unsigned)(text[at++] - '0');
+        if (at == start || value > 255 || (text[start] == '0' && at - start > 1)) return false;
+    }
+    return at == size;
+}
+
+/* The text between the brackets (RFC 3986 IPv6address); zone identifiers and IPvFuture are refused. */
+static bool valid_ipv6(const char *text, size_t size) {
+    size_t at = 0;
+    int groups = 0;
+    bool gap = false;
+    if (size >= 2 && text[0] == ':' && text[1] == ':') {
+        gap = true;
+        at = 2;
+    }
+    while (at < size) {
+        size_t start = at;
+        if (!take_group(text, size, &at)) return false;
+        if (at < size && text[at] == '.') {
+            if (!valid_ipv4(text + start, size - start)) return false;
+            groups += 2;
+            break;
+        }
+        ++groups;
+        if (at == size) break;
+        if (text[at++] != ':') return false;
+        if (at == size) return false; /* a single ':' at the end */
+        if (text[at] != ':') continue;
+        if (gap) return false;
+        gap = true;
+        ++at;
+    }
+    return gap ? groups <= 7 : groups == 8;
+}
+
+/* The part after the host: nothing, or ':' and at most five digits. */
+static bool valid_port(const char *text, size_t size, bool required) {
+    if (size <= 1) return !required && (size == 0 || text[0] == ':');
+    if (text[0] != ':' || size > 6) return false;
+    uint32_t port = 0;
+    for (size_t i = 1; i < size; ++i) {
+        if (!is_class(text[i], CLASS_DIGIT)) return false;
+        port = port * 10 + (uint32_t)(text[i] - '0');
+    }
+    return port <= 65535;
+}
+
+bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required) {
+    const char *p = text.data;
+    size_t size = text.size, at = 0;
+    if (size > 0 && p[0] == '[') {
+        const char *close = memchr(p, ']', size);
+        if (close == NULL || !valid_ipv6(p + 1, (size_t)(close - p) - 1)) return false;
+        at = (size_t)(close - p) + 1;
+    } else {
+        for (; at < size; ++at) {
+            if (is_class(p[at], CLASS_REGNAME)) continue;
+            if (p[at] != '%') break;
+            if (size - at < 3 || !is_class(p[at + 1], CLASS_HEX) || !is_class(p[at + 2], CLASS_HEX)) return false;
+            at += 2;
+        }
+        if (at == 0) return false;
+    }
+    return at == size ? !port_required : valid_port(p + at, size - at, port_required);
+}

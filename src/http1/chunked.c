@@ -1,0 +1,196 @@
+/* Owns: the chunked transfer coding (RFC 9112 section 7.1), strictly: what two parsers could read differently is
+ * refused. Lines go through a state machine byte by byte, data in runs. May include: base. */
+#include "http1/engine.h"
+
+#include <assert.h>
+
+typedef enum state {
+    STATE_SIZE,         /* in the chunk size */
+    STATE_EXTENSION,    /* after its ';' */
+    STATE_QUOTED,       /* in a quoted string of an extension */
+    STATE_ESCAPED,      /* after a backslash in one */
+    STATE_SIZE_LF,      /* after the CR of the size line */
+    STATE_EXTENSION_LF, /* the same if it has extensions */
+    STATE_DATA,
+    STATE_DATA_CR,
+    STATE_DATA_LF,
+    STATE_TRAILER_START, /* first byte of a trailer line */
+    STATE_TRAILER_NAME,
+    STATE_TRAILER_VALUE,
+    STATE_TRAILER_LF,
+    STATE_END_LF, /* after the CR of the last line */
+    STATE_DONE,
+    STATE_FAILED,
+} state_t;
+
+enum { SIZE_DIGITS_MAX = 16 };
+
+/* Fields that frame or route a message or steer its connection (RFC 9110 section 6.5.1): in a trailer they are an
+ * attack or a grave fault. '_' counts as '-', as it does behind CGI. */
+static const char *const forbidden[] = {
+    "content-length", "transfer-encoding", "host", "trailer", "connection", "upgrade", "expect", "te", "keep-alive",
+};
+
+enum { FORBIDDEN_COUNT = sizeof forbidden / sizeof *forbidden };
+
+static_assert(FORBIDDEN_COUNT <= 16, "one bit of forbidden_left each");
+
+void uvhttp__http1_chunked_init(uvhttp__http1_chunked_t *chunked, uint32_t extension_size_max,
+                                uint32_t trailer_size_max) {
+    *chunked = (uvhttp__http1_chunked_t){
+        .extension_size_max = extension_size_max,
+        .trailer_size_max = trailer_size_max,
+        .state = STATE_SIZE,
+    };
+}
+
+static int fail(uvhttp__http1_chunked_t *chunked, int error) {
+    chunked->state = STATE_FAILED;
+    chunked->error = (int16_t)error;
+    return error;
+}
+
+static int hex_value(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    char lower = (char)(c | 0x20);
+    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
+}
+
+/* Extensions mean nothing here, but where they end must be beyond doubt: no control characters, quotes closed. */
+static int step_extension(uvhttp__http1_chunked_t *chunked, char c) {
+    if (c == '\r' && chunked->state == STATE_EXTENSION) {
+        chunked->state = STATE_EXTENSION_LF;
+        return 0;
+    }
+    if (!is_class(c, CLASS_VALUE) || chunked->extension_size >= chunked->extension_size_max)
+        return UVHTTP_E_HTTP_CHUNK_EXTENSION;
+    ++chunked->extension_size;
+    if (chunked->state == STATE_SIZE || chunked->state == STATE_ESCAPED)
+        chunked->state = chunked->state == STATE_SIZE ? STATE_EXTENSION : STATE_QUOTED;
+    else if (c == '"')
+        chunked->state = chunked->state == STATE_QUOTED ? STATE_EXTENSION : STATE_QUOTED;
+    else if (c == '\\' && chunked->state == STATE_QUOTED)
+        chunked->state = STATE_ESCAPED;
+    return 0;
+}
+
+static int step_size(uvhttp__http1_chunked_t *chunked, char c) {
+    int digit = hex_value(c);
+    if (digit >= 0) {
+        if (chunked->digits == SIZE_DIGITS_MAX || chunked->chunk_left > (uint64_t)INT64_MAX >> 4)
+            return UVHTTP_E_HTTP_CHUNK_SIZE;
+        chunked->chunk_left = chunked->chunk_left << 4 | (uint64_t)digit;
+        ++chunked->digits;
+        return 0;
+    }
+    if (chunked->digits == 0) return UVHTTP_E_HTTP_CHUNK_SIZE;
+    if (c == ';') return step_extension(chunked, c);
+    chunked->state = STATE_SIZE_LF;
+    return c == '\r' ? 0 : UVHTTP_E_HTTP_CHUNK_SIZE;
+}
+
+static int step_trailer_name(uvhttp__http1_chunked_t *chunked, char c) {
+    if (c == ':') {
+        for (unsigned i = 0; i < FORBIDDEN_COUNT; ++i) {
+            if ((chunked->forbidden_left >> i & 1) != 0 && forbidden[i][chunked->digits] == '\0')
+                return UVHTTP_E_HTTP_TRAILER;
+        }
+        chunked->state = STATE_TRAILER_VALUE;
+        return 0;
+    }
+    if (!is_class(c, CLASS_TOKEN)) return UVHTTP_E_HTTP_TRAILER;
+    if (chunked->forbidden_left == 0) return 0;
+    if (c >= 'A' && c <= 'Z') c = (char)(c | 0x20);
+    if (c == '_') c = '-';
+    for (unsigned i = 0; i < FORBIDDEN_COUNT; ++i) {
+        /* A name that is used up holds its NUL here, which is no token, so its bit goes and it is not read beyond. */
+        if ((chunked->forbidden_left >> i & 1) != 0 && forbidden[i][chunked->digits] != c)
+            chunked->forbidden_left = (uint16_t)(chunked->forbidden_left & ~(1U << i));
+    }
+    ++chunked->digits;
+    return 0;
+}
+
+static int step_trailer(uvhttp__http1_chunked_t *chunked, char c) {
+    if (chunked->state == STATE_TRAILER_START) {
+        if (c == '\r') {
+            chunked->state = STATE_END_LF;
+            return 0;
+        }
+        chunked->state = STATE_TRAILER_NAME;
+        chunked->digits = 0;
+        chunked->forbidden_left = (uint16_t)((1U << FORBIDDEN_COUNT) - 1);
+        if (c == ':') return UVHTTP_E_HTTP_TRAILER;
+    }
+    if (chunked->trailer_size >= chunked->trailer_size_max) return UVHTTP_E_HTTP_TRAILER_TOO_LARGE;
+    ++chunked->trailer_size;
+    if (chunked->state == STATE_TRAILER_NAME) return step_trailer_name(chunked, c);
+    if (chunked->state == STATE_TRAILER_LF) {
+        chunked->state = STATE_TRAILER_START;
+        return c == '\n' ? 0 : UVHTTP_E_HTTP_TRAILER;
+    }
+    if (c == '\r')
+        chunked->state = STATE_TRAILER_LF;
+    else if (!is_class(c, CLASS_VALUE))
+        return UVHTTP_E_HTTP_TRAILER;
+    return 0;
+}
+
+static int step(uvhttp__http1_chunked_t *chunked, char c) {
+    switch ((state_t)chunked->state) {
+        case STATE_SIZE: return step_size(chunked, c);
+        case STATE_EXTENSION:
+        case STATE_QUOTED:
+        case STATE_ESCAPED: return step_extension(chunked, c);
+        case STATE_SIZE_LF:
+        case STATE_EXTENSION_LF:
+            if (c != '\n')
+                return chunked->state == STATE_SIZE_LF ? UVHTTP_E_HTTP_CHUNK_SIZE : UVHTTP_E_HTTP_CHUNK_EXTENSION;
+            chunked->state = chunked->chunk_left > 0 ? STATE_DATA : STATE_TRAILER_START;
+            return 0;
+        case STATE_DATA_CR: chunked->state = STATE_DATA_LF; return c == '\r' ? 0 : UVHTTP_E_HTTP_CHUNK_DATA;
+        case STATE_DATA_LF:
+            chunked->state = STATE_SIZE;
+            chunked->digits = 0;
+            return c == '\n' ? 0 : UVHTTP_E_HTTP_CHUNK_DATA;
+        case STATE_TRAILER_START:
+        case STATE_TRAILER_NAME:
+        case STATE_TRAILER_VALUE:
+        case STATE_TRAILER_LF: return step_trailer(chunked, c);
+        case STATE_END_LF: chunked->state = STATE_DONE; return c == '\n' ? 0 : UVHTTP_E_HTTP_TRAILER;
+        case STATE_DATA:
+        case STATE_DONE:
+        case STATE_FAILED: break;
+    }
+    assert(false);
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *data, size_t size, size_t *consumed,
+                                 uvhttp_str_t *body) {
+    *consumed = 0;
+    *body = (uvhttp_str_t){data, 0};
+    size_t pos = 0;
+    while (chunked->state < STATE_DONE) {
+        if (pos == size) {
+            *consumed = pos;
+            return UVHTTP_E_AGAIN;
+        }
+        if (chunked->state == STATE_DATA) {
+            size_t run = size - pos < chunked->chunk_left ? size - pos : (size_t)chunked->chunk_left;
+            *body = (uvhttp_str_t){data + pos, run};
+            *consumed = pos + run;
+            chunked->chunk_left -= run;
+            if (chunked->chunk_left == 0) chunked->state = STATE_DATA_CR;
+            return UVHTTP_E_AGAIN;
+        }
+        int rc = step(chunked, data[pos]);
+        if (rc != 0) {
+            *consumed = pos;
+            return fail(chunked, rc);
+        }
+        ++pos;
+    }
+    *consumed = pos;
+    return chunked->state == STATE_DONE ? 0 : chunked->error;
+}

@@ -1,0 +1,113 @@
+/* Owns: what the files of this folder share: the byte classes, and the table of functions that exist once per level of
+ * vector instructions. May include: base. Private to src/http1. */
+#ifndef UVHTTP_SRC_HTTP1_ENGINE_H
+#define UVHTTP_SRC_HTTP1_ENGINE_H
+
+#include <string.h>
+
+#include "http1/http1.h"
+
+enum {                    /* bits of uvhttp__http1_class */
+       CLASS_TOKEN = 1,   /* RFC 9110 tchar */
+       CLASS_VALUE = 2,   /* in a field value: HTAB, SP, VCHAR, obs-text */
+       CLASS_TARGET = 4,  /* in a request target: 0x21..0x7e without '#' */
+       CLASS_REGNAME = 8, /* RFC 3986 unreserved and sub-delims without ',' */
+       CLASS_DIGIT = 16,
+       CLASS_HEX = 32,
+};
+
+extern const uint8_t uvhttp__http1_class[256];
+
+static inline bool is_class(char c, unsigned classes) {
+    return (uvhttp__http1_class[(unsigned char)c] & classes) != 0;
+}
+
+/* What a level of vector instructions finds in 64 bytes: bit i of each mask is about byte i. */
+typedef struct line_bits {
+    uint64_t lf;
+    uint64_t cr;
+} line_bits_t;
+
+typedef struct field_bits {
+    uint64_t not_token; /* ends a field name */
+    uint64_t not_value; /* ends a field value */
+} field_bits_t;
+
+typedef struct target_bits {
+    uint64_t not_target; /* ends a target */
+    uint64_t question;
+    uint64_t percent;
+    uint64_t slash;
+    uint64_t dot;
+} target_bits_t;
+
+/* CLASS_TOKEN for lookups in a vector: bit h of entry l is about the byte 0xhl. Bytes above 0x7f are no tokens. */
+#define TOKEN_COLUMNS                                                                                                  \
+    (char)0xe8, (char)0xfc, (char)0xf8, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xf8,        \
+        (char)0xf8, (char)0xf4, (char)0x54, (char)0xd0, (char)0x54, (char)0xf4, (char)0x70
+/* Bit h alone, for the upper half h of a byte. */
+#define ROW_BITS 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, (char)0x80, 0, 0, 0, 0, 0, 0, 0, 0
+
+/* Empty lines that are skipped before the request line (RFC 9112 section 2.2 asks for at least one). */
+#define UVHTTP__HTTP1_EMPTY_LINES_MAX 2
+
+typedef struct uvhttp__http1_engine {
+    const char *name;
+    /* uvhttp__http1_scan. */
+    int (*scan)(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
+                size_t *head_size);
+    /* Cuts a head into method, target (path and query as for the origin form, path_plain), version and fields, and
+     * checks their bytes. Leaves the meaning of target and fields to the caller. */
+    int (*tokenize)(const char *data, size_t size, uint32_t header_count_max, uvhttp__http1_head_t *head);
+    /* Whether all bytes are CLASS_VALUE. */
+    bool (*valid_value)(const char *data, size_t size);
+} uvhttp__http1_engine_t;
+
+extern const uvhttp__http1_engine_t uvhttp__http1_engine_scalar;
+#if defined(__x86_64__)
+extern const uvhttp__http1_engine_t uvhttp__http1_engine_sse42;
+extern const uvhttp__http1_engine_t uvhttp__http1_engine_avx2;
+#elif defined(__aarch64__)
+extern const uvhttp__http1_engine_t uvhttp__http1_engine_neon;
+#endif
+
+/* The level in use. */
+const uvhttp__http1_engine_t *uvhttp__http1_engine(void);
+
+/* Parts of a tokenizer that are not worth vectors. The code for data[pos], which may not stand there: a bare LF or CR
+ * has its own code, anything else is `otherwise`; UVHTTP_E_INVALID at the end of the data. */
+int uvhttp__http1_fault(const char *data, size_t size, size_t pos, int otherwise);
+
+/* The code for a version that is neither HTTP/1.0 nor HTTP/1.1 and begins at pos. */
+int uvhttp__http1_version_fault(const char *data, size_t size, size_t pos);
+
+/* uvhttp__http1_head_t.path_plain. */
+bool uvhttp__http1_plain_path(const char *path, size_t size);
+
+/* Passes over empty lines before the request line: scan->head_start. 0 if a method may begin there. */
+int uvhttp__http1_skip_empty_lines(uvhttp__http1_scan_t *scan, const char *data, size_t size);
+
+/* Whether text is the authority of an http URI without userinfo: host [ ":" port ] (RFC 3986 section 3.2). A port, if
+ * there are digits, is at most 65535; port_required asks for at least one digit. An empty text is not an authority. */
+bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required);
+
+/* The bytes at p as an integer, for comparing words: both sides of a comparison are loaded the same way. */
+static inline uint64_t load64(const char *p) {
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static inline uint32_t load32(const char *p) {
+    uint32_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static inline uint16_t load16(const char *p) {
+    uint16_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+#endif

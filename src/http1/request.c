@@ -1,0 +1,258 @@
+/* Owns: the meaning of a request head: method, target form, and the fields that decide where the message ends and what
+ * becomes of the connection (RFC 9110, RFC 9112). Ambiguous framing is refused here. May include: base. */
+#include "http1/engine.h"
+
+/* What the fields have said so far. */
+typedef struct facts {
+    uvhttp__span_t host;
+    bool has_host;
+    bool has_transfer_encoding;
+    bool close;
+    bool keep_alive;
+    bool upgrade_option;
+    bool upgrade_field;
+} facts_t;
+
+/* Names are tokens. ORing 0x20 into a token character makes letters small and leaves '-' alone, and turns no other
+ * token character into one of those, so that both sides can be compared without regard to case a word at a time. '_'
+ * becomes 0x7f. */
+#define LOWER64 UINT64_C(0x2020202020202020)
+#define LOWER32 UINT32_C(0x20202020)
+#define LOWER16 UINT32_C(0x2020)
+
+static inline bool lower_equals(const char *text, size_t size, const char *lower) {
+    for (size_t i = 0; i < size; ++i) {
+        char c = text[i];
+        if (c >= 'A' && c <= 'Z') c = (char)(c | 0x20);
+        if (c != lower[i]) return false;
+    }
+    return true;
+}
+
+#define IS_WORD(text, word) ((text).size == sizeof(word) - 1 && lower_equals((text).data, sizeof(word) - 1, word))
+
+static uvhttp_method_t find_method(const char *text, size_t size) {
+    /* At least a space follows, so that four bytes can be read of three. */
+    switch (size) {
+        case 3:
+            if (load32(text) == load32("GET ")) return UVHTTP_GET;
+            if (load32(text) == load32("PUT ")) return UVHTTP_PUT;
+            break;
+        case 4:
+            if (load32(text) == load32("POST")) return UVHTTP_POST;
+            if (load32(text) == load32("HEAD")) return UVHTTP_HEAD;
+            break;
+        case 5:
+            if (memcmp(text, "PATCH", 5) == 0) return UVHTTP_PATCH;
+            if (memcmp(text, "TRACE", 5) == 0) return UVHTTP_TRACE;
+            break;
+        case 6:
+            if (memcmp(text, "DELETE", 6) == 0) return UVHTTP_DELETE;
+            break;
+        case 7:
+            if (memcmp(text, "OPTIONS", 7) == 0) return UVHTTP_OPTIONS;
+            if (memcmp(text, "CONNECT", 7) == 0) return UVHTTP_CONNECT;
+            break;
+        default: break;
+    }
+    return UVHTTP_METHOD_OTHER;
+}
+
+/* "http://authority/path?query" (RFC 9112 section 3.2.2). The tokenizer has cut it at the '?'. */
+static int parse_absolute_target(const char *data, uvhttp__http1_head_t *head) {
+    const char *text = data + head->path.offset;
+    size_t size = head->path.size, scheme = 0;
+    if (size > 7 && lower_equals(text, 7, "http://")) scheme = 7;
+    if (size > 8 && lower_equals(text, 8, "https://")) scheme = 8;
+    if (scheme == 0) return UVHTTP_E_HTTP_TARGET;
+    const char *slash = memchr(text + scheme, '/', size - scheme);
+    size_t end = slash == NULL ? size : (size_t)(slash - text);
+    if (!uvhttp__http1_valid_authority((uvhttp_str_t){text + scheme, end - scheme}, false)) return UVHTTP_E_HTTP_TARGET;
+    head->form = UVHTTP__HTTP1_ABSOLUTE;
+    head->authority = (uvhttp__span_t){head->path.offset + (uint32_t)scheme, (uint32_t)(end - scheme)};
+    if (slash == NULL) { /* an empty path means "/": show the last one of "://" */
+        head->path = (uvhttp__span_t){head->path.offset + (uint32_t)scheme - 1, 1};
+    } else {
+        head->path = (uvhttp__span_t){head->path.offset + (uint32_t)end, (uint32_t)(size - end)};
+    }
+    head->path_plain = uvhttp__http1_plain_path(data + head->path.offset, head->path.size);
+    return 0;
+}
+
+static int parse_target(const char *data, uvhttp__http1_head_t *head) {
+    const char *text = data + head->target.offset;
+    if (__builtin_expect(head->method == UVHTTP_CONNECT, 0)) {
+        if (!uvhttp__http1_valid_authority((uvhttp_str_t){text, head->target.size}, true)) return UVHTTP_E_HTTP_TARGET;
+        head->form = UVHTTP__HTTP1_AUTHORITY;
+        head->authority = head->target;
+        head->path = (uvhttp__span_t){head->target.offset, 0};
+        head->path_plain = false;
+        return 0;
+    }
+    if (text[0] == '/') {
+        head->form = UVHTTP__HTTP1_ORIGIN;
+        return 0;
+    }
+    if (text[0] != '*') return parse_absolute_target(data, head);
+    if (head->target.size != 1 || head->method != UVHTTP_OPTIONS) return UVHTTP_E_HTTP_TARGET;
+    head->form = UVHTTP__HTTP1_ASTERISK;
+    return 0;
+}
+
+/* Digits only, no list, no sign, and once per message: two parsers must not be able to read two lengths. */
+static int parse_content_length(uvhttp__http1_head_t *head, uvhttp_str_t value) {
+    if (head->has_content_length || value.size == 0) return UVHTTP_E_HTTP_CONTENT_LENGTH;
+    uint64_t length = 0;
+    for (size_t i = 0; i < value.size; ++i) {
+        if (!is_class(value.data[i], CLASS_DIGIT)) return UVHTTP_E_HTTP_CONTENT_LENGTH;
+        uint64_t digit = (uint64_t)(value.data[i] - '0');
+        if (length > (INT64_MAX - digit) / 10) return UVHTTP_E_HTTP_CONTENT_LENGTH;
+        length = length * 10 + digit;
+    }
+    head->has_content_length = true;
+    head->content_length = length;
+    return 0;
+}
+
+/* The next element of a comma list without the blanks around it; false at the end. */
+static bool next_element(uvhttp_str_t *list, uvhttp_str_t *element) {
+    if (list->data == NULL) return false;
+    const char *comma = list->size == 0 ? NULL : memchr(list->data, ',', list->size);
+    *element = (uvhttp_str_t){list->data, comma == NULL ? list->size : (size_t)(comma - list->data)};
+    if (comma == NULL)
+        *list = (uvhttp_str_t){NULL, 0};
+    else
+        *list = (uvhttp_str_t){comma + 1, list->size - element->size - 1};
+    while (element->size > 0 && (element->data[0] == ' ' || element->data[0] == '\t')) ++element->data, --element->size;
+    while (element->size > 0 && (element->data[element->size - 1] == ' ' || element->data[element->size - 1] == '\t'))
+        --element->size;
+    return true;
+}
+
+/* Anything but "chunked" alone is an error: 501 for codings that could be meant and framed well, 400 for the others. */
+static int transfer_encoding_fault(uvhttp_str_t list) {
+    uvhttp_str_t coding;
+    size_t count = 0;
+    bool chunked_last = false;
+    while (next_element(&list, &coding)) {
+        if (chunked_last) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+        const char *semicolon = coding.size == 0 ? NULL : memchr(coding.data, ';', coding.size);
+        uvhttp_str_t name = {coding.data, semicolon == NULL ? coding.size : (size_t)(semicolon - coding.data)};
+        while (semicolon != NULL && name.size > 0 &&
+               (name.data[name.size - 1] == ' ' || name.data[name.size - 1] == '\t'))
+            --name.size;
+        if (!uvhttp__http1_valid_header_name(name) || IS_WORD(name, "identity")) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+        if (IS_WORD(name, "chunked")) {
+            if (semicolon != NULL) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+            chunked_last = true;
+        }
+        ++count;
+    }
+    /* Without "chunked" at the end the length of a request would be unknown (RFC 9112 section 6.3). */
+    return chunked_last || count == 1 ? UVHTTP_E_HTTP_TRANSFER_ENCODING_UNKNOWN : UVHTTP_E_HTTP_TRANSFER_ENCODING;
+}
+
+static int parse_transfer_encoding(facts_t *facts, uvhttp__http1_head_t *head, uvhttp_str_t value) {
+    if (facts->has_transfer_encoding || head->version_minor == 0) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+    facts->has_transfer_encoding = true;
+    if (!IS_WORD(value, "chunked")) return transfer_encoding_fault(value);
+    head->chunked = true;
+    return 0;
+}
+
+static int parse_connection(facts_t *facts, uvhttp_str_t list) {
+    uvhttp_str_t option;
+    while (next_element(&list, &option)) {
+        if (option.size == 0) continue; /* RFC 9110 section 5.6.1.2 */
+        if (!uvhttp__http1_valid_header_name(option)) return UVHTTP_E_HTTP_CONNECTION;
+        if (IS_WORD(option, "close")) facts->close = true;
+        if (IS_WORD(option, "keep-alive")) facts->keep_alive = true;
+        if (IS_WORD(option, "upgrade")) facts->upgrade_option = true;
+    }
+    return 0;
+}
+
+static int parse_host(facts_t *facts, uvhttp_str_t value, uvhttp__span_t span) {
+    if (facts->has_host) return UVHTTP_E_HTTP_HOST;
+    facts->has_host = true;
+    facts->host = span;
+    if (value.size == 0) return 0; /* what a client sends for a target without an authority (RFC 9112 section 3.2) */
+    return uvhttp__http1_valid_authority(value, false) ? 0 : UVHTTP_E_HTTP_HOST;
+}
+
+static int parse_expect(uvhttp__http1_head_t *head, uvhttp_str_t value) {
+    if (!IS_WORD(value, "100-continue")) return UVHTTP_E_HTTP_EXPECTATION;
+    head->expect_continue = head->version_minor >= 1; /* RFC 9110 section 10.1.1: ignored from HTTP/1.0 */
+    return 0;
+}
+
+/* Lengths of the names below, as bits: most fields are passed over by one test. */
+#define KNOWN_NAME_SIZES (1U << 4 | 1U << 6 | 1U << 7 | 1U << 10 | 1U << 14 | 1U << 17)
+
+static int parse_known_field(const char *data, const uvhttp__field_t *field, facts_t *facts,
+                             uvhttp__http1_head_t *head) {
+    const char *name = data + field->name.offset;
+    uvhttp_str_t value = uvhttp__span_str(data, field->value);
+    switch (field->name.size) {
+        case 4:
+            if ((load32(name) | LOWER32) == load32("host")) return parse_host(facts, value, field->value);
+            break;
+        case 6:
+            if ((load32(name) | LOWER32) == load32("expe") && (load16(name + 4) | LOWER16) == load16("ct"))
+                return parse_expect(head, value);
+            break;
+        case 7:
+            if ((load32(name) | LOWER32) == load32("upgr") && (load32(name + 3) | LOWER32) == load32("rade"))
+                facts->upgrade_field |= value.size > 0;
+            break;
+        case 10:
+            if ((load64(name) | LOWER64) == load64("connecti") && (load16(name + 8) | LOWER16) == load16("on"))
+                return parse_connection(facts, value);
+            break;
+        case 14:
+            if ((load64(name + 6) | LOWER64) != load64("t-length") &&
+                (load64(name + 6) | LOWER64) != load64("t\x7flength"))
+                break;
+            if ((load64(name) | LOWER64) == load64("content-")) return parse_content_length(head, value);
+            /* Behind CGI and its kin '_' is '-': such a name would smuggle a second length past this check. */
+            if ((load64(name) | LOWER64) == load64("content\x7f")) return UVHTTP_E_HTTP_HEADER_NAME;
+            break;
+        case 17:
+            if ((load64(name + 9) | LOWER64) != load64("encoding")) break;
+            if ((load64(name) | LOWER64) != load64("transfer")) break;
+            if (name[8] == '_') return UVHTTP_E_HTTP_HEADER_NAME;
+            if (name[8] == '-') return parse_transfer_encoding(facts, head, value);
+            break;
+        default: break;
+    }
+    return 0;
+}
+
+/* What can only be said when all fields are known. */
+static int finish(const facts_t *facts, uvhttp__http1_head_t *head) {
+    if (!facts->has_host && head->version_minor >= 1) return UVHTTP_E_HTTP_HOST;
+    if (head->chunked && head->has_content_length) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+    if (head->authority.size == 0) head->authority = facts->host;
+    head->keep_alive = !facts->close && (head->version_minor >= 1 || facts->keep_alive);
+    /* RFC 9110 section 7.8: ignored from HTTP/1.0. */
+    head->upgrade = facts->upgrade_field && facts->upgrade_option && head->version_minor >= 1;
+    return 0;
+}
+
+int uvhttp__http1_parse_request(const char *data, size_t head_size, const uvhttp__http1_limits_t *limits,
+                                uvhttp__http1_head_t *head) {
+    *head = (uvhttp__http1_head_t){.headers = head->headers, .size = (uint32_t)head_size};
+    int rc = uvhttp__http1_engine()->tokenize(data, head_size, limits->header_count_max, head);
+    if (rc != 0) return rc;
+    head->method = (uint8_t)find_method(data + head->method_text.offset, head->method_text.size);
+    rc = parse_target(data, head);
+    if (rc != 0) return rc;
+    facts_t facts = {0};
+    for (uint32_t i = 0; i < head->header_count; ++i) {
+        const uvhttp__field_t *field = &head->headers[i];
+        if (field->name.size > 17 || (KNOWN_NAME_SIZES >> field->name.size & 1) == 0) continue;
+        rc = parse_known_field(data, field, &facts, head);
+        if (rc != 0) return rc;
+    }
+    return finish(&facts, head);
+}

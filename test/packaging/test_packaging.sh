@@ -1,0 +1,70 @@
+#!/bin/sh
+# Owns: the test of what is installed: test_packaging.sh BUILD_DIR WORK_DIR. A program is built against the installed
+# library in every way that the README offers, and run; nothing but the public API may leave the libraries.
+set -eu
+build=$(cd "$1" && pwd)
+rm -rf "$2"
+mkdir -p "$2"
+work=$(cd "$2" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+prefix=$work/prefix
+
+fail() {
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+echo "install"
+cmake --install "$build" --prefix "$prefix" >/dev/null
+! grep -rlF "$work" "$prefix/lib/pkgconfig" "$prefix/lib/cmake" || fail "an installed file holds its own path"
+
+echo "exported symbols"
+nm -D --defined-only "$prefix/lib/libuvhttp.so" | awk '{ print $NF }' | sed 's/@.*//' >"$work/exported"
+[ -s "$work/exported" ] || fail "the shared library exports nothing"
+! grep -vE '^uvhttp_[^_]' "$work/exported" || fail "the shared library exports what is not public"
+nm -g --defined-only "$prefix/lib/libuvhttp.a" 2>/dev/null | awk 'NF == 3 { print $3 }' >"$work/archived"
+! grep -vE '^uvhttp_' "$work/archived" || fail "the archive defines global names without the prefix"
+readelf -d "$prefix/lib/libuvhttp.so" | grep -q 'SONAME.*libuvhttp\.so\.[0-9]' || fail "no versioned SONAME"
+! readelf -d "$prefix/lib/libuvhttp.so" | grep -E 'RPATH|RUNPATH' || fail "the shared library has a run path"
+
+echo "public headers compile alone, as C11 and as C++17"
+for header in $(cd "$prefix/include" && find . -name '*.h' | sed 's|^\./||' | sort); do
+    echo "#include <$header>" >"$work/header.c"
+    for language in 'c -std=c11' 'c++ -std=c++17'; do
+        # shellcheck disable=SC2086 # words on purpose
+        cc -x $language -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" "$work/header.c" ||
+            fail "$header as $language"
+    done
+done
+
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+version=$(pkg-config --modversion uvhttp)
+check() { # check PROGRAM: it runs and knows its version
+    [ "$(LD_LIBRARY_PATH="$prefix/lib" "$1")" = "$version" ] || fail "$1 does not say $version"
+}
+
+echo "pkg-config, shared, C and C++"
+# shellcheck disable=SC2046 # words on purpose
+{
+    cc "$here/consumer.c" -o "$work/shared" $(pkg-config --cflags --libs uvhttp)
+    c++ -x c++ "$here/consumer.c" -o "$work/shared_cpp" $(pkg-config --cflags --libs uvhttp)
+}
+check "$work/shared"
+check "$work/shared_cpp"
+
+echo "find_package"
+cmake -S "$here" -B "$work/find_package" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
+cmake --build "$work/find_package" >/dev/null
+check "$work/find_package/consumer"
+check "$work/find_package/consumer_static"
+
+echo "add_subdirectory"
+cmake -S "$here/embed" -B "$work/embed" >/dev/null
+cmake --build "$work/embed" -j 2 --target consumer >/dev/null
+check "$work/embed/consumer"
+
+echo "pkg-config, static"
+rm -f "$prefix"/lib/libuvhttp.so*
+# shellcheck disable=SC2046
+cc "$here/consumer.c" -o "$work/static" $(pkg-config --static --cflags --libs uvhttp)
+check "$work/static"

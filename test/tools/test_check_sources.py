@@ -1,0 +1,137 @@
+"""Owns: the proof that the source checks fail when they should."""
+import pathlib
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import check_layering
+import check_snippets
+import check_style
+import count_tests
+
+
+class LayeringTest(unittest.TestCase):
+    def setUp(self):
+        self.layering = check_layering.Layering(
+            *check_layering.read_layers(
+                "base:\nio: base\nconn: io base\nhttp1: base\nserver: *\n"
+                "public types.h base\npublic tcp.h conn\npublic uvhttp.h server\n"
+            )
+        )
+
+    def problems(self, path, text):
+        return self.layering.check_file(path, text)
+
+    def test_arrows_are_allowed(self):
+        text = '#include <uvhttp/types.h>\n#include "conn/a.h"\n#include "io/io.h"\n#include <string.h>\n#include "build_info.h"\n'
+        self.assertEqual(self.problems("src/conn/a.c", text), [])
+        self.assertEqual(self.problems("src/server/a.c", '#include "http1/http1.h"\n#include <uvhttp.h>\n'), [])
+
+    def test_include_against_the_arrows_is_refused_with_a_way_out(self):
+        (problem,) = self.problems("src/http1/a.c", '\n#include "io/io.h"\n')
+        self.assertIn("src/http1/a.c:2: http1/ may not include io/io.h", problem)
+        self.assertIn("The way out", problem)
+
+    def test_public_header_of_a_higher_folder_is_refused(self):
+        self.assertEqual(len(self.problems("src/io/a.c", "#include <uvhttp/tcp.h>\n")), 1)
+        self.assertEqual(len(self.problems("src/io/a.c", "#include <uvhttp.h>\n")), 1)
+        self.assertEqual(len(self.problems("include/uvhttp/types.h", "#include <uvhttp/tcp.h>\n")), 1)
+
+    def test_header_without_an_owner_is_refused(self):
+        self.assertEqual(len(self.problems("src/io/a.c", "#include <uvhttp/new.h>\n")), 1)
+        self.assertEqual(len(self.problems("include/uvhttp/new.h", "")), 1)
+        self.assertEqual(len(self.problems("src/new/a.c", "")), 1)
+
+    def test_include_without_its_folder_is_refused(self):
+        self.assertEqual(len(self.problems("src/io/a.c", '#include "io.h"\n')), 1)
+
+    def test_engine_outside_io_is_refused(self):
+        for line in ("#include <uv.h>", "#include <liburing.h>", "#include <linux/io_uring.h>", "uv_run(l, 0);",
+                     "io_uring_submit(&r);", "#ifdef __linux__", "#if defined(_WIN32)", "#elif UVHTTP_WITH_URING"):  # fmt: skip
+            with self.subTest(line):
+                self.assertEqual(len(self.problems("src/conn/a.c", line + "\n")), 1)
+                self.assertEqual(self.problems("src/io/a.c", line + "\n"), [])
+
+    def test_public_header_pulls_in_no_engine(self):
+        self.assertEqual(len(self.problems("include/uvhttp/tcp.h", "#include <uv.h>\n")), 1)
+
+    def test_comments_and_strings_are_not_code(self):
+        text = '/* uv_run(loop)\n#include "io/io.h"\n*/ // uv_close(h)\nconst char *s = "uv_run(";\n'
+        self.assertEqual(self.problems("src/http1/a.c", text), [])
+
+    def test_the_table_of_the_project_has_no_cycle(self):
+        folders, _ = check_layering.read_layers(check_layering.LAYERS.read_text(encoding="utf-8"))
+        done = set()
+        while len(done) < len(folders):
+            ready = {f for f, may in folders.items() if f not in done and (may <= done or may == {"*"})}
+            self.assertTrue(ready, f"cycle among {set(folders) - done}")
+            done |= ready
+
+
+class StyleTest(unittest.TestCase):
+    def test_good_file_passes(self):
+        self.assertEqual(check_style.check_file("src/io/a.c", "/* Owns: a. */\nint f(void) { return pool->free(x); }\n"), [])
+
+    def test_each_rule_fails(self):
+        head = "/* Owns: a. */\n"
+        for text in ("int x;\n", "/* about */\n", head + "x = malloc(1);\n", head + "strcpy(a, b);\n", head + "abort();\n",
+                     head + "// TO" + "DO later\n", head + "\n" * check_style.LINES_MAX):  # fmt: skip
+            with self.subTest(text[:40]):
+                self.assertEqual(len(check_style.check_file("src/io/a.c", text)), 1)
+
+    def test_only_the_allocator_allocates(self):
+        text = "/* Owns: a. */\nreturn malloc(size);\n"
+        self.assertEqual(check_style.check_file("src/base/alloc.c", text), [])
+        self.assertEqual(len(check_style.check_file("src/base/slab.c", text)), 1)
+        self.assertEqual(len(check_style.check_file("src/base/alloc.c", text.replace("return malloc", "strcpy"))), 1)
+
+    def test_programs_may_print(self):
+        self.assertEqual(check_style.check_file("examples/a.c", 'int main(void) { puts("x"); }\n'), [])
+
+
+class SnippetsTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.addCleanup(self.directory.cleanup)
+        self.root = pathlib.Path(self.directory.name)
+        (self.root / "a.c").write_text("/* Owns: a. */\nint a;\n    int b;\n    int c;\n", encoding="utf-8")
+
+    def count(self, text):
+        return len(check_snippets.check_document("x.md", text, self.root))
+
+    def test_extracts_and_whole_files_pass(self):
+        self.assertEqual(self.count("<!-- snippet: a.c -->\n```c\nint b;\nint c;\n```\n"), 0)
+        self.assertEqual(self.count("<!-- snippet: a.c whole -->\n```c\nint a;\n    int b;\n    int c;\n```\n"), 0)
+        self.assertEqual(self.count("```sh\n./dev run\n```\n"), 0)
+
+    def test_what_differs_is_refused(self):
+        self.assertEqual(self.count("<!-- snippet: a.c -->\n```c\nint b;\nint d;\n```\n"), 1)
+        self.assertEqual(self.count("<!-- snippet: a.c whole -->\n```c\nint a;\n```\n"), 1)
+        self.assertEqual(self.count("<!-- snippet: b.c -->\n```c\nint a;\n```\n"), 1)
+        self.assertEqual(self.count("```c\nint a;\n```\n"), 1)
+
+    def test_update_makes_it_pass(self):
+        text = check_snippets.update("<!-- snippet: a.c whole -->\n```c\nold\n```\n", self.root)
+        self.assertEqual(self.count(text), 0)
+
+
+class CountTest(unittest.TestCase):
+    def test_cmocka_programs_count_their_tests(self):
+        case = "<testcase>{1}<system-out>{0}</system-out></testcase>"
+        passed, failed = "[  PASSED  ] {} test(s).\n", "[  FAILED  ] {} test(s), listed below:\n"
+        root = xml.etree.ElementTree.fromstring(
+            "<testsuite>"
+            + case.format(passed.format(3), "")
+            + case.format(passed.format(2) + failed.format(4), "<failure/>")
+            + case.format("crash", "<failure/>")
+            + case.format("not cmocka", "")
+            + case.format("", "<skipped/>")
+            + "</testsuite>"
+        )
+        self.assertEqual(count_tests.count(root), (6, 5, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Owns: the proof that configure refuses what it does not understand, and that a binary knows how it was built."""
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class OptionsTest(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.build = pathlib.Path(directory.name) / "build"
+        self.build.mkdir()
+
+    def configure(self, *arguments):
+        done = subprocess.run(["cmake", *arguments, ROOT], cwd=self.build, capture_output=True, text=True, check=False)
+        return done.returncode, " ".join((done.stdout + done.stderr).split())
+
+    def refused(self, expected, *arguments):
+        code, output = self.configure(*arguments)
+        self.assertNotEqual(code, 0, output)
+        self.assertIn(expected, output)
+        self.assertFalse((self.build / "Makefile").exists())
+
+    def test_unknown_option_names_the_nearest(self):
+        self.refused("Did you mean: BUILD_WITH_WEBSOCKET?", "-DBUILD_WITH_WEBSOCKETS=ON")
+        self.refused("Did you mean: ENABLE_COVERAGE?", "-DENABLE_COVERGE=ON")
+        self.refused("unknown option UVHTTP_SANITISE Did you mean: UVHTTP_SANITIZE?", "-DUVHTTP_SANITISE=address")
+        self.refused("unknown option ENABLE_X", "-DENABLE_X:BOOL=ON")
+
+    def test_value_that_is_no_boolean(self):
+        for value in ("maybe", "", "ON,", "2"):
+            with self.subTest(value):
+                self.refused("is not a boolean", f"-DENABLE_DEBUG={value}")
+        self.refused("is not a boolean", "-DBUILD_WITH_MIMALLOC:STRING=on!")
+
+    def test_other_wrong_values(self):
+        self.refused("none of address, undefined, thread", "-DUVHTTP_SANITIZE=adress")
+        self.refused("cannot be combined", "-DUVHTTP_SANITIZE=address,thread")
+        self.refused("none of AUTO, ON, OFF", "-DUVHTTP_WITH_URING=yes")
+        self.refused("contradicts", "-DENABLE_DEBUG=ON", "-DCMAKE_BUILD_TYPE=Release")
+
+    def test_missing_d_is_refused_whatever_cmake_takes_it_for(self):
+        self.refused("-ENABLE_DEBUG=OFF", "-DBUILD_WITH_WEBSOCKET=ON", "-ENABLE_DEBUG=OFF")
+        self.refused("Did you mean: -DUVHTTP_WERROR=ON?", "-UVHTTP_WERROR=ON")
+        self.refused("Did you mean: -DENABLE_DEBUG=ON?", "ENABLE_DEBUG=ON")
+        self.refused("Did you mean: -DBUILD_WITH_MIMALLOC=OFF?", "-BUILD_WITH_MIMALLOC=OFF")
+
+    def test_separate_d_is_fine(self):
+        self.assertEqual(self.configure("-D", "ENABLE_DEBUG=ON", "-U", "UVHTTP_X=")[0], 0)
+
+    def test_a_corrected_command_works_in_the_same_directory(self):
+        self.refused("unknown option", "-DENABLE_DEBUGGING=ON")
+        code, output = self.configure()
+        self.assertEqual(code, 0, output)
+
+    def test_build_info_says_what_is_in_the_binary(self):
+        code, output = self.configure("-DENABLE_DEBUG=ON", "-DBUILD_WITH_MIMALLOC=OFF", "-DBUILD_WITH_WEBSOCKET=OFF",
+                                      "-DENABLE_COVERAGE=ON", "-DUVHTTP_WITH_URING=OFF")  # fmt: skip
+        self.assertEqual(code, 0, output)
+        info = dict(re.findall(r'#define (\w+) "(.*)"', (self.build / "generated/build_info.h").read_text(encoding="utf-8")))
+        self.assertEqual(info["UVHTTP_BUILD_TYPE"], "Debug")
+        self.assertIn("-O0 -g", info["UVHTTP_BUILD_FLAGS"])
+        self.assertIn("--coverage", info["UVHTTP_BUILD_FLAGS"])
+        self.assertNotIn("NDEBUG", info["UVHTTP_BUILD_FLAGS"])
+        self.assertIn(
+            "BUILD_WITH_WEBSOCKET=OFF BUILD_WITH_MIMALLOC=OFF ENABLE_DEBUG=ON ENABLE_COVERAGE=ON UVHTTP_WITH_URING=OFF",
+            info["UVHTTP_BUILD_OPTIONS"],
+        )
+        self.assertNotIn(str(ROOT), str(info))
+        code, output = self.configure("-DENABLE_DEBUG=OFF", "-DENABLE_COVERAGE=OFF")
+        self.assertEqual(code, 0, output)
+        text = (self.build / "generated/build_info.h").read_text(encoding="utf-8")
+        self.assertIn('UVHTTP_BUILD_TYPE "Release"', text)
+        self.assertIn("-O2 -g -DNDEBUG", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
