@@ -28,7 +28,8 @@ struct uvhttp__engine {
     void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
     /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
     void (*hand_over)(uvhttp__stream_t *stream);
-    void (*close)(uvhttp__stream_t *stream); /* CLOSING is set, the unsent output is dropped */
+    /* CLOSING is set, the unsent output is dropped; called again after a turn in which the stream was FLUSHED. */
+    void (*close)(uvhttp__stream_t *stream);
     int (*connect)(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
     void (*listener_open)(uvhttp__listener_t *listener);
     void (*listener_update)(uvhttp__listener_t *listener); /* flags WANTED and CLOSING say what should be */
@@ -44,14 +45,16 @@ extern const uvhttp__engine_t uvhttp__engine_uring;
 int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options);
 void uvhttp__loop_deinit(uvhttp__loop_t *loop);
 
-/* A turn is: begin (clock), completions from the kernel, then end: posts, timers, kept bytes, on_turn_end, hand-over. */
+/* A turn is: begin (clock), completions from the kernel, settle, end (posts, timers, kept bytes, on_turn_end, hand-over),
+ * then the engine submits and waits, unless uvhttp__turn_pending. */
 void uvhttp__turn_begin(uvhttp__loop_t *loop);
+/* After the completions of a turn: what was handed over in the last turn and has not failed is sent. Calls on_sent, does FIN,
+ * puts streams with more output into `dirty`; frees the turn memory of the last turn. */
+void uvhttp__turn_settle(uvhttp__loop_t *loop);
 void uvhttp__turn_end(uvhttp__loop_t *loop);
-/* The half of turn memory that the last turn_end handed over is free again: the kernel has taken it or copies are kept. */
-void uvhttp__turn_memory_sent(uvhttp__loop_t *loop);
-/* Whether the loop must not wait: kept bytes, dirty streams or posts are pending. */
 static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
-    return !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->dirty) || !uvhttp__mpsc_empty(&loop->posts);
+    return loop->settle_due || !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->dirty) ||
+           !uvhttp__mpsc_empty(&loop->posts);
 }
 
 /* Bytes arrived: delivers or keeps them. Returns false when the stream should stop reading (too much is kept). */
@@ -66,7 +69,7 @@ void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size);
 /* Copies what is in turn memory, because it will be needed beyond the turn. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__out_keep(uvhttp__stream_t *stream);
 void uvhttp__out_drop(uvhttp__stream_t *stream);
-/* The queue was emptied, or more can be handed over: on_sent, shutdown, or dirty again. */
+/* Output moved on: in the next turn, on_sent, FIN, or the next hand-over. Calls nothing back. */
 void uvhttp__out_progress(uvhttp__stream_t *stream);
 /* sendfile(2) from the head of the queue, bounded. Returns 0 when the file segment is done, UVHTTP_E_AGAIN when the socket is
  * full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when the connection or the file broke. */

@@ -71,8 +71,7 @@ typedef struct uvhttp__stream_ops {
     /* The peer sent FIN (status UVHTTP_OK; all data before it has been consumed) or the connection broke (UVHTTP_E_ABORTED;
      * at once, kept bytes are dropped). Sending may still work after UVHTTP_OK. Comes at most once. */
     void (*on_end)(uvhttp__stream_t *stream, int status);
-    /* All that was queued has been handed to the kernel; only when it was asked for with uvhttp__stream_notify_sent, or
-     * when the kernel had not taken everything at once. */
+    /* All that was queued has been handed to the kernel; only when it was asked for with uvhttp__stream_notify_sent. */
     void (*on_sent)(uvhttp__stream_t *stream);
     /* After uvhttp__stream_close: the kernel holds no reference any more; the memory may be freed here. Exactly once. */
     void (*on_closed)(uvhttp__stream_t *stream);
@@ -106,8 +105,7 @@ struct uvhttp__stream {
     void *engine;                            /* engine: per-stream state that most streams do not need (libuv: the handle) */
     int fd;
     uint32_t out_size;    /* bytes queued, saturating: for watermarks */
-    uint16_t out_flying;  /* segments at the head of the queue that the kernel is working on */
-    uint16_t held_start;  /* reserved */
+    uint32_t out_flying;  /* segments at the head of the queue that the last hand-over gave to the kernel */
     uint32_t flags;       /* UVHTTP__STREAM_* */
     uint32_t held_size; /* bytes kept for later delivery */
 };
@@ -127,8 +125,8 @@ enum {
     UVHTTP__STREAM_POLLING_OUT = 1 << 11, /* engine: waits for writability */
     UVHTTP__STREAM_CONNECTING = 1 << 12,
     UVHTTP__STREAM_CLOSED_DUE = 1 << 13, /* engine: on_closed is due */
-    UVHTTP__STREAM_FLUSHED = 1 << 14,   /* engine: handed over in the last flush, outcome not yet known */
-    UVHTTP__STREAM_STARVED = 1 << 15,   /* engine: waits for receive buffers */
+    UVHTTP__STREAM_FLUSHED = 1 << 14,   /* engine: handed over in the last turn, outcome not yet known */
+    UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
 };
 
 /* Takes over a connected, non-blocking socket. The stream's memory is the caller's and must live until on_closed. */
@@ -237,7 +235,8 @@ struct uvhttp__loop {
     uint64_t now_ns;  /* CLOCK_MONOTONIC at the begin of the turn */
     uint64_t now_ms;  /* now_ns / 1000000 */
     uvhttp__wheel_t wheel;     /* timers: connections, deferred responses, ... (base/timer_wheel.h) */
-    uvhttp__list_t dirty;      /* streams with output to hand over */
+    uvhttp__list_t dirty;      /* streams with output to hand over; a stream's `dirty` node is in at most one of these lists */
+    uvhttp__list_t settling;   /* streams whose output was handed over: on_sent, FIN or more output may be due */
     uvhttp__list_t ready;      /* streams with kept bytes to deliver */
     uvhttp__list_t listeners;
     uvhttp__list_t closed;           /* streams whose on_closed is due, linked by `dirty` */
@@ -251,6 +250,7 @@ struct uvhttp__loop {
     uvhttp__timer_t accept_timer; /* tries parked listeners again */
     uint64_t timer_ms;         /* when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];          /* why this engine, for people */
+    bool settle_due; /* the loop must not wait: a stream in `settling` wants to know */
     bool stopping;
     bool is_guest;
     uint32_t stream_count;

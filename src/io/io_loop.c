@@ -114,10 +114,6 @@ void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end) {
     if (end >= half->chunks->data && end <= half->at) half->at = half->chunks->data + (end - half->chunks->data);
 }
 
-void uvhttp__turn_memory_sent(uvhttp__loop_t *loop) {
-    half_reset(&loop->turn->halves[!loop->turn->filling]);
-}
-
 /* --- output queue --- */
 
 static void segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
@@ -272,16 +268,37 @@ static void shut_now(uvhttp__stream_t *stream) {
 }
 
 void uvhttp__out_progress(uvhttp__stream_t *stream) {
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
-    if (stream->out_first) {
-        mark_dirty(stream);
-        return;
+    uvhttp__list_remove(&stream->dirty);
+    uvhttp__list_push_back(&stream->loop->settling, &stream->dirty);
+    stream->loop->settle_due = true;
+}
+
+static void settle(uvhttp__stream_t *stream) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_FLUSHED;
+    uint64_t sent = 0;
+    for (; stream->out_flying > 0; stream->out_flying--) {
+        uvhttp__segment_t *first = stream->out_first;
+        sent += first->size;
+        stream->out_first = first->next;
+        if (!first->next) stream->out_last = NULL;
+        segment_release(stream->loop, first);
     }
-    if ((stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT)) == UVHTTP__STREAM_SHUT_WANTED)
-        shut_now(stream);
-    if (stream->flags & UVHTTP__STREAM_NOTIFY) {
-        stream->flags &= ~(uint32_t)UVHTTP__STREAM_NOTIFY;
-        stream->ops->on_sent(stream);
+    if (sent > 0) {
+        uvhttp__counters_add(stream->loop->counters, bytes_sent, sent);
+        out_size_remove(stream, sent);
+    }
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
+        if (!(stream->flags & UVHTTP__STREAM_SENDING)) uvhttp__out_drop(stream);
+        if (stream->flags & UVHTTP__STREAM_CLOSING) stream->loop->engine->close(stream);
+    } else if (stream->out_first) {
+        if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT))) mark_dirty(stream);
+    } else {
+        if ((stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT)) == UVHTTP__STREAM_SHUT_WANTED)
+            shut_now(stream);
+        if (stream->flags & UVHTTP__STREAM_NOTIFY) {
+            stream->flags &= ~(uint32_t)UVHTTP__STREAM_NOTIFY;
+            stream->ops->on_sent(stream);
+        }
     }
 }
 
@@ -552,17 +569,27 @@ static void tell_closed(uvhttp__loop_t *loop) {
     if (any && uvhttp__timer_active(&loop->accept_timer)) unpark_listeners(loop);
 }
 
+/* Until the list is empty, since a broken stream's on_end may send on others, and turn memory does not survive the turn. */
 static void hand_over(uvhttp__loop_t *loop) {
-    uvhttp__list_t dirty;
-    uvhttp__list_init(&dirty);
-    uvhttp__list_splice(&dirty, &loop->dirty);
-    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&dirty));) {
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->dirty));) {
         uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
         if (!stream->out_first)
             uvhttp__out_progress(stream);
-        else
+        else if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)))
             loop->engine->hand_over(stream);
+        else if (uvhttp__out_keep(stream) != UVHTTP_OK)
+            uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
     }
+}
+
+void uvhttp__turn_settle(uvhttp__loop_t *loop) {
+    loop->settle_due = false;
+    uvhttp__list_t settling;
+    uvhttp__list_init(&settling);
+    uvhttp__list_splice(&settling, &loop->settling);
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&settling));)
+        settle(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
+    half_reset(&loop->turn->halves[!loop->turn->filling]);
 }
 
 void uvhttp__turn_end(uvhttp__loop_t *loop) {
@@ -589,6 +616,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
     uvhttp__list_init(&loop->dirty);
+    uvhttp__list_init(&loop->settling);
     uvhttp__list_init(&loop->ready);
     uvhttp__list_init(&loop->listeners);
     uvhttp__list_init(&loop->closed);

@@ -1,0 +1,359 @@
+/* Owns: streams and listeners on io_uring: multishot accept, multishot receive from one ring of buffers, one send in flight
+ * per stream. The loops that drive it are in io_uring_loop.c. May include: base, obs, io.
+ *
+ * How a send is known to be done without a completion: at the end of a turn each stream's output goes out as one send with
+ * MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it inside the submitting system call and never again:
+ * either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is in the queue
+ * when the call returns. So after the next drain, silence means sent (uvhttp__turn_settle), turn memory can be used again,
+ * and no completion woke the loop that waits in the same call. Only what was not taken at once is sent by an ordinary
+ * asynchronous send from a copy. */
+#include "io/io_uring.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+static uint64_t data_of(const void *object, unsigned what) {
+    return (uint64_t)(uintptr_t)object | what;
+}
+
+struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring) {
+    struct io_uring_sqe *sqe;
+    /* A submission can only be refused for lack of memory or of completion space; both pass as the kernel works on. */
+    while (!(sqe = io_uring_get_sqe(&uring->ring))) io_uring_submit(&uring->ring);
+    return sqe;
+}
+
+static struct io_uring_sqe *sqe_of(const uvhttp__stream_t *stream) {
+    return uvhttp__uring_sqe(uvhttp__uring_of(stream->loop));
+}
+
+static void silent(struct io_uring_sqe *sqe) {
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = UVHTTP__URING_IGNORE;
+}
+
+/* --- closing --- */
+
+#define IN_KERNEL                                                                                                     \
+    (UVHTTP__STREAM_READING | UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)
+
+/* The kernel's references go first (a close alone would leave an armed receive holding the socket open, without a FIN),
+ * then the descriptor, then the stream. */
+static void stream_close(uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_CLOSED_DUE | UVHTTP__STREAM_FLUSHED)) return;
+    if (stream->flags & IN_KERNEL) {
+        if (stream->flags & UVHTTP__STREAM_CLOSE_SENT) return;
+        stream->flags |= UVHTTP__STREAM_CLOSE_SENT;
+        struct io_uring_sqe *sqe = sqe_of(stream);
+        io_uring_prep_cancel_fd(sqe, stream->fd, IORING_ASYNC_CANCEL_ALL);
+        silent(sqe);
+        return;
+    }
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    io_uring_prep_close(sqe, stream->fd);
+    silent(sqe);
+    uvhttp__stream_closed_due(stream);
+}
+
+/* --- receiving --- */
+
+static int read_start(uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CLOSING)) return UVHTTP_OK;
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    io_uring_prep_recv_multishot(sqe, stream->fd, NULL, 0, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = 0;
+    sqe->user_data = data_of(stream, UVHTTP__URING_RECEIVE);
+    stream->flags |= UVHTTP__STREAM_READING;
+    return UVHTTP_OK;
+}
+
+static void read_stop(uvhttp__stream_t *stream) {
+    if (!(stream->flags & UVHTTP__STREAM_READING) || (stream->flags & UVHTTP__STREAM_CANCELLING)) return;
+    stream->flags |= UVHTTP__STREAM_CANCELLING;
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    io_uring_prep_cancel64(sqe, data_of(stream, UVHTTP__URING_RECEIVE), 0);
+    silent(sqe);
+}
+
+static char *buffer_at(const uvhttp__uring_t *uring, unsigned id) {
+    return uring->buffers + (size_t)id * uring->buffer_stride;
+}
+
+static void give_back(uvhttp__uring_t *uring, unsigned id) {
+    io_uring_buf_ring_add(uring->buf_ring, buffer_at(uring, id), uring->buffer_size, (unsigned short)id,
+                          io_uring_buf_ring_mask(uring->buffer_count), (int)uring->buffers_back++);
+}
+
+static void publish_buffers(uvhttp__uring_t *uring) {
+    if (uring->buffers_back == 0) return;
+    io_uring_buf_ring_advance(uring->buf_ring, (int)uring->buffers_back);
+    uring->buffers_back = 0;
+}
+
+/* Nobody keeps a receive buffer beyond its completion, so that -ENOBUFS can only mean that all were used within one drain;
+ * by the time the new receive is submitted they are back. */
+static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int result, unsigned flags) {
+    if (!(flags & IORING_CQE_F_MORE))
+        stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
+    bool go_on = true;
+    if (flags & IORING_CQE_F_BUFFER) {
+        unsigned id = flags >> IORING_CQE_BUFFER_SHIFT;
+        if (result > 0) go_on = uvhttp__stream_received(stream, buffer_at(uring, id), (size_t)result);
+        give_back(uring, id);
+    }
+    if (stream->flags & UVHTTP__STREAM_CLOSING) {
+        stream_close(stream);
+        return;
+    }
+    if (result == 0) {
+        uvhttp__stream_ended(stream, UVHTTP_OK);
+    } else if (result < 0 && result != -ENOBUFS && result != -ECANCELED && result != -EINTR) {
+        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+    } else if (!go_on) {
+        read_stop(stream);
+    } else if (result == -ENOBUFS) {
+        uvhttp__counters_add(uring->loop.counters, engine_enobufs, 1);
+        (void)read_start(stream);
+    } else if (!(stream->flags & UVHTTP__STREAM_READING) && stream->held_size < UVHTTP__HELD_MAX) {
+        (void)read_start(stream);
+    }
+}
+
+/* --- sending --- */
+
+static void prepare_send(uvhttp__stream_t *stream, struct io_uring_sqe *sqe, int flags, uint32_t *segments) {
+    const uvhttp__segment_t *first = stream->out_first;
+    if (!first->next || !first->next->data) {
+        io_uring_prep_send(sqe, stream->fd, first->data, (size_t)first->size, flags);
+        *segments = 1;
+        return;
+    }
+    /* The kernel copies header and vector when it takes the entry; turn memory lasts until then. */
+    char *memory = uvhttp__loop_turn_alloc(
+        stream->loop, sizeof(struct msghdr) + UVHTTP__OUT_IOV_MAX * sizeof(struct iovec) + _Alignof(struct msghdr));
+    if (!memory) {
+        io_uring_prep_send(sqe, stream->fd, first->data, (size_t)first->size, flags);
+        *segments = 1;
+        return;
+    }
+    uintptr_t misfit = (uintptr_t)memory % _Alignof(struct msghdr);
+    struct msghdr *message = (void *)(memory + (misfit ? _Alignof(struct msghdr) - misfit : 0));
+    struct iovec *iov = (void *)(message + 1);
+    size_t size;
+    int count = uvhttp__out_gather(stream, iov, UVHTTP__OUT_IOV_MAX, &size);
+    uvhttp__loop_turn_trim(stream->loop, (char *)(iov + count));
+    *message = (struct msghdr){.msg_iov = iov, .msg_iovlen = (size_t)count};
+    io_uring_prep_sendmsg(sqe, stream->fd, message, (unsigned)flags);
+    *segments = (uint32_t)count;
+}
+
+/* The rest goes out when the peer makes room: from copies, by a send that waits and completes. */
+static void send_later(uvhttp__stream_t *stream) {
+    if (uvhttp__out_keep(stream) != UVHTTP_OK) {
+        uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+        return;
+    }
+    uint32_t segments;
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    prepare_send(stream, sqe, MSG_NOSIGNAL, &segments);
+    sqe->user_data = data_of(stream, UVHTTP__URING_SEND);
+    stream->flags |= UVHTTP__STREAM_SENDING;
+}
+
+static void send_file(uvhttp__stream_t *stream) {
+    int status = uvhttp__out_sendfile(stream);
+    if (status == UVHTTP_OK || status == UVHTTP_E_LIMIT) {
+        uvhttp__out_progress(stream);
+    } else if (status == UVHTTP_E_AGAIN) {
+        if (uvhttp__out_keep(stream) != UVHTTP_OK) {
+            uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+            return;
+        }
+        struct io_uring_sqe *sqe = sqe_of(stream);
+        io_uring_prep_poll_add(sqe, stream->fd, POLLOUT);
+        sqe->user_data = data_of(stream, UVHTTP__URING_POLL_OUT);
+        stream->flags |= UVHTTP__STREAM_POLLING_OUT;
+    } else {
+        uvhttp__stream_ended(stream, status);
+    }
+}
+
+static void hand_over(uvhttp__stream_t *stream) {
+    if (!stream->out_first->data) {
+        send_file(stream);
+        return;
+    }
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    prepare_send(stream, sqe, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL, &stream->out_flying);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = data_of(stream, UVHTTP__URING_SEND_NOW);
+    stream->flags |= UVHTTP__STREAM_FLUSHED;
+    uvhttp__loop_t *loop = stream->loop;
+    uvhttp__list_push_back(&loop->settling, &stream->dirty);
+    /* Somebody waits for the outcome, or there is more to hand over: come back at once instead of waiting. */
+    if ((stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED)) || !stream->out_last->turn ||
+        stream->out_flying > 1)
+        loop->settle_due = true;
+}
+
+static void on_send_now(uvhttp__stream_t *stream, int result) {
+    stream->out_flying = 0;
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return; /* settle goes on from here */
+    if (result < 0 && result != -EAGAIN && result != -EINTR) {
+        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        return;
+    }
+    if (result > 0) uvhttp__out_advance(stream, (size_t)result);
+    if (!stream->out_first) return;
+    if (stream->out_first->data) {
+        send_later(stream);
+    } else if (uvhttp__out_keep(stream) != UVHTTP_OK) {
+        uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+    }
+}
+
+static void on_send(uvhttp__stream_t *stream, int result) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_SENDING;
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
+        uvhttp__out_drop(stream);
+        if (stream->flags & UVHTTP__STREAM_CLOSING) stream_close(stream);
+        return;
+    }
+    if (result < 0 && result != -EAGAIN && result != -EINTR) {
+        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        return;
+    }
+    if (result > 0) uvhttp__out_advance(stream, (size_t)result);
+    if (!(stream->flags & UVHTTP__STREAM_FLUSHED)) uvhttp__out_progress(stream);
+}
+
+static void on_poll_out(uvhttp__stream_t *stream) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
+    if (stream->flags & UVHTTP__STREAM_CLOSING)
+        stream_close(stream);
+    else if (!(stream->flags & UVHTTP__STREAM_BROKEN))
+        uvhttp__out_progress(stream);
+}
+
+/* --- connecting --- */
+
+static int stream_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
+    char *address = uvhttp__loop_turn_alloc(stream->loop, endpoint->address_size);
+    if (!address) return UVHTTP_E_NOMEM;
+    memcpy(address, &endpoint->address, endpoint->address_size);
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    io_uring_prep_connect(sqe, stream->fd, (const struct sockaddr *)(const void *)address, endpoint->address_size);
+    sqe->user_data = data_of(stream, UVHTTP__URING_CONNECT);
+    return UVHTTP_OK;
+}
+
+static void on_connect(uvhttp__stream_t *stream, int result) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_CONNECTING;
+    if (stream->flags & UVHTTP__STREAM_CLOSING) {
+        stream_close(stream);
+        return;
+    }
+    if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD;
+    stream->ops->on_connect(stream, result == 0 ? UVHTTP_OK : result == -ETIMEDOUT ? UVHTTP_E_TIMEOUT : UVHTTP_E_ABORTED);
+    if (result == 0 && stream->out_first && !(stream->flags & UVHTTP__STREAM_CLOSING)) uvhttp__out_progress(stream);
+}
+
+/* --- listeners --- */
+
+static void listener_update(uvhttp__listener_t *listener) {
+    uvhttp__uring_t *uring = uvhttp__uring_of(listener->loop);
+    bool want = (listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) == UVHTTP__LISTENER_WANTED;
+    bool armed = listener->flags & UVHTTP__LISTENER_ARMED;
+    if (want && !armed) {
+        listener->flags |= UVHTTP__LISTENER_ARMED;
+        struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
+        io_uring_prep_multishot_accept(sqe, listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        sqe->user_data = data_of(listener, UVHTTP__URING_ACCEPT);
+    } else if (!want && armed && !(listener->flags & UVHTTP__LISTENER_CANCELLING)) {
+        listener->flags |= UVHTTP__LISTENER_CANCELLING;
+        struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
+        io_uring_prep_cancel64(sqe, data_of(listener, UVHTTP__URING_ACCEPT), 0);
+        silent(sqe);
+    } else if (!armed && (listener->flags & UVHTTP__LISTENER_CLOSING)) {
+        uvhttp__listener_closed_due(listener);
+    }
+}
+
+static void on_accept(uvhttp__listener_t *listener, int result, unsigned flags) {
+    if (!(flags & IORING_CQE_F_MORE))
+        listener->flags &= ~(uint32_t)(UVHTTP__LISTENER_ARMED | UVHTTP__LISTENER_CANCELLING);
+    if (result >= 0)
+        listener->ops->on_accept(listener, result);
+    else if (result != -ECANCELED)
+        uvhttp__listener_failed(listener, -result);
+    if (!(listener->flags & UVHTTP__LISTENER_ARMED)) listener_update(listener);
+}
+
+/* --- completions --- */
+
+static void on_internal(uvhttp__uring_t *uring, uint64_t what) {
+    if (what == UVHTTP__URING_WAKE) {
+        uvhttp__counters_add(uring->loop.counters, engine_wakeups, 1);
+        uvhttp__uring_arm_wake(uring);
+    } else if (what == UVHTTP__URING_UV) {
+        uring->uv_polled = false;
+        uring->uv_due = true;
+    } else if (what == UVHTTP__URING_TIMER) {
+        uring->loop.timer_ms = UINT64_MAX;
+    }
+}
+
+static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned flags) {
+    void *object = (void *)(uintptr_t)(data & ~(uint64_t)7);
+    switch (data & 7) {
+        case UVHTTP__URING_RECEIVE: on_receive(uring, object, result, flags); break;
+        case UVHTTP__URING_SEND_NOW: on_send_now(object, result); break;
+        case UVHTTP__URING_SEND: on_send(object, result); break;
+        case UVHTTP__URING_POLL_OUT: on_poll_out(object); break;
+        case UVHTTP__URING_CONNECT: on_connect(object, result); break;
+        case UVHTTP__URING_ACCEPT: on_accept(object, result, flags); break;
+        case UVHTTP__URING_INTERNAL: on_internal(uring, data >> 3); break;
+        default: break;
+    }
+}
+
+/* A callback may submit when the submission queue is full, and so add completions; they are seen in the same pass. When the
+ * completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled before. */
+void uvhttp__uring_drain(uvhttp__uring_t *uring) {
+    for (;;) {
+        unsigned head, seen = 0;
+        struct io_uring_cqe *cqe;
+        io_uring_for_each_cqe(&uring->ring, head, cqe) {
+            complete(uring, cqe->user_data, cqe->res, cqe->flags);
+            seen++;
+        }
+        io_uring_cq_advance(&uring->ring, seen);
+        publish_buffers(uring);
+        if (!io_uring_cq_has_overflow(&uring->ring)) return;
+        io_uring_get_events(&uring->ring);
+    }
+}
+
+static void nothing(uvhttp__stream_t *stream) {
+    (void)stream;
+}
+
+const uvhttp__engine_t uvhttp__engine_uring = {
+    .name = "io_uring",
+    .preflight = uvhttp__uring_preflight,
+    .loop_new = uvhttp__uring_loop_new,
+    .loop_run = uvhttp__uring_loop_run,
+    .loop_free = uvhttp__uring_loop_free,
+    .wake = uvhttp__uring_wake,
+    .stream_opened = nothing,
+    .read_start = read_start,
+    .read_stop = read_stop,
+    .hand_over = hand_over,
+    .close = stream_close,
+    .connect = stream_connect,
+    .listener_open = listener_update,
+    .listener_update = listener_update,
+};

@@ -1,0 +1,80 @@
+/* Owns: what the two files of the io_uring engine share. May include: io. */
+#ifndef UVHTTP_SRC_IO_IO_URING_H
+#define UVHTTP_SRC_IO_IO_URING_H
+
+#include <liburing.h>
+#include <uv.h>
+
+#include "io/engine.h"
+
+/* Missing in liburing 2.3; kernel ABI. */
+#ifndef IORING_SETUP_R_DISABLED
+#define IORING_SETUP_R_DISABLED (1U << 6)
+#endif
+
+typedef struct uvhttp__uring {
+    uvhttp__loop_t loop; /* first: the loop is found by it */
+    struct io_uring ring;
+    struct io_uring_buf_ring *buf_ring;
+    char *buffers;
+    size_t buffer_stride; /* bytes from one receive buffer to the next */
+    uint32_t buffer_size;
+    uint32_t buffer_count; /* a power of two */
+    uint32_t buffers_back; /* given back in this drain and not yet published */
+    bool enabled;
+    bool draining;
+
+    /* Loop of our own: */
+    uv_loop_t own_uv;
+    int wake_fd;
+    uint64_t wake_value;
+    bool uv_polled; /* the poll of own_uv's backend is armed */
+    bool uv_due;
+    struct __kernel_timespec timer;
+
+    /* Guest of the application's loop: */
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle;
+    uv_timer_t uv_timer;
+    uv_async_t async;
+    uv_poll_t poll;
+    int event_fd;
+    int handles_open;
+    void (*on_freed)(void *arg);
+    void *on_freed_arg;
+} uvhttp__uring_t;
+
+/* The low three bits of user_data say what completed; the rest is the stream, the listener, or one of INTERNAL. */
+enum {
+    UVHTTP__URING_IGNORE,
+    UVHTTP__URING_RECEIVE,
+    UVHTTP__URING_SEND_NOW, /* only failures complete visibly */
+    UVHTTP__URING_SEND,
+    UVHTTP__URING_POLL_OUT,
+    UVHTTP__URING_CONNECT,
+    UVHTTP__URING_ACCEPT,
+    UVHTTP__URING_INTERNAL,
+};
+enum { UVHTTP__URING_WAKE = 1, UVHTTP__URING_UV, UVHTTP__URING_TIMER };
+#define UVHTTP__URING_INTERNAL_DATA(what) ((uint64_t)(what) << 3 | UVHTTP__URING_INTERNAL)
+
+static inline uvhttp__uring_t *uvhttp__uring_of(uvhttp__loop_t *loop) {
+    return UVHTTP__CONTAINER_OF(loop, uvhttp__uring_t, loop);
+}
+
+/* A free submission entry; submits what is there if the queue is full. Never NULL. */
+struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring);
+
+/* Runs all completions that are in the queue now. */
+void uvhttp__uring_drain(uvhttp__uring_t *uring);
+void uvhttp__uring_arm_wake(uvhttp__uring_t *uring);
+
+/* io_uring_loop.c */
+bool uvhttp__uring_preflight(char *reason, size_t size);
+int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
+void uvhttp__uring_loop_run(uvhttp__loop_t *loop);
+void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
+void uvhttp__uring_wake(uvhttp__loop_t *loop);
+
+#endif

@@ -1,0 +1,423 @@
+/* Owns: loops on io_uring: trying whether it works here, making the ring, and driving it, either as the outer loop of a
+ * thread of our own (with a libuv loop as guest, for the application's handles) or as a guest of the application's libuv
+ * loop. May include: base, obs, io. */
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "io/io_uring.h"
+
+/* Small rings: what they cost is charged to the user and given back late. */
+#define SQ_ENTRIES 256
+#define CQ_ENTRIES 4096
+/* Buffers begin at different offsets in their pages: at equal offsets all would share one set of the first-level cache. */
+#define BUFFER_COLOUR 192
+
+/* --- making a ring --- */
+
+/* A ring that was just closed may still be charged: -ENOMEM is tried again for half a second. */
+static int queue_init(unsigned entries, unsigned cq_entries, unsigned flags, struct io_uring *ring) {
+    for (int tries = 0;; tries++) {
+        struct io_uring_params params = {
+            .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE |
+                     IORING_SETUP_SUBMIT_ALL | flags,
+            .cq_entries = cq_entries};
+        int status = io_uring_queue_init_params(entries, ring, &params);
+        if (status != -ENOMEM || tries == 50) return status;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+static struct io_uring_buf_ring *buf_ring_new(struct io_uring *ring, unsigned count) {
+    size_t size = count * sizeof(struct io_uring_buf);
+    struct io_uring_buf_ring *buf_ring =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+    if (buf_ring == MAP_FAILED) return NULL;
+    struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)buf_ring, .ring_entries = count};
+    int status = io_uring_register_buf_ring(ring, &reg, 0);
+    if (status < 0) {
+        munmap(buf_ring, size);
+        errno = -status;
+        return NULL;
+    }
+    io_uring_buf_ring_init(buf_ring);
+    return buf_ring;
+}
+
+/* --- preflight --- */
+
+static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, const char **step) {
+    *step = "multishot receive";
+    struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
+    io_uring_prep_recv_multishot(sqe, fd, NULL, 0, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->user_data = 1;
+    sqe = io_uring_get_sqe(ring);
+    io_uring_prep_send(sqe, peer, "ping", 4, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = 2;
+    struct __kernel_timespec second = {.tv_sec = 1};
+    struct io_uring_cqe *cqe;
+    int status = io_uring_submit_and_wait_timeout(ring, &cqe, 1, &second, NULL);
+    if (status < 0) return status;
+    bool good = cqe->user_data == 1 && cqe->res == 4 && (cqe->flags & IORING_CQE_F_BUFFER) &&
+                (cqe->flags & IORING_CQE_F_MORE);
+    return good ? 0 : cqe->res < 0 ? cqe->res : -EINVAL;
+}
+
+/* The features that the engine stands on, in one round trip over a socket pair. */
+static int64_t preflight_run(const char **step) {
+    struct io_uring ring;
+    *step = "io_uring_setup";
+    int64_t status = queue_init(8, 32, 0, &ring);
+    if (status < 0) return status;
+    *step = "provided buffer ring";
+    struct io_uring_buf_ring *buf_ring = buf_ring_new(&ring, 4);
+    if (!buf_ring) {
+        status = -errno;
+        io_uring_queue_exit(&ring);
+        return status;
+    }
+    char buffers[4][16];
+    for (int i = 0; i < 4; i++)
+        io_uring_buf_ring_add(buf_ring, buffers[i], sizeof buffers[i], (unsigned short)i, io_uring_buf_ring_mask(4), i);
+    io_uring_buf_ring_advance(buf_ring, 4);
+    int pair[2];
+    *step = "socketpair";
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
+        status = preflight_receive(&ring, pair[0], pair[1], step);
+        shutdown(pair[0], SHUT_RDWR); /* ends the receive; the ring's end waits for it */
+        close(pair[0]);
+        close(pair[1]);
+    } else {
+        status = -errno;
+    }
+    io_uring_queue_exit(&ring);
+    munmap(buf_ring, 4 * sizeof(struct io_uring_buf));
+    return status;
+}
+
+bool uvhttp__uring_preflight(char *reason, size_t size) {
+    static atomic_int passed; /* once it has worked, it is not tried again in this process */
+    if (atomic_load(&passed)) return true;
+    const char *step = "";
+    int64_t status = preflight_run(&step);
+    if (status == 0) {
+        atomic_store(&passed, 1);
+        return true;
+    }
+    snprintf(reason, size, "io_uring: %s: %s", step, strerror((int)-status));
+    return false;
+}
+
+/* --- buffers --- */
+
+static int buffers_new(uvhttp__uring_t *uring, const uvhttp__loop_options_t *options) {
+    uring->buffer_count = options->receive_buffer_count;
+    uring->buffer_size = options->receive_buffer_size;
+    uring->buffer_stride = ((size_t)uring->buffer_size + BUFFER_COLOUR + 63) & ~(size_t)63;
+    uring->buffers = mmap(NULL, uring->buffer_count * uring->buffer_stride, PROT_READ | PROT_WRITE,
+                          MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+    if (uring->buffers == MAP_FAILED) {
+        uring->buffers = NULL;
+        return UVHTTP_E_NOMEM;
+    }
+    uring->buf_ring = buf_ring_new(&uring->ring, uring->buffer_count);
+    if (!uring->buf_ring) return errno == ENOMEM ? UVHTTP_E_NOMEM : UVHTTP_E_UNSUPPORTED;
+    for (unsigned i = 0; i < uring->buffer_count; i++)
+        io_uring_buf_ring_add(uring->buf_ring, uring->buffers + i * uring->buffer_stride, uring->buffer_size,
+                              (unsigned short)i, io_uring_buf_ring_mask(uring->buffer_count), (int)i);
+    io_uring_buf_ring_advance(uring->buf_ring, (int)uring->buffer_count);
+    return UVHTTP_OK;
+}
+
+static void buffers_free(uvhttp__uring_t *uring) {
+    if (uring->buffers) munmap(uring->buffers, uring->buffer_count * uring->buffer_stride);
+    if (uring->buf_ring) munmap(uring->buf_ring, uring->buffer_count * sizeof(struct io_uring_buf));
+}
+
+static void uring_free(uvhttp__uring_t *uring) {
+    if (uring->ring.ring_fd >= 0) io_uring_queue_exit(&uring->ring);
+    if (uring->wake_fd >= 0) close(uring->wake_fd);
+    if (uring->event_fd >= 0) close(uring->event_fd);
+    buffers_free(uring);
+    uvhttp__loop_deinit(&uring->loop);
+    uvhttp__free(uring);
+}
+
+/* --- guest of the application's loop --- */
+
+static void guest_idle(uv_idle_t *idle) {
+    (void)idle; /* its being active keeps the host from waiting */
+}
+
+static bool guest_busy(uvhttp__uring_t *uring) {
+    return uvhttp__turn_pending(&uring->loop) || io_uring_cq_ready(&uring->ring) ||
+           (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
+}
+
+static void guest_on_timer(uv_timer_t *timer) {
+    uvhttp__uring_t *uring = timer->data;
+    uring->loop.timer_ms = UINT64_MAX;
+}
+
+static void guest_arm_timer(uvhttp__uring_t *uring) {
+    uint64_t next;
+    if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_ms) return;
+    uring->loop.timer_ms = next;
+    uint64_t now = uvhttp__clock_ns() / 1000000u;
+    uv_update_time(uring->loop.uv);
+    uv_timer_start(&uring->uv_timer, guest_on_timer, next > now ? next - now : 0, 0);
+}
+
+/* Before the host waits. The eventfd is switched on first and the queues are looked at after, so that nothing that completes
+ * in between is missed. */
+static void guest_prepare(uv_prepare_t *prepare) {
+    uvhttp__uring_t *uring = prepare->data;
+    uvhttp__turn_end(&uring->loop);
+    guest_arm_timer(uring);
+    io_uring_submit(&uring->ring);
+    io_uring_cq_eventfd_toggle(&uring->ring, true);
+    if (guest_busy(uring))
+        uv_idle_start(&uring->idle, guest_idle);
+    else
+        uv_idle_stop(&uring->idle);
+}
+
+static void guest_check(uv_check_t *check) {
+    uvhttp__uring_t *uring = check->data;
+    io_uring_cq_eventfd_toggle(&uring->ring, false);
+    uvhttp__turn_begin(&uring->loop);
+    if (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
+        io_uring_get_events(&uring->ring);
+    uvhttp__uring_drain(uring);
+    uvhttp__turn_settle(&uring->loop);
+}
+
+static void guest_on_event(uv_poll_t *poll_handle, int status, int events) {
+    (void)status, (void)events;
+    uvhttp__uring_t *uring = poll_handle->data;
+    uint64_t count;
+    (void)!read(uring->event_fd, &count, sizeof count); /* the check phase of this turn does the work */
+}
+
+static void guest_on_async(uv_async_t *async) {
+    uvhttp__uring_t *uring = async->data;
+    uvhttp__counters_add(uring->loop.counters, engine_wakeups, 1);
+}
+
+static void guest_closed(uv_handle_t *handle) {
+    uvhttp__uring_t *uring = handle->data;
+    if (--uring->handles_open > 0) return;
+    void (*on_freed)(void *) = uring->on_freed;
+    void *arg = uring->on_freed_arg;
+    uring_free(uring);
+    if (on_freed) on_freed(arg);
+}
+
+static void guest_close_handles(uvhttp__uring_t *uring) {
+    uv_handle_t *handles[] = {(uv_handle_t *)&uring->prepare, (uv_handle_t *)&uring->check,
+                              (uv_handle_t *)&uring->idle,    (uv_handle_t *)&uring->uv_timer,
+                              (uv_handle_t *)&uring->async,   (uv_handle_t *)&uring->poll};
+    for (size_t i = 0; i < sizeof handles / sizeof *handles; i++) {
+        if (handles[i]->type == UV_UNKNOWN_HANDLE) continue;
+        handles[i]->data = uring;
+        uring->handles_open++;
+        uv_close(handles[i], guest_closed);
+    }
+}
+
+static int guest_start(uvhttp__uring_t *uring, uv_loop_t *host) {
+    uring->loop.uv = host;
+    uring->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (uring->event_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
+    if (io_uring_register_eventfd(&uring->ring, uring->event_fd) < 0) return UVHTTP_E_UNSUPPORTED;
+    io_uring_cq_eventfd_toggle(&uring->ring, false);
+    /* The order matters only for errors: poll and async can fail, and are first. */
+    if (uv_poll_init(host, &uring->poll, uring->event_fd) != 0) return UVHTTP_E_IO;
+    uring->poll.data = uring;
+    if (uv_async_init(host, &uring->async, guest_on_async) != 0) return UVHTTP_E_IO;
+    uv_prepare_init(host, &uring->prepare);
+    uv_check_init(host, &uring->check);
+    uv_idle_init(host, &uring->idle);
+    uv_timer_init(host, &uring->uv_timer);
+    uring->prepare.data = uring->check.data = uring->uv_timer.data = uring->async.data = uring;
+    uv_poll_start(&uring->poll, UV_READABLE, guest_on_event);
+    uv_prepare_start(&uring->prepare, guest_prepare);
+    uv_check_start(&uring->check, guest_check);
+    /* Only the poll keeps the host alive: as long as the loop exists there is something to serve. */
+    uv_unref((uv_handle_t *)&uring->prepare);
+    uv_unref((uv_handle_t *)&uring->check);
+    uv_unref((uv_handle_t *)&uring->uv_timer);
+    uv_unref((uv_handle_t *)&uring->async);
+    return UVHTTP_OK;
+}
+
+/* --- a loop of our own --- */
+
+void uvhttp__uring_arm_wake(uvhttp__uring_t *uring) {
+    struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
+    io_uring_prep_read(sqe, uring->wake_fd, &uring->wake_value, sizeof uring->wake_value, 0);
+    sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_WAKE);
+}
+
+void uvhttp__uring_wake(uvhttp__loop_t *loop) {
+    uvhttp__uring_t *uring = uvhttp__uring_of(loop);
+    if (loop->is_guest)
+        uv_async_send(&uring->async);
+    else
+        (void)!write(uring->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+}
+
+static int own_start(uvhttp__uring_t *uring) {
+    uring->wake_fd = eventfd(0, EFD_CLOEXEC);
+    if (uring->wake_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
+    if (uv_loop_init(&uring->own_uv) != 0) return UVHTTP_E_NO_DESCRIPTORS;
+    uring->loop.uv = &uring->own_uv;
+    return UVHTTP_OK;
+}
+
+/* One timeout stands for the whole wheel. It is moved only when an earlier deadline comes; a later one lets it fire idly. */
+static void arm_timer(uvhttp__uring_t *uring) {
+    uint64_t next;
+    if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_ms) return;
+    bool armed = uring->loop.timer_ms != UINT64_MAX;
+    uring->loop.timer_ms = next;
+    uring->timer = (struct __kernel_timespec){.tv_sec = (long long)(next / 1000),
+                                              .tv_nsec = (long long)(next % 1000) * 1000000};
+    struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
+    if (armed) {
+        io_uring_prep_timeout_update(sqe, &uring->timer, UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_TIMER),
+                                     IORING_TIMEOUT_ABS);
+        sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+        sqe->user_data = UVHTTP__URING_IGNORE;
+    } else {
+        io_uring_prep_timeout(sqe, &uring->timer, 0, IORING_TIMEOUT_ABS);
+        sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_TIMER);
+    }
+}
+
+/* Watchers that were added or changed since uv_run last polled are not in its epoll set yet. In libuv 1.x the queue begins
+ * with the pointer to its first element, itself if it is empty. */
+static bool uv_watchers_changed(const uv_loop_t *uv) {
+    const void *first;
+    memcpy(&first, &uv->watcher_queue, sizeof first);
+    return first != (const void *)&uv->watcher_queue;
+}
+
+/* Gives the guest its turn when it has something to do. Returns how long the loop may wait for it: ms, or -1 for ever. */
+static int guest_uv_turn(uvhttp__uring_t *uring) {
+    uv_loop_t *uv = &uring->own_uv;
+    if (!uring->uv_due && !uv_loop_alive(uv) && !uv_watchers_changed(uv)) return -1;
+    uv_update_time(uv);
+    if (uring->uv_due || uv_watchers_changed(uv) || uv_backend_timeout(uv) == 0) {
+        uring->uv_due = false;
+        uv_run(uv, UV_RUN_NOWAIT);
+    }
+    if (!uv_loop_alive(uv)) return -1;
+    return uv_watchers_changed(uv) ? 0 : uv_backend_timeout(uv);
+}
+
+static void arm_uv_poll(uvhttp__uring_t *uring) {
+    if (uring->uv_polled) return;
+    uring->uv_polled = true;
+    struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
+    io_uring_prep_poll_add(sqe, uv_backend_fd(&uring->own_uv), POLLIN);
+    sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_UV);
+}
+
+static void submit_and_wait(uvhttp__uring_t *uring, int uv_wait_ms) {
+    if (uv_wait_ms == 0 || uring->loop.stopping || uvhttp__turn_pending(&uring->loop)) {
+        io_uring_submit_and_get_events(&uring->ring);
+    } else if (uv_wait_ms < 0) {
+        io_uring_submit_and_wait(&uring->ring, 1);
+    } else {
+        struct __kernel_timespec wait = {.tv_sec = uv_wait_ms / 1000, .tv_nsec = (uv_wait_ms % 1000) * 1000000};
+        struct io_uring_cqe *cqe;
+        io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1, &wait, NULL);
+    }
+}
+
+void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
+    uvhttp__uring_t *uring = uvhttp__uring_of(loop);
+    if (!uring->enabled) {
+        uring->enabled = true;
+        io_uring_enable_rings(&uring->ring); /* this thread is the one that submits from now on */
+        uvhttp__uring_arm_wake(uring);
+    }
+    io_uring_register_ring_fd(&uring->ring);
+    uvhttp__turn_begin(loop);
+    for (;;) {
+        uvhttp__turn_end(loop);
+        int uv_wait_ms = guest_uv_turn(uring); /* what it sends makes the loop come back at once */
+        arm_uv_poll(uring);
+        arm_timer(uring);
+        bool last = loop->stopping && !uvhttp__turn_pending(loop);
+        submit_and_wait(uring, uv_wait_ms);
+        uvhttp__turn_begin(loop);
+        uvhttp__uring_drain(uring);
+        uvhttp__turn_settle(loop);
+        if (last) break;
+    }
+    io_uring_unregister_ring_fd(&uring->ring);
+    loop->stopping = false;
+}
+
+int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
+    uvhttp__uring_t *uring = uvhttp__calloc(1, sizeof *uring);
+    if (!uring) return UVHTTP_E_NOMEM;
+    uring->ring.ring_fd = uring->wake_fd = uring->event_fd = -1;
+    int status = uvhttp__loop_init(&uring->loop, &uvhttp__engine_uring, options);
+    if (status != UVHTTP_OK) {
+        uvhttp__free(uring);
+        return status;
+    }
+    bool guest = options->host != NULL;
+    int made = queue_init(SQ_ENTRIES, CQ_ENTRIES, guest ? IORING_SETUP_TASKRUN_FLAG : IORING_SETUP_R_DISABLED,
+                          &uring->ring);
+    if (made < 0) {
+        uring->ring.ring_fd = -1;
+        uring_free(uring);
+        return UVHTTP_E_UNSUPPORTED;
+    }
+    status = buffers_new(uring, options);
+    if (status == UVHTTP_OK) status = guest ? guest_start(uring, options->host) : own_start(uring);
+    if (status == UVHTTP_OK) {
+        *loop = &uring->loop;
+        return UVHTTP_OK;
+    }
+    if (guest) guest_close_handles(uring); /* frees when they have closed */
+    if (!guest || uring->handles_open == 0) uring_free(uring);
+    return status;
+}
+
+/* What the application left open on the loop is its own memory: said, not touched. */
+static void own_uv_close(uvhttp__uring_t *uring) {
+    if (!uring->loop.uv) return;
+    uv_run(&uring->own_uv, UV_RUN_NOWAIT); /* close callbacks that are due */
+    if (uv_loop_close(&uring->own_uv) == UV_EBUSY)
+        UVHTTP_LOG_ERROR("io: a loop ends while uv handles of the application are open on it: close them before "
+                         "the server stops");
+}
+
+void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+    uvhttp__uring_t *uring = uvhttp__uring_of(loop);
+    if (loop->is_guest) {
+        uring->on_freed = on_freed;
+        uring->on_freed_arg = arg;
+        guest_close_handles(uring);
+        return;
+    }
+    own_uv_close(uring);
+    uring_free(uring);
+    if (on_freed) on_freed(arg);
+}
