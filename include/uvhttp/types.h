@@ -8,11 +8,11 @@
 
 #if defined(__GNUC__)
 #define UVHTTP_EXPORT __attribute__((visibility("default")))
-#define UVHTTP_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define UVHTTP_PRINTF(position, first) __attribute__((format(printf, position, first)))
 #define UVHTTP_MUST_USE __attribute__((warn_unused_result))
 #else
 #define UVHTTP_EXPORT
-#define UVHTTP_PRINTF(format, first)
+#define UVHTTP_PRINTF(position, first)
 #define UVHTTP_MUST_USE
 #endif
 
