@@ -24,9 +24,9 @@ enum {
     HANDLE_COUNT = 5,             /* handles of a loop that are closed with it */
 };
 
-/* This engine never waits for receive buffers, so the flag says: the peer hung up while reading was stopped. What it
- * sent is read on resume; until then a level-triggered hang-up would wake the loop for ever and is not waited for. */
-#define HANG_UP_SEEN ((uint32_t)UVHTTP__STREAM_STARVED)
+/* A flag of this engine's own: the peer hung up while reading was stopped. What it sent is read on resume; until then a
+ * level-triggered hang-up would wake the loop for ever and is not waited for. */
+#define HANG_UP_SEEN (UINT32_C(1) << 31)
 
 typedef struct libuv_loop {
     uvhttp__loop_t common; /* first */
@@ -58,11 +58,6 @@ static void turn_enter(libuv_loop_t *loop) {
     uvhttp__turn_begin(&loop->common);
 }
 
-static bool must_not_wait(const uvhttp__loop_t *loop) {
-    return uvhttp__turn_pending(loop) || !uvhttp__list_empty(&loop->closed) ||
-           !uvhttp__list_empty(&loop->closed_listeners);
-}
-
 static void on_timer(uv_timer_t *timer) {
     libuv_loop_t *loop = timer->data;
     loop->common.timer_ms = UINT64_MAX;
@@ -72,8 +67,8 @@ static void on_timer(uv_timer_t *timer) {
 /* Deadlines move away with every request: the timer then fires early, once, and is set anew. Only an earlier deadline
  * than the one it is set to makes it start again at once. */
 static void arm_timer(libuv_loop_t *loop) {
-    uint64_t next_ms = uvhttp__wheel_next_ms(&loop->common.wheel);
-    if (next_ms >= loop->common.timer_ms) return;
+    uint64_t next_ms = 0;
+    if (!uvhttp__wheel_next(&loop->common.wheel, &next_ms) || next_ms >= loop->common.timer_ms) return;
     uint64_t now_ms = uv_now(loop->common.uv); /* the same clock, read by libuv when it last woke */
     loop->common.timer_ms = next_ms;
     uv_timer_start(&loop->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
@@ -89,9 +84,9 @@ static void on_check(uv_check_t *check) {
 
 static void turn_leave(libuv_loop_t *loop) {
     turn_enter(loop);
+    uvhttp__turn_settle(&loop->common);
     uvhttp__turn_end(&loop->common);
     loop->in_turn = false;
-    uvhttp__turn_memory_sent(&loop->common); /* hand_over has sent or copied it all */
 }
 
 static void on_prepare(uv_prepare_t *prepare) {
@@ -99,7 +94,7 @@ static void on_prepare(uv_prepare_t *prepare) {
     turn_leave(loop);
     if (loop->freeing) return; /* the handles are closing: nothing may be started again */
     arm_timer(loop);
-    if (must_not_wait(&loop->common)) {
+    if (uvhttp__turn_pending(&loop->common)) {
         uv_idle_start(&loop->idle, on_idle);
     } else {
         uv_idle_stop(&loop->idle);
@@ -108,7 +103,9 @@ static void on_prepare(uv_prepare_t *prepare) {
 }
 
 static void on_async(uv_async_t *async) {
-    turn_enter(async->data);
+    libuv_loop_t *loop = async->data;
+    turn_enter(loop);
+    uvhttp__counters_add(loop->common.counters, engine_wakeups, 1);
 }
 
 static void wake(uvhttp__loop_t *loop) {
@@ -199,7 +196,6 @@ static void receive(uvhttp__stream_t *stream) {
 /* The kernel is full: what stands in turn memory is copied, the rest goes when the socket is writable. */
 static void wait_writable(uvhttp__stream_t *stream) {
     int status = uvhttp__out_keep(stream);
-    stream->flags |= UVHTTP__STREAM_NOTIFY;
     if (status == UVHTTP_OK && !(stream->flags & UVHTTP__STREAM_POLLING_OUT)) {
         stream->flags |= UVHTTP__STREAM_POLLING_OUT;
         status = update_interest(stream);
@@ -247,8 +243,20 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     return *sent < size ? UVHTTP_E_AGAIN : UVHTTP_OK;
 }
 
+/* All is sent, or the share of this turn is used up. Only a stream that has something to be told about or to go on with
+ * is looked at again: the others, which are most, must not keep the loop from waiting. */
+static void flushed(uvhttp__stream_t *stream) {
+    if (!stream->out_first && (stream->flags & UVHTTP__STREAM_POLLING_OUT)) {
+        stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
+        update_interest(stream);
+    }
+    if (stream->out_first || (stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED))) {
+        uvhttp__out_progress(stream);
+    }
+}
+
 /* Sends until the queue is empty, the socket full or the share of this turn used up. */
-static void flush_out(uvhttp__stream_t *stream) {
+static void hand_over(uvhttp__stream_t *stream) {
     int status = UVHTTP_OK;
     size_t share = SEND_TURN_MAX;
     while (status == UVHTTP_OK && stream->out_first) {
@@ -267,20 +275,8 @@ static void flush_out(uvhttp__stream_t *stream) {
     } else if (status != UVHTTP_OK) {
         end_stream(stream, status);
     } else {
-        if (!stream->out_first && (stream->flags & UVHTTP__STREAM_POLLING_OUT)) {
-            stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
-            update_interest(stream);
-        }
-        uvhttp__out_progress(stream); /* tells that all is sent, or queues the stream for the next turn */
+        flushed(stream);
     }
-}
-
-static void hand_over(uvhttp__stream_t *stream) {
-    if (stream->flags & (UVHTTP__STREAM_CONNECTING | UVHTTP__STREAM_POLLING_OUT)) { /* it would not take it now */
-        if (uvhttp__out_keep(stream) != UVHTTP_OK) end_stream(stream, UVHTTP_E_NOMEM);
-        return;
-    }
-    flush_out(stream);
 }
 
 /* --- connecting --- */
@@ -322,7 +318,7 @@ static void finish_connect(uvhttp__stream_t *stream) {
     }
     update_interest(stream);
     stream->ops->on_connect(stream, connect_status(error));
-    if (error == 0 && !(stream->flags & UVHTTP__STREAM_CLOSING)) uvhttp__out_progress(stream);
+    if (error == 0 && !(stream->flags & UVHTTP__STREAM_CLOSING)) flushed(stream); /* what was queued meanwhile */
 }
 
 /* --- events of a stream --- */
@@ -345,7 +341,7 @@ static void on_stream_event(uv_poll_t *poll, int status, int events) {
         update_interest(stream);
     }
     if (!(events & UV_WRITABLE) || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return;
-    if (stream->flags & UVHTTP__STREAM_POLLING_OUT) flush_out(stream);
+    if (stream->flags & UVHTTP__STREAM_POLLING_OUT) hand_over(stream);
 }
 
 /* --- closing --- */
@@ -522,9 +518,7 @@ static void loop_run(uvhttp__loop_t *common) {
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
     while (!common->stopping) uv_run(common->uv, UV_RUN_DEFAULT);
-    do {
-        turn_leave(loop); /* messages that were under way when it stopped */
-    } while (!uvhttp__mpsc_empty(&common->posts));
+    while (!uvhttp__mpsc_empty(&common->posts)) turn_leave(loop); /* messages that were under way when it stopped */
     common->stopping = false;
     if (!sigismember(&before, SIGPIPE)) {
         while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {
