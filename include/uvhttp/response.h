@@ -4,6 +4,7 @@
 #define UVHTTP_RESPONSE_H
 
 #include <uvhttp/error.h>
+#include <uvhttp/request.h>
 #include <uvhttp/types.h>
 
 UVHTTP_BEGIN_DECLS

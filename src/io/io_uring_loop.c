@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #include <uvhttp/log.h>
@@ -351,7 +352,8 @@ void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
     uvhttp__uring_t *uring = uvhttp__uring_of(loop);
     if (!uring->enabled) {
         uring->enabled = true;
-        io_uring_enable_rings(&uring->ring); /* this thread is the one that submits from now on */
+        /* This thread is the one that submits from now on. liburing 2.3 declares the call but does not export it. */
+        syscall(SYS_io_uring_register, uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
         uvhttp__uring_arm_wake(uring);
     }
     io_uring_register_ring_fd(&uring->ring);

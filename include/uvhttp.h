@@ -1,0 +1,17 @@
+/* The only include a program needs. */
+#ifndef UVHTTP_H
+#define UVHTTP_H
+
+#include <uvhttp/alloc.h>
+#include <uvhttp/error.h>
+#include <uvhttp/log.h>
+#include <uvhttp/method.h>
+#include <uvhttp/request.h>
+#include <uvhttp/response.h>
+#include <uvhttp/route.h>
+#include <uvhttp/server.h>
+#include <uvhttp/tcp.h>
+#include <uvhttp/types.h>
+#include <uvhttp/version.h>
+
+#endif

@@ -1,0 +1,10 @@
+/* Owns: the version that a program is compiled against; uvhttp_version() is the one it runs with. */
+#ifndef UVHTTP_VERSION_H
+#define UVHTTP_VERSION_H
+
+#define UVHTTP_VERSION_MAJOR 0
+#define UVHTTP_VERSION_MINOR 1
+#define UVHTTP_VERSION_PATCH 0
+#define UVHTTP_VERSION "0.1.0"
+
+#endif
