@@ -6,10 +6,8 @@
  * that is, after all that polling, checks, timers and idle handles of the application have done. */
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 #include <uvhttp/log.h>
@@ -203,25 +201,6 @@ static void wait_writable(uvhttp__stream_t *stream) {
     if (status != UVHTTP_OK) end_stream(stream, status);
 }
 
-/* sendfile(2) knows no MSG_NOSIGNAL. Threads of our own block SIGPIPE as a whole; in the application's thread it is
- * blocked around the call, and one that came of it is taken away again. */
-static int send_file(uvhttp__stream_t *stream) {
-    if (!stream->loop->is_guest) return uvhttp__out_sendfile(stream);
-    sigset_t pipe, before, pending;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    sigpending(&pending);
-    bool was_pending = sigismember(&pending, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    int status = uvhttp__out_sendfile(stream);
-    if (!was_pending) {
-        while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
-}
-
 /* Sends what is gathered from the head of the queue. Returns 0, UVHTTP_E_AGAIN or UVHTTP_E_ABORTED; *sent in bytes. */
 static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     struct iovec iov[UVHTTP__OUT_IOV_MAX];
@@ -266,7 +245,7 @@ static void hand_over(uvhttp__stream_t *stream) {
             share -= sent < share ? sent : share;
             if (status == UVHTTP_OK && share == 0 && stream->out_first) status = UVHTTP_E_LIMIT;
         } else {
-            status = send_file(stream);
+            status = uvhttp__out_sendfile(stream);
         }
     }
     if (status == UVHTTP_E_LIMIT) status = uvhttp__out_keep(stream);
@@ -513,18 +492,9 @@ static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **made
 static void loop_run(uvhttp__loop_t *common) {
     libuv_loop_t *loop = loop_of(common);
     assert(!common->is_guest);
-    sigset_t pipe, before;
-    sigemptyset(&pipe);
-    sigaddset(&pipe, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &pipe, &before);
     while (!common->stopping) uv_run(common->uv, UV_RUN_DEFAULT);
     while (!uvhttp__mpsc_empty(&common->posts)) turn_leave(loop); /* messages that were under way when it stopped */
     common->stopping = false;
-    if (!sigismember(&before, SIGPIPE)) {
-        while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void on_handle_closed(uv_handle_t *handle) {
