@@ -86,6 +86,7 @@ typedef struct server {
     int listen_fd; /* a test may set one before server_start */
     int port;
     int fds_before;
+    struct rlimit nofile_before; /* restored by the teardown */
     int start_status;
     int host_close_status;
     atomic_uint turns;
@@ -329,6 +330,7 @@ static inline int server_setup(void **state) {
     server->variant = *state;
     server->listen_fd = -1;
     server->fds_before = count_fds();
+    getrlimit(RLIMIT_NOFILE, &server->nofile_before);
     server->counters = aligned_alloc(64, (sizeof *server->counters + 63) / 64 * 64);
     memset(server->counters, 0, sizeof *server->counters);
     server->options = (uvhttp__loop_options_t){.engine = server->variant->kind,
@@ -474,6 +476,7 @@ static inline bool server_stop(server_t *server) {
 
 static inline int server_teardown(void **state) {
     server_t *server = *state;
+    setrlimit(RLIMIT_NOFILE, &server->nofile_before);
     server_stop(server);
     int failed = 0;
     if (server->counts[EV_WRONG] != 0) {
