@@ -251,6 +251,7 @@ struct uvhttp__loop {
     uvhttp__timer_t accept_timer; /* tries parked listeners again */
     uint64_t timer_ms;         /* when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];          /* why this engine, for people */
+    struct uvhttp__signals *signals;
     bool settle_due; /* the loop must not wait: a stream in `settling` wants to know */
     bool stopping;
     bool is_guest;
@@ -279,6 +280,11 @@ void uvhttp__loop_post(uvhttp__loop_t *loop, uvhttp__post_t *post);
  * uvhttp__loop_turn_trim gives back the tail of the last allocation. */
 char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size);
 void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end);
+
+/* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them. Returns 0 or
+ * UVHTTP_E_IO. The handler that was there before is in force again afterwards. */
+int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
+void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);
