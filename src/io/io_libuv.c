@@ -390,7 +390,6 @@ static void on_listener_event(uv_poll_t *poll, int status, int events) {
 
 static void on_listener_closed(uv_handle_t *handle) {
     uvhttp__listener_t *listener = handle->data;
-    close(listener->fd);
     uvhttp__slab_free(&loop_of(listener->loop)->polls, handle);
     listener->engine = NULL;
     uvhttp__listener_closed_due(listener);
@@ -405,7 +404,6 @@ static void listener_update(uvhttp__listener_t *listener) {
             uv_close((uv_handle_t *)listener->engine, on_listener_closed);
             return;
         }
-        close(listener->fd);
         uvhttp__listener_closed_due(listener);
         return;
     }

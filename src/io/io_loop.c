@@ -548,7 +548,14 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
     listener->loop->engine->listener_update(listener);
 }
 
+/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they are
+ * accepted first. */
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
+    int flags = fcntl(listener->fd, F_GETFL);
+    if (flags >= 0 && fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) == 0)
+        for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
+            listener->ops->on_accept(listener, fd);
+    close(listener->fd);
     uvhttp__list_remove(&listener->link);
     uvhttp__list_push_back(&listener->loop->closed_listeners, &listener->link);
 }
