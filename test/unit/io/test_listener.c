@@ -218,6 +218,14 @@ static void set_nofile(int count) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
+/* io_uring remembers the limit of the moment in which an accept was armed: the listener is armed again after each change. */
+static void set_nofile_for(server_t *server, int count) {
+    server_call(server, pause_listener, NULL);
+    server_settle(server);
+    set_nofile(count);
+    server_call(server, resume_listener, NULL);
+}
+
 static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void **state) {
     server_t *server = *state;
     enum { CLIENTS = 20, ROOM = 5 };
@@ -227,7 +235,7 @@ static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void
     for (int i = 0; i < CLIENTS; i++) fds[i] = client_socket();
     int lowest_free = dup(0);
     close(lowest_free);
-    set_nofile(lowest_free + ROOM);
+    set_nofile_for(server, lowest_free + ROOM);
     for (int i = 0; i < CLIENTS; i++) client_connect_fd(server, fds[i]); /* the backlog takes them */
     server_wait(server, EV_OPENED, ROOM);
     server_wait(server, EV_ACCEPT_ERROR, 1);
@@ -264,7 +272,7 @@ static void test_listener_that_is_parked_can_be_closed(void **state) {
     int fd = client_socket();
     int lowest_free = dup(0);
     close(lowest_free);
-    set_nofile(lowest_free);
+    set_nofile_for(server, lowest_free);
     client_connect_fd(server, fd);
     server_wait(server, EV_ACCEPT_ERROR, 1);
     server_call(server, close_listener, NULL);
