@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <uvhttp/types.h>
 
+#include "base/sanitize.h"
+
 /* Bytes of an ordinary block, its header included. Requests for more than half of it get a block of their own. */
 #define UVHTTP__ARENA_BLOCK_SIZE 4096u
 
@@ -12,14 +14,15 @@ typedef struct uvhttp__arena_block uvhttp__arena_block_t;
 
 typedef struct uvhttp__arena {
     char *at, *end;                /* free bytes of the block in use; both NULL before the first */
-    uvhttp__arena_block_t *blocks; /* own blocks; the head is the one in use, if any is */
+    uvhttp__arena_block_t *blocks; /* own blocks, in any order */
+    uvhttp__arena_block_t *spare;  /* a block of the default size that is not in use, or NULL */
     char *first;                   /* the caller's block, or NULL */
     size_t first_size;             /* bytes */
     size_t used;                   /* bytes handed out since init or reset, rounded up as they were aligned */
     size_t size_max;               /* limit of `used` */
 } uvhttp__arena_t;
 
-static_assert(sizeof(uvhttp__arena_t) == 7 * sizeof(void *), "an arena is part of every request");
+static_assert(sizeof(uvhttp__arena_t) == 8 * sizeof(void *), "an arena is part of every request");
 
 /* `first` (first_size bytes, used before anything is allocated) may be NULL; it is the caller's and stays until deinit.
  * `size_max` bounds what is handed out; SIZE_MAX: no limit. Allocates nothing. */
@@ -36,15 +39,13 @@ void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t align
 static inline void *uvhttp__arena_alloc_with(uvhttp__arena_t *arena, size_t size, size_t alignment) {
     size_t padding = (size_t) - (uintptr_t)arena->at & (alignment - 1);
     size_t room = (size_t)(arena->end - arena->at), limit = arena->size_max - arena->used;
-#if !defined(__SANITIZE_ADDRESS__)
     if (padding < room && size <= room - padding && padding + size <= limit) {
         char *memory = arena->at + padding;
         arena->at = memory + size;
         arena->used += padding + size;
+        UVHTTP__UNPOISON(memory, size);
         return memory;
     }
-#endif
-    (void)room, (void)limit;
     return uvhttp__arena_alloc_slow(arena, size, alignment);
 }
 
