@@ -145,14 +145,14 @@ static bool take_place(uvhttp__host_t *host) {
 static void pause_listeners(uvhttp__worker_t *worker) {
     if (atomic_exchange(&worker->paused, true)) return;
     atomic_fetch_add(&worker->host->workers_paused, 1);
-    for (uint32_t i = 0; i < worker->host->endpoint_count; i++) uvhttp__listener_pause(&worker->listeners[i]);
+    for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_pause(&worker->listeners[i]);
 }
 
 static void resume_listeners(uvhttp__worker_t *worker) {
     if (!atomic_exchange(&worker->paused, false)) return;
     atomic_fetch_sub(&worker->host->workers_paused, 1);
     if (worker->draining) return;
-    for (uint32_t i = 0; i < worker->host->endpoint_count; i++) uvhttp__listener_resume(&worker->listeners[i]);
+    for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_resume(&worker->listeners[i]);
 }
 
 /* A connection that was already on its way when the listener paused. */
@@ -203,6 +203,8 @@ static void on_accept(uvhttp__listener_t *listener, int fd) {
             if (!(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)))
                 worker->host->options.ops->on_drain(conn);
         }
+    } else if (worker->draining) {
+        close(fd);
     } else {
         wait_for_room(worker, fd);
         pause_listeners(worker);

@@ -4,6 +4,7 @@
 #ifndef UVHTTP_SRC_CONN_CONN_H
 #define UVHTTP_SRC_CONN_CONN_H
 
+#include <assert.h>
 #include <uvhttp/tcp.h>
 
 #include "io/io.h"
@@ -28,7 +29,9 @@ enum {
     UVHTTP__CONN_LINGERING = 1 << 1, /* FIN sent: waits for the peer's, so that it can read our last bytes */
     UVHTTP__CONN_PEER_ENDED = 1 << 2,
     UVHTTP__CONN_CLOSED = 1 << 3, /* uvhttp__conn_close was called */
-    UVHTTP__CONN_UPPER = 1 << 4,  /* this bit and those above are the upper layer's */
+    UVHTTP__CONN_PAUSED = 1 << 4,  /* uvhttp_tcp_pause: the application does not want data */
+    UVHTTP__CONN_PRESSED = 1 << 5, /* on_drain is owed to it */
+    UVHTTP__CONN_UPPER = 1 << 6,   /* this bit and those above are the upper layer's */
 };
 
 /* How long the peer may take to close after our FIN. */
@@ -56,6 +59,9 @@ void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms);
 void uvhttp__conn_close(uvhttp__conn_t *conn, int status);
 /* The same with RST. */
 void uvhttp__conn_reset(uvhttp__conn_t *conn, int status);
+
+/* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out. */
+void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
 /* The peer's address; false (and "unknown") if it can not be had any more. */
 bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text);

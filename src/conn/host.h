@@ -32,6 +32,8 @@ typedef struct uvhttp__host_options {
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
     uint32_t drain_timeout; /* seconds */
+    uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
+    uint64_t write_queue_max;      /* bytes */
     bool install_signal_handlers;
     const char *name; /* for log lines */
     const uvhttp__conn_ops_t *ops;

@@ -163,6 +163,9 @@ void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);
 /* FIN once the queue is empty; receiving goes on. */
 void uvhttp__stream_shutdown(uvhttp__stream_t *stream);
 
+/* Whether bytes wait in the socket that have not been received yet. */
+bool uvhttp__stream_unread(const uvhttp__stream_t *stream);
+
 /* Closes now: queued output that the kernel has not taken is dropped (released), the peer gets FIN (or RST if it sent bytes
  * that were not read), on_closed follows in a later turn. No other callback comes after this call. Idempotent. */
 void uvhttp__stream_close(uvhttp__stream_t *stream);
@@ -256,6 +259,7 @@ struct uvhttp__loop {
     bool stopping;
     bool is_guest;
     uint32_t stream_count;
+    uint32_t turn_number; /* wraps */
 };
 
 /* Makes a loop. Called on any thread before it runs. `auto` falls back to libuv when the preflight of io_uring fails, and

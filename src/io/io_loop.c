@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <time.h>
 #include <unistd.h>
@@ -484,6 +485,11 @@ static void deliver_held(uvhttp__stream_t *stream) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
 }
 
+bool uvhttp__stream_unread(const uvhttp__stream_t *stream) {
+    int size = 0;
+    return stream->held_size > 0 || (ioctl(stream->fd, FIONREAD, &size) == 0 && size > 0);
+}
+
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream) {
     stream->flags |= UVHTTP__STREAM_NOTIFY;
     mark_dirty(stream);
@@ -592,6 +598,7 @@ static void on_accept_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void
 void uvhttp__turn_begin(uvhttp__loop_t *loop) {
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
+    loop->turn_number++;
     uvhttp__counters_add(loop->counters, engine_turns, 1);
 }
 

@@ -37,6 +37,10 @@
     X(engine_enobufs, "Times that receiving waited for buffers")                                                       \
     X(engine_wakeups, "Wake-ups by other threads")                                                                     \
     X(engine_turns, "Turns of the loop")                                                                               \
+    X(connections_waited, "Connections that waited because max_connections was reached")                               \
+    X(write_queue_full, "Times that a connection was not read because its output waited for the client")               \
+    X(budget_exhausted, "Times that a connection used up its share of a turn")                                         \
+    X(upgrades, "Connections handed over to another protocol")                                                         \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */
