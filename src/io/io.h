@@ -126,8 +126,8 @@ enum {
     UVHTTP__STREAM_CONNECTING = 1 << 12,
     UVHTTP__STREAM_CLOSED_DUE = 1 << 13, /* engine: on_closed is due */
     UVHTTP__STREAM_FLUSHED = 1 << 14,   /* engine: handed over in the last turn, outcome not yet known */
-    UVHTTP__STREAM_RESUME = 1 << 16,     /* resume was called inside on_data */
     UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
+    UVHTTP__STREAM_RESUMED = 1 << 16,   /* resume was called while nothing was kept */
 };
 
 /* Takes over a connected, non-blocking socket. The stream's memory is the caller's and must live until on_closed. */
@@ -140,8 +140,7 @@ int uvhttp__stream_read_start(uvhttp__stream_t *stream);
 int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,
                            const uvhttp__stream_ops_t *ops);
 
-/* After on_data consumed less than it was given (or inside it, before it does): deliver again, soon, behind all streams that
- * wait already. */
+/* Deliver again what on_data left, in the next turn, behind all streams that wait already. May be called inside on_data. */
 void uvhttp__stream_resume(uvhttp__stream_t *stream);
 
 /* Queue output. None of them blocks or calls back; all are ignored (and released) once the stream is broken or closing.

@@ -2,6 +2,7 @@
  * posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -304,10 +305,36 @@ static void settle(uvhttp__stream_t *stream) {
     }
 }
 
-int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
+/* sendfile(2) knows no MSG_NOSIGNAL: a peer that is gone would kill the process. Threads of our own block SIGPIPE as long as
+ * the loop runs; in the application's thread it is blocked around the call. One that came of it is taken away again. */
+typedef struct pipe_guard {
+    sigset_t before;
+    bool was_pending;
+} pipe_guard_t;
+
+static void pipe_block(pipe_guard_t *guard) {
+    sigset_t pipe, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    guard->was_pending = sigismember(&pending, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &guard->before);
+}
+
+static void pipe_restore(const pipe_guard_t *guard) {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    if (!guard->was_pending) {
+        while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {}
+    }
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}
+
+static int send_share_of_file(uvhttp__stream_t *stream) {
     uvhttp__segment_t *file = stream->out_first;
     uint64_t share = UVHTTP__FILE_TURN_MAX;
-    while (file->size > 0) {
+    for (;;) {
         if (share == 0) return UVHTTP_E_LIMIT;
         off_t offset = (off_t)file->offset;
         size_t want = (size_t)(file->size < share ? file->size : share);
@@ -320,7 +347,15 @@ int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
         uvhttp__out_advance(stream, (size_t)sent);
         if (last) return UVHTTP_OK;
     }
-    return UVHTTP_OK;
+}
+
+int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
+    if (!stream->loop->is_guest) return send_share_of_file(stream);
+    pipe_guard_t guard;
+    pipe_block(&guard);
+    int status = send_share_of_file(stream);
+    pipe_restore(&guard);
+    return status;
 }
 
 /* --- streams --- */
@@ -362,28 +397,30 @@ static bool keep(uvhttp__stream_t *stream, const char *data, size_t size) {
     return true;
 }
 
-/* on_data has left bytes; if it asked to go on already, the next delivery is due. */
-static void pause_stream(uvhttp__stream_t *stream) {
-    stream->flags |= UVHTTP__STREAM_PAUSED;
-    if (stream->flags & UVHTTP__STREAM_RESUME) uvhttp__stream_resume(stream);
-}
-
 static void drop_held(uvhttp__stream_t *stream) {
     uvhttp__free(stream->held);
     stream->held = NULL;
     stream->held_size = 0;
 }
 
+static size_t give(uvhttp__stream_t *stream, const char *data, size_t size) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_RESUMED;
+    return stream->ops->on_data(stream, data, size);
+}
+
+/* on_data left bytes. If it asked for them again itself, they are due in the next turn. */
+static void pause_delivery(uvhttp__stream_t *stream) {
+    stream->flags |= UVHTTP__STREAM_PAUSED;
+    if (stream->flags & UVHTTP__STREAM_RESUMED) uvhttp__stream_resume(stream);
+}
+
 bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__counters_add(stream->loop->counters, bytes_received, size);
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
     size_t used = 0;
-    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
-        stream->flags &= ~(uint32_t)UVHTTP__STREAM_RESUME;
-        used = stream->ops->on_data(stream, data, size);
-    }
+    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) used = give(stream, data, size);
     if (used >= size || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return true;
-    pause_stream(stream);
+    pause_delivery(stream);
     if (!keep(stream, data + used, size - used)) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         return false;
@@ -411,20 +448,23 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
 }
 
 void uvhttp__stream_resume(uvhttp__stream_t *stream) {
-    if (stream->flags & UVHTTP__STREAM_CLOSING) return;
-    stream->flags |= UVHTTP__STREAM_RESUME;
-    if ((stream->flags & UVHTTP__STREAM_PAUSED) && !uvhttp__list_linked(&stream->ready)) uvhttp__list_push_back(&stream->loop->ready, &stream->ready);
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
+    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
+        stream->flags |= UVHTTP__STREAM_RESUMED; /* called inside on_data, which may be about to leave bytes */
+        return;
+    }
+    if (!uvhttp__list_linked(&stream->ready)) uvhttp__list_push_back(&stream->loop->ready, &stream->ready);
 }
 
 /* One delivery of kept bytes; what on_data leaves stays kept, and the stream paused until it resumes again. */
 static void deliver_held(uvhttp__stream_t *stream) {
-    stream->flags &= ~(uint32_t)(UVHTTP__STREAM_PAUSED | UVHTTP__STREAM_RESUME);
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_PAUSED;
     if (stream->held_size > 0) {
         char *held = stream->held;
         uint32_t size = stream->held_size;
         stream->held = NULL;
         stream->held_size = 0;
-        size_t used = stream->ops->on_data(stream, held, size);
+        size_t used = give(stream, held, size);
         if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
             uvhttp__free(held);
             return;
@@ -433,7 +473,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
             memmove(held, held + used, size - used);
             stream->held = held;
             stream->held_size = (uint32_t)(size - used);
-            pause_stream(stream);
+            pause_delivery(stream);
             return;
         }
         uvhttp__free(held);
@@ -701,7 +741,10 @@ int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loo
 }
 
 void uvhttp__loop_run(uvhttp__loop_t *loop) {
+    pipe_guard_t guard;
+    pipe_block(&guard);
     loop->engine->loop_run(loop);
+    pipe_restore(&guard);
 }
 
 void uvhttp__loop_stop(uvhttp__loop_t *loop) {
