@@ -85,7 +85,7 @@ void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_siz
     uvhttp_server_config_t defaults;
     memset(&defaults, 0, sizeof defaults);
     for (size_t i = 0; i < FIELD_COUNT; i++) store(&defaults, &fields[i], fields[i].initial);
-    defaults.performance.log_level = uvhttp_log_level();
+    defaults.performance.log_level = uvhttp_log_get_level();
     defaults.struct_size = (uint32_t)struct_size;
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }

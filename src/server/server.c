@@ -37,7 +37,7 @@ static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config
 static void apply_log_level(const uvhttp_performance_config_t *performance) {
     uvhttp_log_level_t level = performance->log_level;
     if (performance->performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
-    if (level != uvhttp_log_level()) (void)uvhttp_log_set_level(level);
+    if (level != uvhttp_log_get_level()) (void)uvhttp_log_set_level(level);
 }
 
 static void on_host_stopped(void *arg) {
