@@ -191,18 +191,22 @@ static void test_pitfall_05_greedy_streams_starve_nobody_and_nothing_spins(void 
     free(data);
 }
 
-/* 6: RLIMIT_MEMLOCK is charged per user and given back late: loops come and go without falling back. */
+/* 6: RLIMIT_MEMLOCK is charged per user and given back late: loops come and go without falling back, and 64 KiB are
+ * enough for one. */
 static void test_pitfall_06_loops_in_quick_succession_all_get_their_engine(void **state) {
     server_t *server = *state;
     enum { ROUNDS = 12, LOOPS = 4 };
+    static bool uring_works; /* found out as root, known to the ordinary user's process too */
+    int loop_count = again_as_user ? 1 : LOOPS;
     uvhttp__loop_t *loops[LOOPS];
     for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < LOOPS; i++) {
+        for (int i = 0; i < loop_count; i++) {
             int status = uvhttp__loop_new(&server->options, &loops[i]);
-            if (status == UVHTTP_E_UNSUPPORTED && round == 0 && i == 0) skip();
+            if (status == UVHTTP_E_UNSUPPORTED && !uring_works) skip();
             if (status != 0) fail_msg("loop %d of round %d: %s", i, round, uvhttp_error_name(status));
         }
-        for (int i = 0; i < LOOPS; i++) uvhttp__loop_free(loops[i], NULL, NULL);
+        for (int i = 0; i < loop_count; i++) uvhttp__loop_free(loops[i], NULL, NULL);
+        if (server->variant->kind == UVHTTP__ENGINE_URING) uring_works = true;
     }
 }
 
@@ -229,13 +233,13 @@ static void test_pitfall_07_files_need_no_thread_and_block_nobody(void **state) 
                                              .on_sent = peer_count_sent,
                                              .on_closed = peer_on_closed};
     enum { READERS = 4, SIZE = 16 * MEGABYTE };
+    server_start(server, &ops);
     char path[] = "/tmp/uvhttp-pitfalls-XXXXXX";
     int file = mkostemp(path, O_CLOEXEC);
     char *data = pattern_new(SIZE);
     unlink(path);
     assert_int_equal(write(file, data, SIZE), SIZE);
     server->user = &file;
-    server_start(server, &ops);
     int fd = client_connect(server);
     client_send(fd, "x", 1);
     client_expect(fd, "x", 1);
