@@ -605,6 +605,8 @@ static inline char *pattern_new(size_t size) {
 /* --- as an ordinary user --- */
 
 /* Root has no RLIMIT_MEMLOCK and hides what others meet: the program runs its tests a second time as somebody else. */
+static MAYBE_UNUSED bool again_as_user;
+
 static inline int run_again_as_user(int (*group)(void)) {
     int failed = group();
     if (geteuid() != 0) return failed;
@@ -615,6 +617,7 @@ static inline int run_again_as_user(int (*group)(void)) {
         struct rlimit small = {.rlim_cur = 64 * 1024, .rlim_max = 64 * 1024};
         if (setrlimit(RLIMIT_MEMLOCK, &small) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
         prctl(PR_SET_DUMPABLE, 1); /* for /proc/self and the leak checker */
+        again_as_user = true;
         print_message("--- again as uid %d with 64 KiB of RLIMIT_MEMLOCK\n", (int)getuid());
         exit(group());
     }

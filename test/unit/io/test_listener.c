@@ -218,7 +218,8 @@ static void set_nofile(int count) {
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-/* io_uring remembers the limit of the moment in which an accept was armed: the listener is armed again after each change. */
+/* io_uring remembers the limit of the moment in which an accept was armed: the listener is armed again after each
+ * change. */
 static void set_nofile_for(server_t *server, int count) {
     server_call(server, pause_listener, NULL);
     server_settle(server);

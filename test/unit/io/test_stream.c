@@ -72,7 +72,9 @@ static void test_ten_megabytes_both_ways_meet_backpressure(void **state) {
     uint32_t out_size_max = 0;
     server_call(server, get_out_size_max, &out_size_max);
     assert_true(out_size_max >= MEGABYTE);
-    assert_true(out_size_max < 3 * MEGABYTE); /* what was held and what was under way came on top */
+    /* What was held comes on top: with io_uring, buffers that the kernel had filled before it heard of the pause. */
+    uint32_t bound = server->variant->kind == UVHTTP__ENGINE_URING ? 8 * MEGABYTE : MEGABYTE + 256 * 1024;
+    if (out_size_max > bound) fail_msg("%u bytes were queued", out_size_max);
     assert_true(server_count(server, EV_SENT) >= 1);
     assert_int_equal(server_count(server, EV_BYTES), LARGE);
     free(back);
