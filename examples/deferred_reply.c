@@ -13,7 +13,7 @@
 #include <time.h>
 #include <uvhttp.h>
 
-#define JOBS_MAX 1000 /* a queue without a bound would only move the trouble */
+#define JOBS_MAX 100 /* a queue without a bound would only move the trouble */
 
 typedef struct job {
     struct job *next;
