@@ -54,8 +54,7 @@ int main(int argc, char **argv) {
     int status = uvhttp_server_attach(app.server, loop);
     if (status == 0) status = uvhttp_server_listen(app.server, argc > 1 ? argv[1] : "127.0.0.1:8080", NULL);
     if (status != 0) {
-        fprintf(stderr, "embed_in_uv_loop: %s\n", uvhttp_server_error_text(app.server));
-        uvhttp_server_free(app.server);
+        uvhttp_server_free(app.server); /* what went wrong has been logged */
         uv_run(loop, UV_RUN_DEFAULT); /* lets what was opened so far close */
         uv_loop_close(loop);
         return 1;

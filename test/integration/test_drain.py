@@ -15,9 +15,9 @@ pytestmark = pytest.mark.threads
 class Visitor(threading.Thread):
     """Sends requests, `depth` at a time, until the server closes; notes when what was lost had been sent."""
 
-    def __init__(self, server, number, depth, target="/n/%d"):
+    def __init__(self, server, number, depth):
         super().__init__()
-        self.server, self.number, self.depth, self.target = server, number, depth, target
+        self.server, self.number, self.depth = server, number, depth
         self.answered, self.lost_at, self.fault = 0, None, None
         self.running = threading.Event()
 
@@ -33,8 +33,9 @@ class Visitor(threading.Thread):
         n = 0
         while True:
             batch = b"".join(request("GET", f"/n/{self.number * 1000 + n + i}") for i in range(self.depth))
-            sent_at = time.monotonic()
-            if not connection.send_anyway(batch):
+            sent = connection.send_anyway(batch)
+            sent_at = time.monotonic()  # after: what is lost with an earlier time was with the server's kernel by then
+            if not sent:
                 self.lost_at = sent_at
                 return
             for i in range(self.depth):

@@ -1,6 +1,7 @@
 """Addresses: several, both families, Unix sockets, descriptors that were passed in, and those that are taken."""
 import os
 import socket
+import sys
 
 import pytest
 
@@ -120,12 +121,19 @@ def test_a_descriptor_that_is_no_listening_socket_is_refused(serve, tmp_path):
     assert server.wait() == 1 and "fd:99" in server.stderr()
 
 
+ACTIVATE = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
 def test_socket_activation(serve):
     """As systemd does it: descriptor 3, LISTEN_FDS, and LISTEN_PID of the very process."""
     with socket.create_server((HOST, 0)) as listener:
         number = listener.fileno()
-        shell = ["sh", "-c", f'exec 3<&{number} {number}<&-; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"' if number != 3 else 'LISTEN_FDS=1 LISTEN_PID=$$ exec "$@"', "sh"]
-        serve(listen=["systemd"], address=listener.getsockname()[:2], pass_fds=[number], prefix=shell)
+        serve(listen=["systemd"], address=listener.getsockname()[:2], pass_fds=[number], prefix=[sys.executable, "-c", ACTIVATE, str(number)])
         assert hello(listener.getsockname()[:2]) == 200
 
 
