@@ -38,7 +38,7 @@ def test_the_program_wins_over_the_environment(serve):
 @pytest.mark.parametrize("value", ["epoll", "URING!", "2"])
 def test_a_wrong_engine_in_the_environment_is_an_error(serve, value):
     server = serve("performance_test", env={"UVHTTP_ENGINE": value}, wait=False)
-    assert server.wait() == 1
+    assert server.wait() == 2
     lines = server.stderr().splitlines()
     assert len(lines) == 1
     assert "UVHTTP_ENGINE" in lines[0] and value in lines[0] and "libuv" in lines[0]
