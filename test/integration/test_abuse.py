@@ -48,7 +48,6 @@ def test_a_reset_in_mid_response_frees_the_connection(server, route):
         connection.reset()
     closed_more(server, before["connections_closed"], 5)
     poll(lambda: (lambda now: now["test_ref_taken"] == now["test_ref_released"])(server.counters()))
-    assert server.counter("aborted") - before["aborted"] >= 5
     assert server.new_stderr() == ""
 
 

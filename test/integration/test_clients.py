@@ -54,7 +54,7 @@ class TestCurl:
         assert curl("-T", "-", server.url("/body"), data=b"piece by piece" * 1000) == b"piece by piece" * 1000
 
     def test_form_and_compressed_and_redirect(self, server):
-        assert json.loads(curl("--compressed", "-G", "-d", "a=b c", "--data-urlencode", "d=e&f", server.url("/echo")))["query_params"][1] == ["d", "e&f"]
+        assert json.loads(curl("--compressed", "-G", "-d", "a=b", "--data-urlencode", "d=e&f g", server.url("/echo")))["query_params"][1] == ["d", "e&f g"]
         assert curl("-L", server.url("/redirect?to=/n/9")) == b"9"
 
     def test_parallel(self, server):
@@ -131,7 +131,7 @@ function ask(method, path, body) {
     const request = http.request({host, port, method, path, agent}, response => {
       const parts = [];
       response.on('data', part => parts.push(part));
-      response.on('end', () => resolve({status: response.statusCode, body: Buffer.concat(parts).toString(), reused: request.reusedSocket}));
+      response.on('end', () => resolve({status: response.statusCode, body: Buffer.concat(parts).toString(), port: response.socket.localPort}));
     });
     request.on('error', reject);
     if (body) { request.write(body); request.write(body); }
@@ -141,7 +141,7 @@ function ask(method, path, body) {
 (async () => {
   const all = await Promise.all(Array.from({length: 40}, (_, i) => ask('GET', '/n/' + i)));
   all.forEach((one, i) => { if (one.body !== String(i)) throw new Error('mixed up ' + i); });
-  if (!all.some(one => one.reused)) throw new Error('no connection was used again');
+  if (new Set(all.map(one => one.port)).size > 4) throw new Error('no connection was used again');
   const posted = await ask('POST', '/body', 'piece');
   if (posted.body !== 'piecepiece') throw new Error(posted.body);
   if ((await ask('GET', '/missing')).status !== 404) throw new Error('404');

@@ -1,5 +1,6 @@
 """Which engine runs, why, and what happens when it cannot."""
 import json
+import re
 import subprocess
 
 import pytest
@@ -18,7 +19,7 @@ def test_the_start_line_says_version_engine_and_reason_once(serve):
     assert len(lines) == 1, lines
     assert "0.1.0" in lines[0] and f"{server.address[0]}:{server.address[1]}" in lines[0]
     if ENGINE in ("uring", "libuv"):
-        assert name_of(ENGINE) in lines[0] and "UVHTTP_ENGINE" in lines[0], "the reason is the environment"
+        assert re.search(rf"on {name_of(ENGINE)} \(.+\)", lines[0]), lines[0]
 
 
 def test_the_environment_decides_where_the_program_leaves_it_open(serve):
@@ -60,7 +61,7 @@ def test_auto_falls_back_to_libuv_where_io_uring_is_refused(serve):
 def test_uring_that_was_asked_for_and_is_refused_is_an_error(serve):
     server = without_io_uring(serve, "--engine", "uring", env={"UVHTTP_ENGINE": None})
     assert server.wait() == 1
-    assert "io_uring" in server.stderr() and len(server.stderr().splitlines()) == 1
+    assert "io_uring" in server.stderr() and "not permitted" in server.stderr()
 
 
 def test_the_programs_say_how_they_were_built():

@@ -39,7 +39,12 @@ def test_wildcard_matches_the_rest_also_if_it_is_empty(connection):
 
 def test_dot_segments_do_not_leave_the_root(connection):
     assert described(connection, "/echo/x/../y/./z")["path"] == "/echo/y/z"
-    assert described(connection, "/../../echo/%2e%2e/echo")["path"] == "/echo"
+    assert described(connection, "/echo/x/%2e%2E/..")["path"] == "/"
+
+
+@pytest.mark.parametrize("target", ["/..", "/../echo", "/echo/../../echo", "/echo/%2e%2e/%2e%2e/etc/passwd"])
+def test_paths_that_climb_above_the_root_are_refused(connection, target):
+    assert connection.get(target).status == 400
 
 
 def test_bytes_outside_of_ascii_survive(connection):
