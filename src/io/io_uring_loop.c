@@ -116,7 +116,7 @@ bool uvhttp__uring_preflight(char *reason, size_t size) {
         atomic_store(&passed, 1);
         return true;
     }
-    snprintf(reason, size, "io_uring: %s: %s", step, strerror((int)-status));
+    snprintf(reason, size, "io_uring: %s: %s", step, strerrordesc_np((int)-status));
     return false;
 }
 
