@@ -1,6 +1,7 @@
 /* Owns: a micro benchmark of the request head scanner and parser, per level of vector instructions.
  * Build: cc -O2 -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc bench/micro/http1_bench.c and all of src/http1
- * Run:   ./http1_bench [seconds per case]   prints nanoseconds per head: the median and the least of 21 batches. */
+ * Run:   ./http1_bench [seconds per case [case]], where a case is like "avx2 wrk scan+parse" or a part of it. Prints
+ * nanoseconds per head: the median and the least of 21 batches. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,8 +62,11 @@ static unsigned long run(const char *data, size_t size, part_t part, long rounds
     return sum;
 }
 
-static void measure(const char *name, const char *text, size_t size, part_t part, double seconds) {
+static void measure(const char *name, const char *text, size_t size, part_t part, double seconds, const char *filter) {
     static const char *const parts[] = {"scan+parse", "scan", "parse"};
+    char label[64];
+    snprintf(label, sizeof label, "%s %s %s", uvhttp__http1_simd_name(), name, parts[part]);
+    if (strstr(label, filter) == NULL) return;
     enum { BATCHES = 21 };
     double result[BATCHES];
     /* The head stands at an odd address, as it does in a receive buffer behind another one. */
@@ -77,18 +81,18 @@ static void measure(const char *name, const char *text, size_t size, part_t part
         result[i] = (now_ns() - start) / (double)rounds;
     }
     qsort(result, BATCHES, sizeof result[0], compare);
-    printf("%-8s %-8s %4zu bytes %-11s median %7.1f ns  least %7.1f ns\n", uvhttp__http1_simd_name(), name, size,
-           parts[part], result[BATCHES / 2], result[0]);
+    printf("%-26s %4zu bytes  median %7.1f ns  least %7.1f ns\n", label, size, result[BATCHES / 2], result[0]);
     free(copy);
 }
 
 int main(int argc, char **argv) {
     double seconds = argc > 1 ? atof(argv[1]) : 0.3;
+    const char *filter = argc > 2 ? argv[2] : "";
     for (int level = UVHTTP__HTTP1_SIMD_SCALAR; level <= UVHTTP__HTTP1_SIMD_NEON; ++level) {
         if (uvhttp__http1_simd_select((uvhttp__http1_simd_t)level) != 0) continue;
         for (int part = BOTH; part <= PARSE; ++part) {
-            measure("wrk", wrk, sizeof wrk - 1, (part_t)part, seconds);
-            measure("browser", browser, sizeof browser - 1, (part_t)part, seconds);
+            measure("wrk", wrk, sizeof wrk - 1, (part_t)part, seconds, filter);
+            measure("browser", browser, sizeof browser - 1, (part_t)part, seconds, filter);
         }
     }
     return 0;

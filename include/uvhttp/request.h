@@ -1,5 +1,5 @@
-/* Owns: what a handler can ask about a request. Everything returned is a view that is valid until the handler returns, or,
- * for a deferred response, until the deferred handle has answered or is released. Loop thread of the request, or the
+/* Owns: what a handler can ask about a request. Everything returned is a view that is valid until the handler returns. After
+ * uvhttp_response_defer, ask again: what is asked for from then on is valid until the handle has answered or is released. Loop thread of the request, or the
  * thread that a deferred response was handed to (one thread at a time). */
 #ifndef UVHTTP_REQUEST_H
 #define UVHTTP_REQUEST_H
@@ -21,32 +21,37 @@ UVHTTP_EXPORT const char *uvhttp_method_name(uvhttp_method_t method);
 /** The request target as sent (RFC 9112 section 3.2). */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_target(const uvhttp_request_t *req);
 
-/** The path that was routed: percent-decoded (but for %2F, which stays), dot segments removed (RFC 3986 section 5.2.4). Never
- * holds NUL. "*" for `OPTIONS *`. */
+/** The path that was routed: percent-decoded (but for %2F, which stays), dot segments removed (RFC 3986 section 5.2.4).
+ * Never holds NUL. "*" for `OPTIONS *`. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req);
 
 /** The query as sent, without '?'; empty if there is none. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_query(const uvhttp_request_t *req);
 
-/** The first query parameter called `name`, decoded ('+' is a space). Returns false, and an empty view, if there is none or
- * its escapes are malformed. `value` may be NULL. */
+/** The first query parameter called `name`, decoded ('+' is a space, '&' separates, ';' does not). Returns false, and
+ * an empty view, if there is none, or no memory. Pairs with malformed escapes are left out, as are those after the
+ * first 1000. A value may hold NUL. `value` may be NULL. */
 UVHTTP_EXPORT bool uvhttp_request_query_param(uvhttp_request_t *req, const char *name, uvhttp_str_t *value);
 
-/** The query parameter at `index` (from 0), decoded. Returns false past the last. */
-UVHTTP_EXPORT bool uvhttp_request_query_at(uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value);
+/** The query parameter at `index` (from 0), decoded. Returns false past the last. name and value may be NULL. */
+UVHTTP_EXPORT bool uvhttp_request_query_at(uvhttp_request_t *req, size_t index, uvhttp_str_t *name,
+                                           uvhttp_str_t *value);
 
-/** What `:name` or `*name` of the route's pattern matched, decoded; data is NULL if the pattern has no such name. */
+/** What `:name` or `*name` of the route's pattern matched, decoded, %2F too: it may hold '/' and so also "../", which
+ * matters to who makes a file name of it. data is NULL if the pattern has no such name. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_param(const uvhttp_request_t *req, const char *name);
 
 /** The value of the first header field called `name` (ASCII case ignored); data is NULL if there is none. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_header(const uvhttp_request_t *req, const char *name);
 
 /** Header fields in the order received; `index` from 0. Returns false past the last. */
-UVHTTP_EXPORT bool uvhttp_request_header_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value);
+UVHTTP_EXPORT bool uvhttp_request_header_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name,
+                                            uvhttp_str_t *value);
 UVHTTP_EXPORT size_t uvhttp_request_header_count(const uvhttp_request_t *req);
 
 /** Repeated fields: set *index to 0, call until it returns false. */
-UVHTTP_EXPORT bool uvhttp_request_header_next(const uvhttp_request_t *req, const char *name, size_t *index, uvhttp_str_t *value);
+UVHTTP_EXPORT bool uvhttp_request_header_next(const uvhttp_request_t *req, const char *name, size_t *index,
+                                              uvhttp_str_t *value);
 
 /** Host and port that the client addressed: of the target if it has one, else of Host (RFC 9112 section 3.2.2). */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_host(const uvhttp_request_t *req);
@@ -65,7 +70,8 @@ UVHTTP_EXPORT uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req);
 UVHTTP_EXPORT void uvhttp_request_set_data(uvhttp_request_t *req, void *data);
 UVHTTP_EXPORT void *uvhttp_request_data(const uvhttp_request_t *req);
 
-/** Memory that lives as long as the request, 16-byte aligned; NULL when size is 0 or config.request_memory_max is reached. */
+/** Memory that lives as long as the request, 16-byte aligned; NULL when size is 0 or config.request_memory_max is
+ * reached. */
 UVHTTP_EXPORT void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size);
 
 UVHTTP_END_DECLS

@@ -1,5 +1,5 @@
-/* Owns: how a handler answers. One complete answer per request: the last call of the family text/json/send/... before the
- * handler returns counts, or begin/write/end for an answer in pieces, or defer to answer later from any thread. */
+/* Owns: how a handler answers. One complete answer per request: the last call of the family text/json/send/... before
+ * the handler returns counts, or begin/write/end for an answer in pieces, or defer to answer later from any thread. */
 #ifndef UVHTTP_RESPONSE_H
 #define UVHTTP_RESPONSE_H
 
@@ -12,38 +12,43 @@ UVHTTP_BEGIN_DECLS
 typedef struct uvhttp_response uvhttp_response_t;
 typedef struct uvhttp_deferred uvhttp_deferred_t;
 
-/* --- a complete answer --- Each sets status (200..599; else UVHTTP_E_INVALID), Content-Type and body; Content-Length and
- * Date are the library's. The answer leaves when the handler and the on_finish hooks have returned. Returns 0,
- * UVHTTP_E_INVALID, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (config.request_memory_max), or UVHTTP_E_STATE when begin() was called
- * or the response has been sent or deferred. On failure nothing has changed and `release` has been called. */
+/* --- a complete answer --- Each sets status (200..599; else UVHTTP_E_INVALID), Content-Type and body; Content-Length
+ * and Date are the library's. The answer leaves when the handler and the on_finish hooks have returned. Returns 0,
+ * UVHTTP_E_INVALID, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (config.request_memory_max), or UVHTTP_E_STATE when begin() was
+ * called or the response has been sent or deferred. On failure nothing has changed and `release` has been called. */
 
 /** text/plain; charset=utf-8, a copy of a terminated string. */
 UVHTTP_EXPORT int uvhttp_response_text(uvhttp_response_t *res, int status, const char *text);
 /** application/json, a copy of a terminated string. */
 UVHTTP_EXPORT int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json);
 /** A copy of size bytes. content_type may be NULL: none is sent, or one set by uvhttp_response_header stays. */
-UVHTTP_EXPORT int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type, const void *data, size_t size);
+UVHTTP_EXPORT int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type, const void *data,
+                                       size_t size);
 /** Bytes that stay valid and unchanged as long as the server: not copied. */
-UVHTTP_EXPORT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type, const void *data,
-                                size_t size);
-/** Bytes that stay valid and unchanged until release(arg), called exactly once on the loop's thread: not copied. */
-UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type, const void *data,
-                             size_t size, void (*release)(void *arg), void *arg);
-/** The bytes [offset, offset + size) of an open regular file, by sendfile(2); the descriptor is the library's from here on, and
- * is closed, also on failure. size UINT64_MAX: to the end of the file. */
-UVHTTP_EXPORT int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd, uint64_t offset,
-                            uint64_t size);
+UVHTTP_EXPORT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
+                                              const void *data, size_t size);
+/** Bytes that stay valid and unchanged until release(arg) (may be NULL), called exactly once: on the loop's thread, or
+ * at once in a call that fails or replaces this answer. Not copied. */
+UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type,
+                                           const void *data, size_t size, void (*release)(void *arg), void *arg);
+/** The bytes [offset, offset + size) of an open regular file, by sendfile(2); the descriptor is the library's from here
+ * on, and is closed, also on failure. size UINT64_MAX: to the end of the file. */
+UVHTTP_EXPORT int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd,
+                                          uint64_t offset, uint64_t size);
 /** A whole file by path (open(2) on this thread; UVHTTP_E_NOT_FOUND, UVHTTP_E_PERMISSION; not a regular file:
  * UVHTTP_E_INVALID). content_type NULL: application/octet-stream. */
-UVHTTP_EXPORT int uvhttp_response_send_file(uvhttp_response_t *res, int status, const char *content_type, const char *path);
+UVHTTP_EXPORT int uvhttp_response_send_file(uvhttp_response_t *res, int status, const char *content_type,
+                                            const char *path);
 /** No body. For 204 and 304 without Content-Length (RFC 9110 section 8.6). */
 UVHTTP_EXPORT int uvhttp_response_empty(uvhttp_response_t *res, int status);
 /** 301, 302, 303, 307 or 308 with a Location. */
 UVHTTP_EXPORT int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location);
 
 /* --- headers --- Before the answer leaves; copies. Name and value are checked (a CR or LF can not be smuggled in):
- * UVHTTP_E_INVALID. Content-Length, Transfer-Encoding, Connection, Date and Upgrade are the library's: UVHTTP_E_INVALID,
- * but `Connection: close` is taken. */
+ * UVHTTP_E_INVALID. Content-Length, Transfer-Encoding, Connection, Date and Upgrade are the library's:
+ * UVHTTP_E_INVALID, but `Connection: close` is taken. There is one Content-Type: a field set here stays until an answer
+ * brings its own. Other codes: UVHTTP_E_LIMIT (64 KiB of fields, or config.request_memory_max), UVHTTP_E_NOMEM,
+ * UVHTTP_E_STATE (the head has left, or the response is deferred). On failure nothing has changed. */
 
 /** Replaces all fields of that name. */
 UVHTTP_EXPORT int uvhttp_response_header(uvhttp_response_t *res, const char *name, const char *value);
@@ -54,54 +59,64 @@ UVHTTP_EXPORT int uvhttp_response_header_remove(uvhttp_response_t *res, const ch
 UVHTTP_EXPORT uvhttp_str_t uvhttp_response_header_get(const uvhttp_response_t *res, const char *name);
 /** Status set so far; 0 if none. */
 UVHTTP_EXPORT int uvhttp_response_status(const uvhttp_response_t *res);
+/** Changes the status of an answer that was made already and keeps its body: for an on_finish hook. 200..599. Returns
+ * 0, UVHTTP_E_INVALID or UVHTTP_E_STATE (no answer yet, or it has left). */
+UVHTTP_EXPORT int uvhttp_response_set_status(uvhttp_response_t *res, int status);
+/** The request that is being answered: what a hook needs beside its `user`. */
+UVHTTP_EXPORT uvhttp_request_t *uvhttp_response_request(uvhttp_response_t *res);
 /** Closes the connection after this answer. */
 UVHTTP_EXPORT void uvhttp_response_close(uvhttp_response_t *res);
 
 /* --- an answer in pieces --- Chunked for HTTP/1.1, ended by closing for HTTP/1.0; with a size known in advance
- * (size != UVHTTP_SIZE_UNKNOWN), Content-Length, and writing more or ending early closes the connection. */
+ * (size != UVHTTP_SIZE_UNKNOWN), Content-Length: a write beyond it is refused with UVHTTP_E_INVALID, and that or ending
+ * early closes the connection. */
 
 #define UVHTTP_SIZE_UNKNOWN UINT64_MAX
 UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *content_type, uint64_t size);
-/** Copies. Returns 0, UVHTTP_E_ABORTED when the client has gone, UVHTTP_E_STATE before begin or after end, UVHTTP_E_LIMIT when
- * more than config.write_queue_max bytes would wait for a slow client (nothing was taken: try again later). */
+/** Copies. Returns 0, UVHTTP_E_ABORTED when the client has gone, UVHTTP_E_STATE before begin or after end,
+ * UVHTTP_E_LIMIT when more than config.write_queue_max bytes would wait for a slow client (nothing was taken: try again
+ * later). */
 UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
 
-/* --- hooks --- Loop thread. In reverse order of registration (the way back). Return 0 or UVHTTP_E_NOMEM. */
+/* --- hooks --- Loop thread. In reverse order of registration (the way back). Return 0, UVHTTP_E_INVALID (hook NULL),
+ * UVHTTP_E_NOMEM, or UVHTTP_E_STATE when it is too late: the hooks of that kind run already. */
 
-/** Called when the answer is complete (or begin was called) and its head not yet written: may change status and headers,
- * or replace a complete body. */
-UVHTTP_EXPORT int uvhttp_response_on_finish(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *res, void *user), void *user);
-/** Called once at the very end: status UVHTTP_OK when the answer has been handed to the connection whole, UVHTTP_E_ABORTED when
- * not. The place to free what belongs to the request. */
-UVHTTP_EXPORT int uvhttp_response_on_done(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *res, int status, void *user),
-                            void *user);
+/** Called when the answer is complete (or begin was called) and its head not yet written: may change status and
+ * headers, or replace a complete body. */
+UVHTTP_EXPORT int uvhttp_response_on_finish(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *res, void *user),
+                                            void *user);
+/** Called once at the very end: status UVHTTP_OK when the answer has been handed to the connection whole,
+ * UVHTTP_E_ABORTED when not. The place to free what belongs to the request. */
+UVHTTP_EXPORT int uvhttp_response_on_done(uvhttp_response_t *res,
+                                          void (*hook)(uvhttp_response_t *res, int status, void *user), void *user);
 
 /* --- answer later, from any thread --- */
 
 /** The handler may return without an answer; the request stays readable until the handle has answered or is released.
- * The handle is counted (1). NULL when out of memory (the client gets a 503), or when the response was begun or deferred
- * already. Releasing the last reference unanswered gives the client a 500. */
+ * The handle is counted (1). NULL when out of memory (the client gets a 503), or when the response was begun or
+ * deferred already. Releasing the last reference unanswered gives the client a 500. */
 UVHTTP_EXPORT uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res);
 
-/** Called on the loop's thread when the client goes before the answer, at most once; set it right after defer, in the handler.
- * The request is still readable in it. */
-UVHTTP_EXPORT void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred, void (*on_abort)(uvhttp_deferred_t *deferred, void *user),
-                              void *user);
+/** Called on the loop's thread when the client goes before the answer, at most once; set it right after defer, in the
+ * handler. The request is still readable in it. */
+UVHTTP_EXPORT void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred,
+                                            void (*on_abort)(uvhttp_deferred_t *deferred, void *user), void *user);
 
 /* Any thread from here on. Each answer returns 0, UVHTTP_E_ABORTED (the client has gone; nothing to do but release),
  * UVHTTP_E_STATE (answered already), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text);
 UVHTTP_EXPORT int uvhttp_deferred_json(uvhttp_deferred_t *deferred, int status, const char *json);
-UVHTTP_EXPORT int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status, const char *content_type, const void *data,
-                         size_t size);
-UVHTTP_EXPORT int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int status, const char *content_type, const void *data,
-                             size_t size, void (*release)(void *arg), void *arg);
+UVHTTP_EXPORT int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status, const char *content_type,
+                                       const void *data, size_t size);
+UVHTTP_EXPORT int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int status, const char *content_type,
+                                           const void *data, size_t size, void (*release)(void *arg), void *arg);
 /** A header for the answer to come; one thread at a time. */
 UVHTTP_EXPORT int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name, const char *value);
-/** Runs `run` on the loop's thread with the response, to use every function above (begin, write, hooks ...); `res` is NULL
- * if the client has gone. The response may be answered there, or later through the same handle. */
-UVHTTP_EXPORT int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response_t *res, void *user), void *user);
+/** Runs `run` on the loop's thread with the response, to use every function above (begin, write, hooks ...); `res` is
+ * NULL if the client has gone. The response may be answered there, or later through the same handle. */
+UVHTTP_EXPORT int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response_t *res, void *user),
+                                      void *user);
 UVHTTP_EXPORT bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred);
 /** The request that is being answered: readable by one thread at a time until the answer or the release. */
 UVHTTP_EXPORT uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred);

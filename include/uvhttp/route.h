@@ -17,15 +17,33 @@ typedef enum uvhttp_flow { UVHTTP_NEXT, UVHTTP_STOP } uvhttp_flow_t;
 /** Runs before the handler; to act on the way back it registers uvhttp_response_on_finish or _on_done. */
 typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
-/** By value; `destroy(user)`, if set, is called once when the server is freed. */
+/** By value; `destroy(user)`, if set, is called once: when the server is freed, or when registering it has failed.
+ * Register a value once only. run NULL: registering it fails with UVHTTP_E_INVALID. */
 typedef struct uvhttp_middleware {
     uvhttp_middleware_cb run;
     void *user;
     void (*destroy)(void *user);
 } uvhttp_middleware_t;
 
-/* Patterns: "/exact/path", "/users/:id/files/:name" (a segment, not empty), "/assets/" followed by "*path" (all the rest, may be empty;
- * last segment only). Static segments win over ":x", ":x" over "*x". */
+/** A set of routes with a common prefix and common middleware (server.h). */
+typedef struct uvhttp_group uvhttp_group_t;
+
+/* Patterns are absolute and written decoded, in UTF-8: no '%', '?', '#', control character or dot segment.
+ *   "/exact/path"              that path; "/a" and "/a/" are two paths
+ *   "/users/:id/files/:name"   ":x" is one whole segment, not empty; uvhttp_request_param(req, "id")
+ *   "/assets/" then "*path"    all the rest, may be empty; last segment only
+ * Names are [A-Za-z0-9_-]+, each once per pattern, at most 32. Two routes conflict when they have the same method and
+ * their patterns match the same paths ("/u/:a" and "/u/:b").
+ *
+ * Which route: segment by segment from the left a static segment wins over ":x", ":x" over "*x". Of all patterns that
+ * match the path, the first in this order that has the method answers: the method itself, GET for HEAD, or UVHTTP_ANY.
+ * If there is none, OPTIONS gets 204, others 405, both with Allow. UVHTTP_METHOD_OTHER goes to UVHTTP_ANY only. The
+ * order of registration never matters.
+ *
+ * Which middleware: all of the server, then of the outer group, the inner group, the route, each in the order of the
+ * calls; whether it was added before or after the route does not matter. For 404 the server's middleware runs, for 405
+ * and automatic OPTIONS also that of the group of the pattern, before the library answers. It may answer itself and
+ * return UVHTTP_STOP. */
 
 UVHTTP_END_DECLS
 

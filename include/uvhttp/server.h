@@ -5,6 +5,7 @@
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
 #include <uvhttp/route.h>
+#include <uvhttp/tcp.h>
 
 UVHTTP_BEGIN_DECLS
 
@@ -144,6 +145,14 @@ UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middle
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 /** Middleware of the route registered last on the server or group. */
 UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
+
+/* --- other protocols --- */
+
+/** Answers 101 and hands the connection over: from then on it is a uvhttp_tcp_t whose events go to *handlers (static; on_open
+ * first, as soon as the answer is queued) with `user`. For a request with Upgrade and "Connection: upgrade" and without a body
+ * (RFC 9110 section 7.8); further headers may be added before. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+UVHTTP_EXPORT int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol,
+                                          const uvhttp_tcp_handlers_t *handlers, void *user);
 
 /* --- metrics --- */
 

@@ -24,7 +24,7 @@ static bool valid_ipv4(const char *text, size_t size) {
 }
 
 /* The text between the brackets (RFC 3986 IPv6address); zone identifiers and IPvFuture are refused. */
-static bool valid_ipv6(const char *text, size_t size) {
+static COLD bool valid_ipv6(const char *text, size_t size) {
     size_t at = 0;
     int groups = 0;
     bool gap = false;
@@ -58,10 +58,17 @@ static bool valid_port(const char *text, size_t size, bool required) {
     if (text[0] != ':' || size > 6) return false;
     uint32_t port = 0;
     for (size_t i = 1; i < size; ++i) {
-        if (!is_class(text[i], CLASS_DIGIT)) return false;
-        port = port * 10 + (uint32_t)(text[i] - '0');
+        uint32_t digit = (uint32_t)(text[i] - '0');
+        if (digit > 9) return false;
+        port = port * 10 + digit;
     }
     return port <= 65535;
+}
+
+static inline bool all_regname(const char text[4]) {
+    const uint8_t *class = uvhttp__http1_class;
+    return (class[(unsigned char)text[0]] & class[(unsigned char)text[1]] & class[(unsigned char)text[2]] &
+            class[(unsigned char)text[3]] & CLASS_REGNAME) != 0;
 }
 
 bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required) {
@@ -72,6 +79,7 @@ bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required) {
         if (close == NULL || !valid_ipv6(p + 1, (size_t)(close - p) - 1)) return false;
         at = (size_t)(close - p) + 1;
     } else {
+        while (size - at >= 4 && all_regname(p + at)) at += 4;
         for (; at < size; ++at) {
             if (is_class(p[at], CLASS_REGNAME)) continue;
             if (p[at] != '%') break;

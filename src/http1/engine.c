@@ -2,8 +2,6 @@
  * tokenizer that are the same on every level. May include: base. */
 #include "http1/engine.h"
 
-#include <stdatomic.h>
-
 /* Punctuation of RFC 9110 tchar and RFC 3986; digits and letters are filled in as ranges below. */
 #define VISIBLE (CLASS_VALUE | CLASS_TARGET)
 #define PLAIN (VISIBLE | CLASS_TOKEN | CLASS_REGNAME)
@@ -65,9 +63,7 @@ const uint8_t uvhttp__http1_class[256] = {
     RUN64(0xc0, CLASS_VALUE),
 };
 
-/* NULL until the first use. All engines are constant, so threads that choose at the same time store the same pointer
- * and nothing has to be ordered. */
-static _Atomic(const uvhttp__http1_engine_t *) current;
+_Atomic(const uvhttp__http1_engine_t *) uvhttp__http1_engine_current;
 
 static const uvhttp__http1_engine_t *find_engine(uvhttp__http1_simd_t level) {
     bool any = level == UVHTTP__HTTP1_SIMD_AUTO;
@@ -86,29 +82,26 @@ static const uvhttp__http1_engine_t *find_engine(uvhttp__http1_simd_t level) {
     return NULL;
 }
 
-const uvhttp__http1_engine_t *uvhttp__http1_engine(void) {
-    const uvhttp__http1_engine_t *engine = atomic_load_explicit(&current, memory_order_relaxed);
-    if (__builtin_expect(engine == NULL, 0)) {
-        engine = find_engine(UVHTTP__HTTP1_SIMD_AUTO);
-        atomic_store_explicit(&current, engine, memory_order_relaxed);
-    }
+const uvhttp__http1_engine_t *uvhttp__http1_engine_choose(void) {
+    const uvhttp__http1_engine_t *engine = find_engine(UVHTTP__HTTP1_SIMD_AUTO);
+    atomic_store_explicit(&uvhttp__http1_engine_current, engine, memory_order_relaxed);
     return engine;
 }
 
 int uvhttp__http1_simd_select(uvhttp__http1_simd_t level) {
     const uvhttp__http1_engine_t *engine = find_engine(level);
     if (engine == NULL) return UVHTTP_E_UNSUPPORTED;
-    atomic_store_explicit(&current, engine, memory_order_relaxed);
+    atomic_store_explicit(&uvhttp__http1_engine_current, engine, memory_order_relaxed);
     return 0;
 }
 
 const char *uvhttp__http1_simd_name(void) {
-    return uvhttp__http1_engine()->name;
+    return http1_engine()->name;
 }
 
 int uvhttp__http1_scan(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
                        size_t *head_size) {
-    return uvhttp__http1_engine()->scan(scan, data, size, limits, head_size);
+    return http1_engine()->scan(scan, data, size, limits, head_size);
 }
 
 int uvhttp__http1_fault(const char *data, size_t size, size_t pos, int otherwise) {
@@ -124,6 +117,7 @@ int uvhttp__http1_version_fault(const char *data, size_t size, size_t pos) {
     for (size_t i = 0; i < sizeof pattern - 1; ++i, ++pos) {
         if (pos >= size) return UVHTTP_E_INVALID;
         bool fits = pattern[i] == '#' ? is_class(data[pos], CLASS_DIGIT) : data[pos] == pattern[i];
+        if (!fits && pattern[i] == '\n') return UVHTTP_E_HTTP_BARE_CR;
         if (!fits) return uvhttp__http1_fault(data, size, pos, UVHTTP_E_HTTP_VERSION);
     }
     return UVHTTP_E_HTTP_VERSION_UNSUPPORTED;

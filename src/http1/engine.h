@@ -3,9 +3,15 @@
 #ifndef UVHTTP_SRC_HTTP1_ENGINE_H
 #define UVHTTP_SRC_HTTP1_ENGINE_H
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "http1/http1.h"
+
+/* Of a function that is seldom called from one that is called for every head: keeps its registers out of the way there.
+ */
+#define COLD __attribute__((noinline, cold))
 
 enum {                    /* bits of uvhttp__http1_class */
        CLASS_TOKEN = 1,   /* RFC 9110 tchar */
@@ -45,8 +51,17 @@ typedef struct target_bits {
 #define TOKEN_COLUMNS                                                                                                  \
     (char)0xe8, (char)0xfc, (char)0xf8, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xf8,        \
         (char)0xf8, (char)0xf4, (char)0x54, (char)0xd0, (char)0x54, (char)0xf4, (char)0x70
+/* The same for CLASS_REGNAME. */
+#define REGNAME_COLUMNS                                                                                                \
+    (char)0xa8, (char)0xfc, (char)0xf8, (char)0xf8, (char)0xfc, (char)0xf8, (char)0xfc, (char)0xfc, (char)0xfc,        \
+        (char)0xfc, (char)0xf4, (char)0x5c, (char)0x50, (char)0x5c, (char)0xd4, (char)0x70
 /* Bit h alone, for the upper half h of a byte. */
 #define ROW_BITS 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, (char)0x80, 0, 0, 0, 0, 0, 0, 0, 0
+
+typedef struct host_bits {
+    uint64_t not_regname;
+    uint64_t not_digit;
+} host_bits_t;
 
 /* Empty lines that are skipped before the request line (RFC 9112 section 2.2 asks for at least one). */
 #define UVHTTP__HTTP1_EMPTY_LINES_MAX 2
@@ -59,6 +74,9 @@ typedef struct uvhttp__http1_engine {
     /* Cuts a head into method, target (path and query as for the origin form, path_plain), version and fields, and
      * checks their bytes. Leaves the meaning of target and fields to the caller. */
     int (*tokenize)(const char *data, size_t size, uint32_t header_count_max, uvhttp__http1_head_t *head);
+    /* Whether data[pos..pos + count) is, on a short look, a registered name or IPv4 address with or without a port;
+     * false says nothing. Only data[0..size) is read. */
+    bool (*plain_host)(const char *data, size_t size, size_t pos, size_t count);
     /* Whether all bytes are CLASS_VALUE. */
     bool (*valid_value)(const char *data, size_t size);
 } uvhttp__http1_engine_t;
@@ -71,8 +89,17 @@ extern const uvhttp__http1_engine_t uvhttp__http1_engine_avx2;
 extern const uvhttp__http1_engine_t uvhttp__http1_engine_neon;
 #endif
 
-/* The level in use. */
-const uvhttp__http1_engine_t *uvhttp__http1_engine(void);
+/* The level in use; NULL until the first use. All engines are constant, so threads that choose at the same time store
+ * the same pointer and nothing has to be ordered. */
+extern _Atomic(const uvhttp__http1_engine_t *) uvhttp__http1_engine_current;
+
+/* Chooses the best level that the processor has. */
+COLD const uvhttp__http1_engine_t *uvhttp__http1_engine_choose(void);
+
+static inline const uvhttp__http1_engine_t *http1_engine(void) {
+    const uvhttp__http1_engine_t *engine = atomic_load_explicit(&uvhttp__http1_engine_current, memory_order_relaxed);
+    return __builtin_expect(engine != NULL, 1) ? engine : uvhttp__http1_engine_choose();
+}
 
 /* Parts of a tokenizer that are not worth vectors. The code for data[pos], which may not stand there: a bare LF or CR
  * has its own code, anything else is `otherwise`; UVHTTP_E_INVALID at the end of the data. */
@@ -90,6 +117,18 @@ int uvhttp__http1_skip_empty_lines(uvhttp__http1_scan_t *scan, const char *data,
 /* Whether text is the authority of an http URI without userinfo: host [ ":" port ] (RFC 3986 section 3.2). A port, if
  * there are digits, is at most 65535; port_required asks for at least one digit. An empty text is not an authority. */
 bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required);
+
+/* Sets a span by one store: a span is often copied right after, by one load, which would have to wait for two stores.
+ */
+static inline void set_span(uvhttp__span_t *span, size_t offset, size_t size) {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t both = (uint64_t)(uint32_t)offset | (uint64_t)size << 32;
+    static_assert(sizeof both == sizeof *span && offsetof(uvhttp__span_t, size) == 4, "offset and size, in this order");
+    memcpy(span, &both, sizeof both);
+#else
+    *span = (uvhttp__span_t){(uint32_t)offset, (uint32_t)size};
+#endif
+}
 
 /* The bytes at p as an integer, for comparing words: both sides of a comparison are loaded the same way. */
 static inline uint64_t load64(const char *p) {

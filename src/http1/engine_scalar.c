@@ -14,11 +14,16 @@ static inline vec_t load_vec(const char *p) {
 #define fields_of fields_of_byte
 #define targets_of targets_of_byte
 
+static inline host_bits_t hosts_of(char c) {
+    return (host_bits_t){.not_regname = !is_class(c, CLASS_REGNAME), .not_digit = !is_class(c, CLASS_DIGIT)};
+}
+
 #include "http1/engine_impl.h"
 
 const uvhttp__http1_engine_t uvhttp__http1_engine_scalar = {
     .name = "scalar",
     .scan = scan_head,
     .tokenize = tokenize_head,
+    .plain_host = plain_host,
     .valid_value = valid_value,
 };

@@ -32,15 +32,23 @@ ENGINE_FN static inline line_bits_t lines_of(vec_t v) {
     return (line_bits_t){.lf = mask_of(equals(v, '\n')), .cr = mask_of(equals(v, '\r'))};
 }
 
-ENGINE_FN static inline field_bits_t fields_of(vec_t v) {
-    /* A byte above 0x7f finds 0 in the columns: the shuffle does that for an index with its highest bit set. */
-    const vec_t columns = _mm_setr_epi8(TOKEN_COLUMNS);
-    const vec_t row_bits = _mm_setr_epi8(ROW_BITS);
+/* Zero where a byte is not in the set that the columns describe. A byte above 0x7f finds 0 in the columns: the shuffle
+ * does that for an index with its highest bit set. */
+ENGINE_FN static inline vec_t look_up(vec_t v, vec_t columns) {
     vec_t row = _mm_and_si128(_mm_srli_epi16(v, 4), _mm_set1_epi8(0x0f));
-    vec_t token = _mm_and_si128(_mm_shuffle_epi8(columns, v), _mm_shuffle_epi8(row_bits, row));
+    return _mm_and_si128(_mm_shuffle_epi8(columns, v), _mm_shuffle_epi8(_mm_setr_epi8(ROW_BITS), row));
+}
+
+ENGINE_FN static inline field_bits_t fields_of(vec_t v) {
     vec_t control = _mm_andnot_si128(equals(v, '\t'), at_most(v, 0x1f));
-    return (field_bits_t){.not_token = mask_of(equals(token, 0)),
+    return (field_bits_t){.not_token = mask_of(equals(look_up(v, _mm_setr_epi8(TOKEN_COLUMNS)), 0)),
                           .not_value = mask_of(_mm_or_si128(control, equals(v, 0x7f)))};
+}
+
+ENGINE_FN static inline host_bits_t hosts_of(vec_t v) {
+    vec_t digit = at_most(_mm_sub_epi8(v, _mm_set1_epi8('0')), 9);
+    return (host_bits_t){.not_regname = mask_of(equals(look_up(v, _mm_setr_epi8(REGNAME_COLUMNS)), 0)),
+                         .not_digit = mask_of(equals(digit, 0))};
 }
 
 ENGINE_FN static inline target_bits_t targets_of(vec_t v) {
@@ -60,6 +68,7 @@ const uvhttp__http1_engine_t uvhttp__http1_engine_sse42 = {
     .name = "sse4.2",
     .scan = scan_head,
     .tokenize = tokenize_head,
+    .plain_host = plain_host,
     .valid_value = valid_value,
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/span.h"
 
+/* Together the sizes stay below 4 GiB, so that 32 bits hold every offset. */
 typedef struct uvhttp__http1_limits {
     uint32_t line_size_max;    /* request line, bytes without CRLF; more: UVHTTP_E_HTTP_LINE_TOO_LONG */
     uint32_t headers_size_max; /* header section, bytes with its CRLFs; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE */
@@ -63,7 +64,7 @@ typedef struct uvhttp__http1_scan {
  * it UVHTTP_E_HTTP_BARE_LF           an LF without its CR, anywhere in the head UVHTTP_E_HTTP_BARE_CR           a CR
  * without its LF before the request line (the parser finds the others) UVHTTP_E_HTTP_LINE_TOO_LONG,
  * UVHTTP_E_HTTP_HEADERS_TOO_LARGE, UVHTTP_E_HTTP_TOO_MANY_HEADERS   the limits The result depends on the bytes only,
- * never on how they were cut into pieces. Limits above 1 GiB count as 1 GiB. */
+ * never on how they were cut into pieces. */
 int uvhttp__http1_scan(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
                        size_t *head_size);
 

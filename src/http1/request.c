@@ -3,14 +3,18 @@
 #include "http1/engine.h"
 
 /* What the fields have said so far. */
+enum {
+    SEEN_HOST = 1,
+    SEEN_TRANSFER_ENCODING = 2,
+    SEEN_CLOSE = 4,
+    SEEN_KEEP_ALIVE = 8,
+    SEEN_UPGRADE_OPTION = 16,
+    SEEN_UPGRADE_FIELD = 32,
+};
+
 typedef struct facts {
+    unsigned seen;
     uvhttp__span_t host;
-    bool has_host;
-    bool has_transfer_encoding;
-    bool close;
-    bool keep_alive;
-    bool upgrade_option;
-    bool upgrade_field;
 } facts_t;
 
 /* Names are tokens. ORing 0x20 into a token character makes letters small and leaves '-' alone, and turns no other
@@ -20,11 +24,12 @@ typedef struct facts {
 #define LOWER32 UINT32_C(0x20202020)
 #define LOWER16 UINT32_C(0x2020)
 
-static inline bool lower_equals(const char *text, size_t size, const char *lower) {
+/* Whether text is the word, given in small letters, in any case. */
+static bool lower_equals(const char *text, size_t size, const char *word) {
     for (size_t i = 0; i < size; ++i) {
         char c = text[i];
         if (c >= 'A' && c <= 'Z') c = (char)(c | 0x20);
-        if (c != lower[i]) return false;
+        if (c != word[i]) return false;
     }
     return true;
 }
@@ -35,7 +40,6 @@ static uvhttp_method_t find_method(const char *text, size_t size) {
     /* At least a space follows, so that four bytes can be read of three. */
     switch (size) {
         case 3:
-            if (load32(text) == load32("GET ")) return UVHTTP_GET;
             if (load32(text) == load32("PUT ")) return UVHTTP_PUT;
             break;
         case 4:
@@ -59,7 +63,7 @@ static uvhttp_method_t find_method(const char *text, size_t size) {
 }
 
 /* "http://authority/path?query" (RFC 9112 section 3.2.2). The tokenizer has cut it at the '?'. */
-static int parse_absolute_target(const char *data, uvhttp__http1_head_t *head) {
+static COLD int parse_absolute_target(const char *data, uvhttp__http1_head_t *head) {
     const char *text = data + head->path.offset;
     size_t size = head->path.size, scheme = 0;
     if (size > 7 && lower_equals(text, 7, "http://")) scheme = 7;
@@ -79,16 +83,19 @@ static int parse_absolute_target(const char *data, uvhttp__http1_head_t *head) {
     return 0;
 }
 
+static COLD int parse_connect_target(const char *data, uvhttp__http1_head_t *head) {
+    uvhttp_str_t text = uvhttp__span_str(data, head->target);
+    if (!uvhttp__http1_valid_authority(text, true)) return UVHTTP_E_HTTP_TARGET;
+    head->form = UVHTTP__HTTP1_AUTHORITY;
+    head->authority = head->target;
+    head->path = head->query = (uvhttp__span_t){head->target.offset, 0};
+    head->path_plain = false;
+    return 0;
+}
+
 static int parse_target(const char *data, uvhttp__http1_head_t *head) {
     const char *text = data + head->target.offset;
-    if (__builtin_expect(head->method == UVHTTP_CONNECT, 0)) {
-        if (!uvhttp__http1_valid_authority((uvhttp_str_t){text, head->target.size}, true)) return UVHTTP_E_HTTP_TARGET;
-        head->form = UVHTTP__HTTP1_AUTHORITY;
-        head->authority = head->target;
-        head->path = (uvhttp__span_t){head->target.offset, 0};
-        head->path_plain = false;
-        return 0;
-    }
+    if (__builtin_expect(head->method == UVHTTP_CONNECT, 0)) return parse_connect_target(data, head);
     if (text[0] == '/') {
         head->form = UVHTTP__HTTP1_ORIGIN;
         return 0;
@@ -130,7 +137,7 @@ static bool next_element(uvhttp_str_t *list, uvhttp_str_t *element) {
 }
 
 /* Anything but "chunked" alone is an error: 501 for codings that could be meant and framed well, 400 for the others. */
-static int transfer_encoding_fault(uvhttp_str_t list) {
+static COLD int transfer_encoding_fault(uvhttp_str_t list) {
     uvhttp_str_t coding;
     size_t count = 0;
     bool chunked_last = false;
@@ -153,31 +160,36 @@ static int transfer_encoding_fault(uvhttp_str_t list) {
 }
 
 static int parse_transfer_encoding(facts_t *facts, uvhttp__http1_head_t *head, uvhttp_str_t value) {
-    if (facts->has_transfer_encoding || head->version_minor == 0) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
-    facts->has_transfer_encoding = true;
+    if ((facts->seen & SEEN_TRANSFER_ENCODING) != 0 || head->version_minor == 0) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+    facts->seen |= SEEN_TRANSFER_ENCODING;
     if (!IS_WORD(value, "chunked")) return transfer_encoding_fault(value);
     head->chunked = true;
     return 0;
 }
 
 static int parse_connection(facts_t *facts, uvhttp_str_t list) {
+    if (IS_WORD(list, "keep-alive")) { /* by far the most frequent value */
+        facts->seen |= SEEN_KEEP_ALIVE;
+        return 0;
+    }
     uvhttp_str_t option;
     while (next_element(&list, &option)) {
         if (option.size == 0) continue; /* RFC 9110 section 5.6.1.2 */
         if (!uvhttp__http1_valid_header_name(option)) return UVHTTP_E_HTTP_CONNECTION;
-        if (IS_WORD(option, "close")) facts->close = true;
-        if (IS_WORD(option, "keep-alive")) facts->keep_alive = true;
-        if (IS_WORD(option, "upgrade")) facts->upgrade_option = true;
+        if (IS_WORD(option, "close")) facts->seen |= SEEN_CLOSE;
+        if (IS_WORD(option, "keep-alive")) facts->seen |= SEEN_KEEP_ALIVE;
+        if (IS_WORD(option, "upgrade")) facts->seen |= SEEN_UPGRADE_OPTION;
     }
     return 0;
 }
 
-static int parse_host(facts_t *facts, uvhttp_str_t value, uvhttp__span_t span) {
-    if (facts->has_host) return UVHTTP_E_HTTP_HOST;
-    facts->has_host = true;
-    facts->host = span;
-    if (value.size == 0) return 0; /* what a client sends for a target without an authority (RFC 9112 section 3.2) */
-    return uvhttp__http1_valid_authority(value, false) ? 0 : UVHTTP_E_HTTP_HOST;
+static int parse_host(const char *data, facts_t *facts, const uvhttp__http1_head_t *head, uvhttp__span_t host) {
+    if ((facts->seen & SEEN_HOST) != 0) return UVHTTP_E_HTTP_HOST;
+    facts->seen |= SEEN_HOST;
+    facts->host = host;
+    if (http1_engine()->plain_host(data, head->size, host.offset, host.size)) return 0;
+    if (host.size == 0) return 0; /* what a client sends for a target without an authority (RFC 9112 section 3.2) */
+    return uvhttp__http1_valid_authority(uvhttp__span_str(data, host), false) ? 0 : UVHTTP_E_HTTP_HOST;
 }
 
 static int parse_expect(uvhttp__http1_head_t *head, uvhttp_str_t value) {
@@ -195,7 +207,7 @@ static int parse_known_field(const char *data, const uvhttp__field_t *field, fac
     uvhttp_str_t value = uvhttp__span_str(data, field->value);
     switch (field->name.size) {
         case 4:
-            if ((load32(name) | LOWER32) == load32("host")) return parse_host(facts, value, field->value);
+            if ((load32(name) | LOWER32) == load32("host")) return parse_host(data, facts, head, field->value);
             break;
         case 6:
             if ((load32(name) | LOWER32) == load32("expe") && (load16(name + 4) | LOWER16) == load16("ct"))
@@ -203,7 +215,7 @@ static int parse_known_field(const char *data, const uvhttp__field_t *field, fac
             break;
         case 7:
             if ((load32(name) | LOWER32) == load32("upgr") && (load32(name + 3) | LOWER32) == load32("rade"))
-                facts->upgrade_field |= value.size > 0;
+                facts->seen |= value.size > 0 ? SEEN_UPGRADE_FIELD : 0U;
             break;
         case 10:
             if ((load64(name) | LOWER64) == load64("connecti") && (load16(name + 8) | LOWER16) == load16("on"))
@@ -230,24 +242,32 @@ static int parse_known_field(const char *data, const uvhttp__field_t *field, fac
 
 /* What can only be said when all fields are known. */
 static int finish(const facts_t *facts, uvhttp__http1_head_t *head) {
-    if (!facts->has_host && head->version_minor >= 1) return UVHTTP_E_HTTP_HOST;
+    unsigned seen = facts->seen;
+    if ((seen & SEEN_HOST) == 0 && head->version_minor >= 1) return UVHTTP_E_HTTP_HOST;
     if (head->chunked && head->has_content_length) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
-    if (head->authority.size == 0) head->authority = facts->host;
-    head->keep_alive = !facts->close && (head->version_minor >= 1 || facts->keep_alive);
-    /* RFC 9110 section 7.8: ignored from HTTP/1.0. */
-    head->upgrade = facts->upgrade_field && facts->upgrade_option && head->version_minor >= 1;
+    if (head->form == UVHTTP__HTTP1_ORIGIN || head->form == UVHTTP__HTTP1_ASTERISK) head->authority = facts->host;
+    const unsigned wants_upgrade = SEEN_UPGRADE_FIELD | SEEN_UPGRADE_OPTION;
+    if (head->version_minor == 0) { /* no upgrades (RFC 9110 section 7.8) */
+        head->keep_alive = (seen & (SEEN_CLOSE | SEEN_KEEP_ALIVE)) == SEEN_KEEP_ALIVE;
+    } else {
+        head->keep_alive = (seen & SEEN_CLOSE) == 0;
+        head->upgrade = (seen & wants_upgrade) == wants_upgrade;
+    }
     return 0;
 }
 
 int uvhttp__http1_parse_request(const char *data, size_t head_size, const uvhttp__http1_limits_t *limits,
                                 uvhttp__http1_head_t *head) {
     *head = (uvhttp__http1_head_t){.headers = head->headers, .size = (uint32_t)head_size};
-    int rc = uvhttp__http1_engine()->tokenize(data, head_size, limits->header_count_max, head);
+    if (head_size > UINT32_MAX) return UVHTTP_E_INVALID;
+    int rc = http1_engine()->tokenize(data, head_size, limits->header_count_max, head);
     if (rc != 0) return rc;
-    head->method = (uint8_t)find_method(data + head->method_text.offset, head->method_text.size);
+    const char *method = data + head->method_text.offset;
+    head->method = UVHTTP_GET;
+    if (load32(method) != load32("GET ")) head->method = (uint8_t)find_method(method, head->method_text.size);
     rc = parse_target(data, head);
     if (rc != 0) return rc;
-    facts_t facts = {0};
+    facts_t facts = {.seen = 0};
     for (uint32_t i = 0; i < head->header_count; ++i) {
         const uvhttp__field_t *field = &head->headers[i];
         if (field->name.size > 17 || (KNOWN_NAME_SIZES >> field->name.size & 1) == 0) continue;

@@ -2,8 +2,6 @@
  * include: base. */
 #include "http1/engine.h"
 
-#include <assert.h>
-
 /* The IANA registry of status codes. 418 is reserved there and 306 unused; 104 is a temporary registration. */
 #define STATUS_MAP(X)                                                                                                  \
     X(100, "Continue")                                                                                                 \
@@ -206,5 +204,5 @@ bool uvhttp__http1_valid_header_name(uvhttp_str_t name) {
 }
 
 bool uvhttp__http1_valid_header_value(uvhttp_str_t value) {
-    return uvhttp__http1_engine()->valid_value(value.data, value.size);
+    return http1_engine()->valid_value(value.data, value.size);
 }

@@ -54,6 +54,7 @@ void uvhttp__turn_settle(uvhttp__loop_t *loop);
 void uvhttp__turn_end(uvhttp__loop_t *loop);
 static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
     return loop->settle_due || !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->dirty) ||
+           !uvhttp__list_empty(&loop->closed) || !uvhttp__list_empty(&loop->closed_listeners) ||
            !uvhttp__mpsc_empty(&loop->posts);
 }
 

@@ -127,6 +127,7 @@ enum {
     UVHTTP__STREAM_CLOSED_DUE = 1 << 13, /* engine: on_closed is due */
     UVHTTP__STREAM_FLUSHED = 1 << 14,   /* engine: handed over in the last turn, outcome not yet known */
     UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
+    UVHTTP__STREAM_RESUMED = 1 << 16,   /* resume was called while nothing was kept */
 };
 
 /* Takes over a connected, non-blocking socket. The stream's memory is the caller's and must live until on_closed. */
@@ -139,7 +140,7 @@ int uvhttp__stream_read_start(uvhttp__stream_t *stream);
 int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,
                            const uvhttp__stream_ops_t *ops);
 
-/* After on_data consumed less than it was given: deliver again, in the next turn, behind all streams that wait already. */
+/* Deliver again what on_data left, in the next turn, behind all streams that wait already. May be called inside on_data. */
 void uvhttp__stream_resume(uvhttp__stream_t *stream);
 
 /* Queue output. None of them blocks or calls back; all are ignored (and released) once the stream is broken or closing.
@@ -161,6 +162,9 @@ void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);
 
 /* FIN once the queue is empty; receiving goes on. */
 void uvhttp__stream_shutdown(uvhttp__stream_t *stream);
+
+/* Whether bytes wait in the socket that have not been received yet. */
+bool uvhttp__stream_unread(const uvhttp__stream_t *stream);
 
 /* Closes now: queued output that the kernel has not taken is dropped (released), the peer gets FIN (or RST if it sent bytes
  * that were not read), on_closed follows in a later turn. No other callback comes after this call. Idempotent. */
@@ -250,10 +254,12 @@ struct uvhttp__loop {
     uvhttp__timer_t accept_timer; /* tries parked listeners again */
     uint64_t timer_ms;         /* when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];          /* why this engine, for people */
+    struct uvhttp__signals *signals;
     bool settle_due; /* the loop must not wait: a stream in `settling` wants to know */
     bool stopping;
     bool is_guest;
     uint32_t stream_count;
+    uint32_t turn_number; /* wraps */
 };
 
 /* Makes a loop. Called on any thread before it runs. `auto` falls back to libuv when the preflight of io_uring fails, and
@@ -279,8 +285,14 @@ void uvhttp__loop_post(uvhttp__loop_t *loop, uvhttp__post_t *post);
 char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size);
 void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end);
 
+/* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them. Returns 0 or
+ * UVHTTP_E_IO. The handler that was there before is in force again afterwards. */
+int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
+void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
+
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);
-int64_t uvhttp__clock_unix_seconds(void);
+/* Unix time, ms. */
+int64_t uvhttp__clock_unix_ms(void);
 
 #endif

@@ -2,10 +2,12 @@
  * posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/ioctl.h>
 #include <sys/sendfile.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,10 +24,10 @@ uint64_t uvhttp__clock_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-int64_t uvhttp__clock_unix_seconds(void) {
+int64_t uvhttp__clock_unix_ms(void) {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME_COARSE, &now);
-    return now.tv_sec;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 /* --- turn memory --- */
@@ -303,10 +305,36 @@ static void settle(uvhttp__stream_t *stream) {
     }
 }
 
-int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
+/* sendfile(2) knows no MSG_NOSIGNAL: a peer that is gone would kill the process. Threads of our own block SIGPIPE as long as
+ * the loop runs; in the application's thread it is blocked around the call. One that came of it is taken away again. */
+typedef struct pipe_guard {
+    sigset_t before;
+    bool was_pending;
+} pipe_guard_t;
+
+static void pipe_block(pipe_guard_t *guard) {
+    sigset_t pipe, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    guard->was_pending = sigismember(&pending, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &guard->before);
+}
+
+static void pipe_restore(const pipe_guard_t *guard) {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    if (!guard->was_pending) {
+        while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {}
+    }
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}
+
+static int send_share_of_file(uvhttp__stream_t *stream) {
     uvhttp__segment_t *file = stream->out_first;
     uint64_t share = UVHTTP__FILE_TURN_MAX;
-    while (file->size > 0) {
+    for (;;) {
         if (share == 0) return UVHTTP_E_LIMIT;
         off_t offset = (off_t)file->offset;
         size_t want = (size_t)(file->size < share ? file->size : share);
@@ -319,7 +347,15 @@ int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
         uvhttp__out_advance(stream, (size_t)sent);
         if (last) return UVHTTP_OK;
     }
-    return UVHTTP_OK;
+}
+
+int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
+    if (!stream->loop->is_guest) return send_share_of_file(stream);
+    pipe_guard_t guard;
+    pipe_block(&guard);
+    int status = send_share_of_file(stream);
+    pipe_restore(&guard);
+    return status;
 }
 
 /* --- streams --- */
@@ -367,13 +403,24 @@ static void drop_held(uvhttp__stream_t *stream) {
     stream->held_size = 0;
 }
 
+static size_t give(uvhttp__stream_t *stream, const char *data, size_t size) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_RESUMED;
+    return stream->ops->on_data(stream, data, size);
+}
+
+/* on_data left bytes. If it asked for them again itself, they are due in the next turn. */
+static void pause_delivery(uvhttp__stream_t *stream) {
+    stream->flags |= UVHTTP__STREAM_PAUSED;
+    if (stream->flags & UVHTTP__STREAM_RESUMED) uvhttp__stream_resume(stream);
+}
+
 bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__counters_add(stream->loop->counters, bytes_received, size);
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
     size_t used = 0;
-    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) used = stream->ops->on_data(stream, data, size);
+    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) used = give(stream, data, size);
     if (used >= size || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return true;
-    stream->flags |= UVHTTP__STREAM_PAUSED;
+    pause_delivery(stream);
     if (!keep(stream, data + used, size - used)) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         return false;
@@ -401,7 +448,11 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
 }
 
 void uvhttp__stream_resume(uvhttp__stream_t *stream) {
-    if (!(stream->flags & UVHTTP__STREAM_PAUSED) || (stream->flags & UVHTTP__STREAM_CLOSING)) return;
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
+    if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
+        stream->flags |= UVHTTP__STREAM_RESUMED; /* called inside on_data, which may be about to leave bytes */
+        return;
+    }
     if (!uvhttp__list_linked(&stream->ready)) uvhttp__list_push_back(&stream->loop->ready, &stream->ready);
 }
 
@@ -413,7 +464,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
         uint32_t size = stream->held_size;
         stream->held = NULL;
         stream->held_size = 0;
-        size_t used = stream->ops->on_data(stream, held, size);
+        size_t used = give(stream, held, size);
         if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
             uvhttp__free(held);
             return;
@@ -422,7 +473,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
             memmove(held, held + used, size - used);
             stream->held = held;
             stream->held_size = (uint32_t)(size - used);
-            stream->flags |= UVHTTP__STREAM_PAUSED;
+            pause_delivery(stream);
             return;
         }
         uvhttp__free(held);
@@ -432,6 +483,11 @@ static void deliver_held(uvhttp__stream_t *stream) {
     else if (!(stream->flags & UVHTTP__STREAM_READING) &&
              stream->loop->engine->read_start(stream) != UVHTTP_OK)
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+}
+
+bool uvhttp__stream_unread(const uvhttp__stream_t *stream) {
+    int size = 0;
+    return stream->held_size > 0 || (ioctl(stream->fd, FIONREAD, &size) == 0 && size > 0);
 }
 
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream) {
@@ -498,7 +554,14 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
     listener->loop->engine->listener_update(listener);
 }
 
+/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they are
+ * accepted first. */
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
+    int flags = fcntl(listener->fd, F_GETFL);
+    if (flags >= 0 && fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) == 0)
+        for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
+            listener->ops->on_accept(listener, fd);
+    close(listener->fd);
     uvhttp__list_remove(&listener->link);
     uvhttp__list_push_back(&listener->loop->closed_listeners, &listener->link);
 }
@@ -535,6 +598,7 @@ static void on_accept_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void
 void uvhttp__turn_begin(uvhttp__loop_t *loop) {
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
+    loop->turn_number++;
     uvhttp__counters_add(loop->counters, engine_turns, 1);
 }
 
@@ -677,7 +741,10 @@ int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loo
 }
 
 void uvhttp__loop_run(uvhttp__loop_t *loop) {
+    pipe_guard_t guard;
+    pipe_block(&guard);
     loop->engine->loop_run(loop);
+    pipe_restore(&guard);
 }
 
 void uvhttp__loop_stop(uvhttp__loop_t *loop) {

@@ -1,0 +1,24 @@
+/* Owns: the hash of byte strings (XXH3, 64 bits). May include: nothing. */
+#ifndef UVHTTP_SRC_BASE_HASH_H
+#define UVHTTP_SRC_BASE_HASH_H
+
+#include <uvhttp/types.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+/* For tables whose keys are ours (routes, names). */
+static inline uint64_t uvhttp__hash(const void *data, size_t size) {
+    return XXH3_64bits(data, size);
+}
+
+/* For tables whose keys a peer chooses: seed it with uvhttp__hash_seed(). Makes collisions hard to prepare, but XXH3 is
+ * no cryptographic hash: bound the length of a chain all the same. */
+static inline uint64_t uvhttp__hash_seeded(const void *data, size_t size, uint64_t seed) {
+    return XXH3_64bits_withSeed(data, size, seed);
+}
+
+/* A random number, the same in the whole process, from the kernel. Any thread. */
+uint64_t uvhttp__hash_seed(void);
+
+#endif

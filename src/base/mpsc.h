@@ -1,0 +1,44 @@
+/* Owns: the queue by which any thread gives work to one. Lock-free, intrusive, unbounded: what is queued is bounded by
+ * what its owners embed it in. May include: nothing. */
+#ifndef UVHTTP_SRC_BASE_MPSC_H
+#define UVHTTP_SRC_BASE_MPSC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct uvhttp__mpsc_node {
+    struct uvhttp__mpsc_node *next; /* the consumer's after take */
+} uvhttp__mpsc_node_t;
+
+/* A stack that is taken as a whole and reversed: every take empties it, so the order within is all that has to be kept.
+ */
+typedef struct uvhttp__mpsc {
+    _Atomic(uvhttp__mpsc_node_t *) last;
+} uvhttp__mpsc_t;
+
+static inline void uvhttp__mpsc_init(uvhttp__mpsc_t *queue) {
+    atomic_init(&queue->last, NULL);
+}
+
+/* Any thread. Returns true if the queue was empty: the consumer must be woken. The node may be gone when it returns. */
+static inline bool uvhttp__mpsc_push(uvhttp__mpsc_t *queue, uvhttp__mpsc_node_t *node) {
+    uvhttp__mpsc_node_t *last = atomic_load_explicit(&queue->last, memory_order_relaxed);
+    do {
+        node->next = last;
+        /* Release: what the producer wrote before is there for the consumer, whose exchange acquires. */
+    } while (
+        !atomic_compare_exchange_weak_explicit(&queue->last, &last, node, memory_order_release, memory_order_relaxed));
+    return last == NULL;
+}
+
+/* Consumer. A glance: a push may come right after. */
+static inline bool uvhttp__mpsc_empty(const uvhttp__mpsc_t *queue) {
+    return atomic_load_explicit(&queue->last, memory_order_relaxed) == NULL;
+}
+
+/* Consumer. Takes everything: a chain by `next`, the oldest first, or NULL. Read a node's `next` before giving it away.
+ */
+uvhttp__mpsc_node_t *uvhttp__mpsc_take(uvhttp__mpsc_t *queue);
+
+#endif

@@ -1,0 +1,106 @@
+/* Owns: the timers of one loop: a hierarchical wheel of 1 ms ticks. One thread; time is passed in. May include: list.
+ *
+ * Exact: a timer expires in the first advance whose now_ms has reached its deadline, earlier deadlines first. Putting a
+ * deadline off, which every byte of a connection does, is one store: the timer keeps its place, and when that comes up
+ * the wheel moves it to its true deadline without calling anybody. */
+#ifndef UVHTTP_SRC_BASE_TIMER_WHEEL_H
+#define UVHTTP_SRC_BASE_TIMER_WHEEL_H
+
+#include <assert.h>
+#include <uvhttp/types.h>
+
+#include "base/list.h"
+
+#define UVHTTP__WHEEL_LEVELS 5
+#define UVHTTP__WHEEL_SLOTS 64
+/* Lists behind the slots of the levels: beyond the horizon (2^30 ms), due at the next advance, being expired now. */
+enum {
+    UVHTTP__WHEEL_FAR = UVHTTP__WHEEL_LEVELS * UVHTTP__WHEEL_SLOTS,
+    UVHTTP__WHEEL_DUE,
+    UVHTTP__WHEEL_FIRING,
+    UVHTTP__WHEEL_LISTS
+};
+
+/* Which callback of the wheel a timer belongs to. The numbers are handed out here because all share one wheel. */
+typedef enum uvhttp__timer_kind {
+    UVHTTP__TIMER_IO,
+    UVHTTP__TIMER_CONNECTION,
+    UVHTTP__TIMER_SESSION,
+    UVHTTP__TIMER_EXEC,
+    UVHTTP__TIMER_SERVER,
+    UVHTTP__TIMER_KINDS = 8
+} uvhttp__timer_kind_t;
+
+/* Deadlines at or above this are this: in 2.2 million years, never. */
+#define UVHTTP__TIMER_NEVER_MS ((UINT64_C(1) << 56) - 1)
+
+/* Embedded in what it times. */
+typedef struct uvhttp__timer {
+    uvhttp__list_t link;
+    uint64_t deadline_and_kind; /* deadline_ms << 8 | kind: compares like the deadline, and one store sets it */
+} uvhttp__timer_t;
+
+static_assert(sizeof(uvhttp__timer_t) == 2 * sizeof(void *) + 8, "every connection holds one");
+
+typedef struct uvhttp__wheel uvhttp__wheel_t;
+
+/* A timer has expired: it is stopped, and may be set or freed here, as may any other timer. */
+typedef void (*uvhttp__timer_cb)(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+
+struct uvhttp__wheel {
+    uint64_t now_ms; /* what has been processed: deadlines up to here have expired or are in the due list */
+    uint64_t occupied[UVHTTP__WHEEL_LEVELS]; /* bit s of level l: slot l * 64 + s is not empty */
+    uvhttp__list_t lists[UVHTTP__WHEEL_LISTS];
+    struct {
+        uvhttp__timer_cb cb;
+        void *user;
+    } on_expire[UVHTTP__TIMER_KINDS];
+    size_t count; /* timers that are set */
+    bool advancing;
+};
+
+void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now_ms);
+
+/* Sets what is called for the timers of a kind. */
+void uvhttp__wheel_on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_kind_t kind, uvhttp__timer_cb cb, void *user);
+
+/* Expires what is due at now_ms. Time that went backwards is taken as standing still. Not inside a callback. */
+void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now_ms);
+
+/* When to advance next: not later than the earliest deadline, perhaps earlier (the wheel has sorting to do). Returns
+ * false if no timer is set. Constant time. */
+bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline_ms);
+
+/* A stopped timer. */
+static inline void uvhttp__timer_init(uvhttp__timer_t *timer, uvhttp__timer_kind_t kind) {
+    assert((unsigned)kind < UVHTTP__TIMER_KINDS);
+    uvhttp__list_init(&timer->link);
+    timer->deadline_and_kind = (uint64_t)kind;
+}
+
+/* Whether it is set. */
+static inline bool uvhttp__timer_active(const uvhttp__timer_t *timer) {
+    return uvhttp__list_linked(&timer->link);
+}
+
+/* The deadline it was last set to. */
+static inline uint64_t uvhttp__timer_deadline(const uvhttp__timer_t *timer) {
+    return timer->deadline_and_kind >> 8;
+}
+
+void uvhttp__timer_link(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t deadline_and_kind);
+
+/* (Re)starts a timer. A deadline that has passed expires in the next advance, never inside this call. */
+static inline void uvhttp__timer_set(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t deadline_ms) {
+    if (deadline_ms > UVHTTP__TIMER_NEVER_MS) deadline_ms = UVHTTP__TIMER_NEVER_MS;
+    uint64_t word = deadline_ms << 8 | (timer->deadline_and_kind & 0xff);
+    if (uvhttp__timer_active(timer) && word >= timer->deadline_and_kind)
+        timer->deadline_and_kind = word;
+    else
+        uvhttp__timer_link(wheel, timer, word);
+}
+
+/* Stops a timer; does nothing to a stopped one. */
+void uvhttp__timer_stop(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer);
+
+#endif

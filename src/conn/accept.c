@@ -1,0 +1,275 @@
+/* Owns: listening, accepting, and the limit of connections. At the limit, or without descriptors, new connections wait in the
+ * kernel's backlog; nobody spins and nobody is turned away. May include: io, base, obs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "conn/host_internal.h"
+
+/* --- listening --- */
+
+static uint16_t port_of(int fd) {
+    uvhttp__address_t address;
+    socklen_t size = sizeof address;
+    if (getsockname(fd, &address.any, &size) != 0) return 0;
+    if (address.any.sa_family == AF_INET) return ntohs(address.v4.sin_port);
+    if (address.any.sa_family == AF_INET6) return ntohs(address.v6.sin6_port);
+    return 0;
+}
+
+static void set_port(uvhttp__endpoint_t *endpoint, uint16_t port) {
+    if (endpoint->address.any.sa_family == AF_INET) endpoint->address.v4.sin_port = htons(port);
+    if (endpoint->address.any.sa_family == AF_INET6) endpoint->address.v6.sin6_port = htons(port);
+}
+
+static bool is_ip(const uvhttp__endpoint_t *endpoint) {
+    return endpoint->fd < 0 && endpoint->address.any.sa_family != AF_UNIX;
+}
+
+/* One socket per worker: of their own for IP (SO_REUSEPORT spreads the connections), otherwise the same one duplicated. The
+ * first is bound without SO_REUSEPORT if there is but one, and probed for without it if there are more, because with it a
+ * second server would silently share the port of a first. */
+static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uint32_t count) {
+    bool spread = is_ip(endpoint) && count > 1;
+    int status = uvhttp__listen_socket(endpoint, backlog, false, &fds[0]);
+    if (status != UVHTTP_OK) return status;
+    if (spread) {
+        set_port(endpoint, port_of(fds[0]));
+        close(fds[0]);
+        fds[0] = -1;
+    }
+    for (uint32_t i = spread ? 0 : 1; i < count; i++) {
+        if (spread) {
+            status = uvhttp__listen_socket(endpoint, backlog, true, &fds[i]);
+            if (status != UVHTTP_OK) return status;
+        } else {
+            fds[i] = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+            if (fds[i] < 0) return UVHTTP_E_NO_DESCRIPTORS;
+        }
+    }
+    return UVHTTP_OK;
+}
+
+static int fail(uvhttp__host_t *host, const char *address, int status) {
+    const char *advice = status == UVHTTP_E_ADDRESS
+                             ? ": expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N or systemd"
+                             : "";
+    int error_number = errno;
+    snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s%s", address, uvhttp_error_message(status),
+             status == UVHTTP_E_IO ? ": " : "", status == UVHTTP_E_IO ? strerrordesc_np(error_number) : "", advice);
+    return status;
+}
+
+int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *port) {
+    if (host->running && !host->uv) return UVHTTP_E_STATE;
+    if (!address) return UVHTTP_E_INVALID;
+    uvhttp__endpoint_t endpoint;
+    int status = uvhttp__endpoint_parse(address, &endpoint);
+    if (status != UVHTTP_OK) return fail(host, address, status);
+    uint32_t row = host->endpoint_count, count = host->worker_count;
+    uvhttp__endpoint_t *endpoints = uvhttp__realloc(host->endpoints, (row + 1) * sizeof *endpoints);
+    if (!endpoints) return UVHTTP_E_NOMEM;
+    host->endpoints = endpoints;
+    int *fds = uvhttp__realloc(host->fds, (row + 1) * count * sizeof *fds);
+    if (!fds) return UVHTTP_E_NOMEM;
+    host->fds = fds;
+    for (uint32_t i = 0; i < count; i++) fds[row * count + i] = -1;
+    status = open_sockets(&endpoint, (int)host->options.backlog, &fds[row * count], count);
+    if (status != UVHTTP_OK) {
+        status = fail(host, address, status);
+        for (uint32_t i = 0; i < count; i++)
+            if (fds[row * count + i] >= 0) close(fds[row * count + i]);
+        return status;
+    }
+    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[row * count]));
+    endpoints[row] = endpoint;
+    if (port) *port = port_of(fds[row * count]);
+    host->endpoint_count++;
+    return host->uv ? uvhttp__worker_open_listeners(&host->workers[0]) : UVHTTP_OK;
+}
+
+void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < host->endpoint_count && used < size; i++) {
+        const uvhttp__endpoint_t *endpoint = &host->endpoints[i];
+        char one[UVHTTP__ADDRESS_TEXT_MAX];
+        if (endpoint->fd >= 0)
+            snprintf(one, sizeof one, "fd:%d", endpoint->fd);
+        else
+            uvhttp__address_format(&endpoint->address, endpoint->address_size, one);
+        int wrote = snprintf(text + used, size - used, "%s%s", used ? ", " : "", one);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+}
+
+/* --- accepting --- */
+
+static void serve(uvhttp__worker_t *worker, int fd) {
+    uvhttp__conn_t *conn = uvhttp__slab_alloc(&worker->slab);
+    if (!conn) {
+        close(fd);
+        atomic_fetch_sub_explicit(&worker->host->connections, 1, memory_order_relaxed);
+        return;
+    }
+    uvhttp__counters_add(&worker->counters, connections_accepted, 1);
+    uvhttp__stream_open(&conn->stream, worker->loop, fd, &uvhttp__conn_stream_ops);
+    uvhttp__timer_init(&conn->timer, UVHTTP__TIMER_CONNECTION);
+    uvhttp__list_init(&conn->link);
+    uvhttp__list_push_back(&worker->conns, &conn->link);
+    conn->worker = worker;
+    conn->ref = NULL;
+    conn->user = NULL;
+    conn->close_status = UVHTTP_OK;
+    conn->flags = 0;
+    worker->host->options.ops->on_open(conn);
+    if (conn->flags & UVHTTP__CONN_CLOSED) return;
+    int status = uvhttp__stream_read_start(&conn->stream);
+    if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
+}
+
+/* Takes a place among max_connections, or none. */
+static bool take_place(uvhttp__host_t *host) {
+    unsigned now = atomic_load_explicit(&host->connections, memory_order_relaxed);
+    while (now < host->options.max_connections)
+        if (atomic_compare_exchange_weak_explicit(&host->connections, &now, now + 1, memory_order_relaxed,
+                                                  memory_order_relaxed))
+            return true;
+    return false;
+}
+
+static void pause_listeners(uvhttp__worker_t *worker) {
+    if (atomic_exchange(&worker->paused, true)) return;
+    atomic_fetch_add(&worker->host->workers_paused, 1);
+    for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_pause(&worker->listeners[i]);
+}
+
+static void resume_listeners(uvhttp__worker_t *worker) {
+    if (!atomic_exchange(&worker->paused, false)) return;
+    atomic_fetch_sub(&worker->host->workers_paused, 1);
+    if (worker->draining) return;
+    for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_resume(&worker->listeners[i]);
+}
+
+/* A connection that was already on its way when the listener paused. */
+static void wait_for_room(uvhttp__worker_t *worker, int fd) {
+    if (worker->waiting_count == worker->waiting_capacity) {
+        uint32_t capacity = worker->waiting_capacity ? worker->waiting_capacity * 2 : 16;
+        int *waiting = uvhttp__realloc(worker->waiting, capacity * sizeof *waiting);
+        if (!waiting) {
+            close(fd);
+            return;
+        }
+        worker->waiting = waiting;
+        worker->waiting_capacity = capacity;
+    }
+    worker->waiting[worker->waiting_count++] = fd;
+    uvhttp__counters_add(&worker->counters, connections_waited, 1);
+}
+
+/* There may be room: those that wait first, then the backlog. */
+static void fill(uvhttp__worker_t *worker) {
+    uint32_t served = 0;
+    while (served < worker->waiting_count && take_place(worker->host)) serve(worker, worker->waiting[served++]);
+    worker->waiting_count -= served;
+    memmove(worker->waiting, worker->waiting + served, worker->waiting_count * sizeof *worker->waiting);
+    if (worker->waiting_count == 0 &&
+        atomic_load_explicit(&worker->host->connections, memory_order_relaxed) < worker->host->options.max_connections)
+        resume_listeners(worker);
+}
+
+static void on_room_post(uvhttp__post_t *post) {
+    uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, room_post);
+    atomic_store(&worker->room_posted, false);
+    fill(worker);
+}
+
+static uvhttp__worker_t *worker_of(uvhttp__listener_t *listener) {
+    return listener->loop->arg;
+}
+
+static void on_accept(uvhttp__listener_t *listener, int fd) {
+    uvhttp__worker_t *worker = worker_of(listener);
+    if (worker->cut) {
+        close(fd);
+    } else if (take_place(worker->host)) {
+        serve(worker, fd);
+        if (worker->draining && !uvhttp__list_empty(&worker->conns)) {
+            uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(worker->conns.prev, uvhttp__conn_t, link);
+            if (!(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)))
+                worker->host->options.ops->on_drain(conn);
+        }
+    } else if (worker->draining) {
+        close(fd);
+    } else {
+        wait_for_room(worker, fd);
+        pause_listeners(worker);
+        /* A place may have become free between the refusal and the pause, and nobody would tell. */
+        if (atomic_load(&worker->host->connections) < worker->host->options.max_connections) fill(worker);
+    }
+}
+
+static void on_accept_error(uvhttp__listener_t *listener, int status) {
+    (void)listener, (void)status; /* counted by io; the listener tries again by itself */
+}
+
+static void on_listener_closed(uvhttp__listener_t *listener) {
+    uvhttp__worker_t *worker = worker_of(listener);
+    worker->listeners_open--;
+    uvhttp__worker_check_done(worker);
+}
+
+static const uvhttp__listener_ops_t listener_ops = {
+    .on_accept = on_accept, .on_accept_error = on_accept_error, .on_closed = on_listener_closed};
+
+/* Own loops: all addresses at once. Attached: called again for each address that is added; the array has its final size from
+ * the begin, because listeners must not move. */
+#define ATTACHED_ADDRESSES_MAX 64
+
+int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
+    uvhttp__host_t *host = worker->host;
+    worker->room_post.run = on_room_post;
+    if (!worker->listeners) {
+        uint32_t count = host->uv ? ATTACHED_ADDRESSES_MAX : host->endpoint_count;
+        worker->listeners = uvhttp__calloc(count ? count : 1, sizeof *worker->listeners);
+        if (!worker->listeners) return UVHTTP_E_NOMEM;
+    }
+    if (host->uv && host->endpoint_count > ATTACHED_ADDRESSES_MAX) return UVHTTP_E_LIMIT;
+    while (worker->listeners_open < host->endpoint_count) {
+        uint32_t i = worker->listeners_open;
+        int *fd = &host->fds[i * host->worker_count + worker->index];
+        int status = uvhttp__listener_open(&worker->listeners[i], worker->loop, *fd, &listener_ops);
+        if (status != UVHTTP_OK) return status;
+        *fd = -1;
+        worker->listeners_open++;
+    }
+    return UVHTTP_OK;
+}
+
+void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
+    for (uint32_t i = worker->listeners_open; i-- > 0;) uvhttp__listener_close(&worker->listeners[i]);
+    for (uint32_t i = 0; i < worker->waiting_count; i++) close(worker->waiting[i]);
+    worker->waiting_count = 0;
+}
+
+void uvhttp__worker_conn_closed(uvhttp__conn_t *conn) {
+    uvhttp__worker_t *worker = conn->worker;
+    uvhttp__host_t *host = worker->host;
+    uvhttp__list_remove(&conn->link);
+    uvhttp__slab_free(&worker->slab, conn);
+    uvhttp__counters_add(&worker->counters, connections_closed, 1);
+    atomic_fetch_sub(&host->connections, 1);
+    if (worker->draining) {
+        uvhttp__worker_check_done(worker);
+    } else if (atomic_load(&host->workers_paused) > 0) {
+        for (uint32_t i = 0; i < host->worker_count; i++) {
+            uvhttp__worker_t *other = &host->workers[i];
+            if (atomic_load(&other->paused) && !atomic_exchange(&other->room_posted, true))
+                uvhttp__loop_post(other->loop, &other->room_post);
+        }
+    }
+}

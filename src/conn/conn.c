@@ -1,0 +1,107 @@
+/* Owns: see conn.h, and the stream callbacks of every connection. May include: io, base, obs. */
+#include "conn/conn.h"
+
+#include <stdio.h>
+
+#include "conn/host.h"
+
+static_assert(sizeof(uvhttp__conn_t) <= 184, "an idle connection costs this and what the upper layer adds");
+
+static const uvhttp__conn_ops_t *ops_of(const uvhttp__conn_t *conn) {
+    return conn->worker->host->options.ops;
+}
+
+void uvhttp__conn_close(uvhttp__conn_t *conn, int status) {
+    if (conn->flags & UVHTTP__CONN_CLOSED) return;
+    conn->flags |= UVHTTP__CONN_CLOSED;
+    conn->close_status = (int16_t)status;
+    uvhttp__conn_timer_stop(conn);
+    uvhttp__stream_close(&conn->stream);
+}
+
+void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
+    if (conn->flags & UVHTTP__CONN_CLOSED) return;
+    conn->flags |= UVHTTP__CONN_CLOSED;
+    conn->close_status = (int16_t)status;
+    uvhttp__conn_timer_stop(conn);
+    uvhttp__stream_reset(&conn->stream);
+}
+
+void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
+    conn->flags |= UVHTTP__CONN_FINISHING;
+    uvhttp__conn_timer_stop(conn);
+    uvhttp__conn_timer_set(conn, write_deadline_ms);
+    uvhttp__stream_shutdown(&conn->stream);
+    uvhttp__stream_notify_sent(&conn->stream);
+    uvhttp__stream_resume(&conn->stream); /* what was kept is thrown away now */
+}
+
+/* Everything is with the kernel, FIN too. */
+static void linger(uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_PEER_ENDED) {
+        uvhttp__conn_close(conn, conn->close_status);
+        return;
+    }
+    conn->flags |= UVHTTP__CONN_LINGERING;
+    uvhttp__conn_timer_stop(conn);
+    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LINGER_MS);
+}
+
+static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    if (conn->flags & UVHTTP__CONN_FINISHING) return size;
+    return ops_of(conn)->on_data(conn, data, size);
+}
+
+static void on_end(uvhttp__stream_t *stream, int status) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    conn->flags |= UVHTTP__CONN_PEER_ENDED;
+    if (status != UVHTTP_OK)
+        uvhttp__conn_close(conn, status);
+    else if (conn->flags & UVHTTP__CONN_LINGERING)
+        uvhttp__conn_close(conn, conn->close_status);
+    else if (!(conn->flags & UVHTTP__CONN_FINISHING))
+        ops_of(conn)->on_end(conn);
+}
+
+static void on_sent(uvhttp__stream_t *stream) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    if (conn->flags & UVHTTP__CONN_FINISHING)
+        linger(conn);
+    else
+        ops_of(conn)->on_sent(conn);
+}
+
+static void on_closed(uvhttp__stream_t *stream) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    ops_of(conn)->on_closed(conn);
+    uvhttp__worker_conn_closed(conn);
+}
+
+const uvhttp__stream_ops_t uvhttp__conn_stream_ops = {
+    .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_closed = on_closed};
+
+void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)user;
+    uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(timer, uvhttp__conn_t, timer);
+    if (conn->flags & UVHTTP__CONN_LINGERING) {
+        uvhttp__conn_close(conn, conn->close_status);
+    } else if (conn->flags & UVHTTP__CONN_FINISHING) {
+        uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
+        uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
+    } else {
+        ops_of(conn)->on_timer(conn);
+    }
+}
+
+bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text) {
+    uvhttp__address_t address;
+    socklen_t size = sizeof address;
+    if (getpeername(conn->stream.fd, &address.any, &size) != 0) {
+        snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "unknown");
+        return false;
+    }
+    uvhttp__address_format(&address, size, text);
+    return true;
+}

@@ -1,0 +1,324 @@
+/* Owns: the life of a server's loops: making, running, draining and ending them. Listening and accepting are in accept.c.
+ * May include: io, base, obs. */
+#include "conn/host.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "conn/host_internal.h"
+
+static _Thread_local uvhttp__loop_t *current_loop;
+
+uvhttp__loop_t *uvhttp__host_current_loop(void) {
+    return current_loop;
+}
+
+static uint32_t cpu_count(void) {
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+static int workers_new(uvhttp__host_t *host, uint32_t count) {
+    size_t size = count * sizeof(uvhttp__worker_t);
+    host->workers = uvhttp__alloc_aligned(_Alignof(uvhttp__worker_t), size);
+    if (!host->workers) return UVHTTP_E_NOMEM;
+    memset(host->workers, 0, size);
+    host->worker_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        uvhttp__worker_t *worker = &host->workers[i];
+        worker->host = host;
+        worker->index = i;
+        uvhttp__list_init(&worker->conns);
+        uvhttp__slab_init(&worker->slab, host->options.ops->conn_size);
+    }
+    return UVHTTP_OK;
+}
+
+int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **host) {
+    uvhttp__host_t *made = uvhttp__calloc(1, sizeof *made);
+    if (!made) return UVHTTP_E_NOMEM;
+    made->options = *options;
+    int status = workers_new(made, options->io_threads ? options->io_threads : cpu_count());
+    if (status != UVHTTP_OK) {
+        uvhttp__free(made);
+        return status;
+    }
+    *host = made;
+    return UVHTTP_OK;
+}
+
+/* --- ending --- */
+
+static void worker_finished(uvhttp__worker_t *worker);
+
+/* Nothing is left to wait for: the loop may end. */
+static void check_done(uvhttp__worker_t *worker) {
+    if (!worker->draining || worker->done || worker->listeners_open > 0 || !uvhttp__list_empty(&worker->conns)) return;
+    worker->done = true;
+    uvhttp__timer_stop(&worker->loop->wheel, &worker->drain_timer);
+    if (worker->host->uv)
+        worker_finished(worker);
+    else
+        uvhttp__loop_stop(worker->loop);
+}
+
+void uvhttp__worker_check_done(uvhttp__worker_t *worker) {
+    check_done(worker);
+}
+
+static void cut_off(uvhttp__worker_t *worker) {
+    if (worker->cut) return;
+    worker->cut = true;
+    unsigned count = 0;
+    uvhttp__list_t *node, *after;
+    UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->conns) {
+        uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
+        if (!(conn->flags & UVHTTP__CONN_LINGERING)) count++;
+        uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
+    }
+    if (count == 0) return;
+    uvhttp__counters_add(&worker->counters, drain_cut_off, count);
+    UVHTTP_LOG_WARN("%s: drain: %u connections cut off while they were being served", worker->host->options.name, count);
+}
+
+static void on_drain_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)timer;
+    cut_off(user);
+}
+
+static void drain(uvhttp__worker_t *worker) {
+    if (worker->draining) return;
+    worker->draining = true;
+    uvhttp__worker_close_listeners(worker);
+    uvhttp__timer_set(&worker->loop->wheel, &worker->drain_timer,
+                      worker->loop->now_ms + (uint64_t)worker->host->options.drain_timeout * 1000);
+    uvhttp__list_t *node, *after;
+    UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->conns) {
+        uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
+        if (!(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED))) worker->host->options.ops->on_drain(conn);
+    }
+    check_done(worker);
+}
+
+static void on_stop_post(uvhttp__post_t *post) {
+    uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, stop_post);
+    drain(worker);
+}
+
+static void on_cut_post(uvhttp__post_t *post) {
+    uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, cut_post);
+    drain(worker);
+    cut_off(worker);
+}
+
+/* The first call drains, the second cuts off. */
+static void request_stop(uvhttp__host_t *host, int level) {
+    int before = atomic_fetch_max_level(&host->stop_requests, level);
+    if (before >= level) return;
+    for (uint32_t i = 0; i < host->worker_count; i++) {
+        uvhttp__worker_t *worker = &host->workers[i];
+        if (!worker->loop) continue;
+        uvhttp__loop_post(worker->loop, level == 1 ? &worker->stop_post : &worker->cut_post);
+    }
+}
+
+void uvhttp__host_stop(uvhttp__host_t *host) {
+    request_stop(host, 1);
+}
+
+static void on_signal(int signal_number, void *arg) {
+    uvhttp__host_t *host = arg;
+    (void)signal_number;
+    request_stop(host, atomic_load(&host->stop_requests) ? 2 : 1);
+}
+
+/* --- workers --- */
+
+static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
+    (void)loop;
+    uvhttp__worker_t *worker = arg;
+    worker->host->options.ops->on_turn_end(worker);
+}
+
+static int worker_make_loop(uvhttp__worker_t *worker) {
+    uvhttp__host_t *host = worker->host;
+    uvhttp__loop_options_t options = {.engine = host->options.engine,
+                                      .host = host->uv,
+                                      .receive_buffer_size = host->options.read_buffer_size,
+                                      .receive_buffer_count = host->options.read_buffer_count,
+                                      .counters = &worker->counters,
+                                      .on_turn_end = host->options.ops->on_turn_end ? on_turn_end : NULL,
+                                      .arg = worker};
+    int status = uvhttp__loop_new(&options, &worker->loop);
+    if (status != UVHTTP_OK) {
+        snprintf(host->error, sizeof host->error, "loop %u: %s", worker->index, uvhttp_error_message(status));
+        return status;
+    }
+    worker->stop_post.run = on_stop_post;
+    worker->cut_post.run = on_cut_post;
+    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, uvhttp__conn_on_timer, worker);
+    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_drain_timer, worker);
+    uvhttp__timer_init(&worker->drain_timer, UVHTTP__TIMER_SERVER);
+    return UVHTTP_OK;
+}
+
+static int worker_start(uvhttp__worker_t *worker) {
+    const uvhttp__conn_ops_t *ops = worker->host->options.ops;
+    int status = ops->on_worker_start ? ops->on_worker_start(worker) : UVHTTP_OK;
+    if (status != UVHTTP_OK) {
+        snprintf(worker->host->error, sizeof worker->host->error, "loop %u: %s", worker->index,
+                 uvhttp_error_message(status));
+        return status;
+    }
+    worker->started = true;
+    return uvhttp__worker_open_listeners(worker);
+}
+
+static void worker_free(uvhttp__worker_t *worker) {
+    if (worker->started && worker->host->options.ops->on_worker_stop) worker->host->options.ops->on_worker_stop(worker);
+    worker->started = false;
+    uvhttp__slab_deinit(&worker->slab);
+    uvhttp__free(worker->waiting);
+    uvhttp__free(worker->listeners);
+    worker->waiting = NULL;
+    worker->listeners = NULL;
+}
+
+static void *worker_run(void *arg) {
+    uvhttp__worker_t *worker = arg;
+    current_loop = worker->loop;
+    uvhttp__loop_run(worker->loop);
+    current_loop = NULL;
+    return NULL;
+}
+
+/* --- running on threads of our own --- */
+
+static void free_loops(uvhttp__host_t *host) {
+    for (uint32_t i = 0; i < host->worker_count; i++) {
+        uvhttp__worker_t *worker = &host->workers[i];
+        worker_free(worker);
+        if (worker->loop) uvhttp__loop_free(worker->loop, NULL, NULL);
+        worker->loop = NULL;
+    }
+}
+
+static int make_loops(uvhttp__host_t *host) {
+    for (uint32_t i = 0; i < host->worker_count; i++) {
+        int status = worker_make_loop(&host->workers[i]);
+        if (status == UVHTTP_OK) status = worker_start(&host->workers[i]);
+        if (status != UVHTTP_OK) return status;
+    }
+    return UVHTTP_OK;
+}
+
+/* Returns how many threads run; fewer than asked for if the system refuses one, which ends the start. */
+static uint32_t start_threads(uvhttp__host_t *host) {
+    uint32_t running = 1;
+    for (; running < host->worker_count; running++) {
+        uvhttp__worker_t *worker = &host->workers[running];
+        if (pthread_create(&worker->thread, NULL, worker_run, worker) != 0) break;
+    }
+    return running;
+}
+
+int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *arg) {
+    if (host->running || host->uv) return UVHTTP_E_STATE;
+    host->running = true;
+    int status = make_loops(host);
+    if (status != UVHTTP_OK) {
+        /* Loops that were made have listeners in them: they turn once more, to close them. */
+        for (uint32_t i = 0; i < host->worker_count; i++) {
+            if (!host->workers[i].loop) continue;
+            uvhttp__loop_post(host->workers[i].loop, &host->workers[i].cut_post);
+            worker_run(&host->workers[i]);
+        }
+        free_loops(host);
+        host->running = false;
+        return status;
+    }
+    if (host->options.install_signal_handlers)
+        (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
+    if (on_ready) on_ready(arg);
+    /* A stop that came before the loops were there has reached none of them. */
+    int level = atomic_load(&host->stop_requests);
+    if (level) {
+        atomic_store(&host->stop_requests, 0);
+        request_stop(host, level);
+    }
+    uint32_t threads = start_threads(host);
+    if (threads < host->worker_count) {
+        snprintf(host->error, sizeof host->error, "thread %u can not be started", threads);
+        status = UVHTTP_E_LIMIT;
+        request_stop(host, 2);
+    }
+    worker_run(&host->workers[0]);
+    for (uint32_t i = 1; i < host->worker_count; i++) {
+        if (i < threads)
+            pthread_join(host->workers[i].thread, NULL);
+        else
+            worker_run(&host->workers[i]);
+    }
+    uvhttp__loop_signals_stop(host->workers[0].loop);
+    free_loops(host);
+    host->running = false;
+    return status;
+}
+
+/* --- attached to the application's loop --- */
+
+int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
+    if (host->running || host->uv || host->endpoint_count > 0) return UVHTTP_E_STATE;
+    host->uv = uv;
+    host->worker_count = 1;
+    int status = worker_make_loop(&host->workers[0]);
+    if (status == UVHTTP_OK) status = worker_start(&host->workers[0]);
+    if (status == UVHTTP_OK) {
+        host->running = true;
+        current_loop = host->workers[0].loop;
+        return UVHTTP_OK;
+    }
+    worker_free(&host->workers[0]);
+    if (host->workers[0].loop) uvhttp__loop_free(host->workers[0].loop, NULL, NULL);
+    host->workers[0].loop = NULL;
+    host->uv = NULL;
+    return status;
+}
+
+static void worker_finished(uvhttp__worker_t *worker) {
+    uvhttp__host_t *host = worker->host;
+    host->finished = true;
+    if (host->on_stopped) host->on_stopped(host->on_stopped_arg); /* may free the host */
+}
+
+static void host_delete(void *arg) {
+    uvhttp__host_t *host = arg;
+    for (uint32_t i = 0; i < host->endpoint_count * host->worker_count; i++)
+        if (host->fds[i] >= 0) close(host->fds[i]);
+    for (uint32_t i = 0; i < host->worker_count; i++)
+        if (host->workers[i].upper && host->options.ops->on_worker_delete)
+            host->options.ops->on_worker_delete(&host->workers[i]);
+    uvhttp__free(host->fds);
+    uvhttp__free(host->endpoints);
+    uvhttp__free_aligned(host->workers);
+    uvhttp__free(host);
+}
+
+void uvhttp__host_free(uvhttp__host_t *host) {
+    if (!host) return;
+    if (!host->uv) {
+        host_delete(host);
+        return;
+    }
+    worker_free(&host->workers[0]);
+    if (current_loop == host->workers[0].loop) current_loop = NULL;
+    uvhttp__loop_free(host->workers[0].loop, host_delete, host);
+}
+
+void uvhttp__host_counters(const uvhttp__host_t *host, uvhttp__counter_sums_t *sums) {
+    memset(sums, 0, sizeof *sums);
+    for (uint32_t i = 0; i < host->worker_count; i++) uvhttp__counters_read(&host->workers[i].counters, sums);
+}

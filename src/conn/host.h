@@ -1,0 +1,105 @@
+/* Owns: what all servers share: loops and their threads, listeners, the limit of connections, start, drain and stop. One worker
+ * is one loop with everything that belongs to it; workers share nothing but what is atomic here.
+ * May include: io, base, obs. */
+#ifndef UVHTTP_SRC_CONN_HOST_H
+#define UVHTTP_SRC_CONN_HOST_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "conn/conn.h"
+
+/* The upper layer's callbacks, on the worker's thread. */
+typedef struct uvhttp__conn_ops {
+    size_t conn_size;                            /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
+    int (*on_worker_start)(uvhttp__worker_t *worker); /* may be NULL; a code other than 0 ends the start */
+    void (*on_worker_stop)(uvhttp__worker_t *worker); /* may be NULL; all connections are gone */
+    void (*on_worker_delete)(uvhttp__worker_t *worker); /* may be NULL; the host is being freed */
+    void (*on_turn_end)(uvhttp__worker_t *worker);    /* may be NULL */
+    void (*on_open)(uvhttp__conn_t *conn);       /* the upper part of the memory is not initialised */
+    size_t (*on_data)(uvhttp__conn_t *conn, const char *data, size_t size); /* as uvhttp__stream_ops_t */
+    void (*on_end)(uvhttp__conn_t *conn);        /* FIN; a broken connection is closed instead */
+    void (*on_sent)(uvhttp__conn_t *conn);
+    void (*on_timer)(uvhttp__conn_t *conn);
+    void (*on_drain)(uvhttp__conn_t *conn);      /* the server stops: end it when what is running is done */
+    void (*on_closed)(uvhttp__conn_t *conn);     /* last; conn->close_status says why */
+} uvhttp__conn_ops_t;
+
+typedef struct uvhttp__host_options {
+    uvhttp__engine_kind_t engine;
+    uint32_t io_threads; /* 0: one per CPU */
+    uint32_t max_connections;
+    uint32_t backlog;
+    uint32_t read_buffer_size;
+    uint32_t read_buffer_count;
+    uint32_t drain_timeout; /* seconds */
+    uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
+    uint64_t write_queue_max;      /* bytes */
+    bool install_signal_handlers;
+    const char *name; /* for log lines */
+    const uvhttp__conn_ops_t *ops;
+    void *user;
+} uvhttp__host_options_t;
+
+struct uvhttp__worker {
+    uvhttp__counters_t counters; /* first: on cache lines of its own */
+    uvhttp__host_t *host;
+    uvhttp__loop_t *loop;
+    void *upper; /* the upper layer's state of this worker */
+    uvhttp__list_t conns;
+    uvhttp__slab_t slab;
+    uvhttp__listener_t *listeners; /* one per address of the host */
+    uint32_t listeners_open;
+    uint32_t index;
+    int *waiting; /* accepted, but over the limit: served first when there is room */
+    uint32_t waiting_count, waiting_capacity;
+    uvhttp__timer_t drain_timer;
+    uvhttp__post_t stop_post, cut_post, room_post;
+    atomic_bool room_posted;
+    atomic_bool paused; /* listeners wait for room */
+    bool draining;
+    bool cut; /* the drain deadline has passed */
+    bool started;
+    bool done;
+    pthread_t thread;
+};
+
+struct uvhttp__host {
+    uvhttp__host_options_t options;
+    uvhttp__worker_t *workers; /* worker_count of them, from alloc_aligned */
+    uint32_t worker_count;
+    uvhttp__endpoint_t *endpoints;
+    int *fds; /* endpoint_count rows of worker_count listening sockets, -1 once a worker owns them */
+    uint32_t endpoint_count;
+    atomic_uint connections;     /* open, all workers */
+    atomic_uint workers_paused;
+    atomic_int stop_requests;    /* 0 runs, 1 drains, 2 cuts off */
+    struct uv_loop_s *uv;        /* attached to, or NULL */
+    bool running;
+    bool finished; /* attached: the worker is done */
+    int start_status;
+    void (*on_stopped)(void *arg); /* attached */
+    void *on_stopped_arg;
+    char error[256];
+};
+
+/* Returns 0 or UVHTTP_E_NOMEM; *host is not written otherwise. Options are copied, ops must be static. */
+int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **host);
+int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv);
+int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *port);
+/* on_ready(arg) is called when all loops are made and before they turn: engine and addresses can be told then. */
+int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *arg);
+void uvhttp__host_stop(uvhttp__host_t *host); /* any thread */
+/* Attached hosts that still turn are freed when their handles have closed. */
+void uvhttp__host_free(uvhttp__host_t *host);
+
+/* Addresses that are listened on, one after the other, separated by ", ". */
+void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size);
+void uvhttp__host_counters(const uvhttp__host_t *host, uvhttp__counter_sums_t *sums);
+/* The loop of the calling thread, or NULL. */
+uvhttp__loop_t *uvhttp__host_current_loop(void);
+
+/* For conn.c: a connection is gone. */
+void uvhttp__worker_conn_closed(uvhttp__conn_t *conn);
+
+#endif

@@ -1,0 +1,24 @@
+/* Owns: what host.c, accept.c and conn.c share. May include: io, base, obs. */
+#ifndef UVHTTP_SRC_CONN_HOST_INTERNAL_H
+#define UVHTTP_SRC_CONN_HOST_INTERNAL_H
+
+#include "conn/host.h"
+
+extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
+void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+
+/* accept.c */
+int uvhttp__worker_open_listeners(uvhttp__worker_t *worker);
+void uvhttp__worker_close_listeners(uvhttp__worker_t *worker);
+/* host.c */
+void uvhttp__worker_check_done(uvhttp__worker_t *worker);
+
+/* Raises *level to at least `to` and returns what it was. */
+static inline int atomic_fetch_max_level(atomic_int *level, int to) {
+    int now = atomic_load(level);
+    while (now < to && !atomic_compare_exchange_weak(level, &now, to)) {
+    }
+    return now;
+}
+
+#endif

@@ -1,0 +1,379 @@
+/* Owns: the public TCP server (uvhttp/tcp.h): a host whose connections hand bytes straight to the application.
+ * May include: io, base, obs. */
+#include <uvhttp/tcp.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "base/ref.h"
+#include "conn/host.h"
+
+/* How long what is queued may take to go out once the connection is to close. */
+#define CLOSE_WRITE_MS 30000
+
+struct uvhttp_tcp_server {
+    uvhttp__host_t *host;
+    uvhttp_tcp_config_t config;
+    uvhttp_tcp_handlers_t handlers;
+    void *user;
+};
+
+/* --- handles for other threads --- */
+
+struct uvhttp_tcp_ref {
+    uvhttp__ref_t count;  /* the connection holds one until it is closed */
+    uvhttp__loop_t *loop; /* lives longer than every connection */
+    uvhttp__conn_t *conn; /* loop's thread only; NULL once closed */
+    pthread_mutex_t lock; /* a post is made while `open`, and the loop can not end between the look and the post */
+    bool open;
+};
+
+typedef struct ref_message {
+    uvhttp__post_t post;
+    uvhttp_tcp_ref_t *ref;
+    bool close;
+    size_t size;
+    char data[];
+} ref_message_t;
+
+uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp) {
+    if (tcp->flags & UVHTTP__CONN_CLOSED) return NULL;
+    if (!tcp->ref) {
+        uvhttp_tcp_ref_t *ref = uvhttp__malloc(sizeof *ref);
+        if (!ref) return NULL;
+        uvhttp__ref_init(&ref->count);
+        ref->loop = tcp->stream.loop;
+        ref->conn = tcp;
+        pthread_mutex_init(&ref->lock, NULL);
+        ref->open = true;
+        tcp->ref = ref;
+    }
+    uvhttp__ref_acquire(&tcp->ref->count);
+    return tcp->ref;
+}
+
+void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref) {
+    uvhttp__ref_acquire(&ref->count);
+}
+
+void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref) {
+    if (!ref || !uvhttp__ref_release(&ref->count)) return;
+    pthread_mutex_destroy(&ref->lock);
+    uvhttp__free(ref);
+}
+
+static void run_message(uvhttp__post_t *post) {
+    ref_message_t *message = UVHTTP__CONTAINER_OF(post, ref_message_t, post);
+    uvhttp__conn_t *conn = message->ref->conn;
+    if (conn && message->close)
+        uvhttp_tcp_close(conn);
+    else if (conn)
+        (void)uvhttp_tcp_send(conn, message->data, message->size, NULL);
+    uvhttp_tcp_ref_release(message->ref);
+    uvhttp__free(message);
+}
+
+static int post_message(uvhttp_tcp_ref_t *ref, const void *data, size_t size, bool close) {
+    ref_message_t *message = uvhttp__malloc(sizeof *message + size);
+    if (!message) return UVHTTP_E_NOMEM;
+    *message = (ref_message_t){.post.run = run_message, .ref = ref, .close = close, .size = size};
+    if (size > 0) memcpy(message->data, data, size);
+    pthread_mutex_lock(&ref->lock);
+    bool open = ref->open;
+    if (open) {
+        uvhttp__ref_acquire(&ref->count);
+        uvhttp__loop_post(ref->loop, &message->post);
+    }
+    pthread_mutex_unlock(&ref->lock);
+    if (open) return UVHTTP_OK;
+    uvhttp__free(message);
+    return UVHTTP_E_ABORTED;
+}
+
+int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size) {
+    return post_message(ref, data, size, false);
+}
+
+int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref) {
+    return post_message(ref, NULL, 0, true);
+}
+
+void uvhttp__conn_close_ref(uvhttp__conn_t *conn) {
+    if (!conn->ref) return;
+    conn->ref->conn = NULL;
+    pthread_mutex_lock(&conn->ref->lock);
+    conn->ref->open = false;
+    pthread_mutex_unlock(&conn->ref->lock);
+    uvhttp_tcp_ref_release(conn->ref);
+    conn->ref = NULL;
+}
+
+/* --- connections --- */
+
+static uvhttp_tcp_server_t *server_of(const uvhttp__conn_t *conn) {
+    return conn->worker->host->options.user;
+}
+
+static void touch(uvhttp__conn_t *conn) {
+    uint32_t idle = server_of(conn)->config.idle_timeout;
+    if (idle && !(conn->flags & UVHTTP__CONN_FINISHING))
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)idle * 1000);
+}
+
+static void on_open(uvhttp__conn_t *conn) {
+    uvhttp_tcp_server_t *server = server_of(conn);
+    touch(conn);
+    if (server->handlers.on_open) server->handlers.on_open(conn, server->user);
+}
+
+static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+    if (conn->flags & UVHTTP__CONN_PAUSED) return 0;
+    uvhttp_tcp_server_t *server = server_of(conn);
+    touch(conn);
+    server->handlers.on_data(conn, data, size, server->user);
+    return size;
+}
+
+static void on_end(uvhttp__conn_t *conn) {
+    uvhttp_tcp_server_t *server = server_of(conn);
+    if (server->handlers.on_end)
+        server->handlers.on_end(conn, server->user);
+    else
+        uvhttp_tcp_close(conn);
+}
+
+static void on_sent(uvhttp__conn_t *conn) {
+    uvhttp_tcp_server_t *server = server_of(conn);
+    if (!(conn->flags & UVHTTP__CONN_PRESSED)) return;
+    conn->flags &= (uint16_t)~UVHTTP__CONN_PRESSED;
+    touch(conn);
+    if (server->handlers.on_drain) server->handlers.on_drain(conn, server->user);
+}
+
+static void on_timer(uvhttp__conn_t *conn) {
+    uvhttp__counters_add(&conn->worker->counters, timeouts_keepalive, 1);
+    uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
+}
+
+static void on_drain(uvhttp__conn_t *conn) {
+    uvhttp_tcp_close(conn);
+}
+
+static void on_closed(uvhttp__conn_t *conn) {
+    uvhttp_tcp_server_t *server = server_of(conn);
+    if (server->handlers.on_close) server->handlers.on_close(conn, conn->close_status, server->user);
+    uvhttp__conn_close_ref(conn);
+}
+
+static const uvhttp__conn_ops_t conn_ops = {.conn_size = sizeof(uvhttp__conn_t),
+                                            .on_open = on_open,
+                                            .on_data = on_data,
+                                            .on_end = on_end,
+                                            .on_sent = on_sent,
+                                            .on_timer = on_timer,
+                                            .on_drain = on_drain,
+                                            .on_closed = on_closed};
+
+/* After something was queued: what the sender has to know. */
+static int queued_status(uvhttp__conn_t *conn, int status) {
+    if (status != UVHTTP_OK) return status;
+    if (uvhttp__stream_out_size(&conn->stream) <= conn->worker->host->options.write_high_watermark) return UVHTTP_OK;
+    conn->flags |= UVHTTP__CONN_PRESSED;
+    uvhttp__stream_notify_sent(&conn->stream);
+    return UVHTTP_E_AGAIN;
+}
+
+static int may_send(const uvhttp__conn_t *conn, size_t size) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return UVHTTP_E_CLOSED;
+    uint64_t after = (uint64_t)uvhttp__stream_out_size(&conn->stream) + size;
+    return after > conn->worker->host->options.write_queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
+}
+
+int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued) {
+    int status = may_send(tcp, size);
+    if (status == UVHTTP_OK) status = queued_status(tcp, uvhttp__stream_send_copy(&tcp->stream, data, size));
+    if (queued) *queued = uvhttp__stream_out_size(&tcp->stream);
+    return status;
+}
+
+int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg) {
+    int status = may_send(tcp, size);
+    if (status == UVHTTP_OK)
+        return queued_status(tcp, uvhttp__stream_send_ref(&tcp->stream, data, size, release, arg));
+    if (release) release(arg);
+    return status;
+}
+
+void uvhttp_tcp_pause(uvhttp_tcp_t *tcp) {
+    tcp->flags |= UVHTTP__CONN_PAUSED;
+}
+
+void uvhttp_tcp_resume(uvhttp_tcp_t *tcp) {
+    tcp->flags &= (uint16_t)~UVHTTP__CONN_PAUSED;
+    uvhttp__stream_resume(&tcp->stream);
+}
+
+void uvhttp_tcp_shutdown(uvhttp_tcp_t *tcp) {
+    uvhttp__stream_shutdown(&tcp->stream);
+}
+
+void uvhttp_tcp_close(uvhttp_tcp_t *tcp) {
+    uvhttp__conn_finish(tcp, uvhttp__conn_now_ms(tcp) + CLOSE_WRITE_MS);
+}
+
+void uvhttp_tcp_reset(uvhttp_tcp_t *tcp) {
+    uvhttp__conn_reset(tcp, UVHTTP_OK);
+}
+
+void uvhttp_tcp_set_data(uvhttp_tcp_t *tcp, void *data) {
+    tcp->user = data;
+}
+
+void *uvhttp_tcp_data(const uvhttp_tcp_t *tcp) {
+    return tcp->user;
+}
+
+int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size) {
+    char full[UVHTTP__ADDRESS_TEXT_MAX];
+    if (!text || size == 0) return UVHTTP_E_INVALID;
+    bool known = uvhttp__conn_peer(tcp, full);
+    snprintf(text, size, "%s", full);
+    return known ? UVHTTP_OK : UVHTTP_E_IO;
+}
+
+/* --- the server --- */
+
+void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size) {
+    uvhttp_tcp_config_t defaults = {.struct_size = (uint32_t)struct_size,
+                                    .max_connections = 10000,
+                                    .backlog = 4096,
+                                    .read_buffer_size = 16384,
+                                    .read_buffer_count = 64,
+                                    .drain_timeout = 30,
+                                    .write_high_watermark = 1 << 20,
+                                    .write_queue_max = 64 << 20,
+                                    .install_signal_handlers = true};
+    memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
+}
+
+/* The program may have been compiled with an older, shorter structure: the rest gets its defaults. */
+static int take_config(const uvhttp_tcp_config_t *given, uvhttp_tcp_config_t *config) {
+    uvhttp_tcp_config_default(config);
+    if (!given) return UVHTTP_OK;
+    if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *config) return UVHTTP_E_CONFIG;
+    memcpy(config, given, given->struct_size);
+    const struct {
+        const char *name;
+        uint64_t value, min, max;
+    } ranges[] = {{"io_threads", config->io_threads, 0, 1024},
+                  {"engine", (uint64_t)(unsigned)config->engine, 0, 2},
+                  {"max_connections", config->max_connections, 1, 10000000},
+                  {"backlog", config->backlog, 1, 65535},
+                  {"read_buffer_size", config->read_buffer_size, 1024, 1 << 20},
+                  {"read_buffer_count", config->read_buffer_count, 8, 32768},
+                  {"write_high_watermark", config->write_high_watermark, 1, UINT32_MAX},
+                  {"write_queue_max", config->write_queue_max, 1, UINT32_MAX}};
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
+        if (ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max) continue;
+        UVHTTP_LOG_ERROR("tcp: config: %s is %llu, allowed are %llu..%llu", ranges[i].name,
+                         (unsigned long long)ranges[i].value, (unsigned long long)ranges[i].min,
+                         (unsigned long long)ranges[i].max);
+        return UVHTTP_E_CONFIG;
+    }
+    if (config->read_buffer_count & (config->read_buffer_count - 1)) {
+        UVHTTP_LOG_ERROR("tcp: config: read_buffer_count is %u, it must be a power of two", config->read_buffer_count);
+        return UVHTTP_E_CONFIG;
+    }
+    return UVHTTP_OK;
+}
+
+static uvhttp__engine_kind_t choose_engine(int wanted) {
+    uvhttp__engine_kind_t kind = (uvhttp__engine_kind_t)wanted;
+    const char *text = getenv("UVHTTP_ENGINE");
+    if (kind == UVHTTP__ENGINE_AUTO && text && *text && uvhttp__engine_parse(text, &kind) != UVHTTP_OK)
+        UVHTTP_LOG_WARN("tcp: UVHTTP_ENGINE is \"%s\": not one of auto, uring, libuv; using auto", text);
+    return kind;
+}
+
+uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, const uvhttp_tcp_handlers_t *handlers,
+                                           void *user) {
+    if (!handlers || !handlers->on_data) {
+        UVHTTP_LOG_ERROR("tcp: uvhttp_tcp_server_new: handlers.on_data is missing");
+        return NULL;
+    }
+    uvhttp_tcp_server_t *server = uvhttp__calloc(1, sizeof *server);
+    if (!server) return NULL;
+    server->handlers = *handlers;
+    server->user = user;
+    uvhttp__host_options_t options;
+    if (take_config(config, &server->config) != UVHTTP_OK) goto fail;
+    options = (uvhttp__host_options_t){.engine = choose_engine(server->config.engine),
+                                       .io_threads = server->config.io_threads,
+                                       .max_connections = server->config.max_connections,
+                                       .backlog = server->config.backlog,
+                                       .read_buffer_size = server->config.read_buffer_size,
+                                       .read_buffer_count = server->config.read_buffer_count,
+                                       .drain_timeout = server->config.drain_timeout,
+                                       .write_high_watermark = server->config.write_high_watermark,
+                                       .write_queue_max = server->config.write_queue_max,
+                                       .install_signal_handlers = server->config.install_signal_handlers,
+                                       .name = "tcp",
+                                       .ops = &conn_ops,
+                                       .user = server};
+    if (uvhttp__host_new(&options, &server->host) == UVHTTP_OK) return server;
+fail:
+    uvhttp__free(server);
+    return NULL;
+}
+
+int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port) {
+    return uvhttp__host_listen(server->host, address, port);
+}
+
+int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
+    int status = address ? uvhttp__host_listen(server->host, address, NULL) : UVHTTP_OK;
+    if (status == UVHTTP_OK) status = uvhttp__host_run(server->host, NULL, NULL);
+    return status;
+}
+
+int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop) {
+    return uvhttp__host_attach(server->host, loop);
+}
+
+int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server) {
+    uvhttp__host_stop(server->host);
+    return UVHTTP_OK;
+}
+
+void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user), void *user) {
+    server->host->on_stopped = on_stopped;
+    server->host->on_stopped_arg = user;
+}
+
+void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server) {
+    if (!server) return;
+    uvhttp__host_free(server->host);
+    uvhttp__free(server);
+}
+
+const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server) {
+    return server->host->error;
+}
+
+const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason) {
+    const uvhttp__loop_t *loop = server->host->workers[0].loop;
+    if (reason) *reason = loop ? loop->reason : NULL;
+    return loop ? uvhttp__loop_engine_name(loop) : NULL;
+}
+
+void uvhttp_tcp_server_metrics(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics) {
+    uvhttp__counter_sums_t sums;
+    uvhttp__host_counters(server->host, &sums);
+    *metrics = (uvhttp_tcp_metrics_t){.connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
+                                      .connections_closed = UVHTTP__COUNTER(&sums, connections_closed),
+                                      .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
+                                      .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent)};
+}

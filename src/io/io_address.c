@@ -1,0 +1,271 @@
+/* Owns: what an endpoint's text means, how an address is written, and listening sockets. May include: base, obs. */
+#include "io/io.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static_assert(sizeof("unix:") + sizeof(((struct sockaddr_un *)0)->sun_path) <= UVHTTP__ADDRESS_TEXT_MAX,
+              "the longest Unix address fits into the text");
+
+enum { SYSTEMD_FIRST_FD = 3, PORT_MAX = 65535 };
+
+/* Decimal digits only, no sign, no space: strtol would take both. */
+static bool parse_number(const char *text, size_t size, int max, int *number) {
+    if (size == 0 || size > 10) return false;
+    int64_t value = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] < '0' || text[i] > '9') return false;
+        value = value * 10 + (text[i] - '0');
+    }
+    if (value > max) return false;
+    *number = (int)value;
+    return true;
+}
+
+static int parse_unix(const char *name, uvhttp__endpoint_t *endpoint) {
+    struct sockaddr_un *local = &endpoint->address.local;
+    size_t size = strlen(name);
+    bool abstract = name[0] == '@';
+    if (size < (abstract ? 2 : 1) || size >= sizeof local->sun_path + (abstract ? 1 : 0)) return UVHTTP_E_ADDRESS;
+    local->sun_family = AF_UNIX;
+    memcpy(local->sun_path, name, size);
+    if (abstract) {
+        local->sun_path[0] = '\0'; /* that is what makes it abstract; its name ends where the address ends */
+    } else {
+        size++; /* the NUL is already there */
+    }
+    endpoint->address_size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+    return 0;
+}
+
+/* sd_listen_fds(3): the variables are ours only if LISTEN_PID is this process, else a parent's were inherited. */
+static int parse_systemd(uvhttp__endpoint_t *endpoint) {
+    const char *pid_text = getenv("LISTEN_PID");
+    const char *count_text = getenv("LISTEN_FDS");
+    int pid = 0;
+    int count = 0;
+    if (!pid_text || !count_text) return UVHTTP_E_ADDRESS;
+    if (!parse_number(pid_text, strlen(pid_text), INT32_MAX, &pid) || pid != getpid()) return UVHTTP_E_ADDRESS;
+    if (!parse_number(count_text, strlen(count_text), INT32_MAX, &count) || count < 1) return UVHTTP_E_ADDRESS;
+    endpoint->fd = SYSTEMD_FIRST_FD;
+    return 0;
+}
+
+static void set_v4(uvhttp__endpoint_t *endpoint, in_port_t port_be, in_addr_t address_be) {
+    endpoint->address.v4.sin_family = AF_INET;
+    endpoint->address.v4.sin_port = port_be;
+    endpoint->address.v4.sin_addr.s_addr = address_be;
+    endpoint->address_size = sizeof endpoint->address.v4;
+}
+
+/* "::1" or "fe80::1%eth0", without the brackets. */
+static int parse_v6(char *host, in_port_t port_be, uvhttp__endpoint_t *endpoint) {
+    struct sockaddr_in6 *v6 = &endpoint->address.v6;
+    char *scope = strchr(host, '%');
+    if (scope) {
+        *scope++ = '\0';
+        int index = 0;
+        if (!parse_number(scope, strlen(scope), INT32_MAX, &index)) index = (int)if_nametoindex(scope);
+        if (index == 0) return UVHTTP_E_ADDRESS;
+        v6->sin6_scope_id = (uint32_t)index;
+    }
+    if (inet_pton(AF_INET6, host, &v6->sin6_addr) != 1) return UVHTTP_E_ADDRESS;
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = port_be;
+    endpoint->address_size = sizeof *v6;
+    return 0;
+}
+
+static int parse_tcp(const char *text, uvhttp__endpoint_t *endpoint) {
+    const char *colon = strrchr(text, ':');
+    int port = 0;
+    char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 4];
+    if (!colon || !parse_number(colon + 1, strlen(colon + 1), PORT_MAX, &port)) return UVHTTP_E_ADDRESS;
+    size_t size = (size_t)(colon - text);
+    if (size >= sizeof host) return UVHTTP_E_ADDRESS;
+    memcpy(host, text, size);
+    host[size] = '\0';
+    in_port_t port_be = htons((uint16_t)port);
+
+    if (size == 0 || strcmp(host, "*") == 0) {
+        endpoint->dual_stack = true;
+        endpoint->address.v6.sin6_family = AF_INET6;
+        endpoint->address.v6.sin6_port = port_be;
+        endpoint->address.v6.sin6_addr = in6addr_any;
+        endpoint->address_size = sizeof endpoint->address.v6;
+        return 0;
+    }
+    if (strcasecmp(host, "localhost") == 0) {
+        set_v4(endpoint, port_be, htonl(INADDR_LOOPBACK));
+        return 0;
+    }
+    if (host[0] == '[') {
+        if (host[size - 1] != ']') return UVHTTP_E_ADDRESS;
+        host[size - 1] = '\0';
+        return parse_v6(host + 1, port_be, endpoint);
+    }
+    struct in_addr v4;
+    if (inet_pton(AF_INET, host, &v4) != 1) return UVHTTP_E_ADDRESS;
+    set_v4(endpoint, port_be, v4.s_addr);
+    return 0;
+}
+
+int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint) {
+    memset(endpoint, 0, sizeof *endpoint);
+    endpoint->fd = -1;
+    if (strncmp(text, "unix:", 5) == 0) return parse_unix(text + 5, endpoint);
+    if (strncmp(text, "fd:", 3) == 0) {
+        return parse_number(text + 3, strlen(text + 3), INT32_MAX, &endpoint->fd) ? 0 : UVHTTP_E_ADDRESS;
+    }
+    if (strcmp(text, "systemd") == 0) return parse_systemd(endpoint);
+    return parse_tcp(text, endpoint);
+}
+
+/* Whoever can bind chooses the bytes of a Unix address, and the text goes into logs: nothing unprintable passes. */
+static void format_unix(const struct sockaddr_un *local, size_t size, char *text) {
+    size_t name_size =
+        size > offsetof(struct sockaddr_un, sun_path) ? size - offsetof(struct sockaddr_un, sun_path) : 0;
+    if (name_size > sizeof local->sun_path) name_size = sizeof local->sun_path;
+    bool abstract = name_size > 0 && local->sun_path[0] == '\0';
+    if (!abstract) name_size = strnlen(local->sun_path, name_size);
+    memcpy(text, "unix:", 5);
+    char *out = text + 5;
+    for (size_t i = 0; i < name_size; i++) {
+        char c = local->sun_path[i];
+        *out++ = i == 0 && abstract ? '@' : c > ' ' && c < 127 ? c : '?';
+    }
+    *out = '\0';
+}
+
+void uvhttp__address_format(const uvhttp__address_t *address, socklen_t size, char *text) {
+    char host[INET6_ADDRSTRLEN] = "?";
+    sa_family_t family = size >= sizeof(sa_family_t) ? address->any.sa_family : AF_UNSPEC;
+    if (family == AF_INET && size >= sizeof address->v4) {
+        inet_ntop(AF_INET, &address->v4.sin_addr, host, sizeof host);
+        snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "%s:%u", host, ntohs(address->v4.sin_port));
+    } else if (family == AF_INET6 && size >= sizeof address->v6) {
+        const struct sockaddr_in6 *v6 = &address->v6;
+        unsigned port = ntohs(v6->sin6_port);
+        if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) { /* an IPv4 client of a dual-stack socket: people know it as IPv4 */
+            inet_ntop(AF_INET, &v6->sin6_addr.s6_addr[12], host, sizeof host);
+            snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "%s:%u", host, port);
+            return;
+        }
+        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+        if (v6->sin6_scope_id != 0) {
+            snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "[%s%%%u]:%u", host, v6->sin6_scope_id, port);
+        } else {
+            snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "[%s]:%u", host, port);
+        }
+    } else if (family == AF_UNIX) {
+        format_unix(&address->local, size, text);
+    } else {
+        memcpy(text, "unknown", sizeof "unknown");
+    }
+}
+
+static int error_code(int error) {
+    switch (error) {
+        case EADDRINUSE: return UVHTTP_E_ADDRESS_IN_USE;
+        case EACCES:
+        case EPERM: return UVHTTP_E_PERMISSION;
+        case EADDRNOTAVAIL:
+        case EAFNOSUPPORT:
+        case ENODEV:
+        case ENOENT:
+        case ENOTDIR: return UVHTTP_E_ADDRESS;
+        default: return UVHTTP_E_IO;
+    }
+}
+
+/* A file at the address is removed only if it is a socket that refuses: a server that crashed left it there. Anything
+ * else, a full backlog for one (EAGAIN), means that somebody lives there. */
+static bool remove_stale(const struct sockaddr_un *local, socklen_t size) {
+    struct stat status;
+    if (local->sun_path[0] == '\0') return false;
+    if (lstat(local->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode)) return false;
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (probe < 0) return false;
+    bool refused = connect(probe, (const struct sockaddr *)local, size) != 0 && errno == ECONNREFUSED;
+    close(probe);
+    return refused && unlink(local->sun_path) == 0;
+}
+
+static bool set_option(int fd, int level, int name, int value) {
+    return setsockopt(fd, level, name, &value, sizeof value) == 0;
+}
+
+static bool prepare_tcp(int fd, const uvhttp__endpoint_t *endpoint, bool reuse_port) {
+    if (endpoint->address.any.sa_family == AF_INET6 &&
+        !set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, endpoint->dual_stack ? 0 : 1)) {
+        return false;
+    }
+    /* Accepted sockets inherit TCP_NODELAY: one system call less for each. */
+    return set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) && set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
+           (!reuse_port || set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1));
+}
+
+static int bind_and_listen(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd) {
+    const uvhttp__address_t *address = &endpoint->address;
+    bool local = address->any.sa_family == AF_UNIX;
+    int made = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (made < 0) return error_code(errno);
+    int code = 0;
+    if (!local && !prepare_tcp(made, endpoint, reuse_port)) {
+        code = error_code(errno);
+    } else if (bind(made, &address->any, endpoint->address_size) != 0) {
+        code = error_code(errno);
+        if (local && code == UVHTTP_E_ADDRESS_IN_USE && remove_stale(&address->local, endpoint->address_size)) {
+            code = bind(made, &address->any, endpoint->address_size) == 0 ? 0 : error_code(errno);
+        }
+    }
+    if (code == 0 && listen(made, backlog) != 0) code = error_code(errno);
+    if (code != 0) {
+        int error = errno;
+        close(made);
+        errno = error;
+        return code;
+    }
+    *fd = made;
+    return 0;
+}
+
+/* Only a listening stream socket will do: accept on anything else would fail for ever. */
+static int check_inherited(int fd) {
+    int type = 0;
+    int listening = 0;
+    socklen_t size = sizeof type;
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return UVHTTP_E_ADDRESS;
+    size = sizeof listening;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0) return UVHTTP_E_ADDRESS;
+    if (type != SOCK_STREAM || !listening) return UVHTTP_E_ADDRESS;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return UVHTTP_E_IO;
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return UVHTTP_E_IO;
+    set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1); /* fails on a Unix socket, which has no such delay */
+    return 0;
+}
+
+int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd) {
+    if (endpoint->fd >= 0) {
+        int code = check_inherited(endpoint->fd);
+        if (code == 0) *fd = endpoint->fd;
+        return code;
+    }
+    int code = bind_and_listen(endpoint, backlog, reuse_port, fd);
+    if (code == UVHTTP_E_ADDRESS && endpoint->dual_stack) { /* a kernel without IPv6: "any" is still all there is */
+        uvhttp__endpoint_t v4 = {.fd = -1};
+        set_v4(&v4, endpoint->address.v6.sin6_port, htonl(INADDR_ANY));
+        code = bind_and_listen(&v4, backlog, reuse_port, fd);
+    }
+    return code;
+}

@@ -1,0 +1,248 @@
+/* Owns: the request and the response of one exchange, as the server's session sees them. The session owns both (with
+ * one arena, pooled and used again), fills the request from a parsed head, and serialises what the response has
+ * recorded. Nothing here is locked: one thread at a time. May include: base. */
+#ifndef UVHTTP_SRC_MESSAGE_MESSAGE_H
+#define UVHTTP_SRC_MESSAGE_MESSAGE_H
+
+#include <uvhttp/error.h>
+#include <uvhttp/request.h>
+#include <uvhttp/response.h>
+
+#include "base/arena.h"
+#include "base/span.h"
+
+#define UVHTTP__QUERY_PARAM_MAX 1000               /* pairs of a query that can be seen; later ones are left out */
+#define UVHTTP__PARAM_MAX 32                       /* parameters of a route's pattern */
+#define UVHTTP__PEER_TEXT_MAX 128                  /* bytes with the terminator */
+#define UVHTTP__RESPONSE_HEADERS_SIZE_MAX 65536u   /* bytes of an answer's own header fields */
+#define UVHTTP__RESPONSE_CONTENT_TYPE_SIZE_MAX 256 /* bytes */
+
+/* --- request --- */
+
+/* What the owner of a request knows and the request does not. */
+typedef struct uvhttp__request_ops {
+    /* Writes the peer's address, terminated: "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:". Called at most once
+     * per request, on the thread that asks. */
+    void (*peer)(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]);
+} uvhttp__request_ops_t;
+
+typedef struct uvhttp__query_param {
+    uvhttp__span_t name;
+    uvhttp__span_t value;
+} uvhttp__query_param_t;
+
+/* The first group is written by the session after uvhttp__request_reset; everything is an offset from `base`, so that
+ * the head can be copied elsewhere. The second group belongs to this folder. */
+struct uvhttp_request {
+    const char *base;              /* first byte of the head */
+    const uvhttp__field_t *fields; /* header fields in order */
+    uint32_t field_count;
+    uint8_t method; /* uvhttp_method_t */
+    uint8_t version_minor;
+    bool path_plain; /* the raw path is its own decoded form */
+    uvhttp__span_t method_text;
+    uvhttp__span_t target;
+    uvhttp__span_t path; /* raw */
+    uvhttp__span_t query;
+    uvhttp__span_t authority;
+    uvhttp_str_t body; /* whole, unchunked; the session sets it, also after a rebase */
+
+    bool query_parsed;
+    uint8_t param_count;
+    uint32_t query_count;
+    uint32_t slash_count; /* how many %2F were left in the decoded path */
+    uint32_t decoded_size;
+    const char *decoded;     /* the decoded path, in the arena; NULL: the raw path */
+    const uint32_t *slashes; /* where those %2F stand in the decoded path, ascending */
+    const uvhttp_str_t *param_names;
+    const char *param_text; /* what params are offsets into; NULL: the decoded path */
+    const char *query_text;
+    const uvhttp__query_param_t *query_params;
+    void *data;
+    uvhttp_str_t peer;
+    uvhttp__arena_t *arena;           /* set once by init */
+    const uvhttp__request_ops_t *ops; /* set once by init */
+    uvhttp__span_t params[UVHTTP__PARAM_MAX];
+};
+
+/* For the life of the exchange: memory of the request comes from `arena`, which the session resets between requests. */
+void uvhttp__request_init(uvhttp_request_t *req, uvhttp__arena_t *arena, const uvhttp__request_ops_t *ops);
+
+/* Forgets the last request (a few ns: the fields of the first group are the session's to write, all of them). The arena
+ * is the session's to reset. */
+static inline void uvhttp__request_reset(uvhttp_request_t *req) {
+    req->body = (uvhttp_str_t){NULL, 0};
+    req->query_parsed = false;
+    req->param_count = 0;
+    req->query_count = 0;
+    req->slash_count = 0;
+    req->decoded = NULL;
+    req->param_text = NULL;
+    req->data = NULL;
+    req->peer = (uvhttp_str_t){NULL, 0};
+}
+
+/* The head has been copied to new_base, and its fields array to new_fields. Views handed out before are void. */
+static inline void uvhttp__request_rebase(uvhttp_request_t *req, const char *new_base,
+                                          const uvhttp__field_t *new_fields) {
+    req->base = new_base;
+    req->fields = new_fields;
+}
+
+/* Makes the path that is routed (see uvhttp_request_path). To be called once, before routing. Returns 0,
+ * UVHTTP_E_HTTP_TARGET (malformed escape, %00, a dot segment that climbs above the root) or UVHTTP_E_NOMEM (also when
+ * the arena's limit is reached). */
+int uvhttp__request_decode_path(uvhttp_request_t *req);
+
+/* Takes what a route's pattern matched: `params` are views into the decoded path, copied; `names` must live as long as
+ * the request. Decodes what %2F is left in them. count <= UVHTTP__PARAM_MAX. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__request_set_params(uvhttp_request_t *req, const uvhttp_str_t *names, const uvhttp__span_t *params,
+                               size_t count);
+
+/* --- response --- */
+
+typedef enum uvhttp__body_kind {
+    UVHTTP__BODY_NONE,
+    UVHTTP__BODY_MEMORY, /* in the arena: lives as long as the exchange */
+    UVHTTP__BODY_STATIC, /* lives as long as the server */
+    UVHTTP__BODY_REF,    /* until release(arg) */
+    UVHTTP__BODY_FILE,   /* fd, to be closed */
+} uvhttp__body_kind_t;
+
+typedef struct uvhttp__body {
+    uint8_t kind;  /* uvhttp__body_kind_t */
+    int fd;        /* FILE only */
+    uint64_t size; /* bytes */
+    union {
+        const char *data;
+        uint64_t offset; /* FILE */
+    };
+    void (*release)(void *arg); /* REF; may be NULL */
+    void *arg;
+} uvhttp__body_t;
+
+enum {                                      /* uvhttp_response.flags */
+       UVHTTP__RESPONSE_ANSWERED = 1 << 0,  /* a complete answer is recorded */
+       UVHTTP__RESPONSE_BEGUN = 1 << 1,     /* an answer in pieces */
+       UVHTTP__RESPONSE_ENDED = 1 << 2,     /* ... is over */
+       UVHTTP__RESPONSE_DEFERRED = 1 << 3,  /* answered by the deferred handle only */
+       UVHTTP__RESPONSE_FINISHING = 1 << 4, /* on_finish hooks have been started */
+       UVHTTP__RESPONSE_COMMITTED = 1 << 5, /* the head is written: nothing can change any more */
+       UVHTTP__RESPONSE_DONE = 1 << 6,      /* on_done hooks have been called */
+       UVHTTP__RESPONSE_CLOSE = 1 << 7,     /* close the connection afterwards */
+       UVHTTP__RESPONSE_MISSIZED =
+           1 << 8, /* pieces do not add up to the size that begin() was given: must not be reused */
+       UVHTTP__RESPONSE_ABORTED = 1 << 9,    /* the client has gone */
+       UVHTTP__RESPONSE_TYPE_KEPT = 1 << 10, /* content_type was set by uvhttp_response_header */
+};
+
+/* The session's part of a response. Called on the thread of the caller of the public function: the loop's, or a
+ * worker's when the handler runs there, which the session knows. */
+typedef struct uvhttp__response_sink {
+    /* uvhttp_response_begin: status, content_type, headers and stream_size are set. Runs uvhttp__response_finish on the
+     * loop's thread, then uvhttp__response_commit, and writes the head; returns when that is done. Returns 0,
+     * UVHTTP_E_ABORTED or UVHTTP_E_NOMEM. */
+    int (*begin)(uvhttp_response_t *res);
+    /* Takes all of it or nothing (UVHTTP_E_LIMIT, UVHTTP_E_ABORTED, UVHTTP_E_NOMEM). */
+    int (*write)(uvhttp_response_t *res, const char *data, size_t size);
+    /* The last piece has been written; closes the connection if UVHTTP__RESPONSE_MISSIZED is set. */
+    int (*end)(uvhttp_response_t *res);
+    /* Makes a handle (count 1); NULL if out of memory. */
+    uvhttp_deferred_t *(*defer)(uvhttp_response_t *res);
+} uvhttp__response_sink_t;
+
+typedef struct uvhttp__hook uvhttp__hook_t;
+
+struct uvhttp_response {
+    uint16_t status; /* 0: none yet */
+    uint16_t flags;
+    uint32_t headers_size;
+    uint32_t headers_capacity;
+    const char *content_type; /* in the arena or static, without CR or LF; content_type_size 0: none */
+    uint32_t content_type_size;
+    char *headers; /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */
+    uvhttp__body_t body;
+    uint64_t stream_size;         /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
+    uint64_t stream_left;         /* bytes of it not yet written */
+    uvhttp__hook_t *finish_hooks; /* last registered first */
+    uvhttp__hook_t *done_hooks;
+    uvhttp_request_t *request;           /* set once by init */
+    uvhttp__arena_t *arena;              /* set once by init */
+    const uvhttp__response_sink_t *sink; /* set once by init */
+};
+
+void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp__arena_t *arena,
+                           const uvhttp__response_sink_t *sink);
+
+/* Forgets the last answer (a few ns). uvhttp__response_done must have been called for it. */
+static inline void uvhttp__response_reset(uvhttp_response_t *res) {
+    res->status = 0;
+    res->flags = 0;
+    res->headers_size = 0;
+    res->headers_capacity = 0;
+    res->content_type_size = 0;
+    res->body.kind = UVHTTP__BODY_NONE;
+    res->body.size = 0;
+    res->finish_hooks = NULL;
+    res->done_hooks = NULL;
+}
+
+/* What the session's order of calls is:
+ *   complete answer: chain -> (ANSWERED?) -> uvhttp__response_finish -> uvhttp__response_commit -> head and body ->
+ *                    uvhttp__response_done
+ *   in pieces:       sink->begin { finish, commit, head } -> sink->write ... sink->end -> uvhttp__response_done
+ *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, answer, then as above
+ * If neither ANSWERED, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500, ...).
+ */
+
+/* Runs the on_finish hooks, last registered first; at most once. */
+void uvhttp__response_finish(uvhttp_response_t *res);
+
+/* The head is about to be written: from here on every change is refused with UVHTTP_E_STATE. */
+static inline void uvhttp__response_commit(uvhttp_response_t *res) {
+    res->flags |= UVHTTP__RESPONSE_COMMITTED;
+}
+
+/* The session takes the body over, with the duty to release it or close its fd. The response has none afterwards. */
+uvhttp__body_t uvhttp__response_take_body(uvhttp_response_t *res);
+
+/* Releases what a body holds. */
+void uvhttp__body_release(uvhttp__body_t *body);
+
+/* The end: releases a body that was not taken, runs the on_done hooks with `status`, last registered first; at most
+ * once. */
+void uvhttp__response_done(uvhttp_response_t *res, int status);
+
+/* The client has gone: writes are refused with UVHTTP_E_ABORTED from here on. */
+static inline void uvhttp__response_abort(uvhttp_response_t *res) {
+    res->flags |= UVHTTP__RESPONSE_ABORTED;
+}
+
+/* Replaces whatever is recorded by a text/plain answer of the library, whatever the state but COMMITTED; needs no
+ * memory. status: 400..599; text: static, or NULL for no body. The user's headers stay (CORS must reach a 404), but
+ * those that describe a body are dropped. */
+void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text);
+
+/* The way in for the deferred handle, on the loop's thread: functions work again until redefer. */
+static inline void uvhttp__response_undefer(uvhttp_response_t *res) {
+    res->flags &= (uint16_t)~UVHTTP__RESPONSE_DEFERRED;
+}
+static inline void uvhttp__response_redefer(uvhttp_response_t *res) {
+    res->flags |= UVHTTP__RESPONSE_DEFERRED;
+}
+
+static inline bool uvhttp__response_is(const uvhttp_response_t *res, unsigned flags) {
+    return (res->flags & flags) != 0;
+}
+
+/* Sets (replace) or adds a field, with the checks on syntax but without those on state and on names that are the
+ * library's: for the deferred handle and for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or
+ * UVHTTP_E_LIMIT. */
+int uvhttp__response_put_header(uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t value, bool replace);
+
+/* Whether an answer with this status has a body and a Content-Length (RFC 9110 section 6.4.1): not 1xx, 204, 304. */
+static inline bool uvhttp__status_has_body(int status) {
+    return status >= 200 && status != 204 && status != 304;
+}
+
+#endif

@@ -1,0 +1,135 @@
+/* Owns: what a handler can ask about a request but its path's decoding and its query. May include: base. */
+#include "base/str.h"
+#include "message/message.h"
+
+void uvhttp__request_init(uvhttp_request_t *req, uvhttp__arena_t *arena, const uvhttp__request_ops_t *ops) {
+    *req = (uvhttp_request_t){.arena = arena, .ops = ops};
+}
+
+uvhttp_method_t uvhttp_request_method(const uvhttp_request_t *req) {
+    return (uvhttp_method_t)req->method;
+}
+
+uvhttp_str_t uvhttp_request_method_text(const uvhttp_request_t *req) {
+    return uvhttp__span_str(req->base, req->method_text);
+}
+
+const char *uvhttp_method_name(uvhttp_method_t method) {
+    switch (method) {
+#define CASE(symbol, token)                                                                                            \
+    case UVHTTP_##symbol: return token;
+        UVHTTP_METHOD_MAP(CASE)
+#undef CASE
+        case UVHTTP_METHOD_OTHER:
+        case UVHTTP_ANY:
+        case UVHTTP_METHOD_COUNT: break;
+    }
+    return "";
+}
+
+uvhttp_str_t uvhttp_request_target(const uvhttp_request_t *req) {
+    return uvhttp__span_str(req->base, req->target);
+}
+
+uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req) {
+    if (req->decoded) return (uvhttp_str_t){req->decoded, req->decoded_size};
+    return uvhttp__span_str(req->base, req->path);
+}
+
+uvhttp_str_t uvhttp_request_query(const uvhttp_request_t *req) {
+    return uvhttp__span_str(req->base, req->query);
+}
+
+uvhttp_str_t uvhttp_request_host(const uvhttp_request_t *req) {
+    return uvhttp__span_str(req->base, req->authority);
+}
+
+int uvhttp_request_version_minor(const uvhttp_request_t *req) {
+    return req->version_minor;
+}
+
+uvhttp_str_t uvhttp_request_body(const uvhttp_request_t *req) {
+    return req->body;
+}
+
+void uvhttp_request_set_data(uvhttp_request_t *req, void *data) {
+    req->data = data;
+}
+
+void *uvhttp_request_data(const uvhttp_request_t *req) {
+    return req->data;
+}
+
+void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size) {
+    return size ? uvhttp__arena_alloc(req->arena, size) : NULL;
+}
+
+/* --- header fields --- */
+
+/* The index of the first field called `name` at or after `index`, or field_count. Most fields differ in size already.
+ */
+static size_t find_field(const uvhttp_request_t *req, const char *name, size_t index) {
+    size_t size = strlen(name);
+    for (; index < req->field_count; ++index) {
+        uvhttp__span_t span = req->fields[index].name;
+        if (span.size == size && uvhttp__bytes_equal_nocase(req->base + span.offset, name, size)) break;
+    }
+    return index;
+}
+
+uvhttp_str_t uvhttp_request_header(const uvhttp_request_t *req, const char *name) {
+    size_t index = find_field(req, name, 0);
+    if (index >= req->field_count) return (uvhttp_str_t){NULL, 0};
+    return uvhttp__span_str(req->base, req->fields[index].value);
+}
+
+bool uvhttp_request_header_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
+    bool found = index < req->field_count;
+    const uvhttp_str_t none = {NULL, 0};
+    if (name) *name = found ? uvhttp__span_str(req->base, req->fields[index].name) : none;
+    if (value) *value = found ? uvhttp__span_str(req->base, req->fields[index].value) : none;
+    return found;
+}
+
+size_t uvhttp_request_header_count(const uvhttp_request_t *req) {
+    return req->field_count;
+}
+
+bool uvhttp_request_header_next(const uvhttp_request_t *req, const char *name, size_t *index, uvhttp_str_t *value) {
+    size_t found = find_field(req, name, *index);
+    *index = found < req->field_count ? found + 1 : req->field_count;
+    return uvhttp_request_header_at(req, found, NULL, value);
+}
+
+/* --- parameters of the route --- */
+
+uvhttp_str_t uvhttp_request_param(const uvhttp_request_t *req, const char *name) {
+    uvhttp_str_t wanted = uvhttp__str_from(name);
+    for (size_t i = 0; i < req->param_count; ++i) {
+        if (!uvhttp__str_equal(req->param_names[i], wanted)) continue;
+        const char *text = req->param_text ? req->param_text : uvhttp_request_path(req).data;
+        return uvhttp__span_str(text, req->params[i]);
+    }
+    return (uvhttp_str_t){NULL, 0};
+}
+
+/* --- peer --- */
+
+uvhttp_str_t uvhttp_request_peer(uvhttp_request_t *req) {
+    if (req->peer.data) return req->peer;
+    char *text = uvhttp__arena_alloc_bytes(req->arena, UVHTTP__PEER_TEXT_MAX);
+    if (!text) return (uvhttp_str_t){NULL, 0};
+    req->ops->peer(req, text);
+    req->peer = uvhttp__str_from(text);
+    return req->peer;
+}
+
+uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req) {
+    uvhttp_str_t peer = uvhttp_request_peer(req);
+    if (peer.size == 0 || uvhttp__str_starts_with(peer, UVHTTP__STR("unix:"))) return peer;
+    const char *colon = memrchr(peer.data, ':', peer.size);
+    if (colon) peer.size = (size_t)(colon - peer.data);
+    if (peer.size >= 2 && peer.data[0] == '[' && peer.data[peer.size - 1] == ']')
+        return (uvhttp_str_t){peer.data + 1, peer.size - 2};
+    return peer;
+}

@@ -1,0 +1,219 @@
+/* Owns: complete answers: what is recorded, replaced and released. May include: base. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "message/response_internal.h"
+
+static_assert(sizeof(struct uvhttp_response) <= 160,
+              "a response is part of every exchange, and reset for every request");
+
+void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp__arena_t *arena,
+                           const uvhttp__response_sink_t *sink) {
+    *res = (uvhttp_response_t){.request = req, .arena = arena, .sink = sink};
+    uvhttp__response_reset(res);
+}
+
+/* Why a complete answer can not be recorded, or 0. */
+static inline int refusal(const uvhttp_response_t *res, int status) {
+    const unsigned locked = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED;
+    if (__builtin_expect(res->flags & locked, 0)) return UVHTTP_E_STATE;
+    return status < 200 || status > 599 ? UVHTTP_E_INVALID : 0;
+}
+
+void uvhttp__body_release(uvhttp__body_t *body) {
+    uvhttp__body_t old = *body;
+    body->kind = UVHTTP__BODY_NONE;
+    body->size = 0;
+    if (old.kind == UVHTTP__BODY_REF && old.release) old.release(old.arg);
+    if (old.kind == UVHTTP__BODY_FILE) close(old.fd);
+}
+
+uvhttp__body_t uvhttp__response_take_body(uvhttp_response_t *res) {
+    uvhttp__body_t body = res->body;
+    res->body.kind = UVHTTP__BODY_NONE;
+    res->body.size = 0;
+    return body;
+}
+
+/* The answer is whole: nothing can fail from here. What is to be the body is written field by field by the callers of
+ * the plain path, because a copy of the struct would wait for its own stores. */
+static inline void record(uvhttp_response_t *res, int status, uvhttp__content_type_t type) {
+    if (__builtin_expect(res->body.kind >= UVHTTP__BODY_REF, 0)) uvhttp__body_release(&res->body);
+    res->status = (uint16_t)status;
+    res->content_type = type.data;
+    res->content_type_size = type.size;
+    unsigned others = res->flags & ~(unsigned)UVHTTP__RESPONSE_TYPE_KEPT;
+    res->flags = (uint16_t)(others | UVHTTP__RESPONSE_ANSWERED | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
+}
+
+/* A copy of text with a content type of ours. */
+static int answer_text(uvhttp_response_t *res, int status, const char *text, uvhttp__content_type_t type) {
+    int problem = refusal(res, status);
+    if (problem == 0 && !text) problem = UVHTTP_E_INVALID;
+    if (problem != 0) return problem;
+    size_t size = strlen(text);
+    char *copy = size ? uvhttp__response_alloc(res, size, &problem) : "";
+    if (!copy) return problem;
+    if (size) memcpy(copy, text, size);
+    record(res, status, type);
+    res->body.kind = UVHTTP__BODY_MEMORY;
+    res->body.data = copy;
+    res->body.size = size;
+    return 0;
+}
+
+#define TYPE(literal) ((uvhttp__content_type_t){literal, sizeof(literal) - 1, false})
+
+int uvhttp_response_text(uvhttp_response_t *res, int status, const char *text) {
+    return answer_text(res, status, text, TYPE("text/plain; charset=utf-8"));
+}
+
+int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json) {
+    return answer_text(res, status, json, TYPE("application/json"));
+}
+
+/* Everything that can fail, for a body that is in place; the body is released if it does. */
+static int answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
+    uvhttp__content_type_t type;
+    int problem = refusal(res, status);
+    if (problem == 0) problem = uvhttp__response_copy_type(res, content_type, &type);
+    if (problem == 0) {
+        record(res, status, type);
+        res->body = body;
+    } else {
+        uvhttp__body_release(&body);
+    }
+    return problem;
+}
+
+int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type, const void *data, size_t size) {
+    int problem = refusal(res, status);
+    if (problem == 0 && !data && size) problem = UVHTTP_E_INVALID;
+    if (problem != 0) return problem;
+    char *copy = size ? uvhttp__response_alloc(res, size, &problem) : "";
+    if (!copy) return problem;
+    if (size) memcpy(copy, data, size);
+    return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_MEMORY, .data = copy, .size = size});
+}
+
+int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type, const void *data,
+                                size_t size) {
+    if (!data && size) return UVHTTP_E_INVALID;
+    return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = data, .size = size});
+}
+
+int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type, const void *data,
+                             size_t size, void (*release)(void *arg), void *arg) {
+    uvhttp__body_t body = {.kind = UVHTTP__BODY_REF, .data = data, .size = size, .release = release, .arg = arg};
+    if (!data && size) {
+        uvhttp__body_release(&body);
+        return UVHTTP_E_INVALID;
+    }
+    return answer(res, status, content_type, body);
+}
+
+/* The size of [offset, offset + *size) in a regular file, where UINT64_MAX means to its end. */
+static int measure_file(int fd, uint64_t offset, uint64_t *size) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) return errno == EBADF ? UVHTTP_E_INVALID : UVHTTP_E_IO;
+    if (!S_ISREG(info.st_mode) || offset > (uint64_t)info.st_size) return UVHTTP_E_INVALID;
+    uint64_t rest = (uint64_t)info.st_size - offset;
+    if (*size == UINT64_MAX) *size = rest;
+    return *size > rest ? UVHTTP_E_INVALID : 0;
+}
+
+int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd, uint64_t offset,
+                            uint64_t size) {
+    if (fd < 0) return UVHTTP_E_INVALID;
+    int problem = measure_file(fd, offset, &size);
+    if (problem != 0) {
+        close(fd);
+        return problem;
+    }
+    return answer(res, status, content_type,
+                  (uvhttp__body_t){.kind = UVHTTP__BODY_FILE, .fd = fd, .offset = offset, .size = size});
+}
+
+static int open_problem(int error) {
+    switch (error) {
+        case ENOENT:
+        case ENOTDIR:
+        case ELOOP:
+        case ENAMETOOLONG: return UVHTTP_E_NOT_FOUND;
+        case EACCES:
+        case EPERM: return UVHTTP_E_PERMISSION;
+        case EMFILE:
+        case ENFILE: return UVHTTP_E_NO_DESCRIPTORS;
+        case ENOMEM: return UVHTTP_E_NOMEM;
+        case ENXIO: return UVHTTP_E_INVALID; /* a socket */
+        default: return UVHTTP_E_IO;
+    }
+}
+
+int uvhttp_response_send_file(uvhttp_response_t *res, int status, const char *content_type, const char *path) {
+    int problem = refusal(res, status);
+    if (problem == 0 && !path) problem = UVHTTP_E_INVALID;
+    if (problem != 0) return problem;
+    /* Non-blocking, so that opening a FIFO does not wait for a writer; for a regular file it means nothing. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return open_problem(errno);
+    if (!content_type && !uvhttp__response_is(res, UVHTTP__RESPONSE_TYPE_KEPT))
+        content_type = "application/octet-stream";
+    return uvhttp_response_send_fd(res, status, content_type, fd, 0, UINT64_MAX);
+}
+
+int uvhttp_response_empty(uvhttp_response_t *res, int status) {
+    return answer(res, status, NULL, (uvhttp__body_t){.kind = UVHTTP__BODY_NONE});
+}
+
+int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location) {
+    int problem = refusal(res, status);
+    if (problem != 0) return problem;
+    bool known = status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
+    if (!known || !location || !*location) return UVHTTP_E_INVALID;
+    problem = uvhttp__response_put_header(res, UVHTTP__STR("Location"), uvhttp__str_from(location), true);
+    return problem == 0 ? uvhttp_response_empty(res, status) : problem;
+}
+
+int uvhttp_response_status(const uvhttp_response_t *res) {
+    return res->status;
+}
+
+int uvhttp_response_set_status(uvhttp_response_t *res, int status) {
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN)) return UVHTTP_E_STATE;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED)) return UVHTTP_E_STATE;
+    if (status < 200 || status > 599) return UVHTTP_E_INVALID;
+    res->status = (uint16_t)status;
+    return 0;
+}
+
+uvhttp_request_t *uvhttp_response_request(uvhttp_response_t *res) {
+    return res->request;
+}
+
+void uvhttp_response_close(uvhttp_response_t *res) {
+    res->flags |= UVHTTP__RESPONSE_CLOSE;
+}
+
+void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text) {
+    static const uvhttp_str_t about_body[] = {UVHTTP__STR_INIT("Content-Encoding"),
+                                              UVHTTP__STR_INIT("Content-Disposition"),
+                                              UVHTTP__STR_INIT("Content-Range"),
+                                              UVHTTP__STR_INIT("Content-Language"),
+                                              UVHTTP__STR_INIT("Content-Location"),
+                                              UVHTTP__STR_INIT("Cache-Control"),
+                                              UVHTTP__STR_INIT("ETag"),
+                                              UVHTTP__STR_INIT("Last-Modified"),
+                                              UVHTTP__STR_INIT("Location")};
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED)) return;
+    for (size_t i = 0; i < sizeof about_body / sizeof *about_body; ++i)
+        uvhttp__response_remove_fields(res, about_body[i]);
+    res->flags &= (uint16_t) ~(UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_ENDED | UVHTTP__RESPONSE_DEFERRED);
+    uvhttp__body_t body = {.kind = UVHTTP__BODY_NONE};
+    if (text) body = (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = text, .size = strlen(text)};
+    record(res, status, text ? TYPE("text/plain; charset=utf-8") : TYPE(""));
+    res->body = body;
+}

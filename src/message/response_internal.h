@@ -1,0 +1,35 @@
+/* Owns: what the files of this folder share about a response. Private to src/message. May include: base. */
+#ifndef UVHTTP_SRC_MESSAGE_RESPONSE_INTERNAL_H
+#define UVHTTP_SRC_MESSAGE_RESPONSE_INTERNAL_H
+
+#include "message/message.h"
+
+/* Memory of the arena; *status tells why there is none. */
+static inline char *uvhttp__response_alloc(uvhttp_response_t *res, size_t size, int *status) {
+    char *memory = uvhttp__arena_alloc_bytes(res->arena, size);
+    if (__builtin_expect(memory == NULL, 0))
+        *status = res->arena->size_max - res->arena->used < size ? UVHTTP_E_LIMIT : UVHTTP_E_NOMEM;
+    return memory;
+}
+
+/* A Content-Type to be sent, in memory that lives as long as the answer. */
+typedef struct uvhttp__content_type {
+    const char *data;
+    uint32_t size;
+    bool kept; /* it stays for an answer that brings none */
+} uvhttp__content_type_t;
+
+/* What an answer that was given `text` (NULL: none) has for a Content-Type: a copy, or the kept one. Returns 0,
+ * UVHTTP_E_INVALID, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT. */
+int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type);
+
+static inline void uvhttp__response_set_type(uvhttp_response_t *res, uvhttp__content_type_t type) {
+    res->content_type = type.data;
+    res->content_type_size = type.size;
+    unsigned others = res->flags & ~(unsigned)UVHTTP__RESPONSE_TYPE_KEPT;
+    res->flags = (uint16_t)(others | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
+}
+
+void uvhttp__response_remove_fields(uvhttp_response_t *res, uvhttp_str_t name);
+
+#endif

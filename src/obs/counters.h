@@ -1,0 +1,99 @@
+/* Owns: the counters: one shard per loop thread, written by that thread alone, read by any. May include: base. */
+#ifndef UVHTTP_SRC_OBS_COUNTERS_H
+#define UVHTTP_SRC_OBS_COUNTERS_H
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <uvhttp/types.h>
+
+#include "base/error_index.h"
+
+/* X(name, help). The metrics page shows them in this order; put a new one with its kin. */
+#define UVHTTP__COUNTER_MAP(X)                                                                                         \
+    X(connections_accepted, "Connections accepted")                                                                    \
+    X(connections_closed, "Connections closed")                                                                        \
+    X(connections_refused_limit, "Connections closed at once because a limit of connections was reached")              \
+    X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
+    X(requests, "Requests whose head was received whole")                                                              \
+    X(requests_pipelined, "Requests that were received before the response to the one before was made")                \
+    X(responses_1xx, "Responses with status 100-199")                                                                  \
+    X(responses_2xx, "Responses with status 200-299")                                                                  \
+    X(responses_3xx, "Responses with status 300-399")                                                                  \
+    X(responses_4xx, "Responses with status 400-499")                                                                  \
+    X(responses_5xx, "Responses with status 500-599")                                                                  \
+    X(bytes_received, "Bytes received from sockets")                                                                   \
+    X(bytes_sent, "Bytes taken by sockets")                                                                            \
+    X(timeouts_header, "Connections closed because a request head was not whole in time")                              \
+    X(timeouts_body, "Connections closed because a request body was not whole in time")                                \
+    X(timeouts_keepalive, "Idle connections closed")                                                                   \
+    X(timeouts_write, "Connections closed because a response was not taken in time")                                   \
+    X(timeouts_handshake, "Connections closed because the TLS handshake was not done in time")                         \
+    X(slow_read, "Connections closed because they sent below the minimum rate")                                        \
+    X(slow_write, "Connections closed because they received below the minimum rate")                                   \
+    X(aborted, "Requests whose client was gone before the response was sent")                                          \
+    X(deferred, "Responses that were deferred")                                                                        \
+    X(handler_no_answer, "Requests whose handler neither answered nor deferred")                                       \
+    X(engine_enobufs, "Times that receiving waited for buffers")                                                       \
+    X(engine_wakeups, "Wake-ups by other threads")                                                                     \
+    X(engine_turns, "Turns of the loop")                                                                               \
+    X(connections_waited, "Connections that waited because max_connections was reached")                               \
+    X(write_queue_full, "Times that a connection was not read because its output waited for the client")               \
+    X(budget_exhausted, "Times that a connection used up its share of a turn")                                         \
+    X(upgrades, "Connections handed over to another protocol")                                                         \
+    X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
+
+/* UVHTTP__COUNTER_requests and so on: the index of a counter. */
+enum {
+#define UVHTTP__COUNTER_INDEX(name, help) UVHTTP__COUNTER_##name,
+    UVHTTP__COUNTER_MAP(UVHTTP__COUNTER_INDEX)
+#undef UVHTTP__COUNTER_INDEX
+        UVHTTP__COUNTER_COUNT
+};
+
+/* A shard. Aligned, so that no two loops share a cache line. Zeroed memory is a shard at zero. */
+typedef struct uvhttp__counters {
+    alignas(64) _Atomic uint64_t values[UVHTTP__COUNTER_COUNT];
+    _Atomic uint64_t errors[UVHTTP__ERROR_COUNT]; /* requests refused or connections broken, by reason */
+} uvhttp__counters_t;
+
+static_assert(sizeof(uvhttp__counters_t) % 64 == 0, "an array of shards keeps them on lines of their own");
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "counters must not take a lock");
+
+/* Sums of shards; plain memory of the reader. */
+typedef struct uvhttp__counter_sums {
+    uint64_t values[UVHTTP__COUNTER_COUNT];
+    uint64_t errors[UVHTTP__ERROR_COUNT];
+} uvhttp__counter_sums_t;
+
+/* One writer: load, add, store, without the locked instruction of an atomic addition. */
+static inline void uvhttp__counter_bump(_Atomic uint64_t *counter, uint64_t n) {
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* Shard's thread only: uvhttp__counters_add(loop->counters, bytes_sent, size). */
+#define uvhttp__counters_add(shard, name, n) uvhttp__counter_bump(&(shard)->values[UVHTTP__COUNTER_##name], (n))
+
+/* Shard's thread only. Counts a UVHTTP_E_* code. */
+static inline void uvhttp__counters_error(uvhttp__counters_t *shard, int code) {
+    uvhttp__counter_bump(&shard->errors[uvhttp__error_index(code)], 1);
+}
+
+/* Shard's thread only. Counts a response by the class of its status, 100..599; others are not counted. */
+void uvhttp__counters_response(uvhttp__counters_t *shard, int status);
+
+/* Any thread: adds a shard to the sums. Each value is one that the shard had; they may be of slightly different
+ * moments. */
+void uvhttp__counters_read(const uvhttp__counters_t *shard, uvhttp__counter_sums_t *sums);
+
+/* The value of one counter: UVHTTP__COUNTER(&sums, requests). */
+#define UVHTTP__COUNTER(sums, name) ((sums)->values[UVHTTP__COUNTER_##name])
+
+/* Connections open now: accepted - closed, never below 0. */
+uint64_t uvhttp__counters_connections(const uvhttp__counter_sums_t *sums);
+
+/* Name and help of the counter with this index; static storage. */
+const char *uvhttp__counter_name(unsigned index);
+const char *uvhttp__counter_help(unsigned index);
+
+#endif

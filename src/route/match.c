@@ -1,0 +1,203 @@
+/* Owns: a frozen router: the tables that matching reads, and matching. May include: message, base. */
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "route/router_internal.h"
+
+#define KNOWN_METHODS ((1u << UVHTTP_METHOD_OTHER) - 1)
+
+/* --- freezing --- */
+
+void uvhttp__router_thaw(uvhttp__router_t *router) {
+    for (uvhttp_group_t *group = router->groups; group; group = group->next) {
+        uvhttp__free(group->chain);
+        group->chain = NULL;
+    }
+    for (uvhttp__route_entry_t *entry = router->routes; entry; entry = entry->next) {
+        uvhttp__free(entry->own_chain);
+        entry->own_chain = NULL;
+    }
+    uvhttp__free(router->exact);
+    router->exact = NULL;
+}
+
+/* `before` (or NULL), then `list`. */
+static uvhttp__chain_t *join(const uvhttp__chain_t *before, const uvhttp__middleware_list_t *list) {
+    size_t count = before ? before->count : 0;
+    uvhttp__chain_t *chain = uvhttp__malloc(sizeof *chain + (count + list->count) * sizeof *chain->items);
+    if (!chain) return NULL;
+    chain->count = count + list->count;
+    if (count) memcpy(chain->items, before->items, count * sizeof *chain->items);
+    if (list->count) memcpy(chain->items + count, list->items, list->count * sizeof *chain->items);
+    return chain;
+}
+
+static int make_chains(uvhttp__router_t *router) {
+    for (uvhttp_group_t *group = router->groups; group; group = group->next) {
+        group->chain = join(group->parent ? group->parent->chain : NULL, &group->middleware);
+        if (!group->chain) return UVHTTP_E_NOMEM;
+    }
+    for (uvhttp__route_entry_t *entry = router->routes; entry; entry = entry->next) {
+        entry->route.chain = entry->group->chain;
+        if (entry->middleware.count == 0) continue;
+        entry->route.chain = entry->own_chain = join(entry->group->chain, &entry->middleware);
+        if (!entry->own_chain) return UVHTTP_E_NOMEM;
+    }
+    return 0;
+}
+
+static void add_exact(uvhttp__endpoint_t *endpoint, void *user) {
+    uvhttp__router_t *router = user;
+    /* An endpoint without a route is left by a registration that ran out of memory. */
+    if (!endpoint->first || endpoint->first->route.param_count) return;
+    uvhttp_str_t path = uvhttp__str_from(endpoint->first->pattern);
+    uint64_t hash = uvhttp__hash(path.data, path.size);
+    size_t at = (size_t)hash & router->exact_mask;
+    while (router->exact[at].path) at = (at + 1) & router->exact_mask;
+    router->exact[at] = (uvhttp__exact_t){hash, path.data, path.size, endpoint};
+}
+
+/* What a method without a route of its own gets, and what Allow says. */
+static void resolve(uvhttp__endpoint_t *endpoint, void *user) {
+    (void)user;
+    if (!endpoint->first) return;
+    const uvhttp__route_t **by_method = endpoint->by_method;
+    if (!by_method[UVHTTP_HEAD]) by_method[UVHTTP_HEAD] = by_method[UVHTTP_GET];
+    for (unsigned method = 0; method < UVHTTP_METHOD_COUNT; ++method)
+        if (!by_method[method]) by_method[method] = by_method[UVHTTP_ANY];
+    for (unsigned method = 0; method < UVHTTP_METHOD_OTHER; ++method)
+        if (by_method[method]) endpoint->allow |= 1u << method;
+    endpoint->allow |= 1u << UVHTTP_OPTIONS;
+    endpoint->chain = endpoint->first->group->chain;
+}
+
+int uvhttp__router_freeze(uvhttp__router_t *router) {
+    if (router->error != 0) return router->error;
+    if (router->frozen) return 0;
+    int status = make_chains(router);
+    if (status == 0 && router->exact_count) {
+        size_t capacity = 2;
+        while (capacity < 2 * router->exact_count) capacity *= 2;
+        router->exact = uvhttp__calloc(capacity, sizeof *router->exact);
+        router->exact_mask = capacity - 1;
+        if (!router->exact) status = UVHTTP_E_NOMEM;
+    }
+    if (status != 0) {
+        uvhttp__router_thaw(router);
+        return status;
+    }
+    if (router->exact) uvhttp__tree_each(router->root, add_exact, router);
+    uvhttp__tree_each(router->root, resolve, NULL);
+    if (router->methods & 1u << UVHTTP_ANY) router->methods |= KNOWN_METHODS & ~(1u << UVHTTP_CONNECT);
+    if (router->methods & 1u << UVHTTP_GET) router->methods |= 1u << UVHTTP_HEAD;
+    router->methods |= 1u << UVHTTP_OPTIONS;
+    router->frozen = true;
+    return 0;
+}
+
+/* --- matching --- */
+
+static inline const uvhttp__endpoint_t *find_exact(const uvhttp__router_t *router, uvhttp_str_t path) {
+    if (!router->exact) return NULL;
+    uint64_t hash = uvhttp__hash(path.data, path.size);
+    for (size_t at = (size_t)hash & router->exact_mask;; at = (at + 1) & router->exact_mask) {
+        const uvhttp__exact_t *slot = &router->exact[at];
+        if (!slot->path) return NULL;
+        if (slot->hash == hash && slot->size == path.size && memcmp(slot->path, path.data, path.size) == 0)
+            return slot->endpoint;
+    }
+}
+
+static inline void found(uvhttp__match_t *match, const uvhttp__route_t *route) {
+    match->outcome = UVHTTP__MATCH_FOUND;
+    match->allow = 0;
+    match->route = route;
+    match->chain = route->chain;
+}
+
+static void not_found(const uvhttp__router_t *router, uvhttp__match_t *match) {
+    match->outcome = UVHTTP__MATCH_NOT_FOUND;
+    match->allow = 0;
+    match->route = NULL;
+    match->chain = router->groups->chain;
+    match->param_count = 0;
+}
+
+static void search(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path, uvhttp__match_t *match) {
+    match->allow = 0;
+    match->chain = NULL;
+    const uvhttp__route_t *route = uvhttp__tree_match(router->root, method, path, match);
+    if (route) {
+        found(match, route);
+    } else if (match->allow) {
+        match->outcome = method == UVHTTP_OPTIONS ? UVHTTP__MATCH_OPTIONS : UVHTTP__MATCH_METHOD_NOT_ALLOWED;
+        match->route = NULL;
+    } else {
+        not_found(router, match);
+    }
+}
+
+void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
+                          uvhttp__match_t *match) {
+    assert(router->frozen && method < UVHTTP_ANY);
+    match->param_count = 0;
+    /* A pattern without parameters is the best that there can be for its path. */
+    const uvhttp__endpoint_t *endpoint = find_exact(router, path);
+    if (__builtin_expect(endpoint && endpoint->by_method[method], 1)) {
+        found(match, endpoint->by_method[method]);
+    } else if (path.size && path.data[0] == '/') {
+        if (endpoint || router->dynamic_count)
+            search(router, method, path, match);
+        else
+            not_found(router, match);
+    } else {
+        not_found(router, match);
+        if (path.size == 1 && path.data[0] == '*' && method == UVHTTP_OPTIONS) {
+            match->outcome = UVHTTP__MATCH_OPTIONS;
+            match->allow = router->methods & KNOWN_METHODS;
+        }
+    }
+}
+
+int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, uvhttp__match_t *match) {
+    int status = uvhttp__request_decode_path(req);
+    if (status == 0) {
+        uvhttp__router_match(router, uvhttp_request_method(req), uvhttp_request_path(req), match);
+        if (match->param_count == 0) return 0;
+        status = uvhttp__request_set_params(req, match->route->param_names, match->params, match->param_count);
+    }
+    if (status != 0) not_found(router, match);
+    return status;
+}
+
+size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]) {
+    size_t size = 0;
+    for (unsigned method = 0; method < UVHTTP_METHOD_OTHER; ++method) {
+        if (!(allow & 1u << method)) continue;
+        if (size) {
+            memcpy(text + size, ", ", 2);
+            size += 2;
+        }
+        uvhttp_str_t name = uvhttp__str_from(uvhttp_method_name((uvhttp_method_t)method));
+        memcpy(text + size, name.data, name.size);
+        size += name.size;
+    }
+    text[size] = '\0';
+    assert(size < UVHTTP__ALLOW_TEXT_MAX);
+    return size;
+}
+
+/* --- running --- */
+
+uvhttp_flow_t uvhttp__chain_run_middleware(const uvhttp__chain_t *chain, uvhttp_request_t *req,
+                                           uvhttp_response_t *res) {
+    for (size_t i = 0; i < chain->count; ++i)
+        if (chain->items[i].run(req, res, chain->items[i].user) == UVHTTP_STOP) return UVHTTP_STOP;
+    return UVHTTP_NEXT;
+}
+
+uvhttp_flow_t uvhttp__chain_run(const uvhttp__match_t *match, uvhttp_request_t *req, uvhttp_response_t *res) {
+    uvhttp_flow_t flow = uvhttp__chain_run_middleware(match->chain, req, res);
+    if (flow == UVHTTP_NEXT && match->route) match->route->handler(req, res, match->route->user);
+    return flow;
+}

@@ -1,0 +1,59 @@
+/* Owns: the syntax of route patterns (include/uvhttp/route.h). May include: message, base. */
+#include "base/chars.h"
+#include "base/str.h"
+#include "route/router_internal.h"
+
+static const char *check_static(uvhttp_str_t segment) {
+    if (uvhttp__str_equal(segment, UVHTTP__STR(".")) || uvhttp__str_equal(segment, UVHTTP__STR("..")))
+        return "a dot segment never matches";
+    for (size_t i = 0; i < segment.size; ++i) {
+        char c = segment.data[i];
+        if ((unsigned char)c < 0x20 || c == 0x7f) return "a control character";
+        if (c == '?' || c == '#') return "a pattern is a path, without query or fragment";
+        if (c == '%') return "a pattern is written decoded, without percent escapes";
+        if (c == '*') return "'*' may only begin the last segment";
+    }
+    return NULL;
+}
+
+static const char *check_param(const uvhttp__pattern_t *pattern, uvhttp_str_t segment, bool last) {
+    uvhttp_str_t name = {segment.data + 1, segment.size - 1};
+    if (name.size == 0) return "a parameter without a name";
+    if (!uvhttp__chars_are(name, UVHTTP__CHAR_PARAM_NAME))
+        return "a parameter's name is made of letters, digits, '_', '-'";
+    if (segment.data[0] == '*' && !last) return "'*' may only begin the last segment";
+    if (pattern->param_count == UVHTTP__ROUTE_PARAM_MAX) return "too many parameters";
+    for (size_t i = 0; i < pattern->segment_count; ++i) {
+        uvhttp_str_t other = pattern->segments[i];
+        if (!uvhttp__segment_is_dynamic(other)) continue;
+        if (uvhttp__str_equal((uvhttp_str_t){other.data + 1, other.size - 1}, name))
+            return "a parameter's name is there twice";
+    }
+    return NULL;
+}
+
+/* NULL, or what is wrong. */
+static const char *parse(uvhttp_str_t text, uvhttp__pattern_t *pattern) {
+    pattern->segment_count = pattern->param_count = 0;
+    if (text.size == 0 || text.data[0] != '/') return "a pattern begins with '/'";
+    if (text.size > UVHTTP__ROUTE_PATTERN_SIZE_MAX) return "too long";
+    const char *at = text.data, *end = text.data + text.size;
+    while (at < end) { /* *at is '/' */
+        ++at;
+        const char *slash = memchr(at, '/', (size_t)(end - at));
+        uvhttp_str_t segment = {at, (size_t)((slash ? slash : end) - at)};
+        bool dynamic = uvhttp__segment_is_dynamic(segment);
+        const char *reason = dynamic ? check_param(pattern, segment, !slash) : check_static(segment);
+        if (!reason && pattern->segment_count == UVHTTP__ROUTE_SEGMENT_MAX) reason = "too many segments";
+        if (reason) return reason;
+        pattern->segments[pattern->segment_count++] = segment;
+        pattern->param_count += dynamic;
+        at = segment.data + segment.size;
+    }
+    return NULL;
+}
+
+int uvhttp__pattern_parse(uvhttp_str_t text, uvhttp__pattern_t *pattern, const char **reason) {
+    *reason = parse(text, pattern);
+    return *reason ? UVHTTP_E_ROUTE_PATTERN : 0;
+}

@@ -1,0 +1,114 @@
+/* Owns: which handler a request goes to and which middleware it passes on the way. Built on one thread, frozen, then
+ * read by all loops without a lock. May include: message, base. */
+#ifndef UVHTTP_SRC_ROUTE_ROUTER_H
+#define UVHTTP_SRC_ROUTE_ROUTER_H
+
+#include <uvhttp/error.h>
+#include <uvhttp/method.h>
+#include <uvhttp/route.h>
+
+#include "base/span.h"
+#include "message/message.h"
+
+#define UVHTTP__ROUTE_PARAM_MAX UVHTTP__PARAM_MAX
+#define UVHTTP__ROUTE_PATTERN_SIZE_MAX 1024 /* bytes, prefixes of groups included */
+#define UVHTTP__ROUTE_SEGMENT_MAX 64        /* segments of a pattern */
+#define UVHTTP__ALLOW_TEXT_MAX 64           /* bytes of an Allow value with every method and the terminator */
+
+typedef struct uvhttp__router uvhttp__router_t;
+
+/* Middleware in the order in which it runs. */
+typedef struct uvhttp__chain {
+    size_t count;
+    uvhttp_middleware_t items[];
+} uvhttp__chain_t;
+
+typedef struct uvhttp__route {
+    uvhttp_handler_t handler;
+    void *user;
+    const uvhttp__chain_t *chain; /* set by freeze */
+    const char *pattern;          /* terminated, with the groups' prefixes */
+    const uvhttp_str_t *param_names;
+    uint8_t param_count;
+    uint8_t method; /* uvhttp_method_t */
+    uint8_t exec;   /* the caller's: how the handler is to be run */
+} uvhttp__route_t;
+
+/* --- registration: before freeze, one thread. --- Every failure is returned, and the first one is remembered with a
+ * text. */
+
+/* NULL if out of memory. */
+uvhttp__router_t *uvhttp__router_new(void);
+/* Calls destroy of every middleware. NULL is allowed. */
+void uvhttp__router_free(uvhttp__router_t *router);
+
+/* The group that everything is in: no prefix, its middleware is the global one. */
+uvhttp_group_t *uvhttp__router_root(uvhttp__router_t *router);
+
+/* A group in a group. prefix: "" or a pattern without a wildcard; one trailing '/' is dropped. Never NULL (unless
+ * parent is): after a failure, which is remembered, it is a group that refuses everything with UVHTTP_E_INVALID, as
+ * NULL does. */
+uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix);
+
+/* Registers prefix + pattern. method: a uvhttp_method_t but UVHTTP_METHOD_OTHER. exec: handed through. route: NULL or
+ * receives the route, for uvhttp__route_use. Returns 0, UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT,
+ * UVHTTP_E_INVALID, UVHTTP_E_STATE (frozen) or UVHTTP_E_NOMEM. */
+int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+                      void *user, uint8_t exec, uvhttp__route_t **route);
+
+/* Adds middleware to a group, or to one route. It is the router's from here on: on failure destroy has been called.
+ * Returns 0, UVHTTP_E_INVALID (no run function), UVHTTP_E_STATE or UVHTTP_E_NOMEM. */
+int uvhttp__group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
+int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_middleware_t middleware);
+/* The route registered last; NULL if that failed or there is none. */
+uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
+
+/* The first failure: its code or 0, and a line such as "GET /users/:id conflicts with GET /users/:name (registered
+ * first)". text may be NULL; it is valid as long as the router. */
+int uvhttp__router_error(const uvhttp__router_t *router, const char **text);
+
+/* Compiles chains and tables. No registration afterwards (UVHTTP_E_STATE). Returns 0, the first registration error, or
+ * UVHTTP_E_NOMEM. Calling it again is fine. */
+int uvhttp__router_freeze(uvhttp__router_t *router);
+
+/* --- matching: after freeze, any thread --- */
+
+typedef enum uvhttp__match_outcome {
+    UVHTTP__MATCH_FOUND,
+    UVHTTP__MATCH_NOT_FOUND,          /* 404 */
+    UVHTTP__MATCH_METHOD_NOT_ALLOWED, /* 405 with Allow */
+    UVHTTP__MATCH_OPTIONS,            /* 204 with Allow: nobody has registered OPTIONS, or it is `OPTIONS *` */
+} uvhttp__match_outcome_t;
+
+typedef struct uvhttp__match {
+    uvhttp__match_outcome_t outcome;
+    uint32_t allow;               /* bit 1 << method for METHOD_NOT_ALLOWED and OPTIONS, else 0 */
+    const uvhttp__route_t *route; /* FOUND, else NULL */
+    /* FOUND: the route's. METHOD_NOT_ALLOWED and OPTIONS: that of the group of the pattern that fits best, so that CORS
+     * sees a preflight. NOT_FOUND: the global one. Never NULL. */
+    const uvhttp__chain_t *chain;
+    uint32_t param_count;
+    uvhttp__span_t params[UVHTTP__ROUTE_PARAM_MAX]; /* in `path` */
+} uvhttp__match_t;
+
+/* path: decoded, begins with '/' or is "*". Patterns are tried static before ":x" before "*x", segment by segment from
+ * the left, and the first one that has the method (or GET for HEAD, or UVHTTP_ANY) is taken; only if there is none does
+ * a pattern without it lead to 405. Fills *match (params only up to param_count). */
+void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
+                          uvhttp__match_t *match);
+
+/* All of routing for a request: decodes its path, matches, hands it the parameters. Returns 0, UVHTTP_E_HTTP_TARGET or
+ * UVHTTP_E_NOMEM; then the outcome is NOT_FOUND, so that the global chain can run. */
+int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, uvhttp__match_t *match);
+
+/* "GET, HEAD, OPTIONS" for an allow mask, terminated; returns its size. */
+size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]);
+
+/* Runs the middleware on this thread until one says UVHTTP_STOP (returns that) or all have passed the request on. */
+uvhttp_flow_t uvhttp__chain_run_middleware(const uvhttp__chain_t *chain, uvhttp_request_t *req, uvhttp_response_t *res);
+
+/* Middleware, then, for FOUND, the handler on this thread. UVHTTP_STOP: a middleware has dealt with the request.
+ * UVHTTP_NEXT: the handler has run, or there is none. */
+uvhttp_flow_t uvhttp__chain_run(const uvhttp__match_t *match, uvhttp_request_t *req, uvhttp_response_t *res);
+
+#endif

@@ -1,0 +1,175 @@
+/* Owns: exchanges: their memory, their pool, the way from a parsed head through the routes to an answer. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/server_internal.h"
+
+/* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
+#define POOL_MAX 32
+
+static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
+    const uvhttp__exchange_t *exchange =
+        (const uvhttp__exchange_t *)(const void *)((const char *)req - offsetof(uvhttp__exchange_t, request));
+    if (exchange->session)
+        (void)uvhttp__conn_peer(&exchange->session->conn, text);
+    else
+        memcpy(text, "unknown", sizeof "unknown");
+}
+
+static const uvhttp__request_ops_t request_ops = {.peer = write_peer};
+
+uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__session_t *session) {
+    uvhttp__http_worker_t *worker = uvhttp__session_worker(session);
+    uvhttp__exchange_t *exchange = worker->free_exchanges;
+    if (exchange) {
+        worker->free_exchanges = exchange->next_free;
+        worker->free_count--;
+    } else {
+        const uvhttp_server_t *server = worker->server;
+        exchange = uvhttp__malloc(sizeof *exchange + server->limits.header_count_max * sizeof(uvhttp__field_t));
+        if (!exchange) return NULL;
+        uvhttp__arena_init(&exchange->arena, exchange->first, sizeof exchange->first,
+                           server->config.request_memory_max > SIZE_MAX ? SIZE_MAX
+                                                                        : (size_t)server->config.request_memory_max);
+        uvhttp__request_init(&exchange->request, &exchange->arena, &request_ops);
+        uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &uvhttp__exchange_sink);
+        exchange->worker = worker;
+        exchange->head.headers = exchange->fields;
+    }
+    exchange->session = session;
+    exchange->deferred = NULL;
+    exchange->borrowed = NULL;
+    exchange->body = NULL;
+    exchange->body_size = exchange->body_capacity = 0;
+    exchange->borrowers = 0;
+    exchange->released = false;
+    exchange->upgrade = NULL;
+    exchange->start_ns = session->conn.stream.loop->now_ns;
+    exchange->start_turn = session->conn.stream.loop->turn_number;
+    /* A head that can not be parsed is answered as if it had been this one. */
+    exchange->request.base = "";
+    exchange->request.method = UVHTTP_GET;
+    exchange->request.version_minor = 1;
+    exchange->request.field_count = 0;
+    uvhttp__request_reset(&exchange->request);
+    uvhttp__response_reset(&exchange->response);
+    return exchange;
+}
+
+void uvhttp__exchange_free(uvhttp__exchange_t *exchange) {
+    uvhttp__arena_deinit(&exchange->arena);
+    uvhttp__free(exchange->body);
+    uvhttp__free(exchange);
+}
+
+static void recycle(uvhttp__exchange_t *exchange) {
+    uvhttp__http_worker_t *worker = exchange->worker;
+    if (worker->free_count >= POOL_MAX) {
+        uvhttp__exchange_free(exchange);
+        return;
+    }
+    uvhttp__free(exchange->body);
+    exchange->body = NULL;
+    uvhttp__arena_reset(&exchange->arena);
+    exchange->next_free = worker->free_exchanges;
+    worker->free_exchanges = exchange;
+    worker->free_count++;
+}
+
+void uvhttp__exchange_release(uvhttp__exchange_t *exchange) {
+    exchange->session = NULL;
+    if (exchange->borrowers > 0)
+        exchange->released = true;
+    else
+        recycle(exchange);
+}
+
+void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker) {
+    uvhttp__exchange_t *next;
+    for (uvhttp__exchange_t *exchange = worker->free_exchanges; exchange; exchange = next) {
+        next = exchange->next_free;
+        uvhttp__exchange_free(exchange);
+    }
+    worker->free_exchanges = NULL;
+}
+
+int uvhttp__exchange_own(uvhttp__exchange_t *exchange) {
+    if (!exchange->borrowed) return UVHTTP_OK;
+    uvhttp_str_t body = exchange->request.body;
+    if (body.size > 0 && !exchange->body && uvhttp__exchange_body_append(exchange, body.data, body.size) != UVHTTP_OK)
+        return UVHTTP_E_NOMEM;
+    /* The head is bounded by the limits, not by what an application may allocate: it goes past the arena's limit. */
+    size_t limit = exchange->arena.size_max;
+    exchange->arena.size_max = SIZE_MAX;
+    char *copy = uvhttp__arena_alloc_bytes(&exchange->arena, exchange->head.size);
+    exchange->arena.size_max = limit + exchange->head.size < limit ? SIZE_MAX : limit + exchange->head.size;
+    if (!copy) return UVHTTP_E_NOMEM;
+    memcpy(copy, exchange->borrowed, exchange->head.size);
+    uvhttp__request_rebase(&exchange->request, copy, exchange->fields);
+    exchange->borrowed = NULL;
+    return UVHTTP_OK;
+}
+
+int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+    if (exchange->body_size + size > exchange->body_capacity) {
+        /* Grown by what has come, not by what was announced, so that an announcement costs nothing. */
+        size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 4096;
+        if (capacity < exchange->body_size + size) capacity = exchange->body_size + size;
+        char *body = uvhttp__realloc(exchange->body, capacity);
+        if (!body) return UVHTTP_E_NOMEM;
+        exchange->body = body;
+        exchange->body_capacity = capacity;
+    }
+    memcpy(exchange->body + exchange->body_size, data, size);
+    exchange->body_size += size;
+    exchange->request.body = (uvhttp_str_t){exchange->body, exchange->body_size};
+    return UVHTTP_OK;
+}
+
+/* --- from the head to the answer --- */
+
+/* 405 and OPTIONS name what there is (RFC 9110 sections 15.5.6 and 9.3.7). */
+static void answer_unrouted(uvhttp__exchange_t *exchange, const uvhttp__match_t *match, int status) {
+    uvhttp_response_t *res = &exchange->response;
+    if (status != UVHTTP_OK) {
+        uvhttp__counters_error(&exchange->worker->worker->counters, status);
+        uvhttp__response_fail(res, uvhttp_error_http_status(status), "Bad Request\n");
+        return;
+    }
+    if (match->outcome == UVHTTP__MATCH_NOT_FOUND) {
+        uvhttp__response_fail(res, 404, "Not Found\n");
+        return;
+    }
+    if (match->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
+        uvhttp__response_fail(res, 405, "Method Not Allowed\n");
+    else
+        (void)uvhttp_response_empty(res, 204);
+    char text[UVHTTP__ALLOW_TEXT_MAX];
+    size_t size = uvhttp__allow_text(match->allow, text);
+    (void)uvhttp__response_put_header(res, (uvhttp_str_t){"Allow", 5}, (uvhttp_str_t){text, size}, true);
+}
+
+static bool answered(const uvhttp_response_t *res) {
+    return uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED);
+}
+
+void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
+    const uvhttp_server_t *server = exchange->worker->server;
+    uvhttp_response_t *res = &exchange->response;
+    uvhttp__match_t match;
+    int status = UVHTTP_OK;
+    if (exchange->head.form == UVHTTP__HTTP1_AUTHORITY) {
+        /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
+        uvhttp__response_fail(res, 501, "Not Implemented\n");
+    } else {
+        status = uvhttp__router_route(server->router, &exchange->request, &match);
+        uvhttp_flow_t flow = uvhttp__chain_run(&match, &exchange->request, res);
+        if (flow == UVHTTP_NEXT && match.outcome != UVHTTP__MATCH_FOUND && !answered(res))
+            answer_unrouted(exchange, &match, status);
+    }
+    if (!answered(res)) {
+        uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
+        uvhttp__response_fail(res, 500, "Internal Server Error\n");
+    }
+    uvhttp__exchange_returned(exchange);
+}

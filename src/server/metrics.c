@@ -1,0 +1,83 @@
+/* Owns: reading counters and histograms of all workers. Any thread. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/server_internal.h"
+
+static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
+    uvhttp__histogram_t *sum = uvhttp__alloc_aligned(64, sizeof *sum);
+    if (!sum) return;
+    uvhttp__histogram_init(sum);
+    for (uint32_t i = 0; i < server->host->worker_count; i++) {
+        const uvhttp__http_worker_t *upper = server->host->workers[i].upper;
+        if (upper) uvhttp__histogram_merge(sum, &upper->response_time);
+    }
+    metrics->response_time_count = uvhttp__histogram_count(sum);
+    metrics->response_time_mean_ns = uvhttp__histogram_mean(sum);
+    metrics->response_time_p50_ns = uvhttp__histogram_percentile(sum, 50);
+    metrics->response_time_p90_ns = uvhttp__histogram_percentile(sum, 90);
+    metrics->response_time_p99_ns = uvhttp__histogram_percentile(sum, 99);
+    metrics->response_time_p999_ns = uvhttp__histogram_percentile(sum, 99.9);
+    metrics->response_time_max_ns = uvhttp__histogram_max(sum);
+    uvhttp__free_aligned(sum);
+}
+
+void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
+    uvhttp__counter_sums_t sums;
+    uvhttp__host_counters(server->host, &sums);
+    *metrics = (uvhttp_metrics_t){.requests = UVHTTP__COUNTER(&sums, requests),
+                                  .connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
+                                  .connections_active = uvhttp__counters_connections(&sums),
+                                  .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
+                                  .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent),
+                                  .responses_1xx = UVHTTP__COUNTER(&sums, responses_1xx),
+                                  .responses_2xx = UVHTTP__COUNTER(&sums, responses_2xx),
+                                  .responses_3xx = UVHTTP__COUNTER(&sums, responses_3xx),
+                                  .responses_4xx = UVHTTP__COUNTER(&sums, responses_4xx),
+                                  .responses_5xx = UVHTTP__COUNTER(&sums, responses_5xx)};
+    read_times(server, metrics);
+}
+
+static const int codes[] = {
+#define CODE(name, number, status, message) UVHTTP_E_##name,
+    UVHTTP_ERROR_MAP(CODE)
+#undef CODE
+};
+
+/* "rejected_http_host" for UVHTTP_E_HTTP_HOST. */
+static void rejected_name(int code, char *text, size_t size) {
+    snprintf(text, size, "rejected_%s", uvhttp_error_name(code) + sizeof "UVHTTP_E_" - 1);
+    for (char *c = text; *c; c++) *c = (char)tolower((unsigned char)*c);
+}
+
+void uvhttp_server_counters(const uvhttp_server_t *server,
+                            void (*each)(const char *name, const char *help, uint64_t value, void *user), void *user) {
+    uvhttp__counter_sums_t sums;
+    uvhttp__host_counters(server->host, &sums);
+    for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++)
+        each(uvhttp__counter_name(i), uvhttp__counter_help(i), sums.values[i], user);
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        char name[64];
+        rejected_name(codes[i], name, sizeof name);
+        each(name, uvhttp_error_message(codes[i]), sums.errors[uvhttp__error_index(codes[i])], user);
+    }
+}
+
+typedef struct wanted {
+    const char *name;
+    uint64_t value;
+} wanted_t;
+
+static void match_counter(const char *name, const char *help, uint64_t value, void *user) {
+    wanted_t *wanted = user;
+    (void)help;
+    if (strcmp(name, wanted->name) == 0) wanted->value = value;
+}
+
+uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name) {
+    wanted_t wanted = {.name = name};
+    uvhttp_server_counters(server, match_counter, &wanted);
+    return wanted.value;
+}

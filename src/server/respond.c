@@ -1,0 +1,276 @@
+/* Owns: answers on their way out: the head is written straight into turn memory, small bodies behind it, large ones are sent
+ * from where they are. */
+#include <string.h>
+#include <unistd.h>
+
+#include "server/server_internal.h"
+
+/* Up to here a copy behind the head is cheaper than a second piece for the kernel to gather. */
+#define COPY_MAX 4096
+
+static inline char *put(char *out, const char *data, size_t size) {
+    memcpy(out, data, size);
+    return out + size;
+}
+#define PUT(out, literal) put((out), (literal), sizeof(literal) - 1)
+
+/* The date is written once a second, not once an answer. */
+static void refresh_date(uvhttp__http_worker_t *worker) {
+    uint64_t now_ms = worker->worker->loop->now_ms;
+    if (now_ms < worker->date_until_ms) return;
+    int64_t unix_ms = uvhttp__clock_unix_ms();
+    uvhttp__http1_write_date(worker->date, unix_ms / 1000);
+    worker->date_until_ms = now_ms + (uint64_t)(1000 - unix_ms % 1000);
+}
+
+static bool wants_body(const uvhttp__exchange_t *exchange) {
+    return exchange->request.method != UVHTTP_HEAD && uvhttp__status_has_body(exchange->response.status);
+}
+
+/* Everything fixed that a head can have: status line, date, lengths, connection. */
+#define HEAD_FIXED_MAX 320
+
+static size_t head_max(const uvhttp_response_t *res) {
+    return HEAD_FIXED_MAX + res->content_type_size + res->headers_size;
+}
+
+static char *put_length(char *out, uint64_t size) {
+    out = PUT(out, "Content-Length: ");
+    out += uvhttp__http1_write_decimal(out, size);
+    return PUT(out, "\r\n");
+}
+
+/* length: bytes of the body, or UVHTTP_SIZE_UNKNOWN for chunked or until the connection ends. */
+static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length) {
+    const uvhttp_response_t *res = &exchange->response;
+    uvhttp__http_worker_t *worker = exchange->worker;
+    out += uvhttp__http1_write_status_line(out, res->status);
+    refresh_date(worker);
+    out = PUT(out, "Date: ");
+    out = put(out, worker->date, sizeof worker->date);
+    out = PUT(out, "\r\n");
+    if (res->content_type_size > 0) {
+        out = PUT(out, "Content-Type: ");
+        out = put(out, res->content_type, res->content_type_size);
+        out = PUT(out, "\r\n");
+    }
+    if (res->headers_size > 0) out = put(out, res->headers, res->headers_size);
+    if (exchange->chunked_out)
+        out = PUT(out, "Transfer-Encoding: chunked\r\n");
+    else if (length != UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status))
+        out = put_length(out, length);
+    if (!exchange->keep_alive)
+        out = PUT(out, "Connection: close\r\n");
+    else if (exchange->request.version_minor == 0)
+        out = PUT(out, "Connection: keep-alive\r\n");
+    return PUT(out, "\r\n");
+}
+
+/* Whether the connection can serve another request after this answer. */
+static void decide_keep_alive(uvhttp__exchange_t *exchange) {
+    const uvhttp__session_t *session = exchange->session;
+    if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_CLOSE) || session->conn.worker->draining ||
+        (session->conn.flags & UVHTTP__CONN_PEER_ENDED))
+        exchange->keep_alive = false;
+}
+
+static void measure(uvhttp__exchange_t *exchange) {
+    uvhttp__http_worker_t *worker = exchange->worker;
+    uvhttp__counters_response(&worker->worker->counters, exchange->response.status);
+    if (exchange->start_turn == worker->worker->loop->turn_number)
+        worker->answered_in_turn++;
+    else if (worker->server->config.performance.enable_statistics)
+        uvhttp__histogram_record(&worker->response_time, uvhttp__clock_ns() - exchange->start_ns);
+}
+
+/* The answer is in the queue. */
+static void complete(uvhttp__exchange_t *exchange) {
+    uvhttp__session_t *session = exchange->session;
+    bool keep_alive = exchange->keep_alive;
+    measure(exchange);
+    uvhttp__response_done(&exchange->response, UVHTTP_OK);
+    if (exchange->deferred) uvhttp__deferred_answered(exchange->deferred);
+    uvhttp__exchange_release(exchange);
+    uvhttp__session_answered(session, keep_alive);
+}
+
+static void give_up(uvhttp__exchange_t *exchange, int status) {
+    uvhttp__conn_close(&exchange->session->conn, status); /* on_closed aborts the exchange */
+}
+
+/* --- bodies --- */
+
+static void on_borrower_gone(void *arg) {
+    uvhttp__exchange_t *exchange = arg;
+    exchange->borrowers--;
+    if (exchange->released && exchange->borrowers == 0) {
+        exchange->released = false;
+        uvhttp__exchange_release(exchange);
+    }
+}
+
+static void close_file(void *arg) {
+    close((int)(intptr_t)arg);
+}
+
+/* A body that is not copied. The queue takes over the duty to release it, also on failure. */
+static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) {
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+    switch (body->kind) {
+        case UVHTTP__BODY_MEMORY:
+            exchange->borrowers++;
+            return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, on_borrower_gone, exchange);
+        case UVHTTP__BODY_FILE:
+            return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size, close_file,
+                                            (void *)(intptr_t)body->fd);
+        default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
+    }
+}
+
+static void hand_over_upgrade(uvhttp__exchange_t *exchange) {
+    uvhttp__session_t *session = exchange->session;
+    const uvhttp_tcp_handlers_t *handlers = exchange->upgrade;
+    void *user = exchange->upgrade_user;
+    uvhttp__counters_add(&session->conn.worker->counters, upgrades, 1);
+    exchange->keep_alive = true;
+    complete(exchange);
+    uvhttp__conn_timer_stop(&session->conn);
+    session->state = UVHTTP__SESSION_UPGRADED;
+    session->upgraded = handlers;
+    session->conn.user = user;
+    if (handlers->on_open) handlers->on_open(&session->conn, user);
+}
+
+void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
+    uvhttp_response_t *res = &exchange->response;
+    uvhttp__session_t *session = exchange->session;
+    uvhttp__stream_t *stream = &session->conn.stream;
+    uvhttp__response_finish(res);
+    uvhttp__response_commit(res);
+    decide_keep_alive(exchange);
+    exchange->chunked_out = false;
+    uvhttp__body_t body = uvhttp__response_take_body(res);
+    bool with_body = body.size > 0 && wants_body(exchange);
+    bool copied = with_body && body.size <= COPY_MAX && body.kind != UVHTTP__BODY_FILE;
+    char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res) + (copied ? (size_t)body.size : 0));
+    if (!begin) {
+        uvhttp__body_release(&body);
+        give_up(exchange, UVHTTP_E_NOMEM);
+        return;
+    }
+    char *end = write_head(exchange, begin, body.size);
+    if (copied) end = put(end, body.data, (size_t)body.size);
+    uvhttp__loop_turn_trim(stream->loop, end);
+    int status = uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin));
+    if (with_body && !copied) {
+        int sent = send_large(exchange, &body);
+        if (status == UVHTTP_OK) status = sent;
+        if (status == UVHTTP_OK) uvhttp__session_watch_writing(session);
+    } else {
+        uvhttp__body_release(&body);
+    }
+    if (status != UVHTTP_OK)
+        give_up(exchange, status);
+    else if (exchange->upgrade && res->status == 101)
+        hand_over_upgrade(exchange);
+    else
+        complete(exchange);
+}
+
+/* --- answers in pieces --- */
+
+static int sink_begin(uvhttp_response_t *res) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    if (!exchange->session) return UVHTTP_E_ABORTED;
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+    uvhttp__response_finish(res);
+    uvhttp__response_commit(res);
+    decide_keep_alive(exchange);
+    bool unknown = res->stream_size == UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status);
+    exchange->chunked_out = unknown && exchange->request.version_minor == 1;
+    if (unknown && !exchange->chunked_out && exchange->request.method != UVHTTP_HEAD) exchange->keep_alive = false;
+    char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res));
+    if (!begin) return UVHTTP_E_NOMEM;
+    char *end = write_head(exchange, begin, res->stream_size);
+    uvhttp__loop_turn_trim(stream->loop, end);
+    return uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK : UVHTTP_E_ABORTED;
+}
+
+static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    if (!exchange->session || (exchange->session->conn.flags & UVHTTP__CONN_CLOSED)) return UVHTTP_E_ABORTED;
+    if (!wants_body(exchange)) return UVHTTP_OK;
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+    if (uvhttp__stream_out_size(stream) + (uint64_t)size > exchange->worker->server->config.write_queue_max)
+        return UVHTTP_E_LIMIT;
+    char *begin = uvhttp__loop_turn_alloc(stream->loop, size + UVHTTP__HTTP1_CHUNK_HEAD_MAX + 2), *end = begin;
+    if (!begin) return UVHTTP_E_NOMEM;
+    if (exchange->chunked_out) end += uvhttp__http1_write_chunk_head(end, size);
+    end = put(end, data, size);
+    if (exchange->chunked_out) end = PUT(end, "\r\n");
+    uvhttp__loop_turn_trim(stream->loop, end);
+    if (uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) != UVHTTP_OK) return UVHTTP_E_ABORTED;
+    if (uvhttp__stream_out_size(stream) > COPY_MAX) uvhttp__session_watch_writing(exchange->session);
+    return UVHTTP_OK;
+}
+
+static int sink_end(uvhttp_response_t *res) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    if (!exchange->session) return UVHTTP_E_ABORTED;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED)) exchange->keep_alive = false;
+    if (exchange->chunked_out && wants_body(exchange))
+        (void)uvhttp__stream_send_turn(&exchange->session->conn.stream, "0\r\n\r\n", 5);
+    return UVHTTP_OK;
+}
+
+static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    if (!exchange->session || uvhttp__exchange_own(exchange) != UVHTTP_OK) return NULL;
+    return uvhttp__deferred_new(exchange);
+}
+
+const uvhttp__response_sink_t uvhttp__exchange_sink = {
+    .begin = sink_begin, .write = sink_write, .end = sink_end, .defer = sink_defer};
+
+/* --- what follows --- */
+
+void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
+    uvhttp_response_t *res = &exchange->response;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED)) return;
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) {
+        uvhttp__exchange_answer(exchange);
+        return;
+    }
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED)) (void)uvhttp_response_end(res);
+    complete(exchange);
+}
+
+void uvhttp__exchange_abort(uvhttp__exchange_t *exchange) {
+    uvhttp__response_abort(&exchange->response);
+    if (exchange->session->state == UVHTTP__SESSION_ANSWER)
+        uvhttp__counters_add(&exchange->worker->worker->counters, aborted, 1);
+    exchange->session->exchange = NULL;
+    exchange->session = NULL;
+    bool kept = exchange->deferred && uvhttp__deferred_abort(exchange->deferred);
+    uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
+    if (!kept) uvhttp__exchange_release(exchange);
+}
+
+int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const uvhttp_tcp_handlers_t *handlers,
+                            void *user) {
+    if (!res || !protocol || !handlers || !handlers->on_data) return UVHTTP_E_INVALID;
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    if (!exchange->head.upgrade || exchange->head.version_minor != 1 || exchange->request.body.size > 0 ||
+        uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_COMMITTED))
+        return UVHTTP_E_STATE;
+    int status = uvhttp__response_put_header(res, (uvhttp_str_t){"Upgrade", 7},
+                                             (uvhttp_str_t){protocol, strlen(protocol)}, true);
+    if (status == UVHTTP_OK)
+        status = uvhttp__response_put_header(res, (uvhttp_str_t){"Connection", 10}, (uvhttp_str_t){"Upgrade", 7}, true);
+    if (status == UVHTTP_OK) status = uvhttp_response_empty(res, 204);
+    if (status != UVHTTP_OK) return status;
+    res->status = 101;
+    exchange->upgrade = handlers;
+    exchange->upgrade_user = user;
+    return UVHTTP_OK;
+}

@@ -1,0 +1,254 @@
+/* Owns: the public server: making it, routes, running, stopping. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "build_info.h"
+#include "server/server_internal.h"
+
+/* --- making --- */
+
+/* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
+static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message, size_t size) {
+    uvhttp_server_config_default(config);
+    if (given) {
+        if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *config) {
+            snprintf(message, size,
+                     "struct_size is %u, this library knows up to %zu: call uvhttp_server_config_default first",
+                     given->struct_size, sizeof *config);
+            return UVHTTP_E_CONFIG;
+        }
+        memcpy(config, given, given->struct_size);
+    }
+    int status = uvhttp_server_config_check(config, message, size);
+    if (status != UVHTTP_OK) return status;
+    const char *engine = getenv("UVHTTP_ENGINE");
+    if (config->engine == UVHTTP_ENGINE_AUTO && engine && *engine &&
+        uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
+        snprintf(message, size, "environment: UVHTTP_ENGINE is \"%s\": expected auto, uring or libuv", engine);
+        return UVHTTP_E_CONFIG;
+    }
+    return UVHTTP_OK;
+}
+
+static void apply_log_level(const uvhttp_performance_config_t *performance) {
+    uvhttp_log_level_t level = performance->log_level;
+    if (performance->performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
+    if (level != uvhttp_log_get_level()) (void)uvhttp_log_set_level(level);
+}
+
+static void on_host_stopped(void *arg) {
+    uvhttp_server_t *server = arg;
+    if (server->on_stopped) server->on_stopped(server, server->on_stopped_user);
+}
+
+static int make_host(uvhttp_server_t *server) {
+    const uvhttp_server_config_t *config = &server->config;
+    uvhttp__host_options_t options = {.engine = (uvhttp__engine_kind_t)config->engine,
+                                      .io_threads = config->io_threads,
+                                      .max_connections = config->max_connections,
+                                      .backlog = config->backlog,
+                                      .read_buffer_size = config->read_buffer_size,
+                                      .read_buffer_count = config->read_buffer_count,
+                                      .drain_timeout = config->drain_timeout,
+                                      .write_high_watermark = config->write_buffer_size,
+                                      .write_queue_max = config->write_queue_max,
+                                      .install_signal_handlers = config->install_signal_handlers,
+                                      .name = "http",
+                                      .ops = &uvhttp__session_ops,
+                                      .user = server};
+    int status = uvhttp__host_new(&options, &server->host);
+    if (status != UVHTTP_OK) return status;
+    server->host->on_stopped = on_host_stopped;
+    server->host->on_stopped_arg = server;
+    return UVHTTP_OK;
+}
+
+uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
+    char message[256];
+    uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
+    if (!server) return NULL;
+    if (take_config(config, &server->config, message, sizeof message) != UVHTTP_OK) {
+        UVHTTP_LOG_ERROR("http: configuration: %s", message);
+        goto fail;
+    }
+    apply_log_level(&server->config.performance);
+    server->limits = (uvhttp__http1_limits_t){.line_size_max = server->config.request_line_max,
+                                              .headers_size_max = server->config.headers_size_max,
+                                              .header_count_max = server->config.header_count_max};
+    server->router = uvhttp__router_new();
+    if (!server->router || make_host(server) != UVHTTP_OK) goto fail;
+    return server;
+fail:
+    uvhttp__router_free(server->router);
+    uvhttp__free(server);
+    return NULL;
+}
+
+void uvhttp_server_free(uvhttp_server_t *server) {
+    if (!server) return;
+    uvhttp__host_free(server->host);
+    uvhttp__router_free(server->router);
+    uvhttp__free(server);
+}
+
+/* --- errors --- */
+
+static int remember(uvhttp_server_t *server, int status, const char *format, ...) UVHTTP_PRINTF(3, 4);
+static int remember(uvhttp_server_t *server, int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(server->error, sizeof server->error, format, arguments);
+    va_end(arguments);
+    UVHTTP_LOG_ERROR("http: %s", server->error);
+    return status;
+}
+
+const char *uvhttp_server_error_text(const uvhttp_server_t *server) {
+    if (server->error[0]) return server->error;
+    const char *text = NULL;
+    return uvhttp__router_error(server->router, &text) && text ? text : "";
+}
+
+/* --- routes --- */
+
+int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+                 void *user) {
+    return uvhttp__group_add(uvhttp__router_root(server->router), method, pattern, handler, user, 0, NULL);
+}
+
+#define ROUTE_FUNCTION(name, method)                                                                                   \
+    int uvhttp_##name(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user) {            \
+        return uvhttp_route(server, method, pattern, handler, user);                                                   \
+    }
+ROUTE_FUNCTION(get, UVHTTP_GET)
+ROUTE_FUNCTION(head, UVHTTP_HEAD)
+ROUTE_FUNCTION(post, UVHTTP_POST)
+ROUTE_FUNCTION(put, UVHTTP_PUT)
+ROUTE_FUNCTION(delete, UVHTTP_DELETE)
+ROUTE_FUNCTION(patch, UVHTTP_PATCH)
+ROUTE_FUNCTION(options, UVHTTP_OPTIONS)
+ROUTE_FUNCTION(any, UVHTTP_ANY)
+
+uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix) {
+    return uvhttp__group_new(uvhttp__router_root(server->router), prefix);
+}
+
+uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
+    return uvhttp__group_new(group, prefix);
+}
+
+int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+                       void *user) {
+    return uvhttp__group_add(group, method, pattern, handler, user, 0, NULL);
+}
+
+int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
+    return uvhttp__group_use(uvhttp__router_root(server->router), middleware);
+}
+
+int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
+    return uvhttp__group_use(group, middleware);
+}
+
+int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
+    return uvhttp__route_use(server->router, uvhttp__router_last(server->router), middleware);
+}
+
+/* --- life --- */
+
+static int freeze(uvhttp_server_t *server) {
+    if (server->frozen) return UVHTTP_OK;
+    int status = uvhttp__router_freeze(server->router);
+    if (status != UVHTTP_OK) {
+        const char *text = NULL;
+        (void)uvhttp__router_error(server->router, &text);
+        return remember(server, status, "routes: %s", text && *text ? text : uvhttp_error_message(status));
+    }
+    server->frozen = true;
+    return UVHTTP_OK;
+}
+
+int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port) {
+    if (!server || !address) return UVHTTP_E_INVALID;
+    int status = freeze(server);
+    if (status != UVHTTP_OK) return status;
+    status = uvhttp__host_listen(server->host, address, port);
+    if (status == UVHTTP_E_STATE) return remember(server, status, "listen: not after the server has started to run");
+    return status == UVHTTP_OK ? status : remember(server, status, "%s", server->host->error);
+}
+
+static void announce(void *arg) {
+    uvhttp_server_t *server = arg;
+    if (server->config.quiet) return;
+    char addresses[512], line[1024];
+    uvhttp__host_addresses(server->host, addresses, sizeof addresses);
+    const char *reason, *engine = uvhttp_server_engine(server, &reason);
+    int size = snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
+                        server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
+    if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
+}
+
+static void tell_end(const uvhttp_server_t *server) {
+    if (server->config.quiet) return;
+    uvhttp__counter_sums_t sums;
+    uvhttp__host_counters(server->host, &sums);
+    char line[160];
+    unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
+    int size = cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
+                   : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");
+    if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size);
+}
+
+int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
+    if (!server) return UVHTTP_E_INVALID;
+    int status = address ? uvhttp_server_listen(server, address, NULL) : freeze(server);
+    if (status != UVHTTP_OK) return status;
+    if (server->host->endpoint_count == 0)
+        return remember(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_server_listen before");
+    status = uvhttp__host_run(server->host, announce, server);
+    if (status != UVHTTP_OK) return remember(server, status, "run: %s", server->host->error);
+    tell_end(server);
+    return UVHTTP_OK;
+}
+
+int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
+    if (!server || !loop) return UVHTTP_E_INVALID;
+    int status = uvhttp__host_attach(server->host, loop);
+    return status == UVHTTP_OK ? status : remember(server, status, "attach: %s", uvhttp_error_message(status));
+}
+
+int uvhttp_server_stop(uvhttp_server_t *server) {
+    if (!server) return UVHTTP_E_INVALID;
+    uvhttp__host_stop(server->host);
+    return UVHTTP_OK;
+}
+
+void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user),
+                              void *user) {
+    server->on_stopped = on_stopped;
+    server->on_stopped_user = user;
+}
+
+const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason) {
+    const uvhttp__loop_t *loop = server->host->workers[0].loop;
+    if (reason) *reason = loop ? loop->reason : NULL;
+    return loop ? uvhttp__loop_engine_name(loop) : NULL;
+}
+
+struct uv_loop_s *uvhttp_loop_uv(void) {
+    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    return loop ? loop->uv : NULL;
+}
+
+const char *uvhttp_version(void) {
+    return UVHTTP_BUILD_VERSION;
+}
+
+const char *uvhttp_build_info(void) {
+    return "version: " UVHTTP_BUILD_VERSION "\ncompiler: " UVHTTP_BUILD_COMPILER "\nbuild type: " UVHTTP_BUILD_TYPE
+           "\nflags: " UVHTTP_BUILD_FLAGS "\noptions: " UVHTTP_BUILD_OPTIONS "\n";
+}

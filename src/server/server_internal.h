@@ -1,0 +1,159 @@
+/* Owns: what the files of the server share: the server, its per-worker state, sessions and exchanges. Composition root: may
+ * include everything.
+ *
+ * A session is a connection that speaks HTTP. It costs an idle client a few words; an exchange (a request being read or
+ * answered, with its arena) exists only while there is one, and comes from a small pool of the worker. */
+#ifndef UVHTTP_SRC_SERVER_SERVER_INTERNAL_H
+#define UVHTTP_SRC_SERVER_SERVER_INTERNAL_H
+
+#include <pthread.h>
+#include <uvhttp.h>
+
+#include "conn/host.h"
+#include "http1/http1.h"
+#include "message/message.h"
+#include "obs/histogram.h"
+#include "route/router.h"
+
+typedef struct uvhttp__session uvhttp__session_t;
+typedef struct uvhttp__exchange uvhttp__exchange_t;
+
+struct uvhttp_server {
+    uvhttp_server_config_t config;
+    uvhttp__host_t *host;
+    uvhttp__router_t *router;
+    uvhttp__http1_limits_t limits;
+    void (*on_stopped)(uvhttp_server_t *server, void *user);
+    void *on_stopped_user;
+    bool frozen; /* routes are complete */
+    char error[512];
+};
+
+/* The HTTP state of a worker; worker->upper. */
+typedef struct uvhttp__http_worker {
+    uvhttp__worker_t *worker;
+    uvhttp_server_t *server;
+    uvhttp__exchange_t *free_exchanges;
+    uint32_t free_count;
+    uint32_t answered_in_turn; /* requests that were seen and answered in this turn: one entry of the histogram */
+    uint64_t date_until_ms;    /* loop time at which `date` is out of date */
+    char date[UVHTTP__HTTP1_DATE_SIZE];
+    uvhttp__histogram_t response_time; /* ns */
+} uvhttp__http_worker_t;
+
+/* --- sessions --- */
+
+/* Part of a head that has not come whole. */
+typedef struct uvhttp__partial {
+    uvhttp__http1_scan_t scan;
+    uint32_t size, capacity;
+    char data[];
+} uvhttp__partial_t;
+
+struct uvhttp__session {
+    uvhttp__conn_t conn;          /* first */
+    uvhttp__exchange_t *exchange; /* being read or answered; NULL: between requests */
+    union {
+        uvhttp__partial_t *partial;             /* head so far; NULL: none */
+        const uvhttp_tcp_handlers_t *upgraded;  /* after the hand-over: whose the bytes are */
+    };
+    uint32_t request_count;
+    uint32_t turn_number;  /* of the loop, that turn_requests belongs to */
+    uint32_t turn_requests;
+    uint32_t phase_start;  /* ms, low 32 bits of the loop's time: when reading the body or writing began */
+    uint32_t phase_size;   /* bytes queued when writing began */
+    uint8_t state;         /* uvhttp__session_state */
+    bool writing;          /* output waits for the client: rates and the write timeout count */
+    bool blocked;          /* reading waits for the output to drain */
+};
+
+enum uvhttp__session_state {
+    UVHTTP__SESSION_HEAD,     /* between requests, or part of a head is there */
+    UVHTTP__SESSION_BODY,     /* reading a body */
+    UVHTTP__SESSION_ANSWER,   /* a deferred or streamed answer is being made */
+    UVHTTP__SESSION_UPGRADED, /* another protocol's */
+};
+
+extern const uvhttp__conn_ops_t uvhttp__session_ops;
+
+static inline uvhttp__session_t *uvhttp__session_of(uvhttp__conn_t *conn) {
+    return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
+}
+static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__session_t *session) {
+    return session->conn.worker->upper;
+}
+
+/* The answer has been handed over (or given up): goes on with the next request, or ends. */
+void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive);
+/* Starts to watch how fast the client reads what is queued. */
+void uvhttp__session_watch_writing(uvhttp__session_t *session);
+/* Refuses what came: status, Connection: close, a counter by reason. There may be an exchange or not. */
+void uvhttp__session_refuse(uvhttp__session_t *session, int code);
+
+/* --- exchanges --- */
+
+#define UVHTTP__EXCHANGE_ARENA_SIZE 2048
+
+struct uvhttp__exchange {
+    uvhttp_request_t request;
+    uvhttp_response_t response;
+    uvhttp__arena_t arena;
+    uvhttp__session_t *session; /* NULL: the client has gone */
+    uvhttp__http_worker_t *worker;
+    uvhttp_deferred_t *deferred; /* NULL: not deferred */
+    uvhttp__exchange_t *next_free;
+    uint64_t start_ns; /* turn in which the head was seen whole */
+    const char *borrowed; /* the receive buffer that the head stands in, NULL once it is a copy */
+    char *body;        /* collected, NULL while it is a view */
+    size_t body_size, body_capacity;
+    uint64_t body_left; /* Content-Length still to come */
+    uint32_t start_turn;
+    uint32_t borrowers; /* queued output that still points into the arena */
+    bool released;      /* goes back to the pool when the last borrower has gone */
+    bool keep_alive;
+    bool chunked_out;   /* a streamed answer is chunked */
+    const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
+    void *upgrade_user;
+    uvhttp__http1_chunked_t chunked_in;
+    uvhttp__http1_head_t head;
+    _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
+    uvhttp__field_t fields[]; /* limits.header_count_max */
+};
+
+static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
+    return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
+}
+
+/* NULL if out of memory. */
+uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__session_t *session);
+/* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
+void uvhttp__exchange_release(uvhttp__exchange_t *exchange);
+/* Any thread, when the session is gone and nothing borrows: frees the memory. */
+void uvhttp__exchange_free(uvhttp__exchange_t *exchange);
+void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker);
+/* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
+int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* Routes the request, runs middleware and handler, and answers unless the answer comes later. */
+void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
+
+/* --- answers (respond.c) --- */
+
+extern const uvhttp__response_sink_t uvhttp__exchange_sink;
+
+/* Hooks, head and body go out; the exchange is released and the session goes on. */
+void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
+/* The client has gone: hooks, abort callbacks; the exchange is released, or left to the deferred handle. */
+void uvhttp__exchange_abort(uvhttp__exchange_t *exchange);
+/* What to do after the handler, or what a deferred handle ran, has returned. */
+void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
+
+/* --- deferred (deferred.c) --- */
+
+uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
+/* Loop's thread. The client has gone. Returns true if the handle keeps the exchange, and frees it. */
+bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);
+/* Loop's thread. The answer is out: the handle forgets the exchange. */
+void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);
+
+#endif

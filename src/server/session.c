@@ -1,0 +1,505 @@
+/* Owns: the session: bytes of a connection become requests, one after the other, under limits, deadlines and a share of each
+ * turn of the loop. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/server_internal.h"
+
+static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: at most 320 bytes with all overhead");
+
+static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+static const uvhttp_server_config_t *config_of(const uvhttp__session_t *session) {
+    return &uvhttp__session_worker(session)->server->config;
+}
+
+static uvhttp__counters_t *counters_of(const uvhttp__session_t *session) {
+    return &session->conn.worker->counters;
+}
+
+/* 0 switches a time limit off. */
+static void set_deadline(uvhttp__session_t *session, uint64_t seconds) {
+    if (seconds == 0)
+        uvhttp__conn_timer_stop(&session->conn);
+    else
+        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + seconds * 1000);
+}
+
+static void start_phase(uvhttp__session_t *session, uint32_t size) {
+    session->phase_start = (uint32_t)uvhttp__conn_now_ms(&session->conn);
+    session->phase_size = size;
+    /* Looked at once a second: rates need it. */
+    uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + 1000);
+}
+
+static uint32_t phase_ms(const uvhttp__session_t *session) {
+    return (uint32_t)uvhttp__conn_now_ms(&session->conn) - session->phase_start;
+}
+
+static uint64_t finish_deadline(const uvhttp__session_t *session) {
+    uint32_t seconds = config_of(session)->write_timeout;
+    return uvhttp__conn_now_ms(&session->conn) + (seconds ? (uint64_t)seconds * 1000 : 3600000);
+}
+
+static void finish(uvhttp__session_t *session) {
+    uvhttp__conn_finish(&session->conn, finish_deadline(session));
+}
+
+static void drop_partial(uvhttp__session_t *session) {
+    if (session->state == UVHTTP__SESSION_UPGRADED) return;
+    uvhttp__free(session->partial);
+    session->partial = NULL;
+}
+
+/* --- refusing --- */
+
+void uvhttp__session_refuse(uvhttp__session_t *session, int code) {
+    uvhttp__counters_error(counters_of(session), code);
+    if (!session->exchange) session->exchange = uvhttp__exchange_new(session);
+    uvhttp__exchange_t *exchange = session->exchange;
+    if (!exchange) {
+        uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
+        return;
+    }
+    if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_COMMITTED)) {
+        uvhttp__conn_close(&session->conn, code);
+        return;
+    }
+    exchange->keep_alive = false;
+    session->conn.close_status = (int16_t)code;
+    char text[128];
+    int size = snprintf(text, sizeof text, "%s\n", uvhttp_error_message(code));
+    int status = uvhttp_error_http_status(code);
+    uvhttp__response_undefer(&exchange->response);
+    if (uvhttp_response_send(&exchange->response, status, "text/plain; charset=utf-8", text, (size_t)size) != UVHTTP_OK)
+        uvhttp__response_fail(&exchange->response, status, NULL);
+    uvhttp__exchange_answer(exchange);
+}
+
+/* --- after an answer --- */
+
+void uvhttp__session_watch_writing(uvhttp__session_t *session) {
+    if (session->writing) return;
+    session->writing = true;
+    uvhttp__stream_notify_sent(&session->conn.stream);
+    uvhttp__conn_timer_stop(&session->conn);
+    start_phase(session, uvhttp__stream_out_size(&session->conn.stream));
+}
+
+void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
+    session->exchange = NULL;
+    bool was_later = session->state == UVHTTP__SESSION_ANSWER;
+    session->state = UVHTTP__SESSION_HEAD;
+    if (!keep_alive) {
+        finish(session);
+        return;
+    }
+    if (!session->writing) set_deadline(session, config_of(session)->keepalive_timeout);
+    if (was_later) uvhttp__stream_resume(&session->conn.stream);
+}
+
+/* --- bodies --- */
+
+/* The request is whole. */
+static void run(uvhttp__session_t *session) {
+    uvhttp__exchange_t *exchange = session->exchange;
+    session->state = UVHTTP__SESSION_ANSWER;
+    uvhttp__exchange_run(exchange);
+}
+
+static size_t read_sized(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__exchange_t *exchange = session->exchange;
+    size_t take = size < exchange->body_left ? size : (size_t)exchange->body_left;
+    if (uvhttp__exchange_body_append(exchange, data, take) != UVHTTP_OK) {
+        uvhttp__session_refuse(session, UVHTTP_E_NOMEM);
+        return size;
+    }
+    exchange->body_left -= take;
+    if (exchange->body_left == 0) run(session);
+    return take;
+}
+
+static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__exchange_t *exchange = session->exchange;
+    size_t used = 0;
+    int status = UVHTTP_E_AGAIN;
+    while (status == UVHTTP_E_AGAIN && used < size) {
+        size_t consumed;
+        uvhttp_str_t piece;
+        status = uvhttp__http1_chunked_decode(&exchange->chunked_in, data + used, size - used, &consumed, &piece);
+        used += consumed;
+        if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) break;
+        if (piece.size > config_of(session)->body_size_max - exchange->body_size)
+            status = UVHTTP_E_HTTP_BODY_TOO_LARGE;
+        else if (piece.size > 0 && uvhttp__exchange_body_append(exchange, piece.data, piece.size) != UVHTTP_OK)
+            status = UVHTTP_E_NOMEM;
+    }
+    if (status == UVHTTP_E_AGAIN) return used;
+    if (status == UVHTTP_OK) {
+        run(session);
+        return used;
+    }
+    uvhttp__session_refuse(session, status);
+    return size;
+}
+
+static size_t read_body(uvhttp__session_t *session, const char *data, size_t size) {
+    return session->exchange->head.chunked ? read_chunked(session, data, size) : read_sized(session, data, size);
+}
+
+/* --- heads --- */
+
+static void fill_request(uvhttp__exchange_t *exchange, const char *base) {
+    uvhttp_request_t *req = &exchange->request;
+    const uvhttp__http1_head_t *head = &exchange->head;
+    req->base = base;
+    req->fields = exchange->fields;
+    req->field_count = head->header_count;
+    req->method = head->method;
+    req->version_minor = head->version_minor;
+    req->path_plain = head->path_plain;
+    req->method_text = head->method_text;
+    req->target = head->target;
+    req->path = head->path;
+    req->query = head->query;
+    req->authority = head->authority;
+}
+
+/* A body that has to be waited for: what is there is kept, the rest is asked for. Returns bytes used of data. */
+static size_t start_body(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__exchange_t *exchange = session->exchange;
+    const uvhttp_server_config_t *config = config_of(session);
+    if (uvhttp__exchange_own(exchange) != UVHTTP_OK) {
+        uvhttp__session_refuse(session, UVHTTP_E_NOMEM);
+        return size;
+    }
+    session->state = UVHTTP__SESSION_BODY;
+    if (exchange->head.chunked)
+        uvhttp__http1_chunked_init(&exchange->chunked_in, config->chunk_extension_max, config->trailer_size_max);
+    else
+        exchange->body_left = exchange->head.content_length;
+    if (exchange->head.expect_continue && size == 0) {
+        uvhttp__counters_add(counters_of(session), responses_1xx, 1);
+        (void)uvhttp__stream_send_turn(&session->conn.stream, continue_line, sizeof continue_line - 1);
+    }
+    start_phase(session, 0);
+    return size > 0 ? read_body(session, data, size) : 0;
+}
+
+/* A whole head stands at base; `data` is what follows it. Returns bytes used of data. */
+static size_t on_head(uvhttp__session_t *session, const char *base, size_t head_size, const char *data, size_t size) {
+    uvhttp_server_t *server = uvhttp__session_worker(session)->server;
+    uvhttp__exchange_t *exchange = uvhttp__exchange_new(session);
+    if (!exchange) {
+        uvhttp__session_refuse(session, UVHTTP_E_NOMEM);
+        return size;
+    }
+    session->exchange = exchange;
+    exchange->head.size = 0;
+    int status = uvhttp__http1_parse_request(base, head_size, &server->limits, &exchange->head);
+    if (status != UVHTTP_OK) {
+        uvhttp__session_refuse(session, status);
+        return size;
+    }
+    uvhttp__counters_add(counters_of(session), requests, 1);
+    session->request_count++;
+    session->turn_requests++;
+    exchange->borrowed = base;
+    exchange->keep_alive = exchange->head.keep_alive && session->request_count != server->config.keepalive_requests;
+    fill_request(exchange, base);
+    uint64_t length = exchange->head.content_length;
+    if (length > server->config.body_size_max) {
+        uvhttp__session_refuse(session, UVHTTP_E_HTTP_BODY_TOO_LARGE);
+        return size;
+    }
+    if (exchange->head.chunked || length > size) return start_body(session, data, size);
+    exchange->request.body = (uvhttp_str_t){length ? data : NULL, (size_t)length};
+    run(session);
+    return (size_t)length;
+}
+
+/* Keeps what has come of a head. Returns 0 or UVHTTP_E_NOMEM. */
+static int keep_partial(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__partial_t *partial = session->partial;
+    uint32_t have = partial ? partial->size : 0;
+    size_t need = (size_t)have + size;
+    if (!partial || need > partial->capacity) {
+        size_t capacity = partial ? (size_t)partial->capacity * 2 : 1024 - sizeof *partial;
+        if (capacity < need) capacity = need;
+        uvhttp__partial_t *grown = uvhttp__realloc(partial, sizeof *partial + capacity);
+        if (!grown) return UVHTTP_E_NOMEM;
+        if (!partial) grown->scan = (uvhttp__http1_scan_t){0};
+        grown->capacity = (uint32_t)capacity;
+        session->partial = partial = grown;
+    }
+    memcpy(partial->data + have, data, size);
+    partial->size = (uint32_t)need;
+    return UVHTTP_OK;
+}
+
+/* Bytes for a head of which some have come before. */
+static size_t continue_head(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp_server_t *server = uvhttp__session_worker(session)->server;
+    uint32_t before = session->partial->size;
+    size_t head_size;
+    int status = keep_partial(session, data, size);
+    uvhttp__partial_t *partial = session->partial;
+    if (status == UVHTTP_OK)
+        status = uvhttp__http1_scan(&partial->scan, partial->data, partial->size, &server->limits, &head_size);
+    if (status == UVHTTP_E_AGAIN) return size;
+    if (status != UVHTTP_OK) {
+        drop_partial(session);
+        uvhttp__session_refuse(session, status);
+        return size;
+    }
+    session->partial = NULL;
+    size_t of_head = head_size - before; /* the rest stands in data still */
+    size_t used = on_head(session, partial->data, head_size, data + of_head, size - of_head);
+    /* An answer to come owns a copy by now; any other is out. */
+    uvhttp__free(partial);
+    return of_head + used;
+}
+
+static size_t read_head(uvhttp__session_t *session, const char *data, size_t size) {
+    if (session->partial) return continue_head(session, data, size);
+    uvhttp_server_t *server = uvhttp__session_worker(session)->server;
+    uvhttp__http1_scan_t scan = {0};
+    size_t head_size;
+    int status = uvhttp__http1_scan(&scan, data, size, &server->limits, &head_size);
+    if (status == UVHTTP_OK) return head_size + on_head(session, data, head_size, data + head_size, size - head_size);
+    if (status == UVHTTP_E_AGAIN) {
+        if (keep_partial(session, data, size) == UVHTTP_OK) {
+            session->partial->scan = scan;
+            /* From the first byte on the whole head is due. */
+            if (!session->writing) {
+                uvhttp__conn_timer_stop(&session->conn);
+                set_deadline(session, server->config.connection_timeout);
+            }
+            return size;
+        }
+        status = UVHTTP_E_NOMEM;
+    }
+    uvhttp__session_refuse(session, status);
+    return size;
+}
+
+/* --- reading --- */
+
+/* Whether this connection has to let others go first, or to wait for its client to read. */
+static bool must_wait(uvhttp__session_t *session) {
+    uvhttp__stream_t *stream = &session->conn.stream;
+    const uvhttp_server_config_t *config = config_of(session);
+    if (session->turn_number != stream->loop->turn_number) {
+        session->turn_number = stream->loop->turn_number;
+        session->turn_requests = 0;
+    }
+    if (session->blocked) return true;
+    if (uvhttp__stream_out_size(stream) > config->write_buffer_size) {
+        uvhttp__counters_add(counters_of(session), write_queue_full, 1);
+        session->blocked = true; /* on_sent goes on */
+        uvhttp__session_watch_writing(session);
+        return true;
+    }
+    if (session->turn_requests < config->turn_requests_max) return false;
+    uvhttp__counters_add(counters_of(session), budget_exhausted, 1);
+    uvhttp__stream_resume(stream); /* behind the others */
+    return true;
+}
+
+static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, size_t size) {
+    if (session->conn.flags & UVHTTP__CONN_PAUSED) return 0;
+    session->upgraded->on_data(&session->conn, data, size, session->conn.user);
+    return size;
+}
+
+static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+    uvhttp__session_t *session = uvhttp__session_of(conn);
+    size_t used = 0;
+    while (used < size) {
+        if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
+        if (session->state == UVHTTP__SESSION_ANSWER) break;
+        if (session->state == UVHTTP__SESSION_UPGRADED) return used + on_upgraded_data(session, data + used, size - used);
+        if (session->state == UVHTTP__SESSION_BODY) {
+            used += read_body(session, data + used, size - used);
+        } else {
+            if (must_wait(session)) break;
+            used += read_head(session, data + used, size - used);
+        }
+    }
+    return used;
+}
+
+/* --- the rest of a connection's life --- */
+
+static void on_open(uvhttp__conn_t *conn) {
+    uvhttp__session_t *session = uvhttp__session_of(conn);
+    memset((char *)session + sizeof session->conn, 0, sizeof *session - sizeof session->conn);
+    set_deadline(session, config_of(session)->connection_timeout);
+}
+
+static void on_end(uvhttp__conn_t *conn) {
+    uvhttp__session_t *session = uvhttp__session_of(conn);
+    if (session->state == UVHTTP__SESSION_UPGRADED) {
+        if (session->upgraded->on_end)
+            session->upgraded->on_end(conn, conn->user);
+        else
+            uvhttp_tcp_close(conn);
+    } else if (session->state == UVHTTP__SESSION_BODY) {
+        uvhttp__counters_error(counters_of(session), UVHTTP_E_HTTP_BODY_INCOMPLETE);
+        uvhttp__conn_close(conn, UVHTTP_E_HTTP_BODY_INCOMPLETE);
+    } else if (session->state == UVHTTP__SESSION_ANSWER) {
+        if (config_of(session)->half_close)
+            session->exchange->keep_alive = false;
+        else
+            uvhttp__conn_close(conn, UVHTTP_E_ABORTED);
+    } else if (session->partial || uvhttp__stream_out_size(&conn->stream) == 0) {
+        uvhttp__conn_close(conn, UVHTTP_OK);
+    } else {
+        finish(session);
+    }
+}
+
+static void on_sent(uvhttp__conn_t *conn) {
+    uvhttp__session_t *session = uvhttp__session_of(conn);
+    if (session->state == UVHTTP__SESSION_UPGRADED) {
+        if (!(conn->flags & UVHTTP__CONN_PRESSED)) return;
+        conn->flags &= (uint16_t)~UVHTTP__CONN_PRESSED;
+        if (session->upgraded->on_drain) session->upgraded->on_drain(conn, conn->user);
+        return;
+    }
+    if (session->writing) {
+        session->writing = false;
+        uvhttp__conn_timer_stop(conn);
+        if (session->state == UVHTTP__SESSION_HEAD)
+            set_deadline(session, session->partial ? config_of(session)->connection_timeout
+                                                   : config_of(session)->keepalive_timeout);
+    }
+    if (session->blocked) {
+        session->blocked = false;
+        uvhttp__stream_resume(&conn->stream);
+    }
+}
+
+static bool too_slow(uint64_t bytes, uint32_t ms, uint32_t rate, uint32_t grace) {
+    return rate > 0 && ms > (uint64_t)grace * 1000 && bytes * 1000 < (uint64_t)rate * ms;
+}
+
+static void check_writing(uvhttp__session_t *session) {
+    const uvhttp_server_config_t *config = config_of(session);
+    uint32_t ms = phase_ms(session), left = uvhttp__stream_out_size(&session->conn.stream);
+    uint32_t sent = session->phase_size > left ? session->phase_size - left : 0;
+    bool late = config->write_timeout > 0 && ms >= (uint64_t)config->write_timeout * 1000;
+    bool slow = session->phase_size != UINT32_MAX && too_slow(sent, ms, config->min_send_rate, config->rate_grace);
+    if (!late && !slow) {
+        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + 1000);
+        return;
+    }
+    if (late)
+        uvhttp__counters_add(counters_of(session), timeouts_write, 1);
+    else
+        uvhttp__counters_add(counters_of(session), slow_write, 1);
+    uvhttp__conn_reset(&session->conn, UVHTTP_E_TIMEOUT);
+}
+
+static void check_body(uvhttp__session_t *session) {
+    const uvhttp_server_config_t *config = config_of(session);
+    uint32_t ms = phase_ms(session);
+    bool late = config->body_timeout > 0 && ms >= (uint64_t)config->body_timeout * 1000;
+    if (!late && !too_slow(session->exchange->body_size, ms, config->min_receive_rate, config->rate_grace)) {
+        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + 1000);
+        return;
+    }
+    if (late)
+        uvhttp__counters_add(counters_of(session), timeouts_body, 1);
+    else
+        uvhttp__counters_add(counters_of(session), slow_read, 1);
+    uvhttp__session_refuse(session, UVHTTP_E_TIMEOUT);
+}
+
+static void on_timer(uvhttp__conn_t *conn) {
+    uvhttp__session_t *session = uvhttp__session_of(conn);
+    if (session->writing) {
+        check_writing(session);
+    } else if (session->state == UVHTTP__SESSION_BODY) {
+        check_body(session);
+    } else if (session->state != UVHTTP__SESSION_HEAD) {
+        return; /* an answer in the making has no deadline but its handler's */
+    } else if (session->partial) {
+        uvhttp__counters_add(counters_of(session), timeouts_header, 1);
+        drop_partial(session);
+        uvhttp__session_refuse(session, UVHTTP_E_TIMEOUT);
+    } else {
+        /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle one. */
+        if (session->request_count == 0)
+            uvhttp__counters_add(counters_of(session), timeouts_header, 1);
+        else
+            uvhttp__counters_add(counters_of(session), timeouts_keepalive, 1);
+        finish(session);
+    }
+}
+
+/* Idle connections end, unless a request has arrived that nobody has looked at yet: it is answered with Connection: close. */
+static void on_drain(uvhttp__conn_t *conn) {
+    uvhttp__session_t *session = uvhttp__session_of(conn);
+    if (session->state == UVHTTP__SESSION_UPGRADED)
+        uvhttp_tcp_close(conn);
+    else if (session->state == UVHTTP__SESSION_HEAD && !session->partial && !uvhttp__stream_unread(&conn->stream))
+        finish(session);
+}
+
+static void on_closed(uvhttp__conn_t *conn) {
+    uvhttp__session_t *session = uvhttp__session_of(conn);
+    if (session->state == UVHTTP__SESSION_UPGRADED) {
+        if (session->upgraded->on_close) session->upgraded->on_close(conn, conn->close_status, conn->user);
+    } else {
+        drop_partial(session);
+        if (session->exchange) uvhttp__exchange_abort(session->exchange);
+    }
+    uvhttp__conn_close_ref(conn);
+}
+
+/* --- per worker --- */
+
+static int on_worker_start(uvhttp__worker_t *worker) {
+    uvhttp__http_worker_t *upper = uvhttp__alloc_aligned(64, sizeof *upper);
+    if (!upper) return UVHTTP_E_NOMEM;
+    memset(upper, 0, offsetof(uvhttp__http_worker_t, response_time));
+    upper->worker = worker;
+    upper->server = worker->host->options.user;
+    uvhttp__histogram_init(&upper->response_time);
+    worker->upper = upper;
+    return UVHTTP_OK;
+}
+
+static void on_worker_stop(uvhttp__worker_t *worker) {
+    uvhttp__exchange_pool_free(worker->upper);
+}
+
+/* Until here the figures of a server that has stopped can be read. */
+static void on_worker_delete(uvhttp__worker_t *worker) {
+    uvhttp__free_aligned(worker->upper);
+}
+
+/* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
+static void on_turn_end(uvhttp__worker_t *worker) {
+    uvhttp__http_worker_t *upper = worker->upper;
+    if (upper->answered_in_turn == 0) return;
+    if (upper->server->config.performance.enable_statistics)
+        uvhttp__histogram_record_n(&upper->response_time, uvhttp__clock_ns() - worker->loop->now_ns,
+                                   upper->answered_in_turn);
+    upper->answered_in_turn = 0;
+}
+
+const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__session_t),
+                                                .on_worker_start = on_worker_start,
+                                                .on_worker_stop = on_worker_stop,
+                                                .on_worker_delete = on_worker_delete,
+                                                .on_turn_end = on_turn_end,
+                                                .on_open = on_open,
+                                                .on_data = on_data,
+                                                .on_end = on_end,
+                                                .on_sent = on_sent,
+                                                .on_timer = on_timer,
+                                                .on_drain = on_drain,
+                                                .on_closed = on_closed};

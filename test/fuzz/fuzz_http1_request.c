@@ -1,0 +1,102 @@
+/* Owns: fuzzing of the request head scanner and parser (libFuzzer). Every input is scanned and parsed at every level of
+ * vector instructions, whole and cut in pieces, from heap blocks of the exact size; all results must agree, and what is
+ * accepted must please the oracle. Input: a byte for the limits, a byte for the number of cuts, that many bytes for the
+ * places, the head. */
+#include "../unit/http1/http1_oracle.h"
+
+enum { FIELDS_MAX = 64, CUTS_MAX = 8 };
+
+typedef struct outcome {
+    int code;
+    size_t head_size;
+    uvhttp__http1_head_t head;
+    uvhttp__field_t fields[FIELDS_MAX];
+} outcome_t;
+
+static void die(const char *what) {
+    fprintf(stderr, "fuzz_http1_request: %s\n", what);
+    abort();
+}
+
+static char *copy_exactly(const char *data, size_t size) {
+    char *copy = malloc(size > 0 ? size : 1);
+    if (copy == NULL) abort();
+    if (size > 0) memcpy(copy, data, size);
+    return copy;
+}
+
+static int parse(const char *data, size_t size, const uvhttp__http1_limits_t *limits, outcome_t *out) {
+    char *copy = copy_exactly(data, size);
+    out->head.headers = out->fields;
+    int code = uvhttp__http1_parse_request(copy, size, limits, &out->head);
+    free(copy);
+    return code;
+}
+
+/* Cuts need not be in order: a piece is the bytes up to the largest cut so far. */
+static void run(const char *data, size_t size, const uint8_t *cuts, size_t cut_count,
+                const uvhttp__http1_limits_t *limits, outcome_t *out) {
+    uvhttp__http1_scan_t scan = {0};
+    memset(out, 0, sizeof *out);
+    size_t seen = 0;
+    for (size_t i = 0; i <= cut_count; ++i) {
+        size_t next = i == cut_count ? size : size * cuts[i] / 256;
+        if (next < seen) continue;
+        seen = next;
+        char *copy = copy_exactly(data, seen);
+        size_t head_size = 0;
+        out->code = uvhttp__http1_scan(&scan, copy, seen, limits, &head_size);
+        free(copy);
+        if (out->code == UVHTTP_E_AGAIN) continue;
+        if (out->code != 0) return;
+        if (head_size > seen) die("head larger than the data");
+        out->head_size = head_size;
+        out->code = parse(data, head_size, limits, out);
+        return;
+    }
+}
+
+static void expect_same(const outcome_t *a, const outcome_t *b) {
+    if (a->code != b->code) die("codes differ");
+    if (a->head_size != b->head_size) die("head sizes differ");
+    if (a->code != 0) return;
+    uvhttp__http1_head_t x = a->head, y = b->head;
+    x.headers = y.headers = NULL;
+    if (memcmp(&x, &y, sizeof x) != 0) die("heads differ");
+    if (memcmp(a->fields, b->fields, x.header_count * sizeof a->fields[0]) != 0) die("fields differ");
+}
+
+static void expect_innocent(const char *data, size_t size, const uvhttp__http1_head_t *head) {
+    const char *wrong = oracle_accepted(data, size, head);
+    if (wrong == NULL) wrong = oracle_spans(data, size, head);
+    if (wrong != NULL) die(wrong);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
+    static const uvhttp__http1_limits_t all_limits[] = {
+        {8192, 65536, FIELDS_MAX}, {30, 100, 3}, {64, 64, 8}, {0, 2, 0}};
+    static outcome_t whole, other;
+    if (input_size < 2) return 0;
+    const uvhttp__http1_limits_t *limits = &all_limits[input[0] % 4];
+    size_t cut_count = input[1] % (CUTS_MAX + 1);
+    if (input_size < 2 + cut_count) return 0;
+    const uint8_t *cuts = input + 2;
+    const char *data = (const char *)cuts + cut_count;
+    size_t size = input_size - 2 - cut_count;
+    int direct_code = 0;
+    for (int level = UVHTTP__HTTP1_SIMD_SCALAR; level <= UVHTTP__HTTP1_SIMD_NEON; ++level) {
+        if (uvhttp__http1_simd_select((uvhttp__http1_simd_t)level) != 0) continue;
+        bool first = level == UVHTTP__HTTP1_SIMD_SCALAR;
+        run(data, size, NULL, 0, limits, first ? &whole : &other);
+        if (!first) expect_same(&whole, &other);
+        run(data, size, cuts, cut_count, limits, &other);
+        expect_same(&whole, &other);
+        /* The parser alone, on bytes that no scan has passed. */
+        int code = parse(data, size, &all_limits[0], &other);
+        if (first) direct_code = code;
+        if (code != direct_code) die("codes of the parser alone differ");
+        if (code == 0) expect_innocent(data, size, &other.head);
+    }
+    if (whole.code == 0) expect_innocent(data, whole.head_size, &whole.head);
+    return 0;
+}

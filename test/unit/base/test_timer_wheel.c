@@ -1,0 +1,460 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/timer_wheel.h"
+#include "support/random.h"
+
+static uvhttp__wheel_t wheel;
+static uvhttp__timer_t *fired[64];
+static size_t fired_count;
+
+static void record(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    assert_ptr_equal(w, &wheel);
+    assert_ptr_equal(user, &fired_count);
+    assert_false(uvhttp__timer_active(timer));
+    assert_true(fired_count < 64);
+    fired[fired_count++] = timer;
+}
+
+static int setup(void **state) {
+    (void)state;
+    uvhttp__wheel_init(&wheel, 1000);
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_IO, record, &fired_count);
+    fired_count = 0;
+    return 0;
+}
+
+static void test_timer_expires_at_its_deadline_and_not_before(void **state) {
+    (void)state;
+    static const uint64_t delays[] = {1,
+                                      2,
+                                      63,
+                                      64,
+                                      65,
+                                      100,
+                                      4095,
+                                      4096,
+                                      5000,
+                                      262143,
+                                      262144,
+                                      16777215,
+                                      16777216,
+                                      20000000,
+                                      1073741823,
+                                      1073741824,
+                                      1073741825,
+                                      3000000000,
+                                      UINT64_C(1) << 33,
+                                      UINT64_C(5000000000)};
+    for (size_t i = 0; i < sizeof delays / sizeof *delays; i++) {
+        for (uint64_t begin = 0; begin < 3; begin++) {
+            uint64_t now = 1000 + begin * 3095; /* 1000, 4095, 7190: before, at the end of and in a turn of level 1 */
+            uvhttp__wheel_init(&wheel, now);
+            uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_IO, record, &fired_count);
+            fired_count = 0;
+            uvhttp__timer_t timer;
+            uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+            assert_false(uvhttp__timer_active(&timer));
+            uvhttp__timer_set(&wheel, &timer, now + delays[i]);
+            assert_true(uvhttp__timer_active(&timer));
+            assert_int_equal(uvhttp__timer_deadline(&timer), now + delays[i]);
+            uvhttp__wheel_advance(&wheel, now + delays[i] - 1);
+            assert_int_equal(fired_count, 0);
+            uvhttp__wheel_advance(&wheel, now + delays[i]);
+            assert_int_equal(fired_count, 1);
+            assert_int_equal(wheel.count, 0);
+        }
+    }
+}
+
+static void test_next_leads_to_the_deadline_in_few_steps(void **state) {
+    (void)state;
+    uint64_t at = 0;
+    assert_false(uvhttp__wheel_next(&wheel, &at));
+    uvhttp__timer_t timer;
+    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_set(&wheel, &timer, 1000 + 60000);
+    int steps = 0;
+    while (fired_count == 0) {
+        assert_true(uvhttp__wheel_next(&wheel, &at));
+        assert_true(at > wheel.now_ms && at <= 61000);
+        uvhttp__wheel_advance(&wheel, at);
+        steps++;
+    }
+    assert_int_equal(at, 61000);
+    assert_true(steps <= UVHTTP__WHEEL_LEVELS);
+    assert_false(uvhttp__wheel_next(&wheel, &at));
+}
+
+static void test_past_deadline_is_due_at_once_but_not_inside_set(void **state) {
+    (void)state;
+    uvhttp__timer_t timers[3];
+    static const uint64_t deadlines[] = {0, 999, 1000};
+    for (int i = 0; i < 3; i++) {
+        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_set(&wheel, &timers[i], deadlines[i]);
+    }
+    assert_int_equal(fired_count, 0);
+    uint64_t at = 0;
+    assert_true(uvhttp__wheel_next(&wheel, &at));
+    assert_int_equal(at, 1000);
+    uvhttp__wheel_advance(&wheel, 1000); /* the clock has not moved */
+    assert_int_equal(fired_count, 3);
+}
+
+static void test_putting_off_keeps_the_place_and_expires_later(void **state) {
+    (void)state;
+    uvhttp__timer_t timer;
+    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_set(&wheel, &timer, 1010);
+    uvhttp__list_t *place = timer.link.next;
+    uint64_t at = 0;
+    for (uint64_t deadline = 1010; deadline <= 1500; deadline++) uvhttp__timer_set(&wheel, &timer, deadline);
+    assert_ptr_equal(timer.link.next, place);
+    assert_true(uvhttp__wheel_next(&wheel, &at));
+    assert_int_equal(at, 1010);
+    uvhttp__wheel_advance(&wheel, 1010);
+    assert_int_equal(fired_count, 0);
+    assert_true(uvhttp__timer_active(&timer));
+    uvhttp__wheel_advance(&wheel, 1499);
+    assert_int_equal(fired_count, 0);
+    uvhttp__wheel_advance(&wheel, 1500);
+    assert_int_equal(fired_count, 1);
+}
+
+static void test_earlier_deadline_moves_at_once(void **state) {
+    (void)state;
+    uvhttp__timer_t timer;
+    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_set(&wheel, &timer, 100000);
+    uvhttp__timer_set(&wheel, &timer, 200000);
+    uvhttp__timer_set(&wheel, &timer, 1005);
+    uint64_t at = 0;
+    assert_true(uvhttp__wheel_next(&wheel, &at));
+    assert_int_equal(at, 1005);
+    uvhttp__wheel_advance(&wheel, 1005);
+    assert_int_equal(fired_count, 1);
+    uvhttp__wheel_advance(&wheel, 300000);
+    assert_int_equal(fired_count, 1);
+}
+
+static void test_stopped_timer_does_not_expire(void **state) {
+    (void)state;
+    uvhttp__timer_t timers[4];
+    for (int i = 0; i < 4; i++) uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+    uvhttp__timer_stop(&wheel, &timers[0]);
+    uvhttp__timer_set(&wheel, &timers[0], 1010);
+    uvhttp__timer_set(&wheel, &timers[1], 1010);
+    uvhttp__timer_set(&wheel, &timers[2], 900);
+    uvhttp__timer_set(&wheel, &timers[3], UVHTTP__TIMER_NEVER_MS);
+    assert_int_equal(wheel.count, 4);
+    uvhttp__timer_stop(&wheel, &timers[0]);
+    uvhttp__timer_stop(&wheel, &timers[0]);
+    uvhttp__timer_stop(&wheel, &timers[2]);
+    uvhttp__timer_stop(&wheel, &timers[3]);
+    assert_int_equal(wheel.count, 1);
+    uvhttp__wheel_advance(&wheel, 2000);
+    assert_int_equal(fired_count, 1);
+    assert_ptr_equal(fired[0], &timers[1]);
+    uint64_t at;
+    assert_false(uvhttp__wheel_next(&wheel, &at));
+}
+
+static void test_one_advance_expires_in_order_of_deadlines(void **state) {
+    (void)state;
+    static const uint64_t delays[] = {70, 3, 500000, 64, 5000, 1, 300, 20000000, 2000000000};
+    static const int order[] = {5, 1, 3, 0, 6, 4, 2, 7, 8};
+    uvhttp__timer_t timers[9];
+    for (int i = 0; i < 9; i++) {
+        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_set(&wheel, &timers[i], 1000 + delays[i]);
+    }
+    uvhttp__wheel_advance(&wheel, UINT64_C(10000000000));
+    assert_int_equal(fired_count, 9);
+    for (int i = 0; i < 9; i++) assert_ptr_equal(fired[i], &timers[order[i]]);
+}
+
+static void test_clock_that_goes_back_is_taken_as_standing(void **state) {
+    (void)state;
+    uvhttp__timer_t timer;
+    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__wheel_advance(&wheel, 5000);
+    uvhttp__wheel_advance(&wheel, 4000);
+    assert_int_equal(wheel.now_ms, 5000);
+    uvhttp__timer_set(&wheel, &timer, 5001);
+    uvhttp__wheel_advance(&wheel, 4500);
+    assert_int_equal(fired_count, 0);
+    uvhttp__wheel_advance(&wheel, 5001);
+    assert_int_equal(fired_count, 1);
+}
+
+static void test_never_is_never(void **state) {
+    (void)state;
+    uvhttp__timer_t timer;
+    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_set(&wheel, &timer, UINT64_MAX);
+    assert_true(uvhttp__timer_deadline(&timer) == UVHTTP__TIMER_NEVER_MS);
+    uvhttp__wheel_advance(&wheel, UINT64_C(1000) * 60 * 60 * 24 * 365 * 10);
+    assert_int_equal(fired_count, 0);
+    uvhttp__timer_stop(&wheel, &timer);
+}
+
+/* --- callbacks that change the wheel --- */
+
+static uvhttp__timer_t *victim;
+static int again_left;
+
+static void set_again(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    ++*(int *)user;
+    if (again_left-- > 0) uvhttp__timer_set(w, timer, 0);
+}
+
+static void test_callback_that_sets_itself_to_the_past_runs_once_per_advance(void **state) {
+    (void)state;
+    int runs = 0;
+    again_left = 3;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, set_again, &runs);
+    uvhttp__timer_t timer;
+    uvhttp__timer_init(&timer, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_set(&wheel, &timer, 1100);
+    uvhttp__wheel_advance(&wheel, 2000);
+    assert_int_equal(runs, 1);
+    for (int i = 2; i <= 4; i++) {
+        uvhttp__wheel_advance(&wheel, 2000);
+        assert_int_equal(runs, i);
+    }
+    uvhttp__wheel_advance(&wheel, 3000);
+    assert_int_equal(runs, 4);
+}
+
+static void stop_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    ++*(int *)user;
+    if (victim != timer) uvhttp__timer_stop(w, victim);
+}
+
+static void test_callback_may_stop_another_that_is_due_in_the_same_tick(void **state) {
+    (void)state;
+    int runs = 0;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, stop_victim, &runs);
+    uvhttp__timer_t first, second;
+    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
+    victim = &second;
+    uvhttp__timer_set(&wheel, &first, 1100);
+    uvhttp__timer_set(&wheel, &second, 1100);
+    uvhttp__wheel_advance(&wheel, 1100);
+    assert_int_equal(runs, 1);
+    assert_int_equal(wheel.count, 0);
+}
+
+static void free_both(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    ++*(int *)user;
+    uvhttp__timer_stop(w, victim);
+    free(victim);
+    free(timer);
+}
+
+static void test_callback_may_free_itself_and_others(void **state) {
+    (void)state;
+    int runs = 0;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, free_both, &runs);
+    uvhttp__timer_t *first = malloc(sizeof *first);
+    victim = malloc(sizeof *victim);
+    uvhttp__timer_init(first, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(victim, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_set(&wheel, first, 1100);
+    uvhttp__timer_set(&wheel, victim, 1100);
+    uvhttp__wheel_advance(&wheel, 1200);
+    assert_int_equal(runs, 1);
+    uint64_t at;
+    assert_false(uvhttp__wheel_next(&wheel, &at));
+}
+
+static void put_off_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    ++*(int *)user;
+    if (timer != victim) uvhttp__timer_set(w, victim, 5000);
+}
+
+static void test_callback_may_put_off_another_that_is_due(void **state) {
+    (void)state;
+    int runs = 0;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, put_off_victim, &runs);
+    uvhttp__timer_t first, second;
+    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
+    victim = &second;
+    uvhttp__timer_set(&wheel, &first, 1100);
+    uvhttp__timer_set(&wheel, &second, 1100);
+    uvhttp__wheel_advance(&wheel, 4999);
+    assert_int_equal(runs, 1);
+    uvhttp__wheel_advance(&wheel, 5000);
+    assert_int_equal(runs, 2);
+}
+
+static void hurry_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    ++*(int *)user;
+    if (timer != victim && uvhttp__timer_active(victim)) uvhttp__timer_set(w, victim, 1);
+}
+
+static void test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline(void **state) {
+    (void)state;
+    int runs = 0;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, hurry_victim, &runs);
+    uvhttp__timer_t first, second;
+    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
+    victim = &second;
+    uvhttp__timer_set(&wheel, &first, 1100);
+    uvhttp__timer_set(&wheel, &second, 1100);
+    uvhttp__wheel_advance(&wheel, 1100);
+    assert_int_equal(runs, 2);
+}
+
+/* --- against a model: an array of deadlines --- */
+
+enum { MODEL = 300 };
+static struct {
+    uvhttp__timer_t timer;
+    uint64_t deadline; /* UINT64_MAX: not set */
+} model[MODEL];
+static test_random_t model_random;
+static uint64_t model_last, model_target, model_expired;
+
+static uint64_t random_delay(void) {
+    uint64_t range = UINT64_C(1) << test_random_below(&model_random, 34);
+    return test_random_below(&model_random, range);
+}
+
+static void model_set(size_t i, uint64_t deadline) {
+    uvhttp__timer_set(&wheel, &model[i].timer, deadline);
+    model[i].deadline = deadline;
+}
+
+static void model_expire(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    (void)user;
+    size_t i = (size_t)((char *)timer - (char *)model) / sizeof *model;
+    uint64_t deadline = model[i].deadline;
+    assert_true(deadline <= model_target);
+    /* What was due before the advance comes first, in any order; then by deadline. */
+    if (deadline > model_last) {
+        for (size_t j = 0; j < MODEL; j++)
+            if (j != i && model[j].deadline != UINT64_MAX && model[j].deadline > model_last)
+                assert_true(model[j].deadline >= deadline || model[j].deadline <= w->now_ms);
+        assert_int_equal(w->now_ms, deadline);
+    }
+    model[i].deadline = UINT64_MAX;
+    model_expired++;
+    switch (test_random_below(&model_random, 6)) {
+        case 0: model_set(i, w->now_ms + 1 + random_delay()); break;
+        case 1: model_set(test_random_below(&model_random, MODEL), w->now_ms + 1 + random_delay()); break;
+        case 2: {
+            size_t other = test_random_below(&model_random, MODEL);
+            uvhttp__timer_stop(w, &model[other].timer);
+            model[other].deadline = UINT64_MAX;
+            break;
+        }
+        default: break;
+    }
+}
+
+static void model_check(void) {
+    size_t count = 0;
+    uint64_t first = UINT64_MAX, at;
+    for (size_t i = 0; i < MODEL; i++) {
+        bool set = model[i].deadline != UINT64_MAX;
+        assert_int_equal(uvhttp__timer_active(&model[i].timer), set);
+        if (!set) continue;
+        count++;
+        assert_true(uvhttp__timer_deadline(&model[i].timer) == model[i].deadline);
+        if (model[i].deadline < first) first = model[i].deadline;
+    }
+    assert_int_equal(wheel.count, count);
+    assert_int_equal(uvhttp__wheel_next(&wheel, &at), count > 0);
+    if (count) assert_true(at >= wheel.now_ms && (at <= first || at == wheel.now_ms));
+    for (unsigned list = 0; list < UVHTTP__WHEEL_FAR; list++) {
+        bool bit = wheel.occupied[list / 64] >> list % 64 & 1;
+        assert_int_equal(bit, !uvhttp__list_empty(&wheel.lists[list]));
+    }
+    assert_true(uvhttp__list_empty(&wheel.lists[UVHTTP__WHEEL_FIRING]));
+}
+
+static void model_run(uint64_t seed, uint64_t now, int steps) {
+    model_random.state = seed;
+    uvhttp__wheel_init(&wheel, now);
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_SESSION, model_expire, NULL);
+    for (size_t i = 0; i < MODEL; i++) {
+        uvhttp__timer_init(&model[i].timer, UVHTTP__TIMER_SESSION);
+        model[i].deadline = UINT64_MAX;
+    }
+    for (int step = 0; step < steps; step++) {
+        for (uint64_t n = test_random_below(&model_random, 20); n > 0; n--) {
+            size_t i = test_random_below(&model_random, MODEL);
+            uint64_t kind = test_random_below(&model_random, 10);
+            if (kind == 0) {
+                uvhttp__timer_stop(&wheel, &model[i].timer);
+                model[i].deadline = UINT64_MAX;
+            } else if (kind == 1) {
+                uint64_t back = test_random_below(&model_random, 100);
+                model_set(i, now > back ? now - back : 0);
+            } else {
+                model_set(i, now + random_delay());
+            }
+        }
+        uint64_t at;
+        if (test_random_below(&model_random, 2) && uvhttp__wheel_next(&wheel, &at) && at >= now)
+            now = at;
+        else
+            now += random_delay() >> test_random_below(&model_random, 20);
+        model_last = wheel.now_ms;
+        model_target = now;
+        uvhttp__wheel_advance(&wheel, now);
+        assert_int_equal(wheel.now_ms, now);
+        for (size_t i = 0; i < MODEL; i++) assert_true(model[i].deadline > now);
+        model_check();
+    }
+}
+
+static void test_random_use_agrees_with_a_list_of_deadlines(void **state) {
+    (void)state;
+    model_expired = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++)
+        model_run(seed, test_random_below(&(test_random_t){seed}, 1u << 31), 300);
+    assert_true(model_expired > 10000);
+}
+
+static void test_random_use_agrees_near_the_borders_of_the_horizon(void **state) {
+    (void)state;
+    for (uint64_t seed = 100; seed < 110; seed++) {
+        model_run(seed, (UINT64_C(1) << 30) - 50, 200);
+        model_run(seed, (UINT64_C(1) << 36) - 1, 200);
+        model_run(seed, 0, 200);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_timer_expires_at_its_deadline_and_not_before, setup),
+        cmocka_unit_test_setup(test_next_leads_to_the_deadline_in_few_steps, setup),
+        cmocka_unit_test_setup(test_past_deadline_is_due_at_once_but_not_inside_set, setup),
+        cmocka_unit_test_setup(test_putting_off_keeps_the_place_and_expires_later, setup),
+        cmocka_unit_test_setup(test_earlier_deadline_moves_at_once, setup),
+        cmocka_unit_test_setup(test_stopped_timer_does_not_expire, setup),
+        cmocka_unit_test_setup(test_one_advance_expires_in_order_of_deadlines, setup),
+        cmocka_unit_test_setup(test_clock_that_goes_back_is_taken_as_standing, setup),
+        cmocka_unit_test_setup(test_never_is_never, setup),
+        cmocka_unit_test_setup(test_callback_that_sets_itself_to_the_past_runs_once_per_advance, setup),
+        cmocka_unit_test_setup(test_callback_may_stop_another_that_is_due_in_the_same_tick, setup),
+        cmocka_unit_test_setup(test_callback_may_free_itself_and_others, setup),
+        cmocka_unit_test_setup(test_callback_may_put_off_another_that_is_due, setup),
+        cmocka_unit_test_setup(test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline, setup),
+        cmocka_unit_test(test_random_use_agrees_with_a_list_of_deadlines),
+        cmocka_unit_test(test_random_use_agrees_near_the_borders_of_the_horizon),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,162 @@
+/* Owns: feeding bytes to the scanner, the parser and the chunked decoder in pieces, with unmapped pages next to them,
+ * at every level of vector instructions. Header only: every test program here is one file. */
+#ifndef UVHTTP_TEST_HTTP1_FEED_H
+#define UVHTTP_TEST_HTTP1_FEED_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "http1/http1.h"
+#include "http1_oracle.h"
+
+enum { FEED_FIELDS_MAX = 128, FEED_PAGES = 4 };
+
+static const uvhttp__http1_limits_t feed_limits = {
+    .line_size_max = 1024, .headers_size_max = 4096, .header_count_max = 64};
+
+/* FEED_PAGES pages with an unmapped one before and one after. */
+static inline char *feed_pages(size_t *size) {
+    static char *pages;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *size = FEED_PAGES * page;
+    if (pages == NULL) {
+        char *all = mmap(NULL, *size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        assert_true(all != MAP_FAILED);
+        assert_int_equal(mprotect(all + page, *size, PROT_READ | PROT_WRITE), 0);
+        pages = all + page;
+    }
+    return pages;
+}
+
+/* A copy of the bytes right before the unmapped page, or right after the first one. */
+static inline const char *feed_guarded(const char *data, size_t size, bool at_end) {
+    size_t all;
+    char *pages = feed_pages(&all);
+    assert_true(size <= all);
+    char *copy = at_end ? pages + all - size : pages;
+    memcpy(copy, data, size);
+    return copy;
+}
+
+typedef struct feed_result {
+    int code;
+    size_t head_size; /* 0 unless the scan found one */
+    uvhttp__http1_head_t head;
+    uvhttp__field_t fields[FEED_FIELDS_MAX];
+} feed_result_t;
+
+/* Scans data[0..cuts[0]), data[0..cuts[1]), ..., each moved to its own place between the guards, and parses what is
+ * found. */
+static inline void feed_cuts(const char *data, const size_t *cuts, size_t cut_count, bool at_end,
+                             const uvhttp__http1_limits_t *limits, feed_result_t *result) {
+    uvhttp__http1_scan_t scan = {0};
+    memset(result, 0, sizeof *result);
+    result->head.headers = result->fields;
+    for (size_t i = 0; i < cut_count; ++i) {
+        const char *moved = feed_guarded(data, cuts[i], at_end);
+        size_t head_size = 0;
+        result->code = uvhttp__http1_scan(&scan, moved, cuts[i], limits, &head_size);
+        if (result->code == UVHTTP_E_AGAIN) continue;
+        if (result->code != 0) return;
+        assert_true(head_size <= cuts[i]);
+        result->head_size = head_size;
+        moved = feed_guarded(data, head_size, at_end);
+        result->code = uvhttp__http1_parse_request(moved, head_size, limits, &result->head);
+        return;
+    }
+}
+
+static inline void feed_expect_same(const feed_result_t *a, const feed_result_t *b) {
+    assert_int_equal(a->code, b->code);
+    assert_int_equal(a->head_size, b->head_size);
+    if (a->code != 0) return;
+    uvhttp__http1_head_t x = a->head, y = b->head;
+    assert_int_equal(x.header_count, y.header_count);
+    assert_memory_equal(a->fields, b->fields, x.header_count * sizeof a->fields[0]);
+    x.headers = y.headers = NULL;
+    assert_memory_equal(&x, &y, sizeof x);
+}
+
+static inline bool feed_select(int level) {
+    return uvhttp__http1_simd_select((uvhttp__http1_simd_t)level) == 0;
+}
+
+#define FEED_EACH_LEVEL(level)                                                                                         \
+    for (int level = UVHTTP__HTTP1_SIMD_SCALAR; level <= UVHTTP__HTTP1_SIMD_NEON; ++level)                             \
+        if (feed_select(level))
+
+/* Feeds the bytes whole, byte by byte and cut at every place, at every level and against both guards: all must agree.
+ * The result is of the first way; its fields point into `result`. */
+static inline void feed_all_ways(const char *data, size_t size, const uvhttp__http1_limits_t *limits,
+                                 feed_result_t *result) {
+    feed_result_t other;
+    size_t *cuts = malloc((size + 1) * sizeof *cuts);
+    assert_non_null(cuts);
+    assert_true(feed_select(UVHTTP__HTTP1_SIMD_SCALAR));
+    feed_cuts(data, &size, 1, true, limits, result);
+    FEED_EACH_LEVEL(level) {
+        for (int at_end = 0; at_end <= 1; ++at_end) {
+            feed_cuts(data, &size, 1, at_end, limits, &other);
+            feed_expect_same(result, &other);
+            for (size_t i = 0; i <= size; ++i) cuts[i] = i;
+            feed_cuts(data, cuts, size + 1, at_end, limits, &other);
+            feed_expect_same(result, &other);
+            for (size_t i = 1; i < size; ++i) {
+                feed_cuts(data, (size_t[]){i, size}, 2, at_end, limits, &other);
+                feed_expect_same(result, &other);
+            }
+        }
+    }
+    free(cuts);
+    feed_select(UVHTTP__HTTP1_SIMD_AUTO);
+    if (result->code != 0) return;
+    const char *wrong = oracle_accepted(data, result->head_size, &result->head);
+    if (wrong == NULL) wrong = oracle_spans(data, result->head_size, &result->head);
+    if (wrong != NULL) fail_msg("accepted in spite of: %s\n%.*s", wrong, (int)size, data);
+}
+
+typedef struct feed_vector {
+    const char *text;
+    size_t size;
+    int code;
+} feed_vector_t;
+
+/* A vector; the text may hold NUL. */
+#define V(text_, code_)                                                                                                \
+    { text_, sizeof(text_) - 1, code_ }
+
+static inline void feed_vectors(const feed_vector_t *vectors, size_t count, const uvhttp__http1_limits_t *limits) {
+    feed_result_t result;
+    for (size_t i = 0; i < count; ++i) {
+        feed_all_ways(vectors[i].text, vectors[i].size, limits, &result);
+        if (result.code != vectors[i].code) {
+            fail_msg("expected %d, got %d (head size %zu) for vector %zu:\n%.*s", vectors[i].code, result.code,
+                     result.head_size, i, (int)vectors[i].size, vectors[i].text);
+        }
+    }
+}
+
+#define FEED_VECTORS(vectors) feed_vectors(vectors, sizeof(vectors) / sizeof *(vectors), &feed_limits)
+
+/* The head that must be accepted; views are into `text`. */
+static inline const uvhttp__http1_head_t *feed_accepted(const char *text, feed_result_t *result) {
+    feed_all_ways(text, strlen(text), &feed_limits, result);
+    if (result->code != 0) fail_msg("expected acceptance, got %d for:\n%s", result->code, text);
+    return &result->head;
+}
+
+static inline void feed_expect_span(const char *text, uvhttp__span_t span, const char *expected) {
+    if (span.size != strlen(expected) || memcmp(text + span.offset, expected, span.size) != 0)
+        fail_msg("expected \"%s\", got \"%.*s\"", expected, (int)span.size, text + span.offset);
+}
+
+#endif

@@ -1,0 +1,155 @@
+/* Owns: tests of the pieces of a response head, each against a slower or independent way of making it. */
+#include "http1_feed.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+/* xorshift64: the same numbers everywhere. */
+static uint64_t random_next(uint64_t *seed) {
+    *seed ^= *seed << 13;
+    *seed ^= *seed >> 7;
+    *seed ^= *seed << 17;
+    return *seed;
+}
+
+static void test_status_lines_of_all_codes(void **state) {
+    (void)state;
+    int known = 0;
+    for (int status = 100; status <= 999; ++status) {
+        char out[UVHTTP__HTTP1_STATUS_LINE_MAX + 1], expected[128];
+        memset(out, 'x', sizeof out);
+        size_t size = uvhttp__http1_write_status_line(out, status);
+        const char *reason = uvhttp__http1_reason(status);
+        int expected_size = snprintf(expected, sizeof expected, "HTTP/1.1 %d %s\r\n", status, reason);
+        assert_int_equal(size, expected_size);
+        assert_memory_equal(out, expected, size);
+        assert_true(out[UVHTTP__HTTP1_STATUS_LINE_MAX] == 'x');
+        known += reason[0] != '\0';
+    }
+    assert_int_equal(known, 62);
+    assert_string_equal(uvhttp__http1_reason(200), "OK");
+    assert_string_equal(uvhttp__http1_reason(100), "Continue");
+    assert_string_equal(uvhttp__http1_reason(404), "Not Found");
+    assert_string_equal(uvhttp__http1_reason(511), "Network Authentication Required");
+    assert_string_equal(uvhttp__http1_reason(599), "");
+    assert_string_equal(uvhttp__http1_reason(600), "");
+    assert_string_equal(uvhttp__http1_reason(99), "");
+    assert_string_equal(uvhttp__http1_reason(-1), "");
+}
+
+static void expect_numbers(uint64_t n) {
+    char out[64], expected[64];
+    memset(out, 'x', sizeof out);
+    size_t size = uvhttp__http1_write_decimal(out, n);
+    assert_int_equal(size, snprintf(expected, sizeof expected, "%" PRIu64, n));
+    assert_memory_equal(out, expected, size);
+    assert_true(out[size] == 'x');
+    memset(out, 'x', sizeof out);
+    size = uvhttp__http1_write_chunk_head(out, n);
+    assert_true(size <= UVHTTP__HTTP1_CHUNK_HEAD_MAX);
+    assert_int_equal(size, snprintf(expected, sizeof expected, "%" PRIx64 "\r\n", n));
+    assert_memory_equal(out, expected, size);
+    assert_true(out[size] == 'x');
+}
+
+static void test_decimal_and_chunk_head_against_printf(void **state) {
+    (void)state;
+    for (uint64_t n = 0; n < 20000; ++n) expect_numbers(n);
+    for (uint64_t power = 1;; power *= 10) {
+        expect_numbers(power - 1);
+        expect_numbers(power);
+        expect_numbers(power + 1);
+        if (power > UINT64_MAX / 10) break;
+    }
+    for (int bit = 0; bit < 64; ++bit) {
+        expect_numbers(UINT64_C(1) << bit);
+        expect_numbers((UINT64_C(1) << bit) - 1);
+    }
+    expect_numbers(UINT64_MAX);
+    uint64_t seed = 42;
+    for (int i = 0; i < 20000; ++i) expect_numbers(random_next(&seed) >> (i % 64));
+}
+
+static void expect_date(int64_t seconds) {
+    char out[UVHTTP__HTTP1_DATE_SIZE + 1], expected[64];
+    struct tm tm;
+    time_t time = (time_t)seconds;
+    out[UVHTTP__HTTP1_DATE_SIZE] = 'x';
+    uvhttp__http1_write_date(out, seconds);
+    assert_true(out[UVHTTP__HTTP1_DATE_SIZE] == 'x');
+    assert_non_null(gmtime_r(&time, &tm));
+    /* strftime pads no year before 1000. */
+    char format[64];
+    snprintf(format, sizeof format, "%%a, %%d %%b %04d %%H:%%M:%%S GMT", tm.tm_year + 1900);
+    assert_int_equal(strftime(expected, sizeof expected, format, &tm), UVHTTP__HTTP1_DATE_SIZE);
+    if (memcmp(out, expected, UVHTTP__HTTP1_DATE_SIZE) != 0)
+        fail_msg("%" PRId64 ": expected %s, got %.29s", seconds, expected, out);
+}
+
+static void test_date_against_strftime_for_every_day_of_ten_thousand_years(void **state) {
+    (void)state;
+    const int64_t first = INT64_C(-62167219200), last = INT64_C(253402300799);
+    for (int64_t day = first; day < last; day += 86400) expect_date(day + (day / 86400 % 86400 + 86400) % 86400);
+    uint64_t seed = 7;
+    for (int i = 0; i < 200000; ++i) expect_date(first + (int64_t)(random_next(&seed) % (uint64_t)(last - first + 1)));
+    for (int64_t second = 1709164800 - 86400; second < 1709164800 + 2 * 86400; second += 7) expect_date(second);
+    for (int64_t second = -100; second < 100; ++second) expect_date(second);
+}
+
+static void test_date_out_of_range_is_the_nearest_in_range(void **state) {
+    (void)state;
+    char out[UVHTTP__HTTP1_DATE_SIZE];
+    uvhttp__http1_write_date(out, INT64_MAX);
+    assert_memory_equal(out, "Fri, 31 Dec 9999 23:59:59 GMT", sizeof out);
+    uvhttp__http1_write_date(out, INT64_MIN);
+    assert_memory_equal(out, "Sat, 01 Jan 0000 00:00:00 GMT", sizeof out);
+    uvhttp__http1_write_date(out, 784111777);
+    assert_memory_equal(out, "Sun, 06 Nov 1994 08:49:37 GMT", sizeof out); /* the example of RFC 9110 */
+}
+
+static void test_header_names(void **state) {
+    (void)state;
+    assert_false(uvhttp__http1_valid_header_name((uvhttp_str_t){NULL, 0}));
+    for (int byte = 0; byte < 256; ++byte) {
+        char name[3] = {'a', (char)byte, 'b'};
+        bool token = oracle_token((unsigned char)byte);
+        assert_int_equal(uvhttp__http1_valid_header_name((uvhttp_str_t){name, 3}), token);
+        assert_int_equal(uvhttp__http1_valid_header_name((uvhttp_str_t){name + 1, 1}), token);
+    }
+}
+
+static void test_header_values_of_every_size_with_every_byte_in_every_place(void **state) {
+    (void)state;
+    FEED_EACH_LEVEL(level) {
+        for (size_t size = 0; size <= 200; size += size < 70 ? 1 : 13) {
+            char value[200];
+            memset(value, 'v', sizeof value);
+            for (int at_end = 0; at_end <= 1; ++at_end) {
+                const char *p = feed_guarded(value, size, at_end);
+                assert_true(uvhttp__http1_valid_header_value((uvhttp_str_t){p, size}));
+            }
+            for (size_t at = 0; at < size; at += size < 70 ? 1 : 5) {
+                for (int byte = 0; byte < 256; ++byte) {
+                    value[at] = (char)byte;
+                    const char *p = feed_guarded(value, size, (byte & 1) != 0);
+                    bool valid = byte == '\t' || (byte >= 0x20 && byte != 0x7f);
+                    assert_int_equal(uvhttp__http1_valid_header_value((uvhttp_str_t){p, size}), valid);
+                }
+                value[at] = 'v';
+            }
+        }
+    }
+    assert_true(uvhttp__http1_valid_header_value((uvhttp_str_t){NULL, 0}));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status_lines_of_all_codes),
+        cmocka_unit_test(test_decimal_and_chunk_head_against_printf),
+        cmocka_unit_test(test_date_against_strftime_for_every_day_of_ten_thousand_years),
+        cmocka_unit_test(test_date_out_of_range_is_the_nearest_in_range),
+        cmocka_unit_test(test_header_names),
+        cmocka_unit_test(test_header_values_of_every_size_with_every_byte_in_every_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,301 @@
+/* Owns: tests of listeners on every engine: each kind of address, pausing, closing, running out of descriptors. */
+#include "io/io_harness.h"
+
+static int client_to(const char *text) {
+    uvhttp__endpoint_t endpoint;
+    assert_int_equal(uvhttp__endpoint_parse(text, &endpoint), 0);
+    int fd = socket(endpoint.address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    set_limits(fd);
+    assert_int_equal(connect(fd, &endpoint.address.any, endpoint.address_size), 0);
+    return fd;
+}
+
+static int listen_on(const char *text) {
+    uvhttp__endpoint_t endpoint;
+    int fd = -1;
+    assert_int_equal(uvhttp__endpoint_parse(text, &endpoint), 0);
+    return uvhttp__listen_socket(&endpoint, 16, false, &fd) == 0 ? fd : -1;
+}
+
+static int port_of(int fd) {
+    uvhttp__address_t address;
+    socklen_t size = sizeof address;
+    assert_int_equal(getsockname(fd, &address.any, &size), 0);
+    return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
+}
+
+static void echo_once(int fd) {
+    client_send(fd, "ping", 4);
+    client_expect(fd, "ping", 4);
+}
+
+static void test_ipv6_listener(void **state) {
+    server_t *server = *state;
+    char text[64];
+    server->listen_fd = listen_on("[::1]:0");
+    if (server->listen_fd < 0) skip(); /* no IPv6 here */
+    snprintf(text, sizeof text, "[::1]:%d", port_of(server->listen_fd));
+    server_start(server, &echo_ops);
+    int fd = client_to(text);
+    echo_once(fd);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void test_dual_stack_listener_takes_an_ipv4_client(void **state) {
+    server_t *server = *state;
+    char text[64];
+    server->listen_fd = listen_on("*:0");
+    assert_true(server->listen_fd >= 0);
+    snprintf(text, sizeof text, "127.0.0.1:%d", port_of(server->listen_fd));
+    server_start(server, &echo_ops);
+    int fd = client_to(text);
+    echo_once(fd);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void test_unix_listener(void **state) {
+    server_t *server = *state;
+    char text[64];
+    snprintf(text, sizeof text, "unix:@uvhttp-listener-%d", (int)getpid());
+    server->listen_fd = listen_on(text);
+    assert_true(server->listen_fd >= 0);
+    server_start(server, &echo_ops);
+    int fd = client_to(text);
+    echo_once(fd);
+    shutdown(fd, SHUT_WR);
+    client_expect_eof(fd);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_END_OK), 1);
+}
+
+static void test_inherited_blocking_listener(void **state) {
+    server_t *server = *state;
+    char text[64];
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(listen(fd, 16), 0);
+    int port = port_of(fd);
+    snprintf(text, sizeof text, "fd:%d", fd);
+    server->listen_fd = listen_on(text);
+    assert_int_equal(server->listen_fd, fd);
+    server_start(server, &echo_ops);
+    snprintf(text, sizeof text, "127.0.0.1:%d", port);
+    int client = client_to(text);
+    echo_once(client);
+    close(client);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void on_accept_checked(uvhttp__listener_t *listener, int fd) {
+    server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
+    if (!(fcntl(fd, F_GETFL) & O_NONBLOCK) || !(fcntl(fd, F_GETFD) & FD_CLOEXEC)) count_event(server, EV_WRONG, 1);
+    server_on_accept(listener, fd);
+}
+
+static void test_accepted_socket_is_nonblocking_and_close_on_exec(void **state) {
+    server_t *server = *state;
+    server->listener_ops.on_accept = on_accept_checked;
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    echo_once(fd);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void pause_listener(server_t *server, void *arg) {
+    (void)arg;
+    uvhttp__listener_pause(&server->listener);
+}
+
+static void resume_listener(server_t *server, void *arg) {
+    (void)arg;
+    uvhttp__listener_resume(&server->listener);
+}
+
+static void test_paused_listener_leaves_connections_in_the_backlog(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    for (uint64_t i = 1; i <= 3; i++) {
+        server_call(server, pause_listener, NULL);
+        server_settle(server);
+        int fd = client_connect(server);
+        client_send(fd, "ping", 4);
+        server_settle(server);
+        assert_int_equal(server_count(server, EV_OPENED), i - 1);
+        assert_false(wait_fd(fd, POLLIN, 30));
+        server_call(server, resume_listener, NULL);
+        client_expect(fd, "ping", 4);
+        close(fd);
+        server_wait(server, EV_CLOSED, i);
+    }
+}
+
+static void pause_and_resume(server_t *server, void *arg) {
+    for (int i = 0; i < 10; i++) {
+        pause_listener(server, arg);
+        resume_listener(server, arg);
+    }
+}
+
+static void test_pause_and_resume_in_one_turn_end_up_listening(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    server_call(server, pause_and_resume, NULL);
+    int fd = client_connect(server);
+    echo_once(fd);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void accept_and_close_listener(uvhttp__listener_t *listener, int fd) {
+    server_on_accept(listener, fd);
+    uvhttp__listener_close(listener);
+    uvhttp__listener_close(listener);
+}
+
+static void test_listener_closed_inside_on_accept_is_told_once(void **state) {
+    server_t *server = *state;
+    server->listener_ops.on_accept = accept_and_close_listener;
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    echo_once(fd);
+    server_wait(server, EV_LISTENER_CLOSED, 1);
+    struct sockaddr_in address = loopback(server->port);
+    int late = client_socket();
+    assert_int_not_equal(connect(late, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(errno, ECONNREFUSED);
+    close(late);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_LISTENER_CLOSED), 1);
+}
+
+/* Closing a listening socket resets what is in its backlog: a client that was connected and has sent must not lose
+ * that. */
+static void test_closing_a_listener_takes_the_backlog_first(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    server_call(server, pause_listener, NULL);
+    server_settle(server);
+    int fd = client_connect(server);
+    client_send(fd, "ping", 4);
+    server_call(server, close_listener, NULL);
+    client_expect(fd, "ping", 4);
+    server_wait(server, EV_LISTENER_CLOSED, 1);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void test_thousand_connections(void **state) {
+    server_t *server = *state;
+    enum { CLIENTS = 1000 };
+    struct rlimit limit = server->nofile_before;
+    if (limit.rlim_max < 2 * CLIENTS + 100) skip();
+    limit.rlim_cur = 2 * CLIENTS + 100;
+    if (limit.rlim_cur > server->nofile_before.rlim_cur) assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    int *fds = calloc(CLIENTS, sizeof *fds);
+    server_start(server, &echo_ops);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = client_connect(server);
+        client_send(fds[i], &i, sizeof i);
+    }
+    for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], &i, sizeof i);
+    for (int i = CLIENTS - 1; i >= 0; i--) client_send(fds[i], &i, sizeof i);
+    for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], &i, sizeof i);
+    assert_int_equal(server_count(server, EV_OPENED), CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) close(fds[i]);
+    server_wait(server, EV_CLOSED, CLIENTS);
+    free(fds);
+}
+
+static void set_nofile(int count) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = (rlim_t)count;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* io_uring remembers the limit of the moment in which an accept was armed: the listener is armed again after each
+ * change. */
+static void set_nofile_for(server_t *server, int count) {
+    server_call(server, pause_listener, NULL);
+    server_settle(server);
+    set_nofile(count);
+    server_call(server, resume_listener, NULL);
+}
+
+static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void **state) {
+    server_t *server = *state;
+    enum { CLIENTS = 20, ROOM = 5 };
+    int fds[CLIENTS];
+    server_start(server, &echo_ops);
+    server_settle(server);
+    for (int i = 0; i < CLIENTS; i++) fds[i] = client_socket();
+    int lowest_free = dup(0);
+    close(lowest_free);
+    set_nofile_for(server, lowest_free + ROOM);
+    for (int i = 0; i < CLIENTS; i++) client_connect_fd(server, fds[i]); /* the backlog takes them */
+    server_wait(server, EV_OPENED, ROOM);
+    server_wait(server, EV_ACCEPT_ERROR, 1);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_OPENED), ROOM);
+
+    unsigned turns = atomic_load(&server->turns);
+    poll(NULL, 0, 200);
+    turns = atomic_load(&server->turns) - turns;
+    assert_true(turns <= 60); /* a try each 20 ms, not a spin */
+
+    uint64_t start_ms = clock_ms();
+    close(fds[0]); /* frees the client's descriptor and then the server's */
+    server_wait(server, EV_OPENED, ROOM + 1);
+    uint64_t freed_ms = clock_ms() - start_ms;
+    start_ms = clock_ms();
+    set_nofile((int)server->nofile_before.rlim_cur);
+    server_wait(server, EV_OPENED, CLIENTS);
+    uint64_t relief_ms = clock_ms() - start_ms;
+    print_message("           back %llu ms after a close, %llu ms after a higher limit; %u turns in 200 ms\n",
+                  (unsigned long long)freed_ms, (unsigned long long)relief_ms, turns);
+    assert_true(freed_ms < 500 && relief_ms < 500);
+    for (int i = 1; i < CLIENTS; i++) {
+        echo_once(fds[i]); /* nobody was dropped */
+        close(fds[i]);
+    }
+    server_wait(server, EV_CLOSED, CLIENTS);
+}
+
+static void test_listener_that_is_parked_can_be_closed(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    server_settle(server);
+    int fd = client_socket();
+    int lowest_free = dup(0);
+    close(lowest_free);
+    set_nofile_for(server, lowest_free);
+    client_connect_fd(server, fd);
+    server_wait(server, EV_ACCEPT_ERROR, 1);
+    server_call(server, close_listener, NULL);
+    server_wait(server, EV_LISTENER_CLOSED, 1);
+    set_nofile((int)server->nofile_before.rlim_cur);
+    close(fd);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_ipv6_listener),
+        ON_EACH(test_dual_stack_listener_takes_an_ipv4_client),
+        ON_EACH(test_unix_listener),
+        ON_EACH(test_inherited_blocking_listener),
+        ON_EACH(test_accepted_socket_is_nonblocking_and_close_on_exec),
+        ON_EACH(test_paused_listener_leaves_connections_in_the_backlog),
+        ON_EACH(test_pause_and_resume_in_one_turn_end_up_listening),
+        ON_EACH(test_listener_closed_inside_on_accept_is_told_once),
+        ON_EACH(test_closing_a_listener_takes_the_backlog_first),
+        ON_EACH(test_thousand_connections),
+        ON_EACH(test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once),
+        ON_EACH(test_listener_that_is_parked_can_be_closed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,587 @@
+/* Owns: tests of loops on every engine: clock, timers, messages, the application's own libuv handles, life and death.
+ */
+#include "io/io_harness.h"
+
+#include <uvhttp/alloc.h>
+
+static void echo_once(server_t *server) {
+    int fd = client_connect(server);
+    client_send(fd, "ping", 4);
+    client_expect(fd, "ping", 4);
+    close(fd);
+}
+
+/* --- names --- */
+
+static void test_engine_names_are_parsed_in_any_case(void **state) {
+    (void)state;
+    uvhttp__engine_kind_t kind;
+    assert_int_equal(uvhttp__engine_parse("auto", &kind), 0);
+    assert_int_equal(kind, UVHTTP__ENGINE_AUTO);
+    assert_int_equal(uvhttp__engine_parse("URing", &kind), 0);
+    assert_int_equal(kind, UVHTTP__ENGINE_URING);
+    assert_int_equal(uvhttp__engine_parse("LIBUV", &kind), 0);
+    assert_int_equal(kind, UVHTTP__ENGINE_LIBUV);
+    assert_int_equal(uvhttp__engine_parse("", &kind), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp__engine_parse("epoll", &kind), UVHTTP_E_INVALID);
+}
+
+static void test_loop_says_its_engine_and_why(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    const char *expected = server->variant->kind == UVHTTP__ENGINE_URING ? "io_uring" : "libuv";
+    assert_string_equal(uvhttp__loop_engine_name(server->loop), expected);
+    assert_true(strlen(server->loop->reason) > 0);
+}
+
+/* --- clock and timers --- */
+
+static size_t check_clock(uvhttp__stream_t *stream, const char *data, size_t size) {
+    uint64_t sent_ns;
+    if (size != sizeof sent_ns) {
+        count_event(peer_of(stream)->server, EV_WRONG, 1);
+        return size;
+    }
+    memcpy(&sent_ns, data, sizeof sent_ns);
+    uint64_t now_ns = stream->loop->now_ns;
+    if (now_ns < sent_ns || now_ns > uvhttp__clock_ns()) count_event(peer_of(stream)->server, EV_WRONG, 1);
+    if (stream->loop->now_ms != now_ns / 1000000) count_event(peer_of(stream)->server, EV_WRONG, 1);
+    count_event(peer_of(stream)->server, EV_TICK, 1);
+    return size;
+}
+
+/* The clock is read after the wait, not before: else every timeout set in a callback would be too short by the wait. */
+static void test_clock_of_a_turn_is_not_from_before_the_wait(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = check_clock, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    for (uint64_t i = 1; i <= 5; i++) {
+        poll(NULL, 0, 20);
+        uint64_t now_ns = uvhttp__clock_ns();
+        client_send(fd, &now_ns, sizeof now_ns);
+        server_wait(server, EV_TICK, i);
+    }
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+enum { TIMERS = 4 };
+
+typedef struct timers {
+    uvhttp__timer_t timers[TIMERS];
+    server_t *server;
+    uint64_t fired_ms[TIMERS];
+    int order[TIMERS];
+    int count;
+} timers_t;
+
+static void on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    timers_t *timers = user;
+    (void)wheel;
+    int i = (int)(timer - timers->timers);
+    timers->fired_ms[i] = timers->server->loop->now_ms;
+    if (timers->fired_ms[i] < uvhttp__timer_deadline(timer)) count_event(timers->server, EV_WRONG, 1);
+    timers->order[timers->count++] = i;
+    count_event(timers->server, EV_TICK, 1);
+}
+
+static void prepare_timers(server_t *server, timers_t *timers) {
+    timers->server = server;
+    uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_expire, timers);
+    for (int i = 0; i < TIMERS; i++) uvhttp__timer_init(&timers->timers[i], UVHTTP__TIMER_SERVER);
+}
+
+static void set_timer(server_t *server, timers_t *timers, int i, uint64_t in_ms) {
+    uvhttp__timer_set(&server->loop->wheel, &timers->timers[i], server->loop->now_ms + in_ms);
+}
+
+static void set_timers(server_t *server, void *arg) {
+    timers_t *timers = arg;
+    prepare_timers(server, timers);
+    set_timer(server, timers, 0, 60);
+    set_timer(server, timers, 1, 20);
+    set_timer(server, timers, 2, 40);
+    set_timer(server, timers, 3, 30);
+    uvhttp__timer_stop(&server->loop->wheel, &timers->timers[3]);
+}
+
+static void test_timers_fire_in_order_and_not_early(void **state) {
+    server_t *server = *state;
+    static timers_t timers;
+    memset(&timers, 0, sizeof timers);
+    server_start(server, &echo_ops);
+    uint64_t start_ms = clock_ms();
+    server_call(server, set_timers, &timers);
+    server_wait(server, EV_TICK, 3);
+    uint64_t elapsed_ms = clock_ms() - start_ms;
+    assert_int_equal(timers.order[0], 1);
+    assert_int_equal(timers.order[1], 2);
+    assert_int_equal(timers.order[2], 0);
+    assert_true(elapsed_ms >= 59 && elapsed_ms < 5000);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_TICK), 3);
+}
+
+static void set_far_timer(server_t *server, void *arg) {
+    prepare_timers(server, arg);
+    set_timer(server, arg, 0, 3600 * 1000);
+}
+
+static void set_near_timer(server_t *server, void *arg) {
+    set_timer(server, arg, 1, 20);
+}
+
+static void stop_far_timer(server_t *server, void *arg) {
+    uvhttp__timer_stop(&server->loop->wheel, &((timers_t *)arg)->timers[0]);
+}
+
+static void test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns(void **state) {
+    server_t *server = *state;
+    static timers_t timers;
+    memset(&timers, 0, sizeof timers);
+    server_start(server, &echo_ops);
+    server_call(server, set_far_timer, &timers);
+    server_settle(server);
+    unsigned turns = atomic_load(&server->turns);
+    poll(NULL, 0, 100);
+    assert_true(atomic_load(&server->turns) - turns <= 10);
+    uint64_t start_ms = clock_ms();
+    server_call(server, set_near_timer, &timers);
+    server_wait(server, EV_TICK, 1);
+    assert_true(clock_ms() - start_ms < 5000);
+    assert_int_equal(timers.order[0], 1);
+    server_call(server, stop_far_timer, &timers);
+}
+
+static void set_and_put_off_timer(server_t *server, void *arg) {
+    prepare_timers(server, arg);
+    set_timer(server, arg, 1, 10);
+    for (uint64_t in_ms = 20; in_ms <= 80; in_ms += 20) set_timer(server, arg, 1, in_ms);
+}
+
+static void test_timer_that_is_put_off_fires_at_its_new_time(void **state) {
+    server_t *server = *state;
+    static timers_t timers;
+    memset(&timers, 0, sizeof timers);
+    server_start(server, &echo_ops);
+    uint64_t start_ms = clock_ms();
+    server_call(server, set_and_put_off_timer, &timers);
+    server_wait(server, EV_TICK, 1);
+    assert_true(clock_ms() - start_ms >= 79);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_TICK), 1);
+}
+
+/* --- messages --- */
+
+enum { PRODUCERS = 4, MESSAGES = 5000 };
+
+typedef struct message {
+    uvhttp__post_t post;
+    server_t *server;
+    int producer, number;
+} message_t;
+
+typedef struct producer {
+    server_t *server;
+    int number;
+    pthread_t thread;
+    message_t *messages;
+} producer_t;
+
+static int last_seen[PRODUCERS];
+
+static void on_message(uvhttp__post_t *post) {
+    message_t *message = UVHTTP__CONTAINER_OF(post, message_t, post);
+    if (message->number != last_seen[message->producer] + 1) count_event(message->server, EV_WRONG, 1);
+    last_seen[message->producer] = message->number;
+    count_event(message->server, EV_TICK, 1);
+}
+
+static void *produce(void *arg) {
+    producer_t *producer = arg;
+    for (int i = 0; i < MESSAGES; i++) {
+        message_t *message = &producer->messages[i];
+        *message = (message_t){
+            .post = {.run = on_message}, .server = producer->server, .producer = producer->number, .number = i + 1};
+        uvhttp__loop_post(producer->server->loop, &message->post);
+    }
+    return NULL;
+}
+
+static void test_messages_of_four_threads_all_arrive_in_their_order(void **state) {
+    server_t *server = *state;
+    producer_t producers[PRODUCERS];
+    memset(last_seen, 0, sizeof last_seen);
+    server_start(server, &echo_ops);
+    for (int i = 0; i < PRODUCERS; i++) {
+        producers[i] =
+            (producer_t){.server = server, .number = i, .messages = malloc(MESSAGES * sizeof *producers[i].messages)};
+        assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
+    }
+    echo_once(server); /* and the streams go on meanwhile */
+    for (int i = 0; i < PRODUCERS; i++) pthread_join(producers[i].thread, NULL);
+    server_wait(server, EV_TICK, PRODUCERS * MESSAGES);
+    for (int i = 0; i < PRODUCERS; i++) free(producers[i].messages);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void repost(uvhttp__post_t *post) {
+    message_t *message = UVHTTP__CONTAINER_OF(post, message_t, post);
+    server_t *server = message->server;
+    if (message->number-- > 1) uvhttp__loop_post(server->loop, post);
+    count_event(server, EV_TICK, 1); /* from now on the message may be gone */
+}
+
+static void test_message_may_post_itself_again_without_starving_streams(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    message_t message = {.post = {.run = repost}, .server = server, .number = 2000};
+    uvhttp__loop_post(server->loop, &message.post);
+    echo_once(server);
+    server_wait(server, EV_TICK, 2000);
+    assert_true(atomic_load(&server->turns) >= 1999); /* one a turn, so that others get theirs */
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static message_t late_message;
+
+static void post_and_stop(server_t *server, void *arg) {
+    (void)arg;
+    late_message = (message_t){.post = {.run = repost}, .server = server, .number = 3};
+    uvhttp__loop_stop(server->loop);
+    uvhttp__loop_post(server->loop, &late_message.post);
+}
+
+static void test_messages_pending_at_stop_run_before_run_returns(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    server_call(server, close_listener, NULL);
+    server_wait(server, EV_LISTENER_CLOSED, 1);
+    server_call(server, post_and_stop, NULL);
+    atomic_store(&server->may_free, true);
+    pthread_join(server->thread, NULL);
+    server->started = false;
+    assert_int_equal(server_count(server, EV_TICK), 3);
+}
+
+/* --- the application's own handles --- */
+
+typedef struct application {
+    uv_timer_t timer;
+    uv_async_t async;
+    server_t *server;
+    int timer_count;
+} application_t;
+
+static void app_on_timer(uv_timer_t *timer) {
+    application_t *app = timer->data;
+    app->timer_count++;
+    count_event(app->server, EV_TICK, 1);
+}
+
+static void app_on_async(uv_async_t *async) {
+    application_t *app = async->data;
+    count_event(app->server, EV_SENT, 1);
+}
+
+static void app_start(server_t *server, void *arg) {
+    application_t *app = arg;
+    app->server = server;
+    uv_timer_init(server->loop->uv, &app->timer);
+    uv_async_init(server->loop->uv, &app->async, app_on_async);
+    app->timer.data = app->async.data = app;
+    uv_timer_start(&app->timer, app_on_timer, 5, 5);
+}
+
+static void app_stop(server_t *server, void *arg) {
+    application_t *app = arg;
+    (void)server;
+    uv_close((uv_handle_t *)&app->timer, NULL);
+    uv_close((uv_handle_t *)&app->async, NULL);
+}
+
+static void test_applications_own_timer_and_async_work_at_the_same_time(void **state) {
+    server_t *server = *state;
+    static application_t app;
+    memset(&app, 0, sizeof app);
+    server_start(server, &echo_ops);
+    server_call(server, app_start, &app);
+    for (uint64_t i = 1; i <= 10; i++) {
+        echo_once(server);
+        assert_int_equal(uv_async_send(&app.async), 0);
+        server_wait(server, EV_SENT, i);
+        server_wait(server, EV_CLOSED, i);
+    }
+    server_wait(server, EV_TICK, 5);
+    server_call(server, app_stop, &app);
+    server_settle(server);
+    uint64_t ticks = server_count(server, EV_TICK);
+    poll(NULL, 0, 20);
+    assert_int_equal(server_count(server, EV_TICK), ticks);
+}
+
+/* Output that the application makes in a callback of its own handle goes out without another event. */
+static void app_send(uv_timer_t *timer) {
+    application_t *app = timer->data;
+    peer_t *peer = server_first_peer(app->server);
+    if (peer) uvhttp__stream_send_copy(&peer->stream, "tick", 4);
+    uv_timer_stop(timer);
+}
+
+static void app_start_sending(server_t *server, void *arg) {
+    app_start(server, arg);
+    uv_timer_start(&((application_t *)arg)->timer, app_send, 20, 0);
+}
+
+static void test_output_made_in_an_applications_callback_is_sent(void **state) {
+    server_t *server = *state;
+    static application_t app;
+    memset(&app, 0, sizeof app);
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    server_wait(server, EV_OPENED, 1);
+    server_call(server, app_start_sending, &app);
+    client_expect(fd, "tick", 4);
+    server_call(server, app_stop, &app);
+    server_settle(server);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+/* --- output at the end of a turn --- */
+
+static void send_in_turn_end(uvhttp__loop_t *loop, void *arg) {
+    server_t *server = arg;
+    (void)loop;
+    atomic_fetch_add(&server->turns, 1);
+    peer_t *peer = server_first_peer(server);
+    if (!peer || peer->budget == 0) return;
+    peer->budget = 0;
+    uvhttp__stream_send_copy(&peer->stream, "batch", 5);
+}
+
+static size_t remember(uvhttp__stream_t *stream, const char *data, size_t size) {
+    (void)data;
+    peer_of(stream)->budget = 1;
+    return size;
+}
+
+static void test_output_made_at_the_end_of_a_turn_is_sent_in_it(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = remember, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server->options.on_turn_end = send_in_turn_end;
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    for (int i = 0; i < 3; i++) {
+        client_send(fd, "x", 1);
+        client_expect(fd, "batch", 5);
+    }
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+/* --- turn memory --- */
+
+static size_t answer_with_large_turn_memory(uvhttp__stream_t *stream, const char *data, size_t size) {
+    (void)data;
+    static const size_t sizes[] = {1, 100, 70000, 10, 300000, 65536, 1};
+    uint64_t at = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        char *memory = uvhttp__loop_turn_alloc(stream->loop, sizes[i] + 50);
+        if (!memory) count_event(peer_of(stream)->server, EV_WRONG, 1);
+        for (size_t k = 0; k < sizes[i]; k++) memory[k] = pattern_at(at + k);
+        at += sizes[i];
+        uvhttp__loop_turn_trim(stream->loop, memory + sizes[i]);
+        uvhttp__stream_send_turn(stream, memory, sizes[i]);
+    }
+    return size;
+}
+
+static void test_turn_memory_of_every_size_is_sent_as_written(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = answer_with_large_turn_memory,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    enum { SIZE = 1 + 100 + 70000 + 10 + 300000 + 65536 + 1 };
+    char *data = pattern_new(SIZE);
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    for (int i = 0; i < 20; i++) {
+        client_send(fd, "x", 1);
+        client_expect(fd, data, SIZE);
+    }
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    free(data);
+}
+
+/* --- life --- */
+
+static void test_loop_made_on_another_thread_than_it_runs_on(void **state) {
+    server_t *server = *state;
+    int status = uvhttp__loop_new(&server->options, &server->loop);
+    if (status == UVHTTP_E_UNSUPPORTED) skip();
+    assert_int_equal(status, 0);
+    server_start(server, &echo_ops); /* runs it in the server's thread */
+    echo_once(server);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static void on_freed(void *arg) {
+    ++*(int *)arg;
+}
+
+static void test_loop_that_never_ran_can_be_freed(void **state) {
+    server_t *server = *state;
+    int freed = 0;
+    for (int i = 0; i < 5; i++) {
+        if (server->variant->guest) {
+            assert_int_equal(uv_loop_init(&server->host), 0);
+            server->options.host = &server->host;
+        }
+        int status = uvhttp__loop_new(&server->options, &server->loop);
+        if (status == UVHTTP_E_UNSUPPORTED) {
+            if (server->variant->guest) uv_loop_close(&server->host);
+            skip();
+        }
+        assert_int_equal(status, 0);
+        uvhttp__loop_free(server->loop, on_freed, &freed);
+        if (server->variant->guest) {
+            assert_int_equal(freed, i); /* not inside the call */
+            assert_int_equal(uv_run(&server->host, UV_RUN_DEFAULT), 0);
+            assert_int_equal(uv_loop_close(&server->host), 0);
+        }
+        assert_int_equal(freed, i + 1);
+    }
+}
+
+static atomic_long allocations, fail_at; /* the n-th allocation fails; 0: none */
+
+static bool allocation_fails(void) {
+    return atomic_fetch_add(&allocations, 1) + 1 == atomic_load(&fail_at);
+}
+
+static void *hook_malloc(size_t size, void *user) {
+    (void)user;
+    return allocation_fails() ? NULL : malloc(size);
+}
+
+static void *hook_calloc(size_t count, size_t size, void *user) {
+    (void)user;
+    return allocation_fails() ? NULL : calloc(count, size);
+}
+
+static void *hook_realloc(void *memory, size_t size, void *user) {
+    (void)user;
+    return allocation_fails() ? NULL : realloc(memory, size);
+}
+
+static void hook_free(void *memory, void *user) {
+    (void)user;
+    free(memory);
+}
+
+static void set_hook(void) {
+    static const uvhttp_allocator_t allocator = {
+        .malloc = hook_malloc, .calloc = hook_calloc, .realloc = hook_realloc, .free = hook_free};
+    if (uvhttp_set_allocator(&allocator) != 0) fail_msg("the allocator was not taken");
+}
+
+static void test_loop_new_survives_every_failing_allocation(void **state) {
+    server_t *server = *state;
+    int status = UVHTTP_E_NOMEM;
+    for (long n = 1; status != 0; n++) {
+        assert_true(n < 100);
+        if (server->variant->guest) {
+            assert_int_equal(uv_loop_init(&server->host), 0);
+            server->options.host = &server->host;
+        }
+        atomic_store(&allocations, 0);
+        atomic_store(&fail_at, n);
+        status = uvhttp__loop_new(&server->options, &server->loop);
+        atomic_store(&fail_at, 0);
+        bool unsupported = status == UVHTTP_E_UNSUPPORTED;
+        if (status == 0) uvhttp__loop_free(server->loop, NULL, NULL);
+        if (server->variant->guest) {
+            uv_run(&server->host, UV_RUN_DEFAULT);
+            assert_int_equal(uv_loop_close(&server->host), 0);
+        }
+        if (unsupported) skip();
+        if (status != 0) {
+            assert_int_equal(status, UVHTTP_E_NOMEM);
+            assert_null(server->loop);
+        } else {
+            assert_true(n > 1);
+        }
+    }
+}
+
+static void fail_nth_from_now(long n) {
+    atomic_store(&allocations, 0);
+    atomic_store(&fail_at, n);
+}
+
+static size_t echo_or_close(uvhttp__stream_t *stream, const char *data, size_t size) {
+    if (uvhttp__stream_send_copy(stream, data, size) != 0) peer_close(peer_of(stream));
+    return size;
+}
+
+static void accept_or_close(uvhttp__listener_t *listener, int fd) {
+    server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
+    peer_t *peer = peer_new(server);
+    uvhttp__stream_open(&peer->stream, server->loop, fd, server->ops);
+    count_event(server, EV_OPENED, 1);
+    if (uvhttp__stream_read_start(&peer->stream) != 0) peer_close(peer);
+}
+
+/* Any allocation may fail while connections come and go: one of them may be lost, the server not. */
+static void test_server_survives_a_failing_allocation_anywhere(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = echo_or_close, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server->listener_ops.on_accept = accept_or_close;
+    server_start(server, &ops);
+    for (long n = 1; n <= 12; n++) {
+        fail_nth_from_now(n);
+        int fd = client_connect(server);
+        char big[30000];
+        memset(big, 'x', sizeof big);
+        if (send(fd, big, sizeof big, MSG_NOSIGNAL) == (ssize_t)sizeof big) {
+            ssize_t got = recv(fd, big, sizeof big, 0);
+            assert_true(got >= 0 || errno == ECONNRESET);
+        }
+        close(fd);
+        fail_nth_from_now(0);
+        echo_once(server);
+    }
+    server_wait(server, EV_CLOSED, server_count(server, EV_OPENED));
+}
+
+int main(void) {
+    set_hook();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_engine_names_are_parsed_in_any_case),
+        ON_EACH(test_loop_says_its_engine_and_why),
+        ON_EACH(test_clock_of_a_turn_is_not_from_before_the_wait),
+        ON_EACH(test_timers_fire_in_order_and_not_early),
+        ON_EACH(test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns),
+        ON_EACH(test_timer_that_is_put_off_fires_at_its_new_time),
+        ON_EACH(test_messages_of_four_threads_all_arrive_in_their_order),
+        ON_EACH(test_message_may_post_itself_again_without_starving_streams),
+        ON_OWN_LOOPS(test_messages_pending_at_stop_run_before_run_returns),
+        ON_EACH(test_applications_own_timer_and_async_work_at_the_same_time),
+        ON_EACH(test_output_made_in_an_applications_callback_is_sent),
+        ON_EACH(test_output_made_at_the_end_of_a_turn_is_sent_in_it),
+        ON_EACH(test_turn_memory_of_every_size_is_sent_as_written),
+        ON_OWN_LOOPS(test_loop_made_on_another_thread_than_it_runs_on),
+        ON_EACH(test_loop_that_never_ran_can_be_freed),
+        ON_EACH(test_loop_new_survives_every_failing_allocation),
+        ON_EACH(test_server_survives_a_failing_allocation_anywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

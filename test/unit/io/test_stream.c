@@ -1,0 +1,657 @@
+/* Owns: tests of what a stream sends and receives, on every engine: order, bounds, backpressure, ends. */
+#include "io/io_harness.h"
+
+#include <sys/stat.h>
+
+enum { LARGE = 10 * 1024 * 1024, MEGABYTE = 1024 * 1024 };
+
+/* --- echo --- */
+
+static void test_echo_returns_what_came(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    client_send(fd, "hello", 5);
+    client_expect(fd, "hello", 5);
+    client_send(fd, "again", 5);
+    client_expect(fd, "again", 5);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_BYTES), 10);
+    assert_int_equal(server_count(server, EV_END_OK), 1);
+    assert_int_equal(server_count(server, EV_SENT), 0); /* nobody asked, and the kernel took all at once */
+}
+
+/* Stops reading while a megabyte waits to be sent, goes on when it has gone. */
+static size_t echo_with_backpressure(uvhttp__stream_t *stream, const char *data, size_t size) {
+    peer_t *peer = peer_of(stream);
+    uint32_t out_size = uvhttp__stream_out_size(stream);
+    if (out_size > peer->out_size_max) peer->out_size_max = out_size;
+    if (out_size >= MEGABYTE) {
+        uvhttp__stream_notify_sent(stream);
+        return 0;
+    }
+    return peer_echo(stream, data, size);
+}
+
+static void resume_on_sent(uvhttp__stream_t *stream) {
+    peer_count_sent(stream);
+    uvhttp__stream_resume(stream);
+}
+
+static void get_out_size_max(server_t *server, void *arg) {
+    *(uint32_t *)arg = server_first_peer(server)->out_size_max;
+}
+
+static void test_ten_megabytes_both_ways_meet_backpressure(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = echo_with_backpressure,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = resume_on_sent,
+                                             .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(LARGE);
+    size_t sent = 0;
+    size_t got = 0;
+    bool reading = false; /* a slow reader: it does not read at all until the server takes no more */
+    char *back = malloc(LARGE);
+    while (got < LARGE) {
+        if (sent < LARGE && wait_fd(fd, POLLOUT, reading ? 0 : 300)) {
+            ssize_t n = send(fd, data + sent, LARGE - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (n > 0) sent += (size_t)n;
+            if (!reading) continue;
+        }
+        reading = true;
+        if (!wait_fd(fd, sent < LARGE ? POLLIN | POLLOUT : POLLIN, TIMEOUT_MS)) fail_msg("stalled at %zu bytes", got);
+        ssize_t n = recv(fd, back + got, LARGE - got, MSG_DONTWAIT);
+        if (n > 0) got += (size_t)n;
+        assert_int_not_equal(n, 0);
+    }
+    assert_memory_equal(back, data, LARGE);
+    uint32_t out_size_max = 0;
+    server_call(server, get_out_size_max, &out_size_max);
+    assert_true(out_size_max >= MEGABYTE);
+    /* What was held comes on top: with io_uring, buffers that the kernel had filled before it heard of the pause. */
+    uint32_t bound = server->variant->kind == UVHTTP__ENGINE_URING ? 8 * MEGABYTE : MEGABYTE + 256 * 1024;
+    if (out_size_max > bound) fail_msg("%u bytes were queued", out_size_max);
+    assert_true(server_count(server, EV_SENT) >= 1);
+    assert_int_equal(server_count(server, EV_BYTES), LARGE);
+    free(back);
+    free(data);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+/* --- order and release --- */
+
+static void count_release(void *arg) {
+    count_event(arg, EV_RELEASED, 1);
+}
+
+enum { PIECES = 100, PIECE = 777 };
+
+static int file_with(const char *data, size_t size) {
+    char path[] = "/tmp/uvhttp-stream-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0);
+    unlink(path);
+    assert_int_equal(write(fd, data, size), size);
+    return fd;
+}
+
+typedef struct pieces {
+    const char *data;
+    int file;
+} pieces_t;
+
+/* A hundred pieces of every kind, more than one gathered call can take. */
+static size_t send_pieces(uvhttp__stream_t *stream, const char *data, size_t size) {
+    server_t *server = peer_of(stream)->server;
+    pieces_t *pieces = server->user;
+    (void)data;
+    for (size_t i = 0; i < PIECES; i++) {
+        const char *piece = pieces->data + i * PIECE;
+        if (i == 50) {
+            uvhttp__stream_send_file(stream, pieces->file, (int64_t)(i * PIECE), PIECE, count_release, server);
+        } else if (i % 3 == 0) {
+            char *turn = uvhttp__loop_turn_alloc(stream->loop, 2 * PIECE);
+            memcpy(turn, piece, PIECE);
+            uvhttp__loop_turn_trim(stream->loop, turn + PIECE);
+            uvhttp__stream_send_turn(stream, turn, PIECE);
+        } else if (i % 3 == 1) {
+            char copy[PIECE];
+            memcpy(copy, piece, PIECE);
+            uvhttp__stream_send_copy(stream, copy, PIECE);
+            memset(copy, 'x', PIECE);
+        } else {
+            uvhttp__stream_send_ref(stream, piece, PIECE, count_release, server);
+        }
+    }
+    if (uvhttp__stream_out_size(stream) != PIECES * PIECE) count_event(server, EV_WRONG, 1);
+    uvhttp__stream_notify_sent(stream);
+    return size;
+}
+
+static void test_pieces_of_every_kind_keep_their_order(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = send_pieces, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    char *data = pattern_new(PIECES * PIECE);
+    pieces_t pieces = {.data = data, .file = file_with(data, PIECES * PIECE)};
+    server->user = &pieces;
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, data, PIECES * PIECE);
+    server_wait(server, EV_SENT, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 33); /* 32 references and the file */
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    close(pieces.file);
+    free(data);
+}
+
+/* Ten megabytes by reference three times: far more than the sockets hold, so that the queue is not empty. */
+static size_t send_much_by_ref(uvhttp__stream_t *stream, const char *data, size_t size) {
+    server_t *server = peer_of(stream)->server;
+    (void)data;
+    for (int i = 0; i < 3; i++) uvhttp__stream_send_ref(stream, server->user, LARGE, count_release, server);
+    uvhttp__stream_notify_sent(stream);
+    return size;
+}
+
+static MAYBE_UNUSED const uvhttp__stream_ops_t much_by_ref_ops = {
+    .on_data = send_much_by_ref, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+
+static void test_references_are_released_once_when_sent(void **state) {
+    server_t *server = *state;
+    server->user = pattern_new(LARGE);
+    server_start(server, &much_by_ref_ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    for (int i = 0; i < 3; i++) client_expect(fd, server->user, LARGE);
+    server_wait(server, EV_SENT, 1);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 3);
+    free(server->user);
+}
+
+static void test_references_are_released_once_when_the_peer_resets(void **state) {
+    server_t *server = *state;
+    server->user = pattern_new(LARGE);
+    server_start(server, &much_by_ref_ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    char byte;
+    client_receive(fd, &byte, 1);
+    client_reset(fd);
+    server_wait(server, EV_END_ABORTED, 1);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 3);
+    free(server->user);
+}
+
+static void close_first_peer(server_t *server, void *arg) {
+    (void)arg;
+    peer_close(server_first_peer(server));
+}
+
+static void test_references_are_released_once_when_closed_with_a_queue(void **state) {
+    server_t *server = *state;
+    server->user = pattern_new(LARGE);
+    server_start(server, &much_by_ref_ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    char byte;
+    client_receive(fd, &byte, 1);
+    server_call(server, close_first_peer, NULL);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 3);
+    assert_int_equal(server_count(server, EV_END_OK) + server_count(server, EV_END_ABORTED), 0);
+    assert_int_equal(server_count(server, EV_SENT), 0);
+    close(fd);
+    free(server->user);
+}
+
+/* --- files --- */
+
+enum { FILE_SIZE = 5 * 1024 * 1024 };
+
+typedef struct file_answer {
+    int fd;
+    int64_t offset;
+    uint64_t size;
+} file_answer_t;
+
+static size_t send_the_file(uvhttp__stream_t *stream, const char *data, size_t size) {
+    server_t *server = peer_of(stream)->server;
+    file_answer_t *file = server->user;
+    (void)data;
+    uvhttp__stream_send_copy(stream, "head", 4);
+    uvhttp__stream_send_file(stream, file->fd, file->offset, file->size, count_release, server);
+    uvhttp__stream_send_copy(stream, "tail", 4);
+    uvhttp__stream_notify_sent(stream);
+    return size;
+}
+
+static const uvhttp__stream_ops_t file_ops = {
+    .on_data = send_the_file, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+
+static void test_file_of_five_megabytes_is_sent_between_head_and_tail(void **state) {
+    server_t *server = *state;
+    char *data = pattern_new(FILE_SIZE);
+    file_answer_t file = {.fd = file_with(data, FILE_SIZE), .offset = 12345, .size = FILE_SIZE - 12345};
+    server->user = &file;
+    server_start(server, &file_ops);
+    int fd = client_connect(server);
+    for (int i = 0; i < 2; i++) { /* the file's own position is not used */
+        client_send(fd, "x", 1);
+        client_expect(fd, "head", 4);
+        client_expect(fd, data + 12345, FILE_SIZE - 12345);
+        client_expect(fd, "tail", 4);
+        server_wait(server, EV_SENT, (uint64_t)i + 1);
+        assert_int_equal(server_count(server, EV_RELEASED), i + 1);
+    }
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    close(file.fd);
+    free(data);
+}
+
+static void test_file_shorter_than_promised_breaks_the_connection(void **state) {
+    server_t *server = *state;
+    file_answer_t file = {.fd = file_with("short", 5), .offset = 0, .size = 6};
+    server->user = &file;
+    server_start(server, &file_ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "headshort", 9);
+    client_expect_eof(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_END_ABORTED), 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 1);
+    close(fd);
+    close(file.fd);
+}
+
+/* sendfile(2) has no MSG_NOSIGNAL: a client that goes away in the middle must not kill the process by SIGPIPE. */
+static void test_client_that_leaves_during_a_file_is_an_abort_and_no_signal(void **state) {
+    server_t *server = *state;
+    char *data = pattern_new(FILE_SIZE);
+    file_answer_t file = {.fd = file_with(data, FILE_SIZE), .offset = 0, .size = FILE_SIZE};
+    server->user = &file;
+    signal(SIGPIPE, SIG_DFL);
+    server_start(server, &file_ops);
+    for (uint64_t i = 1; i <= 5; i++) {
+        int fd = client_connect(server);
+        client_send(fd, "x", 1);
+        client_expect(fd, "head", 4);
+        close(fd); /* with bytes unread: a reset */
+        server_wait(server, EV_CLOSED, i);
+        assert_int_equal(server_count(server, EV_RELEASED), i);
+    }
+    close(file.fd);
+    free(data);
+}
+
+/* --- partial consumption --- */
+
+/* Takes three bytes at a time and is resumed by a message each time. */
+static size_t take_three(uvhttp__stream_t *stream, const char *data, size_t size) {
+    peer_t *peer = peer_of(stream);
+    size_t take = size < 3 ? size : 3;
+    for (size_t i = 0; i < take; i++) {
+        if (data[i] != pattern_at(peer->received + i)) count_event(peer->server, EV_WRONG, 1);
+    }
+    peer->received += take;
+    count_event(peer->server, EV_BYTES, take);
+    return take;
+}
+
+static void resume_first_peer(server_t *server, void *arg) {
+    (void)arg;
+    if (server_first_peer(server)) uvhttp__stream_resume(&server_first_peer(server)->stream);
+}
+
+static void test_bytes_left_come_again_after_resume_and_before_the_end(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = take_three, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(100);
+    client_send(fd, data, 50);
+    server_wait(server, EV_BYTES, 3);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_BYTES), 3); /* nothing without resume */
+    client_send(fd, data + 50, 50);
+    shutdown(fd, SHUT_WR);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_END_OK), 0);
+    for (uint64_t n = 6; n < 103; n += 3) {
+        assert_int_equal(server_count(server, EV_END_OK), 0);
+        server_call(server, resume_first_peer, NULL);
+        server_wait(server, EV_BYTES, n < 100 ? n : 100);
+    }
+    server_wait(server, EV_END_OK, 1);
+    server_wait(server, EV_CLOSED, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
+/* What a connection with a budget per turn does: it takes its share and asks for the next turn at once. */
+static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
+    size_t taken = take_three(stream, data, size);
+    if (taken < size) uvhttp__stream_resume(stream);
+    return taken;
+}
+
+static void test_resume_inside_on_data_asks_for_the_next_turn(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = take_a_share, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(3000);
+    client_send(fd, data, 3000);
+    server_wait(server, EV_BYTES, 3000);
+    assert_true(atomic_load(&server->turns) >= 1000); /* one share a turn, not all in one */
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_END_OK, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
+static size_t take_nothing_at_first(uvhttp__stream_t *stream, const char *data, size_t size) {
+    peer_t *peer = peer_of(stream);
+    if (peer->step == 0) return 0;
+    for (size_t i = 0; i < size; i++) {
+        if (data[i] != pattern_at(peer->received + i)) {
+            count_event(peer->server, EV_WRONG, 1);
+            break;
+        }
+    }
+    peer->received += size;
+    count_event(peer->server, EV_BYTES, size);
+    return size;
+}
+
+static void get_held_size(server_t *server, void *arg) {
+    *(uint32_t *)arg = server_first_peer(server)->stream.held_size;
+}
+
+static void begin_to_take(server_t *server, void *arg) {
+    server_first_peer(server)->step = 1;
+    resume_first_peer(server, arg);
+}
+
+static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    int small = 64 * 1024;
+    server->listen_fd = listen_loopback(&server->port);
+    setsockopt(server->listen_fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    server_start(server, &ops);
+    int fd = client_socket();
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    client_connect_fd(server, fd);
+    char *data = pattern_new(LARGE);
+    size_t sent = 0;
+    while (sent < LARGE && wait_fd(fd, POLLOUT, 500)) { /* until the server takes no more */
+        ssize_t n = send(fd, data + sent, LARGE - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0) sent += (size_t)n;
+    }
+    uint32_t held = 0;
+    server_call(server, get_held_size, &held);
+    assert_true(sent < 4 * MEGABYTE);
+    assert_true(held < MEGABYTE);
+    unsigned turns = atomic_load(&server->turns);
+    poll(NULL, 0, 100);
+    assert_true(atomic_load(&server->turns) - turns < 20); /* and does not spin on what it does not read */
+    server_call(server, begin_to_take, NULL);
+    client_send(fd, data + sent, LARGE - sent);
+    server_wait(server, EV_BYTES, LARGE);
+    close(fd);
+    server_wait(server, EV_END_OK, 1);
+    server_wait(server, EV_CLOSED, 1);
+    free(data);
+}
+
+static void test_reset_of_a_paused_stream_is_told_at_once(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    for (uint64_t i = 1; i <= 2; i++) { /* with a few bytes held, and with so many that reading has stopped */
+        int fd = client_connect(server);
+        char *data = pattern_new(MEGABYTE);
+        client_send(fd, data, i == 1 ? 100 : MEGABYTE);
+        server_wait(server, EV_OPENED, i);
+        server_settle(server);
+        client_reset(fd);
+        server_wait(server, EV_END_ABORTED, i);
+        server_wait(server, EV_CLOSED, i);
+        free(data);
+    }
+    assert_int_equal(server_count(server, EV_BYTES), 0);
+}
+
+static void test_fin_behind_a_paused_stream_does_not_spin(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(256 * 1024);
+    client_send(fd, data, 256 * 1024);
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_OPENED, 1);
+    server_settle(server);
+    unsigned turns = atomic_load(&server->turns);
+    poll(NULL, 0, 100);
+    assert_true(atomic_load(&server->turns) - turns < 20);
+    assert_int_equal(server_count(server, EV_END_OK), 0);
+    server_call(server, begin_to_take, NULL);
+    server_wait(server, EV_BYTES, 256 * 1024);
+    server_wait(server, EV_END_OK, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
+/* --- ends --- */
+
+static void send_late(server_t *server, void *arg) {
+    peer_t *peer = server_first_peer(server);
+    (void)arg;
+    uvhttp__stream_send_copy(&peer->stream, "late", 4);
+    uvhttp__stream_notify_sent(&peer->stream);
+}
+
+static void shut_first_peer(server_t *server, void *arg) {
+    (void)arg;
+    uvhttp__stream_shutdown(&server_first_peer(server)->stream);
+}
+
+static void test_after_the_peers_fin_sending_still_works(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = peer_echo, .on_end = peer_count_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_END_OK, 1);
+    unsigned turns = atomic_load(&server->turns);
+    poll(NULL, 0, 50);
+    assert_true(atomic_load(&server->turns) - turns < 10); /* a FIN that was seen wakes nobody */
+    server_call(server, send_late, NULL);
+    client_expect(fd, "xlate", 5);
+    server_wait(server, EV_SENT, 1);
+    server_call(server, close_first_peer, NULL);
+    client_expect_eof(fd);
+    close(fd);
+    assert_int_equal(server_count(server, EV_END_OK), 1);
+}
+
+static void send_and_shut(server_t *server, void *arg) {
+    send_late(server, arg);
+    shut_first_peer(server, arg);
+    if (uvhttp__stream_send_copy(&server_first_peer(server)->stream, "x", 1) != UVHTTP_E_CLOSED)
+        count_event(server, EV_WRONG, 1);
+}
+
+static void test_shutdown_sends_the_queue_then_fin_and_receives_on(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = peer_swallow, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    server_wait(server, EV_OPENED, 1);
+    server_call(server, send_and_shut, NULL);
+    client_expect(fd, "late", 4);
+    client_expect_eof(fd);
+    client_send(fd, "still here", 10);
+    server_wait(server, EV_BYTES, 10);
+    close(fd);
+    server_wait(server, EV_END_OK, 1);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+static size_t send_much_and_shut(uvhttp__stream_t *stream, const char *data, size_t size) {
+    send_much_by_ref(stream, data, size);
+    uvhttp__stream_shutdown(stream);
+    return size;
+}
+
+static void test_shutdown_waits_for_a_long_queue(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = send_much_and_shut,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    server->user = pattern_new(LARGE);
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    for (int i = 0; i < 3; i++) client_expect(fd, server->user, LARGE);
+    client_expect_eof(fd);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 3);
+    free(server->user);
+}
+
+static void notify_first_peer(server_t *server, void *arg) {
+    (void)arg;
+    server_first_peer(server)->in_call = true;
+    uvhttp__stream_notify_sent(&server_first_peer(server)->stream);
+    server_first_peer(server)->in_call = false;
+}
+
+static void test_notify_with_an_empty_queue_is_told_in_a_later_turn_once(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    server_wait(server, EV_OPENED, 1);
+    server_call(server, notify_first_peer, NULL);
+    server_wait(server, EV_SENT, 1);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_SENT), 1);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+}
+
+/* A producer that makes the next piece when the last one has gone, in turn memory: the memory must not be used twice.
+ */
+static void send_next_piece(uvhttp__stream_t *stream) {
+    peer_t *peer = peer_of(stream);
+    enum { SIZE = 50000 };
+    if (peer->budget == 0) {
+        count_event(peer->server, EV_TICK, 1);
+        return;
+    }
+    char *data = uvhttp__loop_turn_alloc(stream->loop, SIZE);
+    for (uint64_t i = 0; i < SIZE; i++) data[i] = pattern_at(peer->received + i);
+    peer->received += SIZE;
+    peer->budget--;
+    uvhttp__stream_send_turn(stream, data, SIZE);
+    uvhttp__stream_notify_sent(stream);
+}
+
+static size_t begin_producing(uvhttp__stream_t *stream, const char *data, size_t size) {
+    (void)data;
+    peer_of(stream)->budget = 200;
+    send_next_piece(stream);
+    return size;
+}
+
+static void test_producer_driven_by_on_sent_delivers_every_byte(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = begin_producing,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = send_next_piece,
+                                             .on_closed = peer_on_closed};
+    enum { CLIENTS = 3, SIZE = 200 * 50000 };
+    server_start(server, &ops);
+    int fds[CLIENTS];
+    char *data = pattern_new(SIZE);
+    for (int i = 0; i < CLIENTS; i++) {
+        fds[i] = client_connect(server);
+        client_send(fds[i], "x", 1);
+    }
+    for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], data, SIZE);
+    server_wait(server, EV_TICK, CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) close(fds[i]);
+    server_wait(server, EV_CLOSED, CLIENTS);
+    free(data);
+}
+
+static void test_reset_by_an_idle_peer_is_an_abort(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "x", 1);
+    client_reset(fd);
+    server_wait(server, EV_END_ABORTED, 1);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_END_OK), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_echo_returns_what_came),
+        ON_EACH(test_ten_megabytes_both_ways_meet_backpressure),
+        ON_EACH(test_pieces_of_every_kind_keep_their_order),
+        ON_EACH(test_references_are_released_once_when_sent),
+        ON_EACH(test_references_are_released_once_when_the_peer_resets),
+        ON_EACH(test_references_are_released_once_when_closed_with_a_queue),
+        ON_EACH(test_file_of_five_megabytes_is_sent_between_head_and_tail),
+        ON_EACH(test_file_shorter_than_promised_breaks_the_connection),
+        ON_EACH(test_client_that_leaves_during_a_file_is_an_abort_and_no_signal),
+        ON_EACH(test_bytes_left_come_again_after_resume_and_before_the_end),
+        ON_EACH(test_resume_inside_on_data_asks_for_the_next_turn),
+        ON_EACH(test_paused_stream_holds_a_bounded_number_of_bytes),
+        ON_EACH(test_reset_of_a_paused_stream_is_told_at_once),
+        ON_EACH(test_fin_behind_a_paused_stream_does_not_spin),
+        ON_EACH(test_after_the_peers_fin_sending_still_works),
+        ON_EACH(test_shutdown_sends_the_queue_then_fin_and_receives_on),
+        ON_EACH(test_shutdown_waits_for_a_long_queue),
+        ON_EACH(test_notify_with_an_empty_queue_is_told_in_a_later_turn_once),
+        ON_EACH(test_producer_driven_by_on_sent_delivers_every_byte),
+        ON_EACH(test_reset_by_an_idle_peer_is_an_abort),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

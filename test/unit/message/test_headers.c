@@ -1,0 +1,176 @@
+/* Owns: tests of an answer's header fields, above all that no field can be smuggled in. */
+#include <cmocka.h>
+
+#include "exchange.h"
+
+static exchange_t ex;
+
+static uvhttp_str_t text(void) {
+    return (uvhttp_str_t){ex.res.headers ? ex.res.headers : "", ex.res.headers_size};
+}
+
+static int set(const char *name, const char *value) {
+    return uvhttp_response_header(&ex.res, name, value);
+}
+
+static int add(const char *name, const char *value) {
+    return uvhttp_response_header_add(&ex.res, name, value);
+}
+
+static void test_fields_are_kept_as_they_are_sent(void **state) {
+    (void)state;
+    assert_int_equal(set("X-One", "1"), 0);
+    assert_int_equal(add("Set-Cookie", "a=1"), 0);
+    assert_int_equal(add("set-cookie", "b=2"), 0);
+    assert_int_equal(set("X-Empty", ""), 0);
+    assert_str(text(), "X-One: 1\r\nSet-Cookie: a=1\r\nset-cookie: b=2\r\nX-Empty: \r\n");
+    assert_str(uvhttp_response_header_get(&ex.res, "SET-COOKIE"), "a=1");
+    assert_str(uvhttp_response_header_get(&ex.res, "x-empty"), "");
+    assert_null(uvhttp_response_header_get(&ex.res, "X").data);
+    assert_null(uvhttp_response_header_get(&ex.res, "X-One: 1").data);
+}
+
+static void test_set_replaces_all_of_a_name(void **state) {
+    (void)state;
+    add("A", "1"), add("B", "2"), add("a", "3"), add("C", "4");
+    assert_int_equal(set("A", "new"), 0);
+    assert_str(text(), "B: 2\r\nC: 4\r\nA: new\r\n");
+    assert_int_equal(set("a", "newer"), 0);
+    assert_str(text(), "B: 2\r\nC: 4\r\na: newer\r\n");
+}
+
+static void test_remove_takes_all_of_a_name(void **state) {
+    (void)state;
+    add("A", "1"), add("B", "2"), add("a", "3"), add("AA", "4");
+    assert_int_equal(uvhttp_response_header_remove(&ex.res, "A"), 0);
+    assert_str(text(), "B: 2\r\nAA: 4\r\n");
+    assert_int_equal(uvhttp_response_header_remove(&ex.res, "missing"), 0);
+    assert_int_equal(uvhttp_response_header_remove(&ex.res, "B"), 0);
+    assert_int_equal(uvhttp_response_header_remove(&ex.res, "AA"), 0);
+    assert_int_equal(ex.res.headers_size, 0);
+    assert_int_equal(uvhttp_response_header_remove(&ex.res, "no token"), UVHTTP_E_INVALID);
+}
+
+static void test_no_byte_of_a_value_makes_a_new_line(void **state) {
+    (void)state;
+    for (int c = 1; c < 256; ++c) {
+        char value[] = {'a', (char)c, 'b', '\0'};
+        bool control = (c < 0x20 && c != '\t') || c == 0x7f;
+        assert_int_equal(set("X", value), control ? UVHTTP_E_INVALID : 0);
+        assert_int_equal(add("Content-Type", value), control ? UVHTTP_E_INVALID : 0);
+    }
+    /* A view may hold NUL. */
+    assert_int_equal(uvhttp__response_put_header(&ex.res, STR("X"), STR("a\0b"), true), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp__response_put_header(&ex.res, STR("X\0"), STR("a"), true), UVHTTP_E_INVALID);
+}
+
+static void test_names_are_tokens(void **state) {
+    (void)state;
+    for (int c = 1; c < 256; ++c) {
+        char name[] = {'a', (char)c, '\0'};
+        bool alnum = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+        bool token = alnum || (c < 128 && strchr("!#$%&'*+-.^_`|~", c));
+        assert_int_equal(set(name, "v"), token ? 0 : UVHTTP_E_INVALID);
+    }
+    assert_int_equal(set("", "v"), UVHTTP_E_INVALID);
+    assert_int_equal(set(NULL, "v"), UVHTTP_E_INVALID);
+    assert_int_equal(set("A", NULL), UVHTTP_E_INVALID);
+}
+
+static void test_framing_fields_are_the_librarys(void **state) {
+    (void)state;
+    static const char *const names[] = {"Content-Length", "content-length", "TRANSFER-ENCODING",
+                                        "Connection",     "Date",           "upgrade"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        assert_int_equal(set(names[i], "1"), UVHTTP_E_INVALID);
+        assert_int_equal(add(names[i], "1"), UVHTTP_E_INVALID);
+        assert_int_equal(uvhttp_response_header_remove(&ex.res, names[i]), UVHTTP_E_INVALID);
+    }
+    assert_int_equal(set("Connection", "keep-alive"), UVHTTP_E_INVALID);
+    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_CLOSE));
+    assert_int_equal(set("connection", "Close"), 0);
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_CLOSE));
+    assert_int_equal(ex.res.headers_size, 0);
+    assert_int_equal(uvhttp__response_put_header(&ex.res, STR("Upgrade"), STR("websocket"), true), 0);
+}
+
+static void test_content_type_is_one(void **state) {
+    (void)state;
+    assert_int_equal(set("Content-Type", "a/b"), 0);
+    assert_int_equal(add("content-type", "c/d"), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "Content-type"), "c/d");
+    assert_int_equal(uvhttp_response_header_remove(&ex.res, "CONTENT-TYPE"), 0);
+    assert_null(uvhttp_response_header_get(&ex.res, "Content-type").data);
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, NULL, "x", 1), 0);
+    assert_int_equal(ex.res.content_type_size, 0);
+}
+
+static void test_value_may_be_a_view_of_the_fields_themselves(void **state) {
+    (void)state;
+    for (int i = 0; i < 12; ++i) add("Filler", "................"); /* 26 bytes each: the next one makes it grow */
+    assert_int_equal(set("A", "first"), 0);
+    uvhttp_str_t value = uvhttp_response_header_get(&ex.res, "A");
+    assert_int_equal(uvhttp__response_put_header(&ex.res, STR("B"), value, true), 0);
+    value = uvhttp_response_header_get(&ex.res, "A");
+    assert_int_equal(uvhttp__response_put_header(&ex.res, STR("A"), value, true), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "A"), "first");
+    assert_str(uvhttp_response_header_get(&ex.res, "B"), "first");
+}
+
+static void test_size_of_all_fields_is_bounded(void **state) {
+    (void)state;
+    char value[1001];
+    memset(value, 'v', 1000);
+    value[1000] = '\0';
+    size_t count = 0;
+    int status;
+    while ((status = add("X", value)) == 0 && count < 1000) ++count;
+    assert_int_equal(status, UVHTTP_E_LIMIT);
+    assert_int_equal(count, UVHTTP__RESPONSE_HEADERS_SIZE_MAX / 1005);
+    assert_int_equal(ex.res.headers_size, count * 1005);
+    assert_int_equal(set("X", "one"), 0); /* a short one still fits */
+    assert_str(text(), "X: one\r\n");
+}
+
+static void test_failing_field_changes_nothing(void **state) {
+    (void)state;
+    assert_int_equal(set("A", "1"), 0);
+    static char value[300];
+    memset(value, 'v', sizeof value - 1);
+    ex.arena.size_max = ex.arena.used;
+    assert_int_equal(set("A", value), UVHTTP_E_LIMIT);
+    assert_int_equal(set("Content-Type", "a/b"), UVHTTP_E_LIMIT);
+    assert_str(text(), "A: 1\r\n");
+    assert_int_equal(ex.res.content_type_size, 0);
+    ex.arena.size_max = 1 << 20;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    exchange_init(&ex, 1 << 20);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    exchange_deinit(&ex);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_fields_are_kept_as_they_are_sent),
+        TEST(test_set_replaces_all_of_a_name),
+        TEST(test_remove_takes_all_of_a_name),
+        TEST(test_no_byte_of_a_value_makes_a_new_line),
+        TEST(test_names_are_tokens),
+        TEST(test_framing_fields_are_the_librarys),
+        TEST(test_content_type_is_one),
+        TEST(test_value_may_be_a_view_of_the_fields_themselves),
+        TEST(test_size_of_all_fields_is_bounded),
+        TEST(test_failing_field_changes_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

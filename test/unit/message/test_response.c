@@ -1,0 +1,373 @@
+/* Owns: tests of complete answers: what is recorded, replaced and released. */
+#include <cmocka.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "exchange.h"
+
+static exchange_t ex;
+static int released;
+
+static void release(void *arg) {
+    assert_ptr_equal(arg, &released);
+    ++released;
+}
+
+static void ignore(uvhttp_response_t *res, void *user) {
+    (void)res, (void)user;
+}
+
+static uvhttp_str_t body(void) {
+    return (uvhttp_str_t){ex.res.body.data, (size_t)ex.res.body.size};
+}
+
+static uvhttp_str_t type(void) {
+    return (uvhttp_str_t){ex.res.content_type_size ? ex.res.content_type : NULL, ex.res.content_type_size};
+}
+
+static int send_ref(int status, const char *content_type) {
+    return uvhttp_response_send_ref(&ex.res, status, content_type, "ref", 3, release, &released);
+}
+
+static bool is_open(int fd) {
+    return fcntl(fd, F_GETFD) != -1;
+}
+
+static int temporary(const char *text) {
+    char path[] = "/tmp/uvhttp-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    unlink(path);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    return fd;
+}
+
+static void test_text_is_copied(void **state) {
+    (void)state;
+    char text[] = "Hello";
+    assert_int_equal(uvhttp_response_status(&ex.res), 0);
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, text), 0);
+    memset(text, 'x', sizeof text - 1);
+    assert_str(body(), "Hello");
+    assert_str(type(), "text/plain; charset=utf-8");
+    assert_int_equal(uvhttp_response_status(&ex.res), 200);
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, ""), 0);
+    assert_int_equal(ex.res.body.size, 0);
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, NULL), UVHTTP_E_INVALID);
+}
+
+static void test_last_answer_counts(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "one"), 0);
+    assert_int_equal(uvhttp_response_json(&ex.res, 404, "{}"), 0);
+    assert_str(body(), "{}");
+    assert_str(type(), "application/json");
+    assert_int_equal(uvhttp_response_status(&ex.res), 404);
+    assert_int_equal(uvhttp_response_empty(&ex.res, 204), 0);
+    assert_int_equal(ex.res.body.kind, UVHTTP__BODY_NONE);
+    assert_null(type().data); /* the one of the JSON has gone with it */
+}
+
+static void test_status_out_of_range_changes_nothing(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_text(&ex.res, 201, "kept"), 0);
+    static const int wrong[] = {-1, 0, 100, 199, 600, 65736};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+        assert_int_equal(uvhttp_response_text(&ex.res, wrong[i], "new"), UVHTTP_E_INVALID);
+        assert_int_equal(uvhttp_response_send(&ex.res, wrong[i], NULL, "new", 3), UVHTTP_E_INVALID);
+        assert_int_equal(uvhttp_response_send_static(&ex.res, wrong[i], NULL, "new", 3), UVHTTP_E_INVALID);
+        assert_int_equal(uvhttp_response_empty(&ex.res, wrong[i]), UVHTTP_E_INVALID);
+        assert_int_equal(uvhttp_response_begin(&ex.res, wrong[i], NULL, 3), UVHTTP_E_INVALID);
+        assert_int_equal(uvhttp_response_set_status(&ex.res, wrong[i]), UVHTTP_E_INVALID);
+    }
+    assert_str(body(), "kept");
+    assert_int_equal(uvhttp_response_status(&ex.res), 201);
+    assert_int_equal(uvhttp_response_text(&ex.res, 599, "last"), 0);
+}
+
+static void test_content_type_is_checked_and_copied(void **state) {
+    (void)state;
+    char text[] = "image/png";
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, text, "\0\1", 2), 0);
+    memset(text, 'x', sizeof text - 1);
+    assert_str(type(), "image/png");
+    assert_int_equal(ex.res.body.size, 2);
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, "a\r\nX: y", "b", 1), UVHTTP_E_INVALID);
+    char huge[UVHTTP__RESPONSE_CONTENT_TYPE_SIZE_MAX + 2];
+    memset(huge, 'a', sizeof huge - 1);
+    huge[sizeof huge - 1] = '\0';
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, huge, "b", 1), UVHTTP_E_INVALID);
+    assert_str(type(), "image/png");
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, NULL, NULL, 1), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, NULL, NULL, 0), 0);
+    assert_null(type().data);
+}
+
+static void test_content_type_header_stays_when_an_answer_has_none(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_header(&ex.res, "content-type", "text/css"), 0);
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, NULL, "a", 1), 0);
+    assert_str(type(), "text/css");
+    assert_int_equal(uvhttp_response_send_static(&ex.res, 200, NULL, "b", 1), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "Content-Type"), "text/css");
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "c"), 0);
+    assert_str(type(), "text/plain; charset=utf-8");
+    assert_int_equal(uvhttp_response_send(&ex.res, 200, NULL, "a", 1), 0);
+    assert_null(type().data);
+    assert_int_equal(ex.res.headers_size, 0); /* it is never sent twice */
+}
+
+static void test_static_body_is_not_copied(void **state) {
+    (void)state;
+    static const char data[] = "static";
+    assert_int_equal(uvhttp_response_send_static(&ex.res, 200, "a/b", data, 6), 0);
+    assert_ptr_equal(ex.res.body.data, data);
+    assert_int_equal(ex.res.body.kind, UVHTTP__BODY_STATIC);
+}
+
+static void test_ref_is_released_once_when_replaced(void **state) {
+    (void)state;
+    assert_int_equal(send_ref(200, NULL), 0);
+    assert_int_equal(released, 0);
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "new"), 0);
+    assert_int_equal(released, 1);
+    uvhttp__response_done(&ex.res, 0);
+    assert_int_equal(released, 1);
+}
+
+static void test_ref_is_released_once_at_the_end(void **state) {
+    (void)state;
+    assert_int_equal(send_ref(200, NULL), 0);
+    uvhttp__response_done(&ex.res, UVHTTP_E_ABORTED);
+    assert_int_equal(released, 1);
+    uvhttp__response_done(&ex.res, UVHTTP_E_ABORTED);
+    assert_int_equal(released, 1);
+}
+
+static void test_ref_is_released_when_it_is_refused(void **state) {
+    (void)state;
+    assert_int_equal(send_ref(99, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(released, 1);
+    assert_int_equal(send_ref(200, "a\nb"), UVHTTP_E_INVALID);
+    assert_int_equal(released, 2);
+    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, NULL, NULL, 3, release, &released), UVHTTP_E_INVALID);
+    assert_int_equal(released, 3);
+    uvhttp__response_commit(&ex.res);
+    assert_int_equal(send_ref(200, NULL), UVHTTP_E_STATE);
+    assert_int_equal(released, 4);
+    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, NULL, "a", 1, NULL, NULL), UVHTTP_E_STATE);
+}
+
+static void test_taken_body_is_the_takers(void **state) {
+    (void)state;
+    assert_int_equal(send_ref(200, NULL), 0);
+    uvhttp__body_t taken = uvhttp__response_take_body(&ex.res);
+    uvhttp__response_done(&ex.res, 0);
+    assert_int_equal(released, 0);
+    uvhttp__body_release(&taken);
+    uvhttp__body_release(&taken);
+    assert_int_equal(released, 1);
+}
+
+static void test_file_range_is_checked(void **state) {
+    (void)state;
+    int fd = temporary("0123456789");
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 206, "a/b", dup(fd), 3, UINT64_MAX), 0);
+    assert_int_equal(ex.res.body.kind, UVHTTP__BODY_FILE);
+    assert_int_equal(ex.res.body.offset, 3);
+    assert_int_equal(ex.res.body.size, 7);
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 206, "a/b", dup(fd), 2, 4), 0);
+    assert_int_equal(ex.res.body.size, 4);
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 206, "a/b", dup(fd), 10, 0), 0);
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 206, "a/b", dup(fd), 2, 9), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 206, "a/b", dup(fd), 11, UINT64_MAX), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 206, "a/b", dup(fd), 2, UINT64_MAX - 1), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 200, NULL, -1, 0, 1), UVHTTP_E_INVALID);
+    close(fd);
+}
+
+static void test_file_is_closed_in_every_case(void **state) {
+    (void)state;
+    int replaced = temporary("a"), refused = temporary("a"), beyond = temporary("a"), last = temporary("a");
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 200, NULL, replaced, 0, 1), 0);
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 999, NULL, refused, 0, 1), UVHTTP_E_INVALID);
+    assert_false(is_open(refused));
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 200, NULL, beyond, 0, 2), UVHTTP_E_INVALID);
+    assert_false(is_open(beyond));
+    assert_true(is_open(replaced));
+    assert_int_equal(uvhttp_response_send_fd(&ex.res, 200, NULL, last, 0, 1), 0);
+    assert_false(is_open(replaced));
+    assert_true(is_open(last));
+    uvhttp__response_done(&ex.res, 0);
+    assert_false(is_open(last));
+}
+
+static void test_file_is_opened_by_path(void **state) {
+    (void)state;
+    char directory[] = "/tmp/uvhttp-test-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    char file[64], fifo[64], missing[64], below[64], local[64];
+    snprintf(file, sizeof file, "%s/file", directory);
+    snprintf(fifo, sizeof fifo, "%s/fifo", directory);
+    snprintf(missing, sizeof missing, "%s/missing", directory);
+    snprintf(below, sizeof below, "%s/file/x", directory);
+    snprintf(local, sizeof local, "%s/socket", directory);
+    int fd = open(file, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(fd, "abc", 3), 3);
+    close(fd);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, local, strlen(local));
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&address, sizeof address), 0);
+
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, file), 0);
+    assert_str(type(), "application/octet-stream");
+    assert_int_equal(ex.res.body.size, 3);
+    assert_int_equal(fcntl(ex.res.body.fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, "text/html", file), 0);
+    assert_str(type(), "text/html");
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, missing), UVHTTP_E_NOT_FOUND);
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, below), UVHTTP_E_NOT_FOUND);
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, ""), UVHTTP_E_NOT_FOUND);
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, directory), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, fifo), UVHTTP_E_INVALID); /* and does not hang */
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, local), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 200, NULL, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(ex.res.body.size, 3); /* the good one is still there */
+    close(listener);
+    unlink(local), unlink(file), unlink(fifo), rmdir(directory);
+}
+
+static void test_redirect_sets_location(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "body"), 0);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 302, "/old"), 0);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 308, "/new"), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "location"), "/new");
+    assert_int_equal(ex.res.body.kind, UVHTTP__BODY_NONE);
+    assert_int_equal(uvhttp_response_status(&ex.res), 308);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 302, "/a\r\nSet-Cookie: x=1"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 302, ""), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 302, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 304, "/"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 200, "/"), UVHTTP_E_INVALID);
+    assert_str(uvhttp_response_header_get(&ex.res, "location"), "/new");
+}
+
+static void test_memory_limit_is_told_apart(void **state) {
+    (void)state;
+    static char big[70000];
+    memset(big, 'a', sizeof big - 1);
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "kept"), 0);
+    assert_int_equal(uvhttp_response_text(&ex.res, 500, big), UVHTTP_E_LIMIT);
+    assert_int_equal(uvhttp_response_send(&ex.res, 500, NULL, big, sizeof big), UVHTTP_E_LIMIT);
+    assert_str(body(), "kept");
+    assert_int_equal(uvhttp_response_status(&ex.res), 200);
+}
+
+static void test_nothing_changes_after_the_head_has_left(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "sent"), 0);
+    uvhttp__response_commit(&ex.res);
+    assert_int_equal(uvhttp_response_text(&ex.res, 500, "late"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_json(&ex.res, 500, "late"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_send(&ex.res, 500, NULL, "late", 4), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_send_file(&ex.res, 500, NULL, "/dev/null"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_empty(&ex.res, 500), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_redirect(&ex.res, 302, "/"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_set_status(&ex.res, 500), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_header(&ex.res, "A", "1"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_header_remove(&ex.res, "A"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, 1), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_on_finish(&ex.res, ignore, NULL), UVHTTP_E_STATE);
+    assert_null(uvhttp_response_defer(&ex.res));
+    uvhttp__response_fail(&ex.res, 500, "late");
+    assert_str(body(), "sent");
+    assert_int_equal(uvhttp_response_status(&ex.res), 200);
+}
+
+static void test_status_can_be_changed_alone(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_set_status(&ex.res, 404), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "body"), 0);
+    assert_int_equal(uvhttp_response_set_status(&ex.res, 404), 0);
+    assert_int_equal(uvhttp_response_status(&ex.res), 404);
+    assert_str(body(), "body");
+}
+
+static void test_failure_replaces_everything_but_the_users_headers(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_header(&ex.res, "Access-Control-Allow-Origin", "*"), 0);
+    assert_int_equal(uvhttp_response_header(&ex.res, "ETag", "\"1\""), 0);
+    assert_int_equal(uvhttp_response_header(&ex.res, "content-encoding", "gzip"), 0);
+    assert_int_equal(send_ref(200, "image/png"), 0);
+    uvhttp__response_fail(&ex.res, 500, "Internal Server Error\n");
+    assert_int_equal(released, 1);
+    assert_str(body(), "Internal Server Error\n");
+    assert_str(type(), "text/plain; charset=utf-8");
+    assert_int_equal(ex.res.headers_size, strlen("Access-Control-Allow-Origin: *\r\n"));
+    uvhttp__response_fail(&ex.res, 404, NULL);
+    assert_int_equal(ex.res.body.size, 0);
+    assert_null(type().data);
+}
+
+static void test_reset_forgets_the_answer(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_header(&ex.res, "A", "1"), 0);
+    assert_int_equal(uvhttp_response_text(&ex.res, 200, "body"), 0);
+    uvhttp_response_close(&ex.res);
+    uvhttp__response_done(&ex.res, 0);
+    exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
+    assert_int_equal(uvhttp_response_status(&ex.res), 0);
+    assert_int_equal(ex.res.flags, 0);
+    assert_null(uvhttp_response_header_get(&ex.res, "A").data);
+    assert_null(uvhttp_response_header_get(&ex.res, "Content-Type").data);
+    assert_int_equal(uvhttp_response_header(&ex.res, "B", "2"), 0);
+    assert_int_equal(ex.res.headers_size, 6);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    released = 0;
+    exchange_init(&ex, 65536);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    exchange_deinit(&ex);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_text_is_copied),
+        TEST(test_last_answer_counts),
+        TEST(test_status_out_of_range_changes_nothing),
+        TEST(test_content_type_is_checked_and_copied),
+        TEST(test_content_type_header_stays_when_an_answer_has_none),
+        TEST(test_static_body_is_not_copied),
+        TEST(test_ref_is_released_once_when_replaced),
+        TEST(test_ref_is_released_once_at_the_end),
+        TEST(test_ref_is_released_when_it_is_refused),
+        TEST(test_taken_body_is_the_takers),
+        TEST(test_file_range_is_checked),
+        TEST(test_file_is_closed_in_every_case),
+        TEST(test_file_is_opened_by_path),
+        TEST(test_redirect_sets_location),
+        TEST(test_memory_limit_is_told_apart),
+        TEST(test_nothing_changes_after_the_head_has_left),
+        TEST(test_status_can_be_changed_alone),
+        TEST(test_failure_replaces_everything_but_the_users_headers),
+        TEST(test_reset_forgets_the_answer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

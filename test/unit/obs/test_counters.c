@@ -1,0 +1,113 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "obs/counters.h"
+
+static void test_add_counts_by_name_and_read_sums_shards(void **state) {
+    (void)state;
+    static uvhttp__counters_t shards[3];
+    for (unsigned i = 0; i < 3; i++) {
+        uvhttp__counters_add(&shards[i], requests, i + 1);
+        uvhttp__counters_add(&shards[i], bytes_sent, UINT64_C(1) << 40);
+        uvhttp__counters_error(&shards[i], UVHTTP_E_HTTP_BARE_LF);
+    }
+    uvhttp__counters_error(&shards[0], -4711);
+    uvhttp__counter_sums_t sums = {0};
+    for (unsigned i = 0; i < 3; i++) uvhttp__counters_read(&shards[i], &sums);
+    assert_int_equal(UVHTTP__COUNTER(&sums, requests), 6);
+    assert_true(UVHTTP__COUNTER(&sums, bytes_sent) == UINT64_C(3) << 40);
+    assert_int_equal(UVHTTP__COUNTER(&sums, bytes_received), 0);
+    assert_int_equal(sums.errors[uvhttp__error_index(UVHTTP_E_HTTP_BARE_LF)], 3);
+    assert_int_equal(sums.errors[UVHTTP__ERROR_INDEX_UNKNOWN], 1);
+    uint64_t all = 0;
+    for (unsigned i = 0; i < UVHTTP__ERROR_COUNT; i++) all += sums.errors[i];
+    assert_int_equal(all, 4);
+}
+
+static void test_responses_are_counted_by_class(void **state) {
+    (void)state;
+    static uvhttp__counters_t shard;
+    static const int statuses[] = {100, 200, 204, 299, 301, 304, 404, 499, 500, 599, 99, 600, 0, -1};
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) uvhttp__counters_response(&shard, statuses[i]);
+    uvhttp__counter_sums_t sums = {0};
+    uvhttp__counters_read(&shard, &sums);
+    assert_int_equal(UVHTTP__COUNTER(&sums, responses_1xx), 1);
+    assert_int_equal(UVHTTP__COUNTER(&sums, responses_2xx), 3);
+    assert_int_equal(UVHTTP__COUNTER(&sums, responses_3xx), 2);
+    assert_int_equal(UVHTTP__COUNTER(&sums, responses_4xx), 2);
+    assert_int_equal(UVHTTP__COUNTER(&sums, responses_5xx), 2);
+}
+
+static void test_open_connections_are_never_negative(void **state) {
+    (void)state;
+    uvhttp__counter_sums_t sums = {0};
+    UVHTTP__COUNTER(&sums, connections_accepted) = 10;
+    UVHTTP__COUNTER(&sums, connections_closed) = 3;
+    assert_int_equal(uvhttp__counters_connections(&sums), 7);
+    UVHTTP__COUNTER(&sums, connections_closed) = 11;
+    assert_int_equal(uvhttp__counters_connections(&sums), 0);
+}
+
+static void test_every_counter_has_a_name_of_its_own_and_help(void **state) {
+    (void)state;
+    assert_string_equal(uvhttp__counter_name(UVHTTP__COUNTER_requests), "requests");
+    for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++) {
+        assert_true(strlen(uvhttp__counter_help(i)) > 5);
+        for (unsigned j = 0; j < i; j++) assert_string_not_equal(uvhttp__counter_name(i), uvhttp__counter_name(j));
+    }
+}
+
+static void test_shards_share_no_cache_line(void **state) {
+    (void)state;
+    static uvhttp__counters_t shards[2];
+    assert_int_equal((uintptr_t)&shards[0] % 64, 0);
+    assert_int_equal((uintptr_t)&shards[1] % 64, 0);
+}
+
+enum { LOOPS = 3, TURNS = 50000 };
+static uvhttp__counters_t loop_shards[LOOPS];
+static atomic_int running = LOOPS;
+
+static void *count(void *shard) {
+    for (int i = 0; i < TURNS; i++) uvhttp__counters_add((uvhttp__counters_t *)shard, requests, 1);
+    atomic_fetch_sub(&running, 1);
+    return NULL;
+}
+
+static void test_reader_sees_sums_that_only_grow_and_end_exact(void **state) {
+    (void)state;
+    pthread_t threads[LOOPS];
+    for (int i = 0; i < LOOPS; i++) assert_int_equal(pthread_create(&threads[i], NULL, count, &loop_shards[i]), 0);
+    uint64_t last = 0;
+    while (atomic_load(&running) > 0) {
+        uvhttp__counter_sums_t sums = {0};
+        for (int i = 0; i < LOOPS; i++) uvhttp__counters_read(&loop_shards[i], &sums);
+        assert_true(UVHTTP__COUNTER(&sums, requests) >= last);
+        last = UVHTTP__COUNTER(&sums, requests);
+    }
+    for (int i = 0; i < LOOPS; i++) pthread_join(threads[i], NULL);
+    uvhttp__counter_sums_t sums = {0};
+    for (int i = 0; i < LOOPS; i++) uvhttp__counters_read(&loop_shards[i], &sums);
+    assert_int_equal(UVHTTP__COUNTER(&sums, requests), LOOPS * TURNS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_add_counts_by_name_and_read_sums_shards),
+        cmocka_unit_test(test_responses_are_counted_by_class),
+        cmocka_unit_test(test_open_connections_are_never_negative),
+        cmocka_unit_test(test_every_counter_has_a_name_of_its_own_and_help),
+        cmocka_unit_test(test_shards_share_no_cache_line),
+        cmocka_unit_test(test_reader_sees_sums_that_only_grow_and_end_exact),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
