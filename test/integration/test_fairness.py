@@ -55,7 +55,7 @@ def test_a_client_that_pipelines_a_million_requests_does_not_make_another_wait(s
 
 def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
     """Its requests lie in the same received bytes, and each costs time: others come in between."""
-    server = serve(settings={"turn_requests_max": 10})
+    server = serve(settings={"turn_requests_max": 10, "write_buffer_size": 1 << 20})
     with server.connect() as greedy, server.connect() as connection:
         greedy.send(b"GET /spin?us=200 HTTP/1.1\r\nHost: a\r\n\r\n" * 2000)
         greedy.response()
