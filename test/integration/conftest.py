@@ -30,6 +30,7 @@ def make_serve(directory, servers):
         else:
             command = [EXAMPLES / program, text]
         stderr_path = directory / f"{program}-{next(numbers)}.stderr"
+        options.setdefault("says_start", program != "embed_in_uv_loop")  # an attached server says nothing
         server = Server([*prefix, *command, *args], address, stderr_path, **options)
         servers.append(server)
         return server.wait_ready() if wait else server

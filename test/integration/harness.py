@@ -66,8 +66,9 @@ def poll(what, seconds=10.0, every=0.005, message=None):
 class Server:
     """A running program. `address` is (host, port), or the path of a Unix socket."""
 
-    def __init__(self, command, address, stderr_path, env=None, **popen):
+    def __init__(self, command, address, stderr_path, env=None, says_start=True, **popen):
         self.address = address
+        self.says_start = says_start  # one line when all is set up: listeners, then handlers of signals
         self.stderr_path = stderr_path
         self.stopped = False
         environment = {**os.environ, "UVHTTP_ENGINE": ENGINE, **(env or {})}
@@ -90,6 +91,8 @@ class Server:
             return False
 
         poll(ready, START_SECONDS, message=f"not ready: {self.address}")
+        if self.says_start:
+            poll(lambda: "listening on" in self.stderr(), START_SECONDS, message="no start line")
         self.started_with = self.stderr()
         return self
 

@@ -129,9 +129,9 @@ const agent = new http.Agent({keepAlive: true, maxSockets: 4});
 function ask(method, path, body) {
   return new Promise((resolve, reject) => {
     const request = http.request({host, port, method, path, agent}, response => {
-      const parts = [];
+      const parts = [], port = response.socket.localPort;
       response.on('data', part => parts.push(part));
-      response.on('end', () => resolve({status: response.statusCode, body: Buffer.concat(parts).toString(), port: response.socket.localPort}));
+      response.on('end', () => resolve({status: response.statusCode, body: Buffer.concat(parts).toString(), port}));
     });
     request.on('error', reject);
     if (body) { request.write(body); request.write(body); }

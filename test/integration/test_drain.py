@@ -77,6 +77,53 @@ def test_a_drain_under_load_loses_nothing(serve, depth, io_threads):
         assert visitor.answered > 0
 
 
+def blocked(server, tmp_path):
+    """Stops the loop inside a handler; the function that lets it go on."""
+    connection = server.connect()
+    connection.send(request("GET", f"/block?entered={tmp_path}/entered&go={tmp_path}/go"))
+    poll((tmp_path / "entered").exists)
+
+    def go():
+        (tmp_path / "go").touch()
+        assert connection.response().body == b"went on"
+        connection.close()
+
+    return go
+
+
+def test_requests_that_arrived_just_before_the_signal_are_answered(serve, tmp_path):
+    """They are in the sockets, nobody has read them, when the loop learns of the signal."""
+    server = serve()
+    connections = [server.connect() for _ in range(50)]
+    for connection in connections:
+        connection.get("/n/1")
+    go = blocked(server, tmp_path)
+    for i, connection in enumerate(connections):
+        connection.send(request("GET", f"/n/{i}"))
+    server.signal()
+    go()
+    for i, connection in enumerate(connections):
+        assert connection.response().body == b"%d" % i
+        connection.assert_closed()
+        connection.close()
+    assert server.wait() == 0
+
+
+def test_clients_that_connected_just_before_the_signal_are_answered(serve, tmp_path):
+    """They are in the backlog, nobody has accepted them, when the loop learns of the signal."""
+    server = serve()
+    go = blocked(server, tmp_path)
+    connections = [server.connect() for _ in range(50)]
+    for i, connection in enumerate(connections):
+        connection.send(request("GET", f"/n/{i}"))
+    server.signal()
+    go()
+    for i, connection in enumerate(connections):
+        assert connection.response().body == b"%d" % i
+        connection.close()
+    assert server.wait() == 0
+
+
 def test_a_running_request_is_finished(serve):
     server = serve()
     with server.connect() as connection, server.connect() as idle:

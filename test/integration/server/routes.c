@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "json.h"
@@ -250,6 +251,30 @@ static void release(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, 200, text);
 }
 
+/* --- a handler that does what it must not: it holds up its loop --- */
+
+static void spin(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    struct timespec start, now;
+    uint64_t us = number_param(req, "us", 100);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((uint64_t)((now.tv_sec - start.tv_sec) * 1000000 + (now.tv_nsec - start.tv_nsec) / 1000) < us);
+    uvhttp_response_text(res, 200, "spun");
+}
+
+/* Makes the file `entered` and blocks the loop until there is a file `go`. */
+static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    char path[512];
+    if (!text_param(req, "entered", path, sizeof path)) return;
+    close(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (!text_param(req, "go", path, sizeof path)) return;
+    while (access(path, F_OK) != 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    uvhttp_response_text(res, 200, "went on");
+}
+
 /* --- what has happened --- */
 
 static void write_counter(const char *name, const char *help, uint64_t value, void *user) {
@@ -414,6 +439,8 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/later", wait_for_it, NULL);
     uvhttp_post(server, "/later", wait_for_it, NULL);
     uvhttp_get(server, "/release", release, NULL);
+    uvhttp_get(server, "/spin", spin, NULL);
+    uvhttp_get(server, "/block", block, NULL);
     uvhttp_get(server, "/counters", counters, NULL);
     uvhttp_get(server, "/metrics", metrics, NULL);
     uvhttp_post(server, "/stop", stop, NULL);
