@@ -40,3 +40,13 @@ foreach(source IN LISTS micro_sources)
   target_link_libraries(${target} PRIVATE uvhttp_inside)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bench")
 endforeach()
+
+# Programs that the integration tests start. The server sees the public headers only, as examples do.
+uvhttp_glob(server_sources test/integration/server/*.c)
+list(REMOVE_ITEM server_sources test/integration/server/without_io_uring.c)
+add_executable(http_test_server ${server_sources})
+target_link_libraries(http_test_server PRIVATE uvhttp_flags uvhttp_static PkgConfig::LIBUV Threads::Threads)
+add_executable(without_io_uring test/integration/server/without_io_uring.c)
+target_link_libraries(without_io_uring PRIVATE uvhttp_flags)
+set_target_properties(http_test_server without_io_uring PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")

@@ -1,4 +1,4 @@
-/* The only include a program needs. */
+/* Owns: nothing of its own: the only include that a program needs. May include: the public headers. */
 #ifndef UVHTTP_H
 #define UVHTTP_H
 

@@ -28,15 +28,17 @@ UVHTTP_EXPORT uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req);
 /** The query as sent, without '?'; empty if there is none. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_query(const uvhttp_request_t *req);
 
-/** The first query parameter called `name`, decoded ('+' is a space). Returns false, and an empty view, if there is
- * none or its escapes are malformed. `value` may be NULL. */
+/** The first query parameter called `name`, decoded ('+' is a space, '&' separates, ';' does not). Returns false, and
+ * an empty view, if there is none, or no memory. Pairs with malformed escapes are left out, as are those after the
+ * first 1000. A value may hold NUL. `value` may be NULL. */
 UVHTTP_EXPORT bool uvhttp_request_query_param(uvhttp_request_t *req, const char *name, uvhttp_str_t *value);
 
-/** The query parameter at `index` (from 0), decoded. Returns false past the last. */
+/** The query parameter at `index` (from 0), decoded. Returns false past the last. name and value may be NULL. */
 UVHTTP_EXPORT bool uvhttp_request_query_at(uvhttp_request_t *req, size_t index, uvhttp_str_t *name,
                                            uvhttp_str_t *value);
 
-/** What `:name` or `*name` of the route's pattern matched, decoded; data is NULL if the pattern has no such name. */
+/** What `:name` or `*name` of the route's pattern matched, decoded, %2F too: it may hold '/' and so also "../", which
+ * matters to who makes a file name of it. data is NULL if the pattern has no such name. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_param(const uvhttp_request_t *req, const char *name);
 
 /** The value of the first header field called `name` (ASCII case ignored); data is NULL if there is none. */

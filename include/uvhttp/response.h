@@ -27,7 +27,8 @@ UVHTTP_EXPORT int uvhttp_response_send(uvhttp_response_t *res, int status, const
 /** Bytes that stay valid and unchanged as long as the server: not copied. */
 UVHTTP_EXPORT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
                                               const void *data, size_t size);
-/** Bytes that stay valid and unchanged until release(arg), called exactly once on the loop's thread: not copied. */
+/** Bytes that stay valid and unchanged until release(arg) (may be NULL), called exactly once: on the loop's thread, or
+ * at once in a call that fails or replaces this answer. Not copied. */
 UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type,
                                            const void *data, size_t size, void (*release)(void *arg), void *arg);
 /** The bytes [offset, offset + size) of an open regular file, by sendfile(2); the descriptor is the library's from here
@@ -45,7 +46,9 @@ UVHTTP_EXPORT int uvhttp_response_redirect(uvhttp_response_t *res, int status, c
 
 /* --- headers --- Before the answer leaves; copies. Name and value are checked (a CR or LF can not be smuggled in):
  * UVHTTP_E_INVALID. Content-Length, Transfer-Encoding, Connection, Date and Upgrade are the library's:
- * UVHTTP_E_INVALID, but `Connection: close` is taken. */
+ * UVHTTP_E_INVALID, but `Connection: close` is taken. There is one Content-Type: a field set here stays until an answer
+ * brings its own. Other codes: UVHTTP_E_LIMIT (64 KiB of fields, or config.request_memory_max), UVHTTP_E_NOMEM,
+ * UVHTTP_E_STATE (the head has left, or the response is deferred). On failure nothing has changed. */
 
 /** Replaces all fields of that name. */
 UVHTTP_EXPORT int uvhttp_response_header(uvhttp_response_t *res, const char *name, const char *value);
@@ -76,7 +79,8 @@ UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, cons
 UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
 
-/* --- hooks --- Loop thread. In reverse order of registration (the way back). Return 0 or UVHTTP_E_NOMEM. */
+/* --- hooks --- Loop thread. In reverse order of registration (the way back). Return 0, UVHTTP_E_INVALID (hook NULL),
+ * UVHTTP_E_NOMEM, or UVHTTP_E_STATE when it is too late: the hooks of that kind run already. */
 
 /** Called when the answer is complete (or begin was called) and its head not yet written: may change status and
  * headers, or replace a complete body. */

@@ -60,7 +60,7 @@ static int fail(uvhttp__host_t *host, const char *address, int status) {
                              : "";
     int error_number = errno;
     snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s%s", address, uvhttp_error_message(status),
-             status == UVHTTP_E_IO ? ": " : "", status == UVHTTP_E_IO ? strerror(error_number) : "", advice);
+             status == UVHTTP_E_IO ? ": " : "", status == UVHTTP_E_IO ? strerrordesc_np(error_number) : "", advice);
     return status;
 }
 

@@ -26,6 +26,7 @@ typedef struct uvhttp__uring {
 
     /* Loop of our own: */
     uv_loop_t own_uv;
+    uv_prepare_t anchor; /* keeps own_uv alive while it is given a turn */
     int wake_fd;
     uint64_t wake_value;
     bool uv_polled; /* the poll of own_uv's backend is armed */

@@ -116,7 +116,7 @@ bool uvhttp__uring_preflight(char *reason, size_t size) {
         atomic_store(&passed, 1);
         return true;
     }
-    snprintf(reason, size, "io_uring: %s: %s", step, strerror((int)-status));
+    snprintf(reason, size, "io_uring: %s: %s", step, strerrordesc_np((int)-status));
     return false;
 }
 
@@ -279,11 +279,20 @@ void uvhttp__uring_wake(uvhttp__loop_t *loop) {
         (void)!write(uring->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
+/* libuv polls nothing while no referenced handle is active, not even for unreferenced ones such as our signal watchers. A
+ * handle that is referenced just for the call makes it look. */
+static void anchor_prepare(uv_prepare_t *anchor) {
+    (void)anchor;
+}
+
 static int own_start(uvhttp__uring_t *uring) {
     uring->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (uring->wake_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
     if (uv_loop_init(&uring->own_uv) != 0) return UVHTTP_E_NO_DESCRIPTORS;
     uring->loop.uv = &uring->own_uv;
+    uv_prepare_init(&uring->own_uv, &uring->anchor);
+    uv_prepare_start(&uring->anchor, anchor_prepare);
+    uv_unref((uv_handle_t *)&uring->anchor);
     return UVHTTP_OK;
 }
 
@@ -322,7 +331,9 @@ static int guest_uv_turn(uvhttp__uring_t *uring) {
     uv_update_time(uv);
     if (uring->uv_due || uv_watchers_changed(uv) || uv_backend_timeout(uv) == 0) {
         uring->uv_due = false;
+        uv_ref((uv_handle_t *)&uring->anchor);
         uv_run(uv, UV_RUN_NOWAIT);
+        uv_unref((uv_handle_t *)&uring->anchor);
     }
     if (!uv_loop_alive(uv)) return -1;
     return uv_watchers_changed(uv) ? 0 : uv_backend_timeout(uv);
@@ -405,7 +416,8 @@ int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t
 /* What the application left open on the loop is its own memory: said, not touched. */
 static void own_uv_close(uvhttp__uring_t *uring) {
     if (!uring->loop.uv) return;
-    uv_run(&uring->own_uv, UV_RUN_NOWAIT); /* close callbacks that are due */
+    uv_close((uv_handle_t *)&uring->anchor, NULL);
+    uv_run(&uring->own_uv, UV_RUN_NOWAIT); /* this and close callbacks that are due */
     if (uv_loop_close(&uring->own_uv) == UV_EBUSY)
         UVHTTP_LOG_ERROR("io: a loop ends while uv handles of the application are open on it: close them before "
                          "the server stops");

@@ -38,13 +38,15 @@ uvhttp__body_t uvhttp__response_take_body(uvhttp_response_t *res) {
     return body;
 }
 
-/* The answer is whole: nothing can fail from here. */
-static inline void record(uvhttp_response_t *res, int status, uvhttp__content_type_t type, uvhttp__body_t body) {
+/* The answer is whole: nothing can fail from here. What is to be the body is written field by field by the callers of
+ * the plain path, because a copy of the struct would wait for its own stores. */
+static inline void record(uvhttp_response_t *res, int status, uvhttp__content_type_t type) {
     if (__builtin_expect(res->body.kind >= UVHTTP__BODY_REF, 0)) uvhttp__body_release(&res->body);
-    res->body = body;
     res->status = (uint16_t)status;
-    res->flags |= UVHTTP__RESPONSE_ANSWERED;
-    uvhttp__response_set_type(res, type);
+    res->content_type = type.data;
+    res->content_type_size = type.size;
+    unsigned others = res->flags & ~(unsigned)UVHTTP__RESPONSE_TYPE_KEPT;
+    res->flags = (uint16_t)(others | UVHTTP__RESPONSE_ANSWERED | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
 }
 
 /* A copy of text with a content type of ours. */
@@ -56,7 +58,10 @@ static int answer_text(uvhttp_response_t *res, int status, const char *text, uvh
     char *copy = size ? uvhttp__response_alloc(res, size, &problem) : "";
     if (!copy) return problem;
     if (size) memcpy(copy, text, size);
-    record(res, status, type, (uvhttp__body_t){.kind = UVHTTP__BODY_MEMORY, .data = copy, .size = size});
+    record(res, status, type);
+    res->body.kind = UVHTTP__BODY_MEMORY;
+    res->body.data = copy;
+    res->body.size = size;
     return 0;
 }
 
@@ -75,10 +80,12 @@ static int answer(uvhttp_response_t *res, int status, const char *content_type, 
     uvhttp__content_type_t type;
     int problem = refusal(res, status);
     if (problem == 0) problem = uvhttp__response_copy_type(res, content_type, &type);
-    if (problem == 0)
-        record(res, status, type, body);
-    else
+    if (problem == 0) {
+        record(res, status, type);
+        res->body = body;
+    } else {
         uvhttp__body_release(&body);
+    }
     return problem;
 }
 
@@ -207,5 +214,6 @@ void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text)
     res->flags &= (uint16_t) ~(UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_ENDED | UVHTTP__RESPONSE_DEFERRED);
     uvhttp__body_t body = {.kind = UVHTTP__BODY_NONE};
     if (text) body = (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = text, .size = strlen(text)};
-    record(res, status, text ? TYPE("text/plain; charset=utf-8") : TYPE(""), body);
+    record(res, status, text ? TYPE("text/plain; charset=utf-8") : TYPE(""));
+    res->body = body;
 }

@@ -40,13 +40,20 @@ typedef struct uvhttp__endpoint {
     uint32_t allow; /* bit per method; freeze adds OPTIONS, and HEAD to GET */
 } uvhttp__endpoint_t;
 
+/* A static child; node NULL: a free slot. */
+typedef struct uvhttp__child {
+    uint64_t hash; /* of its segment */
+    struct uvhttp__node *node;
+} uvhttp__child_t;
+
 /* A segment of the tree. The root stands for the text before the first '/' and is empty. */
 typedef struct uvhttp__node {
-    struct uvhttp__node **children; /* static ones, sorted by size, then by bytes */
-    struct uvhttp__node *param;     /* ":x" */
-    uvhttp__endpoint_t *wildcard;   /* "*x" */
-    uvhttp__endpoint_t *endpoint;   /* patterns that end here */
-    uint32_t child_count, child_capacity;
+    uvhttp__child_t *children;    /* open addressing, at most half full */
+    struct uvhttp__node *param;   /* ":x" */
+    uvhttp__endpoint_t *wildcard; /* "*x" */
+    uvhttp__endpoint_t *endpoint; /* patterns that end here */
+    uint32_t child_count;
+    uint32_t child_capacity; /* slots: 0 or a power of two */
     uint32_t size;
     char text[]; /* the segment of a static node */
 } uvhttp__node_t;

@@ -5,6 +5,7 @@
  * enters every node at most once: at most min(number of nodes, 2^segments) steps of one binary search each, whatever
  * the path. The ends of segments are found once for all branches. */
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "route/router_internal.h"
 
@@ -18,7 +19,7 @@ uvhttp__node_t *uvhttp__node_new(uvhttp_str_t text) {
 
 void uvhttp__node_free(uvhttp__node_t *node) {
     if (!node) return;
-    for (size_t i = 0; i < node->child_count; ++i) uvhttp__node_free(node->children[i]);
+    for (size_t i = 0; i < node->child_capacity; ++i) uvhttp__node_free(node->children[i].node);
     uvhttp__node_free(node->param);
     uvhttp__free(node->children);
     uvhttp__free(node->wildcard);
@@ -26,49 +27,48 @@ void uvhttp__node_free(uvhttp__node_t *node) {
     uvhttp__free(node);
 }
 
-static int compare(const uvhttp__node_t *node, uvhttp_str_t segment) {
-    if (node->size != segment.size) return node->size < segment.size ? -1 : 1;
-    return segment.size ? memcmp(node->text, segment.data, segment.size) : 0;
+static inline bool is_segment(const uvhttp__node_t *node, uvhttp_str_t segment) {
+    return node->size == segment.size && (segment.size == 0 || memcmp(node->text, segment.data, segment.size) == 0);
 }
 
-/* Where the child for a segment is, or would be. */
-static inline uint32_t find_child(const uvhttp__node_t *node, uvhttp_str_t segment, bool *found) {
-    uint32_t low = 0, high = node->child_count;
-    *found = false;
-    while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        int order = compare(node->children[middle], segment);
-        if (order == 0) {
-            *found = true;
-            return middle;
-        }
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
+/* The slot of the child for a segment, or the free one where it would be. The node must have slots. */
+static inline uvhttp__child_t *find_child(const uvhttp__node_t *node, uvhttp_str_t segment, uint64_t hash) {
+    size_t mask = node->child_capacity - 1;
+    for (size_t at = (size_t)hash & mask;; at = (at + 1) & mask) {
+        uvhttp__child_t *child = &node->children[at];
+        if (!child->node || (child->hash == hash && is_segment(child->node, segment))) return child;
     }
-    return low;
 }
 
 /* --- building --- */
 
-static uvhttp__node_t *static_child(uvhttp__node_t *node, uvhttp_str_t segment) {
-    bool found;
-    uint32_t at = find_child(node, segment, &found);
-    if (found) return node->children[at];
-    if (node->child_count == node->child_capacity) {
-        uint32_t capacity = node->child_capacity ? 2 * node->child_capacity : 2;
-        uvhttp__node_t **children = uvhttp__realloc(node->children, capacity * sizeof(uvhttp__node_t *));
-        if (!children) return NULL;
-        node->children = children;
-        node->child_capacity = capacity;
+static bool grow(uvhttp__node_t *node) {
+    uint32_t capacity = node->child_capacity ? 2 * node->child_capacity : 4;
+    uvhttp__child_t *old = node->children, *children = uvhttp__calloc(capacity, sizeof *children);
+    if (!children) return false;
+    uint32_t old_capacity = node->child_capacity;
+    node->children = children;
+    node->child_capacity = capacity;
+    for (size_t i = 0; i < old_capacity; ++i) {
+        if (!old[i].node) continue;
+        *find_child(node, (uvhttp_str_t){old[i].node->text, old[i].node->size}, old[i].hash) = old[i];
     }
-    uvhttp__node_t *child = uvhttp__node_new(segment);
-    if (!child) return NULL;
-    memmove(node->children + at + 1, node->children + at, (node->child_count - at) * sizeof(uvhttp__node_t *));
-    node->children[at] = child;
+    uvhttp__free(old);
+    return true;
+}
+
+static uvhttp__node_t *static_child(uvhttp__node_t *node, uvhttp_str_t segment) {
+    uint64_t hash = uvhttp__hash(segment.data, segment.size);
+    if (node->child_count) {
+        uvhttp__child_t *child = find_child(node, segment, hash);
+        if (child->node) return child->node;
+    }
+    if (2 * (node->child_count + 1) > node->child_capacity && !grow(node)) return NULL;
+    uvhttp__node_t *made = uvhttp__node_new(segment);
+    if (!made) return NULL;
+    *find_child(node, segment, hash) = (uvhttp__child_t){hash, made};
     ++node->child_count;
-    return child;
+    return made;
 }
 
 static uvhttp__node_t *param_child(uvhttp__node_t *node) {
@@ -98,27 +98,42 @@ void uvhttp__tree_each(uvhttp__node_t *node, void (*visit)(uvhttp__endpoint_t *e
     if (node->endpoint) visit(node->endpoint, user);
     if (node->wildcard) visit(node->wildcard, user);
     if (node->param) uvhttp__tree_each(node->param, visit, user);
-    for (size_t i = 0; i < node->child_count; ++i) uvhttp__tree_each(node->children[i], visit, user);
+    for (size_t i = 0; i < node->child_capacity; ++i)
+        if (node->children[i].node) uvhttp__tree_each(node->children[i].node, visit, user);
 }
 
 /* --- searching --- */
 
+typedef struct segment {
+    uint32_t end; /* offset of the '/' behind it, or the size of the path */
+    uint64_t hash;
+} segment_t;
+
 typedef struct search {
     uvhttp_str_t path;
     uvhttp_method_t method;
-    uint32_t known; /* how many of ends are */
+    uint32_t known; /* how many of segments are filled in */
     uvhttp__match_t *match;
-    uint32_t
-        ends[UVHTTP__ROUTE_SEGMENT_MAX + 1]; /* of the segments of the path: offset of the '/' behind, or path.size */
+    segment_t segments[UVHTTP__ROUTE_SEGMENT_MAX + 1]; /* of the path */
 } search_t;
 
-static uint32_t segment_end(search_t *search, uint32_t depth, uint32_t begin) {
+/* Segments are short: a call of memchr would cost more than the search. */
+static inline size_t find_slash(const char *text, size_t at, size_t size) {
+    size_t near = size - at > 16 ? at + 16 : size;
+    for (; at < near; ++at)
+        if (text[at] == '/') return at;
+    const char *slash = at < size ? memchr(text + at, '/', size - at) : NULL;
+    return slash ? (size_t)(slash - text) : size;
+}
+
+static inline const segment_t *get_segment(search_t *search, uint32_t depth, uint32_t begin) {
+    segment_t *segment = &search->segments[depth];
     if (depth == search->known) {
-        const char *slash = memchr(search->path.data + begin, '/', search->path.size - begin);
-        search->ends[depth] = (uint32_t)(slash ? (size_t)(slash - search->path.data) : search->path.size);
+        size_t end = find_slash(search->path.data, begin, search->path.size);
+        *segment = (segment_t){(uint32_t)end, uvhttp__hash(search->path.data + begin, end - begin)};
         ++search->known;
     }
-    return search->ends[depth];
+    return segment;
 }
 
 static const uvhttp__route_t *take(search_t *search, const uvhttp__endpoint_t *endpoint) {
@@ -135,13 +150,14 @@ static const uvhttp__route_t *take(search_t *search, const uvhttp__endpoint_t *e
 static const uvhttp__route_t *walk(search_t *search, const uvhttp__node_t *node, uint32_t depth, uint32_t begin) {
     if (!node->child_count && !node->param && !node->wildcard) return NULL;
     uvhttp__match_t *match = search->match;
-    uint32_t end = segment_end(search, depth, begin);
-    bool last = end == search->path.size, found = false;
+    const segment_t *segment = get_segment(search, depth, begin);
+    uint32_t end = segment->end;
+    bool last = end == search->path.size;
     const uvhttp__route_t *route = NULL;
     if (node->child_count) {
-        uint32_t at = find_child(node, (uvhttp_str_t){search->path.data + begin, end - begin}, &found);
-        if (found) {
-            const uvhttp__node_t *child = node->children[at];
+        uvhttp_str_t text = {search->path.data + begin, end - begin};
+        const uvhttp__node_t *child = find_child(node, text, segment->hash)->node;
+        if (child) {
             route = last ? take(search, child->endpoint) : walk(search, child, depth + 1, end + 1);
             if (route) return route;
         }
@@ -159,7 +175,7 @@ static const uvhttp__route_t *walk(search_t *search, const uvhttp__node_t *node,
 
 const uvhttp__route_t *uvhttp__tree_match(const uvhttp__node_t *root, uvhttp_method_t method, uvhttp_str_t path,
                                           uvhttp__match_t *match) {
-    search_t search; /* `ends` is written before it is read: not cleared */
+    search_t search; /* `segments` is written before it is read: not cleared */
     search.path = path;
     search.method = method;
     search.known = 0;

@@ -65,6 +65,7 @@ struct uvhttp__session {
     uint8_t state;         /* uvhttp__session_state */
     bool writing;          /* output waits for the client: rates and the write timeout count */
     bool blocked;          /* reading waits for the output to drain */
+    bool closing;          /* the connection ends when the output has drained: under the rates until then */
 };
 
 enum uvhttp__session_state {

@@ -91,6 +91,10 @@ void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
     session->exchange = NULL;
     bool was_later = session->state == UVHTTP__SESSION_ANSWER;
     session->state = UVHTTP__SESSION_HEAD;
+    if (!keep_alive && session->writing) {
+        session->closing = session->blocked = true; /* on_sent goes on */
+        return;
+    }
     if (!keep_alive) {
         finish(session);
         return;
@@ -355,7 +359,7 @@ static void on_end(uvhttp__conn_t *conn) {
             uvhttp__conn_close(conn, UVHTTP_E_ABORTED);
     } else if (session->partial || uvhttp__stream_out_size(&conn->stream) == 0) {
         uvhttp__conn_close(conn, UVHTTP_OK);
-    } else {
+    } else if (!session->closing) {
         finish(session);
     }
 }
@@ -366,6 +370,10 @@ static void on_sent(uvhttp__conn_t *conn) {
         if (!(conn->flags & UVHTTP__CONN_PRESSED)) return;
         conn->flags &= (uint16_t)~UVHTTP__CONN_PRESSED;
         if (session->upgraded->on_drain) session->upgraded->on_drain(conn, conn->user);
+        return;
+    }
+    if (session->closing) {
+        finish(session);
         return;
     }
     if (session->writing) {

@@ -1,0 +1,193 @@
+/* The server that the performance standard measures. It prints nothing on the request path.
+ *
+ *   build/dist/bin/performance_test        # 127.0.0.1:8080; --help lists the options
+ *   curl http://127.0.0.1:8080/            # Hello, World!
+ *   curl http://127.0.0.1:8080/api
+ *   curl -d '{"test":"data"}' http://127.0.0.1:8080/api
+ *   curl -o /dev/null http://127.0.0.1:8080/large/1mb
+ *   curl http://127.0.0.1:8080/count       # visits
+ *   wrk -t2 -c10 -d10s http://127.0.0.1:8080/
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uvhttp.h>
+
+static const char hello_text[] = "Hello, World!";
+static const char api_json[] = "{\"message\":\"Hello, World!\",\"status\":\"ok\"}";
+static const char deleted_json[] = "{\"deleted\":true}";
+
+#define LARGE_MAX (1024 * 1024)
+static char large[LARGE_MAX];
+
+typedef struct size_route {
+    const char *pattern;
+    size_t size; /* bytes */
+} size_route_t;
+
+static const size_route_t size_routes[] = {
+    {"/large/1kb", 1024},
+    {"/large/10kb", 10 * 1024},
+    {"/large/100kb", 100 * 1024},
+    {"/large/1mb", LARGE_MAX},
+};
+
+/* --- handlers --- */
+
+static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_send_static(res, 200, "text/plain", hello_text, sizeof hello_text - 1);
+}
+
+static void get_api(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_send_static(res, 200, "application/json", api_json, sizeof api_json - 1);
+}
+
+static void echo_api(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t body = uvhttp_request_body(req);
+    uvhttp_response_send(res, 200, "application/json", body.data, body.size);
+}
+
+static void delete_api(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_send_static(res, 200, "application/json", deleted_json, sizeof deleted_json - 1);
+}
+
+static void get_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    const size_route_t *route = user;
+    uvhttp_response_send_static(res, 200, "application/octet-stream", large, route->size);
+}
+
+static void count_visit(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    atomic_ulong *visits = user;
+    char text[32];
+    int size = snprintf(text, sizeof text, "%lu", atomic_fetch_add_explicit(visits, 1, memory_order_relaxed) + 1);
+    uvhttp_response_send(res, 200, "text/plain", text, (size_t)size);
+}
+
+/* --- options --- */
+
+typedef struct options {
+    const char *address;
+    unsigned long port, io_threads;
+    uvhttp_engine_t engine;
+} options_t;
+
+static void usage(void) {
+    puts("Usage: performance_test [options]\n"
+         "  --address ADDRESS    IP address, or unix:/path, fd:N, systemd (default 127.0.0.1)\n"
+         "  --port N             0..65535; 0: chosen by the kernel (default 8080)\n"
+         "  --io-threads N       0..1024; 0: one per CPU (default 0)\n"
+         "  --engine ENGINE      auto, uring or libuv (default auto)\n"
+         "  --version            version, and what this program was built with\n"
+         "  --help");
+}
+
+static void refuse(const char *name, const char *value, const char *range) {
+    fprintf(stderr, "performance_test: %s '%s': %s\n", name, value, range);
+    exit(2);
+}
+
+static unsigned long parse_number(const char *name, const char *value, unsigned long max, const char *range) {
+    unsigned long number = 0;
+    if (*value == '\0') refuse(name, value, range);
+    for (const char *at = value; *at; ++at) {
+        if (*at < '0' || *at > '9') refuse(name, value, range);
+        number = number * 10 + (unsigned long)(*at - '0');
+        if (number > max) refuse(name, value, range);
+    }
+    return number;
+}
+
+static uvhttp_engine_t parse_engine(const char *value) {
+    static const char *const names[] = {"auto", "uring", "libuv"};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; ++i) {
+        if (strcmp(value, names[i]) == 0) return (uvhttp_engine_t)i;
+    }
+    refuse("--engine", value, "allowed are auto, uring, libuv");
+    return UVHTTP_ENGINE_AUTO;
+}
+
+/* "--name value" or "--name=value": the value, or NULL if argument is another option. */
+static const char *option_value(const char *name, char **argv, int *index) {
+    const char *argument = argv[*index];
+    size_t size = strlen(name);
+    if (strncmp(argument, name, size) != 0) return NULL;
+    if (argument[size] == '=') return argument + size + 1;
+    if (argument[size] != '\0') return NULL;
+    if (!argv[*index + 1]) refuse(name, "", "needs a value");
+    return argv[++*index];
+}
+
+static void parse_options(options_t *options, int argc, char **argv) {
+    for (int i = 1; i < argc; ++i) {
+        const char *value;
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            usage();
+            exit(0);
+        } else if (strcmp(argv[i], "--version") == 0) {
+            printf("uvhttp %s\n%s", uvhttp_version(), uvhttp_build_info());
+            exit(0);
+        } else if ((value = option_value("--address", argv, &i))) {
+            options->address = value;
+        } else if ((value = option_value("--port", argv, &i))) {
+            options->port = parse_number("--port", value, 65535, "allowed is 0..65535");
+        } else if ((value = option_value("--io-threads", argv, &i))) {
+            options->io_threads = parse_number("--io-threads", value, 1024, "allowed is 0..1024");
+        } else if ((value = option_value("--engine", argv, &i))) {
+            options->engine = parse_engine(value);
+        } else {
+            refuse("option", argv[i], "unknown; --help lists the options");
+        }
+    }
+}
+
+/* The address to listen on: with the port, unless it names something that has none. */
+static const char *listen_address(const options_t *options, char *text, size_t size) {
+    const char *address = options->address;
+    if (strncmp(address, "unix:", 5) == 0 || strncmp(address, "fd:", 3) == 0 || strcmp(address, "systemd") == 0) {
+        return address;
+    }
+    bool bare_ipv6 = strchr(address, ':') && address[0] != '[';
+    snprintf(text, size, bare_ipv6 ? "[%s]:%lu" : "%s:%lu", address, options->port);
+    return text;
+}
+
+int main(int argc, char **argv) {
+    options_t options = {.address = "127.0.0.1", .port = 8080};
+    parse_options(&options, argc, argv);
+
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    config.io_threads = (uint32_t)options.io_threads;
+    config.engine = options.engine;
+    config.max_connections = 10000;
+    config.read_buffer_size = 16384;
+    config.write_buffer_size = 16384;
+    config.keepalive_timeout = 60;  /* seconds */
+    config.connection_timeout = 30; /* seconds */
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    if (!server) return 2; /* the environment asks for something impossible, which has been logged */
+
+    static atomic_ulong visits;
+    for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
+    uvhttp_get(server, "/", home, NULL);
+    uvhttp_get(server, "/api", get_api, NULL);
+    uvhttp_post(server, "/api", echo_api, NULL);
+    uvhttp_put(server, "/api", echo_api, NULL);
+    uvhttp_delete(server, "/api", delete_api, NULL);
+    uvhttp_get(server, "/count", count_visit, &visits);
+    for (size_t i = 0; i < sizeof size_routes / sizeof size_routes[0]; ++i) {
+        uvhttp_get(server, size_routes[i].pattern, get_large, (void *)&size_routes[i]);
+    }
+
+    char text[128];
+    int status = uvhttp_server_run(server, listen_address(&options, text, sizeof text));
+    uvhttp_server_free(server);
+    return status != 0; /* the reason has been logged */
+}

@@ -1,0 +1,194 @@
+"""Owns: starting the programs under test, asking them things, and stopping them.
+
+A program listens on a loopback address that belongs to this test process alone (127.x.y.z made from its pid), so a port
+that is free there stays free, whatever else runs on the machine."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+
+import wire
+
+BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
+ENGINE = os.environ.get("UVHTTP_ENGINE", "auto")
+EXAMPLES = BUILD_DIR / "dist" / "bin"
+TEST_PROGRAMS = BUILD_DIR / "test" / "bin"
+START_SECONDS = 20
+STOP_SECONDS = 20
+REPORT = re.compile(r"Sanitizer|runtime error:|Assertion .* failed|double free|corrupted")
+
+
+def own_host():
+    pid = os.getpid()
+    host = f"127.{1 + (pid >> 16) % 200}.{(pid >> 8) % 256}.{pid % 256}"
+    try:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+        return host
+    except OSError:
+        return "127.0.0.1"
+
+
+HOST = own_host()
+
+
+def free_port(host=HOST):
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+def sanitizer():
+    """The sanitizers that the programs were built with, "" for none: by what a program says about itself."""
+    info = subprocess.run([EXAMPLES / "performance_test", "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"-fsanitize=(\S+)", info)
+    return found[1] if found else ""
+
+
+def poll(what, seconds=10.0, every=0.005, message=None):
+    """Calls what() until it is true and returns its result; fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        result = what()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise AssertionError(message or f"still false after {seconds} s, last result {result!r}")
+        time.sleep(every)
+
+
+class Server:
+    """A running program. `address` is (host, port), or the path of a Unix socket."""
+
+    def __init__(self, command, address, stderr_path, env=None, **popen):
+        self.address = address
+        self.stderr_path = stderr_path
+        self.stopped = False
+        environment = {**os.environ, "UVHTTP_ENGINE": ENGINE, **(env or {})}
+        environment = {name: value for name, value in environment.items() if value is not None}
+        with open(stderr_path, "wb") as stderr:
+            self.process = subprocess.Popen(
+                [str(word) for word in command], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr, env=environment, **popen
+            )
+        self.control = None
+
+    # --- start and stop ---
+
+    def wait_ready(self):
+        def ready():
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended at start with {self.process.returncode}: {self.stderr()}")
+            with contextlib.suppress(OSError):
+                self.connect().close()
+                return True
+            return False
+
+        poll(ready, START_SECONDS, message=f"not ready: {self.address}")
+        self.started_with = self.stderr()
+        return self
+
+    def stderr(self):
+        return self.stderr_path.read_text(errors="replace")
+
+    def new_stderr(self):
+        """What was written since the server was ready."""
+        return self.stderr()[len(self.started_with) :]
+
+    def signal(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+
+    def wait(self, seconds=STOP_SECONDS):
+        """The exit status; the output has no report of a sanitizer."""
+        try:
+            status = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"still running {seconds} s after it was told to stop; stderr: {self.stderr()}") from None
+        finally:
+            self.stopped = True
+            self.close_control()
+        assert not REPORT.search(self.stderr()), self.stderr()
+        return status
+
+    def stop(self):
+        """SIGTERM: it has to end with status 0."""
+        if self.stopped:
+            return
+        self.close_control()
+        if self.process.poll() is None:
+            self.signal()
+        status = self.wait()
+        assert status == 0, f"exit status {status}; stderr: {self.stderr()}"
+
+    def kill(self):
+        self.stopped = True
+        self.close_control()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def close_control(self):
+        if self.control:
+            self.control.close()
+            self.control = None
+
+    # --- clients ---
+
+    def connect(self, **options):
+        return wire.Connection(self.address, **options)
+
+    def get(self, target, **options):
+        """One request on a connection of its own."""
+        with self.connect() as connection:
+            return connection.get(target, **options)
+
+    def url(self, target="/"):
+        host, port = self.address[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}{target}"
+
+    def ask(self, target):
+        """A request on a connection that is kept: shows that the loop has gone round, costs little."""
+        for attempt in range(2):
+            if not self.control:
+                self.control = self.connect()
+            try:
+                return self.control.get(target)
+            except (OSError, wire.Closed):
+                self.close_control()
+                if attempt:
+                    raise
+
+    def sync(self):
+        """Returns when a server with one loop has seen what was sent before the call."""
+        self.ask("/")
+
+    def counters(self):
+        return json.loads(self.ask("/counters").body)
+
+    def counter(self, name):
+        return self.counters()[name]
+
+    def wait_counter(self, name, value, seconds=10.0):
+        poll(lambda: self.counter(name) >= value, seconds, message=f"{name} did not reach {value}: {self.stderr()}")
+        assert self.counter(name) == value, name
+
+    # --- the process ---
+
+    def pid(self):
+        return self.process.pid
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.pid()}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_bytes(self):
+        return int(pathlib.Path(f"/proc/{self.pid()}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.pid()}/fd"))

@@ -1,0 +1,66 @@
+/* A server for the integration tests: routes for everything that the examples do not show. Not an example: it trusts
+ * its clients and answers whatever a test asks for.
+ *
+ *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...]
+ *
+ * --set sets a field of the configuration by its name. A configuration that is refused: its message on stderr, exit 2.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <uvhttp.h>
+
+#include "later.h"
+#include "routes.h"
+
+#define LISTEN_MAX 16
+
+static void die(const char *message) {
+    fprintf(stderr, "http_test_server: %s\n", message);
+    exit(2);
+}
+
+static void set(uvhttp_server_config_t *config, const char *text) {
+    char name[64], message[256];
+    const char *equals = strchr(text, '=');
+    if (!equals || (size_t)(equals - text) >= sizeof name) die("--set takes name=value");
+    memcpy(name, text, (size_t)(equals - text));
+    name[equals - text] = '\0';
+    if (uvhttp_server_config_set(config, name, equals + 1, message, sizeof message) != 0) die(message);
+}
+
+int main(int argc, char **argv) {
+    const char *addresses[LISTEN_MAX];
+    unsigned address_count = 0;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    config.io_threads = 1;
+    for (int i = 1; i < argc; ++i) {
+        if (i + 1 == argc) die("an option lacks its value");
+        if (strcmp(argv[i], "--listen") == 0 && address_count < LISTEN_MAX) {
+            addresses[address_count++] = argv[++i];
+        } else if (strcmp(argv[i], "--set") == 0) {
+            set(&config, argv[++i]);
+        } else {
+            die("options are --listen ADDRESS and --set name=value");
+        }
+    }
+
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    if (!server) return 2;
+    later_t *later = later_new();
+    if (!later) return 1;
+    add_routes(server, later);
+    int status = 0;
+    for (unsigned i = 0; i < address_count && status == 0; ++i) {
+        status = uvhttp_server_listen(server, addresses[i], NULL);
+    }
+    if (status == 0) status = uvhttp_server_run(server, NULL);
+    later_free(later);
+    uvhttp_server_free(server);
+    return status != 0;
+}

@@ -1,0 +1,227 @@
+"""SIGTERM loses nothing that was asked for before it."""
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from harness import poll
+from wire import Closed, head, request
+
+pytestmark = pytest.mark.threads
+
+
+class Visitor(threading.Thread):
+    """Sends requests, `depth` at a time, until the server closes; notes when what was lost had been sent."""
+
+    def __init__(self, server, number, depth):
+        super().__init__()
+        self.server, self.number, self.depth = server, number, depth
+        self.answered, self.lost_at, self.fault = 0, None, None
+        self.running = threading.Event()
+
+    def run(self):
+        try:
+            with self.server.connect() as connection:
+                self.visit(connection)
+        except Exception as error:  # for the test's own thread to raise
+            self.fault = error
+        self.running.set()
+
+    def visit(self, connection):
+        n = 0
+        while True:
+            batch = b"".join(request("GET", f"/n/{self.number * 1000 + n + i}") for i in range(self.depth))
+            sent = connection.send_anyway(batch)
+            sent_at = time.monotonic()  # after: what is lost with an earlier time was with the server's kernel by then
+            if not sent:
+                self.lost_at = sent_at
+                return
+            for i in range(self.depth):
+                try:
+                    response = connection.response()
+                except Closed as partial:
+                    assert partial.args[0] == b"", "a response was cut off"
+                    self.lost_at = sent_at
+                    return
+                assert response.status == 200 and response.body == b"%d" % (self.number * 1000 + n + i)
+                self.answered += 1
+                self.running.set()
+                if response.header("Connection") == "close":
+                    self.lost_at = sent_at if i + 1 < self.depth else None
+                    connection.assert_closed()
+                    return
+            n += self.depth
+
+
+@pytest.mark.parametrize("depth", [1, 8])
+@pytest.mark.parametrize("io_threads", [1, 2])
+def test_a_drain_under_load_loses_nothing(serve, depth, io_threads):
+    server = serve(settings={"io_threads": io_threads})
+    visitors = [Visitor(server, number, depth) for number in range(12)]
+    for visitor in visitors:
+        visitor.start()
+    for visitor in visitors:
+        assert visitor.running.wait(10)
+    told_at = time.monotonic()
+    server.signal()
+    for visitor in visitors:
+        visitor.join(20)
+        assert not visitor.is_alive()
+    assert server.wait() == 0
+    for visitor in visitors:
+        if visitor.fault:
+            raise visitor.fault
+        assert visitor.lost_at is None or visitor.lost_at >= told_at, "a request sent before SIGTERM was lost"
+        assert visitor.answered > 0
+
+
+def test_a_running_request_is_finished(serve):
+    server = serve()
+    with server.connect() as connection, server.connect() as idle:
+        assert idle.get("/n/1").body == b"1"
+        connection.send(request("GET", "/later?ms=700"))
+        server.wait_counter("deferred", 1)
+        start = time.monotonic()
+        server.signal()
+        idle.assert_closed()
+        assert time.monotonic() - start < 0.6, "idle connections do not wait for the busy ones"
+        response = connection.response()
+        assert response.body == b"later" and response.header("Connection") == "close"
+        connection.assert_closed()
+    assert server.wait() == 0
+
+
+def test_new_connections_are_refused_while_draining(serve):
+    server = serve()
+    with server.connect() as connection:
+        connection.send(request("GET", "/later?ms=1000"))
+        server.wait_counter("deferred", 1)
+        server.signal()
+
+        def refused():
+            try:
+                with server.connect():
+                    return False
+            except ConnectionRefusedError:
+                return True
+
+        poll(refused, 0.9)
+        assert connection.response().body == b"later"
+    assert server.wait() == 0
+
+
+def test_a_large_answer_in_progress_ends_whole(serve):
+    server = serve()
+    with server.connect(receive_buffer=4096) as connection:
+        connection.send(request("GET", "/static?size=30000000"))
+        connection.response_head()
+        server.signal()
+        size = len(connection.buffer)
+        connection.buffer.clear()
+        while size < 30_000_000:
+            data = connection.socket.recv(1 << 20)
+            assert data, f"cut off at {size}"
+            size += len(data)
+        connection.assert_closed()
+    assert server.wait() == 0
+
+
+def test_pipelined_answers_are_flushed(serve):
+    server = serve()
+    with server.connect() as connection:
+        connection.send(b"".join(request("GET", f"/n/{i}") for i in range(500)) + request("GET", "/later?ms=300"))
+        server.wait_counter("deferred", 1)
+        server.signal()
+        assert [connection.response().body for _ in range(500)] == [b"%d" % i for i in range(500)]
+        assert connection.response().body == b"later"
+    assert server.wait() == 0
+
+
+def test_a_request_whose_body_is_under_way_is_finished(serve):
+    server = serve()
+    with server.connect() as connection:
+        connection.send(head("POST", "/body", [("Content-Length", 10)]) + b"hello")
+        server.sync()
+        server.signal()
+        poll(lambda: stopped_listening(server))
+        connection.send(b"world")
+        response = connection.response()
+        assert response.body == b"helloworld" and response.header("Connection") == "close"
+    assert server.wait() == 0
+
+
+def stopped_listening(server):
+    try:
+        with server.connect():
+            return False
+    except ConnectionRefusedError:
+        return True
+
+
+def test_what_runs_too_long_is_cut_off_and_reported(serve):
+    server = serve(settings={"drain_timeout": 1})
+    with server.connect() as connection:
+        connection.send(request("GET", "/later?key=never"))
+        server.wait_counter("test_held", 1)
+        start = time.monotonic()
+        server.signal()
+        connection.assert_closed()
+        assert 0.8 < time.monotonic() - start < 5
+    assert server.wait() == 0
+    assert "1" in server.new_stderr() and "cut off" in server.new_stderr()
+
+
+def test_a_second_signal_ends_at_once(serve):
+    server = serve(settings={"drain_timeout": 60})
+    with server.connect() as connection:
+        connection.send(request("GET", "/later?key=never"))
+        server.wait_counter("test_held", 1)
+        server.signal()
+        poll(lambda: stopped_listening(server))
+        start = time.monotonic()
+        server.signal()
+        server.wait()
+        assert time.monotonic() - start < 3
+
+
+def test_stop_is_possible_from_a_handler(serve):
+    server = serve(settings={"io_threads": 2})
+    assert server.get("/stop", method="POST", body=b"").body == b"stopping"
+    assert server.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_both_signals_drain(serve, number):
+    server = serve()
+    server.get("/")
+    server.signal(number)
+    assert server.wait() == 0
+
+
+def test_an_idle_server_ends_at_once(serve):
+    server = serve(settings={"io_threads": 4})
+    idle = [server.connect() for _ in range(50)]
+    start = time.monotonic()
+    server.signal()
+    assert server.wait() == 0
+    assert time.monotonic() - start < 3
+    for connection in idle:
+        connection.assert_closed()
+        connection.close()
+
+
+def test_a_client_that_does_not_leave_does_not_hold_up_the_end(serve):
+    """It was told `Connection: close`, but keeps its side open and sends on."""
+    server = serve(settings={"drain_timeout": 30})
+    with server.connect() as connection:
+        connection.send(request("GET", "/later?ms=200"))
+        server.wait_counter("deferred", 1)
+        start = time.monotonic()
+        os.kill(server.pid(), signal.SIGTERM)
+        assert connection.response().body == b"later"
+        while server.process.poll() is None and time.monotonic() - start < 10:
+            connection.send_anyway(b"x")
+            time.sleep(0.01)
+        assert server.wait() == 0

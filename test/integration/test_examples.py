@@ -1,0 +1,205 @@
+"""The examples do what their opening comments say."""
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from harness import EXAMPLES, HOST, poll
+from wire import request
+
+
+def test_hello(serve):
+    server = serve("hello")
+    response = server.get("/")
+    assert response.status == 200 and response.body == b"Hello, World!"
+    assert server.get("/other").status == 404
+
+
+# --- rest_api ---
+
+
+def api(server, method, path, value=None):
+    body = None if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
+    response = server.get(path, method=method, body=body)
+    return response.status, json.loads(response.body) if response.body else None
+
+
+def test_rest_api_keeps_items(serve):
+    server = serve("rest_api")
+    assert api(server, "GET", "/api/items") == (200, {"items": []})
+    assert api(server, "POST", "/api/items", {"name": "tea"}) == (201, {"id": 1, "name": "tea"})
+    assert server.get("/api/items", method="POST", body=b'{"name":"milk"}').header("Location") == "/api/items/2"
+    assert api(server, "GET", "/api/items/1") == (200, {"id": 1, "name": "tea"})
+    assert api(server, "PUT", "/api/items/1", {"name": "green tea"}) == (200, {"id": 1, "name": "green tea"})
+    assert api(server, "GET", "/api/items") == (200, {"items": [{"id": 1, "name": "green tea"}, {"id": 2, "name": "milk"}]})
+    assert api(server, "GET", "/api/items?after=1&limit=10") == (200, {"items": [{"id": 2, "name": "milk"}]})
+    assert api(server, "GET", "/api/items?limit=1") == (200, {"items": [{"id": 1, "name": "green tea"}]})
+    assert api(server, "DELETE", "/api/items/1") == (204, None)
+    assert api(server, "GET", "/api/items/1")[0] == 404
+    assert api(server, "GET", "/api/items") == (200, {"items": [{"id": 2, "name": "milk"}]})
+
+
+def test_rest_api_refuses_what_is_wrong(serve):
+    server = serve("rest_api")
+    for body in (b"", b"tea", b'{"name":""}', b'{"name":"a"', b'{"name":"a\\n"}', b'{"name":"' + b"a" * 101 + b'"}', b'{"name":"a"}x'):
+        status, answer = api(server, "POST", "/api/items", body)
+        assert status == 400 and "error" in answer, body
+    for path in ("/api/items/1", "/api/items/x", "/api/items/-1", "/api/items/99999999999999999999"):
+        assert api(server, "GET", path)[0] == 404
+        assert api(server, "DELETE", path)[0] == 404
+    assert api(server, "GET", "/api/items?limit=0")[0] == 400
+    assert server.get("/api/items", method="PATCH").status == 405
+    assert server.get("/nothing").status == 404
+    assert api(server, "POST", "/api/items", b' { "name" : "a" } ')[0] == 201
+
+
+def test_rest_api_is_full_at_some_point_and_counts(serve):
+    server = serve("rest_api")
+    with server.connect() as connection:
+        connection.send(request("POST", "/api/items", body=b'{"name":"a"}') * 1001)
+        statuses = [connection.response().status for _ in range(1001)]
+        assert statuses == [201] * 1000 + [507]
+        assert connection.get("/api/items/500", method="DELETE").status == 204
+        assert connection.get("/api/items", method="POST", body=b'{"name":"b"}').status == 201
+        assert len(json.loads(connection.get("/api/items?limit=1000").body)["items"]) == 1000
+        poll(lambda: json.loads(server.ask("/stats").body)["answered"] >= 1004)
+
+
+# --- embed_in_uv_loop ---
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_embed_in_uv_loop_ticks_and_ends(serve, number):
+    server = serve("embed_in_uv_loop")
+    first = int(server.get("/").text.split()[0])
+    poll(lambda: int(server.get("/").text.split()[0]) > first)
+    with server.connect() as idle:
+        idle.get("/")
+        server.signal(number)
+        assert server.wait() == 0
+
+
+# --- deferred_reply ---
+
+
+def test_deferred_reply_answers_later_and_in_parallel(serve):
+    server = serve("deferred_reply")
+    assert server.get("/work?ms=0").text == "done after 0 ms\n"
+    connections = [server.connect() for _ in range(4)]
+    start = time.monotonic()
+    for connection in connections:
+        connection.send(request("GET", "/work?ms=300"))
+    for connection in connections:
+        assert connection.response().text == "done after 300 ms\n"
+        connection.close()
+    assert time.monotonic() - start < 1.1, "four workers"
+    for wrong in ("x", "-1", "10001", "99999999999999"):
+        assert server.get(f"/work?ms={wrong}").status == 400
+
+
+def test_deferred_reply_notices_clients_that_go(serve):
+    server = serve("deferred_reply")
+    with server.connect() as connection:
+        connection.send(request("GET", "/work?ms=200"))
+        server.sync()
+    poll(lambda: server.ask("/stats").text == "done 0, skipped 1, clients gone 1\n")
+
+
+def test_deferred_reply_finishes_its_work_before_it_ends(serve):
+    server = serve("deferred_reply")
+    with server.connect() as connection:
+        connection.send(request("GET", "/work?ms=400"))
+        server.sync()
+        server.signal()
+        assert connection.response().text == "done after 400 ms\n"
+    assert server.wait() == 0
+
+
+def test_deferred_reply_bounds_its_queue(serve):
+    server = serve("deferred_reply")
+    connections = [server.connect() for _ in range(110)]
+    for connection in connections:
+        connection.send(request("GET", "/work?ms=10000"))
+    refused = poll(lambda: [connection for connection in connections if not connection.quiet()])
+    response = refused[0].response()
+    assert response.status == 503 and response.header("Retry-After") == "1"
+    for connection in connections:
+        connection.close()
+    server.kill()  # the workers sleep on
+
+
+# --- performance_test ---
+
+
+def test_performance_test_serves_what_the_standard_measures(serve):
+    server = serve("performance_test")
+    with server.connect() as connection:
+        home = connection.get("/")
+        assert home.status == 200 and home.body == b"Hello, World!" and home.header("Content-Type").startswith("text/plain")
+        response = connection.get("/api")
+        assert response.header("Content-Type") == "application/json" and json.loads(response.body)
+        for method in ("POST", "PUT"):
+            response = connection.get("/api", method=method, body=b'{"test":"data"}', headers=[("Content-Type", "application/json")])
+            assert response.status == 200 and response.body == b'{"test":"data"}'
+            assert response.header("Content-Type") == "application/json"
+        assert connection.get("/api", method="DELETE").status == 200
+        for name, size in (("1kb", 1024), ("10kb", 10240), ("100kb", 102400), ("1mb", 1048576)):
+            assert len(connection.get(f"/large/{name}").body) == size
+        assert [connection.get("/count").text for _ in range(3)] == ["1", "2", "3"]
+        assert connection.get("/nothing").status == 404
+    assert server.new_stderr() == "", "no output on the request path"
+
+
+def run(*args, **options):
+    return subprocess.run([EXAMPLES / "performance_test", *args], capture_output=True, text=True, timeout=20, **options)
+
+
+@pytest.mark.parametrize(
+    ("args", "name", "value"),
+    [
+        (["--port", "65536"], "--port", "65536"),
+        (["--port", "-1"], "--port", "-1"),
+        (["--port", "80x"], "--port", "80x"),
+        (["--port", ""], "--port", "''"),
+        (["--port="], "--port", "''"),
+        (["--port"], "--port", "value"),
+        (["--io-threads", "1025"], "--io-threads", "1025"),
+        (["--io-threads=99999999999999999999"], "--io-threads", "99999999999999999999"),
+        (["--engine", "epoll"], "--engine", "epoll"),
+        (["--no-such"], "--no-such", "unknown"),
+        (["8080"], "8080", "unknown"),
+    ],
+)
+def test_performance_test_refuses_bad_options_in_one_line(args, name, value):
+    result = run(*args)
+    assert result.returncode == 2 and result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1 and name in result.stderr and value in result.stderr
+
+
+def test_performance_test_tells_how_it_is_used():
+    result = run("--help")
+    assert result.returncode == 0 and result.stderr == ""
+    assert "default 127.0.0.1" in result.stdout and "default 8080" in result.stdout
+    for option in ("--port", "--io-threads", "--engine", "--address", "--version"):
+        assert option in result.stdout
+
+
+def test_performance_test_takes_a_unix_socket(serve, tmp_path):
+    path = str(tmp_path / "socket")
+    server = serve("performance_test", "--address", f"unix:{path}", address=(HOST, 0), wait=False)
+    server.address = path
+    server.wait_ready()
+    assert server.get("/").body == b"Hello, World!"
+
+
+def test_examples_log_nothing_but_their_start(serve):
+    for program in ("hello", "rest_api", "deferred_reply"):
+        server = serve(program)
+        server.get("/missing")
+        with server.connect() as connection:
+            connection.send(b"nonsense\r\n\r\n")
+            assert connection.response().status == 400
+        assert server.new_stderr() == ""
+        assert len(server.started_with.splitlines()) == 1

@@ -1,0 +1,77 @@
+"""One greedy client must not make the others wait."""
+import statistics
+import subprocess
+import sys
+import time
+
+GREEDY = """
+import socket, sys, threading
+host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+one = socket.create_connection((host, port))
+data = b"GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n" * 1000
+def send():
+    for _ in range(count // 1000):
+        one.sendall(data)
+one.sendall(b"GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+size = len(one.recv(65536))
+sender = threading.Thread(target=send)
+sender.start()
+print("started", flush=True)
+left = size * count
+buffer = bytearray(1 << 20)
+while left > 0:
+    got = one.recv_into(buffer)
+    if not got:
+        sys.exit("closed with %d bytes to come" % left)
+    left -= got
+sender.join()
+"""
+
+
+def test_a_client_that_pipelines_a_million_requests_does_not_make_another_wait(serve, sanitizer):
+    count = 50_000 if sanitizer else 1_000_000
+    server = serve()
+    greedy = subprocess.Popen(
+        [sys.executable, "-c", GREEDY, server.address[0], str(server.address[1]), str(count)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert greedy.stdout.readline() == "started\n"
+        latencies = []
+        with server.connect() as connection:
+            while greedy.poll() is None:
+                start = time.monotonic()
+                assert connection.get("/n/1").body == b"1"
+                latencies.append(time.monotonic() - start)
+        assert greedy.wait() == 0, greedy.stderr.read()
+    finally:
+        greedy.kill()
+        greedy.wait()
+        greedy.stdout.close()
+        greedy.stderr.close()
+    assert len(latencies) >= 20
+    assert statistics.median(latencies) < 0.05
+    assert max(latencies) < 2
+
+
+def test_a_client_that_takes_a_large_answer_does_not_make_another_wait(serve):
+    server = serve()
+    takers = [server.connect() for _ in range(4)]
+    for taker in takers:
+        taker.send(b"GET /static?size=30000000 HTTP/1.1\r\nHost: a\r\n\r\n")
+    latencies = []
+    left = {taker: 30_000_000 for taker in takers}
+    with server.connect() as connection:
+        for taker in takers:
+            taker.response_head()
+            left[taker] -= len(taker.buffer)
+        while left:
+            start = time.monotonic()
+            connection.get("/n/1")
+            latencies.append(time.monotonic() - start)
+            for taker in list(left):
+                left[taker] -= len(taker.socket.recv(1 << 20))
+                if left[taker] <= 0:
+                    del left[taker]
+    for taker in takers:
+        taker.close()
+    assert statistics.median(latencies) < 0.05

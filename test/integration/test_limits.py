@@ -1,0 +1,142 @@
+"""At a limit the server keeps what it has, costs nothing, and is back at once."""
+import resource
+import time
+
+import pytest
+
+from harness import poll
+from wire import request
+
+
+def send_get(connection, target="/n/1"):
+    connection.send(request("GET", target))
+    return connection
+
+
+def test_more_clients_than_max_connections_wait_and_are_served_in_turn(serve):
+    server = serve(settings={"max_connections": 4, "keepalive_timeout": 60})
+    inside = [server.connect() for _ in range(4)]
+    for connection in inside:
+        assert connection.get("/n/1").body == b"1"
+    outside = [send_get(server.connect()) for _ in range(3)]
+    for _ in range(20):
+        assert all(connection.get("/n/2").body == b"2" for connection in inside)
+    assert all(connection.quiet() for connection in outside)
+    before = server.cpu_seconds()
+    assert all(connection.quiet(0.1) for connection in outside)
+    assert server.cpu_seconds() - before < 0.1
+    for waiting in outside:
+        inside.pop(0).close()
+        start = time.monotonic()
+        assert waiting.response().body == b"1"
+        assert time.monotonic() - start < 0.5
+    for connection in inside + outside:
+        connection.close()
+    assert server.get("/n/3").body == b"3"
+
+
+def test_max_connections_counts_all_loops_together(serve):
+    server = serve(settings={"max_connections": 8, "io_threads": 2})
+    connections = [send_get(server.connect()) for _ in range(40)]
+    poll(lambda: sum(not connection.quiet() for connection in connections) >= 8)
+    served = set()
+    for _ in range(40):  # each that is served leaves, and another moves up
+        poll(lambda: any(not connection.quiet() for connection in connections if connection not in served))
+        ready = [connection for connection in connections if connection not in served and not connection.quiet()]
+        assert len(ready) <= 8
+        for connection in ready:
+            assert connection.response().body == b"1"
+            connection.close()
+            served.add(connection)
+        if len(served) == 40:
+            break
+    assert len(served) == 40
+
+
+@pytest.fixture
+def few_descriptors(serve):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+
+    return serve(settings={"max_connections": 1000, "keepalive_timeout": 60}, preexec_fn=limit)
+
+
+def test_out_of_descriptors_the_server_serves_what_it_has_and_recovers_at_once(few_descriptors):
+    server = few_descriptors
+    connections = [send_get(server.connect()) for _ in range(100)]
+
+    def answered():
+        return [connection for connection in connections if not connection.quiet()]
+
+    poll(lambda: len(answered()) >= 20)
+    poll(lambda: server.process.poll() is None and server.descriptors() >= 60)
+    inside = answered()
+    assert len(inside) < 64
+    for connection in inside:
+        assert connection.response().body == b"1"
+    waiting = [connection for connection in connections if connection not in inside]
+    for _ in range(5):
+        for connection in inside:
+            assert connection.get("/n/2").body == b"2"
+    before = server.cpu_seconds()
+    assert all(connection.quiet(0.01) for connection in waiting)
+    time.sleep(0.5)
+    spent = server.cpu_seconds() - before
+    assert spent < 0.15, f"{spent} s of CPU while nothing happened"
+    start = time.monotonic()
+    for connection in inside:
+        connection.close()
+    assert waiting[0].response().body == b"1"
+    took = time.monotonic() - start
+    assert took < 0.5, f"back after {took} s"
+    waiting[0].close()
+    for connection in waiting[1:]:
+        assert connection.response().body == b"1"
+        connection.close()
+    assert len(server.new_stderr().splitlines()) <= 3, "said, but not once a connection"
+
+
+def test_relief_that_comes_from_elsewhere_is_seen_too(few_descriptors):
+    """Descriptors that the application gives back, and no connection closes: the server finds out by itself."""
+    server = few_descriptors
+    connections = [send_get(server.connect()) for _ in range(100)]
+    poll(lambda: server.descriptors() >= 60)
+    poll(lambda: sum(not connection.quiet() for connection in connections) >= 20)
+    hard = resource.prlimit(server.pid(), resource.RLIMIT_NOFILE)[1]
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (min(hard, 1000), hard))
+    start = time.monotonic()
+    for connection in connections:
+        assert connection.response().body == b"1"
+    assert time.monotonic() - start < 2
+    for connection in connections:
+        connection.close()
+
+
+def test_the_memory_of_a_request_is_bounded(serve):
+    server = serve(settings={"request_memory_max": 100_000})
+    assert server.get("/copy?size=50000").status == 200
+    response = server.get("/copy?size=200000")
+    assert response.status == 500 and response.text == "UVHTTP_E_LIMIT"
+    assert server.get("/n/1").body == b"1"
+
+
+def test_pieces_beyond_the_write_queue_are_refused_not_buffered(serve):
+    server = serve(settings={"write_queue_max": 100_000})
+    with server.connect(receive_buffer=4096) as connection:
+        connection.send(request("GET", "/pieces?n=1000&size=20000"))
+        assert connection.response_head().status == 200
+        connection.send_anyway(request("GET", "/n/1", [("Connection", "close")]))
+        assert len(connection.rest()) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["io_threads=1025", "max_connections=0", "read_buffer_size=10", "read_buffer_count=7", "keepalive_timeout=-1", "request_line_max=1", "header_count_max=x", "engine=epoll", "no_such_field=1", "body_size_max="],
+)
+def test_a_wrong_setting_is_one_line_with_its_name_and_value(serve, setting):
+    name, value = setting.split("=")
+    server = serve(settings={name: value}, wait=False)
+    assert server.wait() == 2
+    lines = server.stderr().splitlines()
+    assert len(lines) == 1, lines
+    assert name in lines[0] and (value in lines[0] or name == "no_such_field")

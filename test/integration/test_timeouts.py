@@ -1,0 +1,177 @@
+"""Clients that are slow on purpose: no pace keeps a connection for ever."""
+import threading
+import time
+
+import pytest
+
+from harness import poll
+from wire import head
+
+
+class Dripper:
+    """Sends (or, with data None, receives) a little at a time until the connection ends."""
+
+    def __init__(self, connection, data, every):
+        self.connection, self.data, self.every = connection, data, every
+        self.done = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        for byte in self.data:
+            if self.done.wait(self.every) or not self.connection.send_anyway(bytes([byte])):
+                return
+
+    def stop(self):
+        self.done.set()
+        self.thread.join()
+
+
+def ends_within(connection, low, high):
+    """What came before the server closed; that it did between low and high seconds from now."""
+    start = time.monotonic()
+    data = connection.rest()
+    took = time.monotonic() - start
+    assert low <= took <= high, took
+    return data
+
+
+def refusal(data):
+    """The server may say 408 before it closes, or just close."""
+    assert data == b"" or data.startswith(b"HTTP/1.1 408 "), data[:100]
+    assert data == b"" or b"\r\nConnection: close\r\n" in data
+
+
+@pytest.mark.parametrize("start", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: a\r\nA: "], ids=["nothing", "line", "field"])
+def test_a_head_that_does_not_come_ends_the_connection(serve, start):
+    server = serve(settings={"connection_timeout": 1})
+    with server.connect() as connection:
+        connection.send(start)
+        refusal(ends_within(connection, 0.8, 4))
+    server.wait_counter("timeouts_header", 1)
+    assert server.new_stderr() == ""
+
+
+def test_a_head_that_drips_does_not_extend_its_time(serve):
+    server = serve(settings={"connection_timeout": 1})
+    with server.connect() as connection:
+        dripper = Dripper(connection, head("GET", "/" + "a" * 1000), 0.05)
+        refusal(ends_within(connection, 0.8, 4))
+        dripper.stop()
+    server.wait_counter("timeouts_header", 1)
+
+
+def test_the_time_for_a_head_starts_anew_with_each_request(serve):
+    server = serve(settings={"connection_timeout": 1, "keepalive_timeout": 30})
+    with server.connect() as connection:
+        start = time.monotonic()
+        while time.monotonic() - start < 2.5:
+            data = head("GET", "/")
+            connection.send(data[:10])
+            server.sync()
+            connection.send(data[10:])
+            assert connection.response().status == 200
+            time.sleep(0.1)
+
+
+def test_idle_connections_are_closed_without_a_word(serve):
+    server = serve(settings={"keepalive_timeout": 1})
+    with server.connect() as connection:
+        connection.get("/")
+        assert ends_within(connection, 0.8, 4) == b""
+    server.wait_counter("timeouts_keepalive", 1)
+    assert server.counter("timeouts_header") == 0
+
+
+def test_a_body_has_a_total_time(serve):
+    server = serve(settings={"body_timeout": 1, "min_receive_rate": 0})
+    with server.connect() as connection:
+        connection.send(head("POST", "/body", [("Content-Length", 1000)]))
+        dripper = Dripper(connection, b"x" * 1000, 0.05)
+        refusal(ends_within(connection, 0.8, 4))
+        dripper.stop()
+    server.wait_counter("timeouts_body", 1)
+
+
+def test_a_body_has_a_minimum_rate(serve):
+    server = serve(settings={"min_receive_rate": 1000, "rate_grace": 1})
+    with server.connect() as connection:
+        connection.send(head("POST", "/body", [("Transfer-Encoding", "chunked")]))
+        dripper = Dripper(connection, b"1\r\nx\r\n" * 1000, 0.02)
+        refusal(ends_within(connection, 0.8, 5))
+        dripper.stop()
+    server.wait_counter("slow_read", 1)
+
+
+def test_a_body_at_the_minimum_rate_is_taken(serve):
+    server = serve(settings={"min_receive_rate": 1000, "rate_grace": 1})
+    with server.connect() as connection:
+        connection.send(head("POST", "/body", [("Content-Length", 20000)]))
+        for _ in range(20):
+            connection.send(b"x" * 1000)
+            time.sleep(0.1)
+        assert len(connection.response().body) == 20000
+    assert server.counter("slow_read") == 0
+
+
+@pytest.mark.parametrize("route", ["/static?size=30000000", "/copy?size=12000000"])
+def test_a_client_that_does_not_read_is_cut_off(serve, route):
+    server = serve(settings={"write_timeout": 1, "min_send_rate": 0})
+    with server.connect(receive_buffer=4096) as connection:
+        connection.send(head("GET", route))
+        server.wait_counter("timeouts_write", 1)
+        assert len(connection.rest()) < 12_000_000
+    poll(lambda: server.counter("connections_closed") >= 2)  # this one and the one that looked whether the server is ready
+
+
+def test_a_client_that_reads_slowly_is_cut_off(serve):
+    server = serve(settings={"min_send_rate": 50_000_000, "rate_grace": 1})
+    with server.connect(receive_buffer=4096) as connection:
+        connection.send(head("GET", "/static?size=30000000"))
+        deadline = time.monotonic() + 10
+        while server.counter("slow_write") == 0 and time.monotonic() < deadline:
+            connection.socket.recv(256)
+            time.sleep(0.05)
+    server.wait_counter("slow_write", 1)
+
+
+def test_a_client_that_pipelines_and_does_not_read_is_bounded(serve, sanitizer):
+    """Its requests wait with it: the memory that its answers may take is bounded."""
+    server = serve(settings={"write_timeout": 30, "min_send_rate": 0})
+    for _ in range(100):
+        server.ask("/copy?size=100000")
+    before = server.resident_bytes()
+    with server.connect(receive_buffer=4096) as connection:
+        connection.socket.settimeout(0.5)
+        data = head("GET", "/copy?size=100000") * 5000  # 500 MB of answers
+        try:
+            connection.socket.sendall(data)
+        except TimeoutError:
+            pass
+        server.sync()
+        assert server.ask("/n/1").body == b"1"
+        if not sanitizer:
+            assert server.resident_bytes() - before < 8_000_000
+
+
+def test_a_deferred_answer_may_take_longer_than_the_idle_time(serve):
+    server = serve(settings={"keepalive_timeout": 1, "connection_timeout": 1, "body_timeout": 1, "write_timeout": 1})
+    with server.connect() as connection:
+        assert connection.get("/later?ms=2500").body == b"later"
+        assert connection.get("/n/1").body == b"1"
+
+
+def test_a_large_answer_to_a_client_that_reads_may_take_longer_than_idle_times(serve):
+    server = serve(settings={"keepalive_timeout": 1, "connection_timeout": 1})
+    with server.connect(receive_buffer=65536) as connection:
+        connection.send(head("GET", "/static?size=30000000"))
+        received = 0
+        start = time.monotonic()
+        while time.monotonic() - start < 2:
+            received += len(connection.socket.recv(65536))
+            time.sleep(0.01)
+        connection.socket.settimeout(20)
+        while received < 30_000_000:
+            data = connection.socket.recv(1 << 20)
+            assert data, received
+            received += len(data)
