@@ -293,7 +293,11 @@ static void settle(uvhttp__stream_t *stream) {
         if (!(stream->flags & UVHTTP__STREAM_SENDING)) uvhttp__out_drop(stream);
         if (stream->flags & UVHTTP__STREAM_CLOSING) stream->loop->engine->close(stream);
     } else if (stream->out_first) {
-        if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT))) mark_dirty(stream);
+        /* What one hand-over could not gather stands in memory of the last turn, which ends here. */
+        if (uvhttp__out_keep(stream) != UVHTTP_OK)
+            uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+        else if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT)))
+            mark_dirty(stream);
     } else {
         if ((stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT)) == UVHTTP__STREAM_SHUT_WANTED)
             shut_now(stream);
