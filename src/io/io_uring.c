@@ -115,28 +115,23 @@ static void publish_buffers(uvhttp__uring_t *uring) {
  * drain; by the time the new receive is submitted they are back. */
 static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int result, unsigned flags) {
     if (!(flags & IORING_CQE_F_MORE)) stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
-    bool go_on = true;
     if (flags & IORING_CQE_F_BUFFER) {
         unsigned id = flags >> IORING_CQE_BUFFER_SHIFT;
-        if (result > 0) go_on = uvhttp__stream_received(stream, buffer_at(uring, id), (size_t)result);
+        if (result > 0) (void)uvhttp__stream_received(stream, buffer_at(uring, id), (size_t)result);
         give_back(uring, id);
     }
+    if (result == -ENOBUFS) uvhttp__counters_add(uring->loop.counters, engine_enobufs, 1);
     if (stream->flags & UVHTTP__STREAM_CLOSING) {
         stream_close(stream);
-        return;
-    }
-    if (result == 0) {
+    } else if (result == 0) {
         uvhttp__stream_ended(stream, UVHTTP_OK);
     } else if (result < 0 && result != -ENOBUFS && result != -ECANCELED && result != -EINTR) {
         uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
-    } else if (!go_on) {
+    } else if (stream->held_size >= UVHTTP__HELD_MAX) {
         read_stop(stream);
         watch(stream);
-    } else if (result == -ENOBUFS) {
-        uvhttp__counters_add(uring->loop.counters, engine_enobufs, 1);
-        (void)read_start(stream);
-    } else if (!(stream->flags & UVHTTP__STREAM_READING) && stream->held_size < UVHTTP__HELD_MAX) {
-        (void)read_start(stream);
+    } else {
+        (void)read_start(stream); /* unless it is armed still */
     }
 }
 
