@@ -239,6 +239,14 @@ static void free_loops(uvhttp__host_t *host) {
     }
 }
 
+/* Those that no worker has taken over. */
+static void close_sockets(uvhttp__host_t *host) {
+    for (uint32_t i = 0; i < host->endpoint_count * host->worker_count; i++) {
+        if (host->fds[i] >= 0) close(host->fds[i]);
+        host->fds[i] = -1;
+    }
+}
+
 static int make_loops(uvhttp__host_t *host) {
     for (uint32_t i = 0; i < host->worker_count; i++) {
         int status = worker_make_loop(&host->workers[i]);
@@ -270,6 +278,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
             worker_run(&host->workers[i]);
         }
         free_loops(host);
+        close_sockets(host); /* clients must not wait for a server that will not come */
         host->running = false;
         host->finished = true;
         return status;
@@ -327,8 +336,7 @@ static void worker_finished(uvhttp__worker_t *worker) {
 
 static void host_delete(void *arg) {
     uvhttp__host_t *host = arg;
-    for (uint32_t i = 0; i < host->endpoint_count * host->worker_count; i++)
-        if (host->fds[i] >= 0) close(host->fds[i]);
+    close_sockets(host);
     for (uint32_t i = 0; i < host->worker_count; i++)
         if (host->workers[i].upper && host->options.ops->on_worker_delete)
             host->options.ops->on_worker_delete(&host->workers[i]);

@@ -131,12 +131,20 @@ static void on_open(uvhttp__conn_t *conn) {
     if (server->handlers.on_open) server->handlers.on_open(conn, server->user);
 }
 
+/* What was kept while it was paused can be many times a receive: the application gets it in the pieces that it is used
+ * to, and may pause after each. */
 static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     if (conn->flags & UVHTTP__CONN_PAUSED) return 0;
     uvhttp_tcp_server_t *server = server_of(conn);
+    size_t used = 0, piece_max = server->config.read_buffer_size;
     touch(conn);
-    server->handlers.on_data(conn, data, size, server->user);
-    return size;
+    while (used < size && !(conn->flags & UVHTTP__CONN_PAUSED)) {
+        if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
+        size_t piece = size - used < piece_max ? size - used : piece_max;
+        server->handlers.on_data(conn, data + used, piece, server->user);
+        used += piece;
+    }
+    return used;
 }
 
 static void on_end(uvhttp__conn_t *conn) {

@@ -1,0 +1,226 @@
+/* Owns: tests of a TCP server inside a libuv loop of the application. The application runs in a thread of its own. */
+#include "conn/conn_harness.h"
+
+typedef struct app {
+    fixture_t *fixture;
+    uv_loop_t loop;
+    uv_async_t wake; /* keeps the loop alive until the server has stopped, and brings work to it */
+    uv_timer_t timer;
+    uvhttp_tcp_t *ticking;
+    void (*begin)(struct app *app); /* on the loop's thread, before it turns */
+    void (*work)(struct app *app);
+    int close_status;
+    pthread_t thread;
+} app_t;
+
+static void on_stopped(void *user) {
+    app_t *app = user;
+    fixture_t *fixture = app->fixture;
+    if (uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL) != UVHTTP_E_STATE) saw(fixture, SEEN_WRONG, 1);
+    uvhttp_tcp_server_free(fixture->server);
+    uv_close((uv_handle_t *)&app->wake, NULL);
+    if (!uv_is_closing((uv_handle_t *)&app->timer)) uv_close((uv_handle_t *)&app->timer, NULL);
+    saw(fixture, SEEN_STEP, 1);
+}
+
+static void on_wake(uv_async_t *wake) {
+    app_t *app = wake->data;
+    if (app->work) app->work(app);
+    app->work = NULL;
+}
+
+static void *app_run(void *arg) {
+    app_t *app = arg;
+    app->begin(app);
+    saw(app->fixture, SEEN_STEP, 1);
+    uv_run(&app->loop, UV_RUN_DEFAULT);
+    app->close_status = uv_loop_close(&app->loop);
+    return NULL;
+}
+
+static app_t *app_new(fixture_t *fixture) {
+    app_t *app = calloc(1, sizeof *app);
+    app->fixture = fixture;
+    make_server(fixture);
+    assert_int_equal(uv_loop_init(&app->loop), 0);
+    app->wake.data = app;
+    app->timer.data = app;
+    assert_int_equal(uv_async_init(&app->loop, &app->wake, on_wake), 0);
+    assert_int_equal(uv_timer_init(&app->loop, &app->timer), 0);
+    uvhttp_tcp_server_on_stopped(fixture->server, on_stopped, app);
+    return app;
+}
+
+static void expect(fixture_t *fixture, int status, int wanted) {
+    if (status != wanted) saw(fixture, SEEN_WRONG, 1);
+}
+
+static void attach_and_listen(app_t *app) {
+    fixture_t *fixture = app->fixture;
+    expect(fixture, uvhttp_tcp_server_attach(fixture->server, &app->loop), UVHTTP_OK);
+    expect(fixture, uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port), UVHTTP_OK);
+}
+
+static void app_start(app_t *app, void (*begin)(app_t *app)) {
+    app->begin = begin;
+    assert_int_equal(pthread_create(&app->thread, NULL, app_run, app), 0);
+    wait_seen(app->fixture, SEEN_STEP, 1);
+}
+
+/* The server has been freed in on_stopped, and the loop has no handle left. */
+static void app_join(app_t *app) {
+    pthread_join(app->thread, NULL);
+    app->fixture->server = NULL;
+    assert_int_equal(app->close_status, 0);
+    assert_int_equal(seen(app->fixture, SEEN_STEP), 2);
+    free(app);
+}
+
+static void test_an_attached_server_serves_stops_and_is_freed(void **state) {
+    fixture_t *fixture = *state;
+    app_t *app = app_new(fixture);
+    app_start(app, attach_and_listen);
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = dial(fixture);
+        ping(fds[i]);
+    }
+    uvhttp_tcp_server_stop(fixture->server);
+    for (int i = 0; i < 3; i++) {
+        client_expect_eof(fds[i]);
+        close(fds[i]);
+    }
+    app_join(app);
+}
+
+static void test_stop_before_attach_is_not_lost(void **state) {
+    fixture_t *fixture = *state;
+    app_t *app = app_new(fixture);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_start(app, attach_and_listen);
+    app_join(app);
+}
+
+static void attach_only(app_t *app) {
+    expect(app->fixture, uvhttp_tcp_server_attach(app->fixture->server, &app->loop), UVHTTP_OK);
+}
+
+static void test_a_server_without_addresses_stops(void **state) {
+    fixture_t *fixture = *state;
+    app_t *app = app_new(fixture);
+    app_start(app, attach_only);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
+}
+
+static void attach_twice(app_t *app) {
+    uvhttp_tcp_server_t *server = app->fixture->server;
+    expect(app->fixture, uvhttp_tcp_server_attach(server, NULL), UVHTTP_E_INVALID);
+    attach_and_listen(app);
+    expect(app->fixture, uvhttp_tcp_server_attach(server, &app->loop), UVHTTP_E_STATE);
+    expect(app->fixture, uvhttp_tcp_server_run(server, NULL), UVHTTP_E_STATE);
+}
+
+static void test_attach_is_for_a_fresh_server_only(void **state) {
+    fixture_t *fixture = *state;
+    app_t *app = app_new(fixture);
+    app_start(app, attach_twice);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
+}
+
+static void listen_on_too_many(app_t *app) {
+    fixture_t *fixture = app->fixture;
+    attach_and_listen(app);
+    for (int i = 1; i < 64; i++)
+        expect(fixture, uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port), UVHTTP_OK);
+    int fds = count_fds();
+    expect(fixture, uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL), UVHTTP_E_LIMIT);
+    expect(fixture, count_fds(), fds);
+}
+
+static void test_addresses_have_a_bound(void **state) {
+    fixture_t *fixture = *state;
+    app_t *app = app_new(fixture);
+    app_start(app, listen_on_too_many);
+    int fd = dial(fixture);
+    ping(fd);
+    close(fd);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
+}
+
+/* The application's own handles may use a connection: what they send outside a turn goes out, too. */
+static void tick(uv_timer_t *timer) {
+    app_t *app = timer->data;
+    if (uvhttp_tcp_send(app->ticking, "tick", 4, NULL) != UVHTTP_OK) saw(app->fixture, SEEN_WRONG, 1);
+    if (++app->fixture->number < 20) return;
+    uvhttp_tcp_close(app->ticking);
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void start_ticking(app_t *app) {
+    app->ticking = app->fixture->tcp;
+    uv_timer_start(&app->timer, tick, 1, 5);
+}
+
+static void test_the_applications_timer_sends(void **state) {
+    fixture_t *fixture = *state;
+    app_t *app = app_new(fixture);
+    app_start(app, attach_and_listen);
+    int fd = dial(fixture);
+    ping(fd);
+    app->work = start_ticking;
+    uv_async_send(&app->wake);
+    for (int i = 0; i < 20; i++) client_expect(fd, "tick", 4);
+    client_expect_eof(fd);
+    close(fd);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
+}
+
+/* Messages of other threads that are under way when the server goes must not leak. */
+static void open_with_ref(uvhttp_tcp_t *tcp, void *user) {
+    fixture_t *fixture = user;
+    fixture->ref = uvhttp_tcp_ref(tcp);
+    count_open(tcp, user);
+}
+
+static void *send_until_aborted(void *arg) {
+    fixture_t *fixture = arg;
+    int status;
+    while ((status = uvhttp_tcp_ref_send(fixture->ref, "x", 1)) == UVHTTP_OK) saw(fixture, SEEN_AGAIN, 1);
+    if (status != UVHTTP_E_ABORTED) saw(fixture, SEEN_WRONG, 1);
+    return NULL;
+}
+
+static void test_other_threads_send_while_it_stops(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_open = open_with_ref;
+    app_t *app = app_new(fixture);
+    app_start(app, attach_and_listen);
+    int fd = dial(fixture);
+    wait_seen(fixture, SEEN_OPEN, 1);
+    pthread_t sender;
+    assert_int_equal(pthread_create(&sender, NULL, send_until_aborted, fixture), 0);
+    wait_seen(fixture, SEEN_AGAIN, 1000);
+    uvhttp_tcp_server_stop(fixture->server);
+    for (char buffer[4096]; recv(fd, buffer, sizeof buffer, 0) > 0;) {
+    }
+    close(fd);
+    app_join(app);
+    pthread_join(sender, NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_ENGINES(test_an_attached_server_serves_stops_and_is_freed),
+        ON_ENGINES(test_stop_before_attach_is_not_lost),
+        ON_ENGINES(test_a_server_without_addresses_stops),
+        ON_ENGINES(test_attach_is_for_a_fresh_server_only),
+        ON_ENGINES(test_addresses_have_a_bound),
+        ON_ENGINES(test_the_applications_timer_sends),
+        ON_ENGINES(test_other_threads_send_while_it_stops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,544 @@
+/* Owns: tests of one connection of the TCP server: data, backpressure, and every way to end it. */
+#include "conn/conn_harness.h"
+
+#include <sys/ioctl.h>
+
+/* --- data --- */
+
+static void test_echo(void **state) {
+    fixture_t *fixture = *state;
+    start(fixture);
+    int fd = dial(fixture);
+    for (int i = 0; i < 100; i++) ping(fd);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+}
+
+typedef struct sender {
+    int fd;
+    const char *data;
+    size_t size;
+    pthread_t thread;
+} sender_t;
+
+static void *send_in_thread(void *arg) {
+    sender_t *sender = arg;
+    client_send(sender->fd, sender->data, sender->size);
+    return NULL;
+}
+
+static void sender_start(sender_t *sender, int fd, const char *data, size_t size) {
+    *sender = (sender_t){.fd = fd, .data = data, .size = size};
+    assert_int_equal(pthread_create(&sender->thread, NULL, send_in_thread, sender), 0);
+}
+
+/* More than the queue may hold: the server must pause, and lose nothing by it. */
+static void test_echo_of_many_bytes_with_backpressure(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.write_high_watermark = 64 << 10;
+    fixture->config.write_queue_max = 1 << 20;
+    start(fixture);
+    size_t size = 24 << 20;
+    char *data = pattern_new(size);
+    int fd = dial_narrow(fixture);
+    sender_t sender;
+    sender_start(&sender, fd, data, size);
+    client_expect(fd, data, size);
+    pthread_join(sender.thread, NULL);
+    assert_true(seen(fixture, SEEN_DRAIN) > 0);
+    close(fd);
+    free(data);
+}
+
+static void greet(uvhttp_tcp_t *tcp, void *user) {
+    fixture_t *fixture = user;
+    char peer[64];
+    count_open(tcp, user);
+    if (uvhttp_tcp_data(tcp) != NULL) saw(fixture, SEEN_WRONG, 1);
+    uvhttp_tcp_set_data(tcp, fixture);
+    if (uvhttp_tcp_data(tcp) != fixture) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_peer(tcp, peer, sizeof peer) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+    size_t queued = 0;
+    if (uvhttp_tcp_send(tcp, peer, strlen(peer), &queued) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+    if (queued != strlen(peer)) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_peer(tcp, peer, 0) != UVHTTP_E_INVALID) saw(fixture, SEEN_WRONG, 1);
+    const char *reason = NULL, *engine = uvhttp_tcp_server_engine(fixture->server, &reason);
+    const char *expected = fixture->engine == UVHTTP__ENGINE_URING ? "io_uring" : "libuv";
+    if (!engine || strcmp(engine, expected) != 0 || !reason || !*reason) saw(fixture, SEEN_WRONG, 1);
+}
+
+static void test_the_server_may_speak_first_and_knows_the_peer(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_open = greet;
+    start(fixture);
+    int fd = dial(fixture);
+    struct sockaddr_in own;
+    socklen_t size = sizeof own;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
+    char expected[64];
+    snprintf(expected, sizeof expected, "127.0.0.1:%u", ntohs(own.sin_port));
+    client_expect(fd, expected, strlen(expected));
+    close(fd);
+}
+
+static void end_at_open(uvhttp_tcp_t *tcp, void *user) {
+    fixture_t *fixture = user;
+    count_open(tcp, user);
+    if (fixture->number == 0) {
+        uvhttp_tcp_send(tcp, "bye", 3, NULL);
+        uvhttp_tcp_close(tcp);
+    } else {
+        uvhttp_tcp_reset(tcp);
+    }
+}
+
+static void test_a_connection_may_be_ended_in_on_open(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_open = end_at_open;
+    start(fixture);
+    int fd = dial(fixture);
+    client_expect(fd, "bye", 3);
+    client_expect_eof(fd);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+}
+
+static void test_a_connection_may_be_reset_in_on_open(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_open = end_at_open;
+    fixture->number = 1;
+    start(fixture);
+    int fd = dial(fixture);
+    client_expect_reset(fd);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+}
+
+/* --- backpressure --- */
+
+/* "p" from anybody pauses that connection, "r" resumes it; all other bytes are echoed. */
+static void pause_on_order(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    if (size > fixture->config.read_buffer_size) saw(fixture, SEEN_WRONG, 1);
+    if (size == 1 && *data == 'p') {
+        fixture->subject = tcp;
+        uvhttp_tcp_pause(tcp);
+        uvhttp_tcp_pause(tcp);
+        saw(fixture, SEEN_STEP, 1);
+    } else if (size == 1 && *data == 'r') {
+        uvhttp_tcp_resume(fixture->subject);
+        saw(fixture, SEEN_STEP, 1);
+    } else {
+        echo_data(tcp, data, size, user);
+    }
+}
+
+static size_t fill_socket(int fd, const char *data, size_t size, int quiet_ms) {
+    size_t sent = 0;
+    while (sent < size && wait_fd(fd, POLLOUT, quiet_ms)) {
+        ssize_t n = send(fd, data + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) sent += (size_t)n;
+    }
+    return sent;
+}
+
+static void test_a_paused_connection_reads_a_bounded_amount(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = pause_on_order;
+    start(fixture);
+    int fd = dial(fixture), other = dial(fixture);
+    client_send(fd, "p", 1);
+    wait_seen(fixture, SEEN_STEP, 1);
+    size_t size = 64 << 20;
+    char *data = pattern_new(size);
+    size_t sent = fill_socket(fd, data, size, 300);
+    assert_true(sent < size);
+    uvhttp_tcp_metrics_t metrics;
+    uvhttp_tcp_server_metrics(fixture->server, &metrics);
+    assert_true(metrics.bytes_received < 2 << 20); /* the rest is in the kernel */
+    assert_int_equal(seen(fixture, SEEN_BYTES), 0);
+    ping(other); /* the others do not suffer */
+    client_send(other, "r", 1);
+    client_expect(fd, data, sent);
+    close(fd);
+    close(other);
+    free(data);
+}
+
+static void test_fin_of_a_paused_connection_comes_after_its_data(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = pause_on_order;
+    start(fixture);
+    int fd = dial(fixture), other = dial(fixture);
+    client_send(fd, "p", 1);
+    wait_seen(fixture, SEEN_STEP, 1);
+    client_send(fd, "last words", 10);
+    shutdown(fd, SHUT_WR);
+    ping(other);
+    client_send(other, "r", 1);
+    client_expect(fd, "last words", 10);
+    client_expect_eof(fd);
+    close(fd);
+    close(other);
+}
+
+/* Sends until it is told to stop, then until it is refused. */
+static void send_until_refused(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    const size_t piece = 10000;
+    size_t queued = 0, sum = 0;
+    int status;
+    while ((status = uvhttp_tcp_send(tcp, fixture->data + sum, piece, &queued)) == UVHTTP_OK) {
+        sum += piece;
+        if (queued != sum || queued > fixture->config.write_high_watermark) saw(fixture, SEEN_WRONG, 1);
+    }
+    for (; status == UVHTTP_E_AGAIN; status = uvhttp_tcp_send(tcp, fixture->data + sum, piece, &queued)) {
+        sum += piece;
+        if (queued != sum || queued <= fixture->config.write_high_watermark) saw(fixture, SEEN_WRONG, 1);
+        saw(fixture, SEEN_AGAIN, 1);
+    }
+    if (status != UVHTTP_E_LIMIT || sum + piece <= fixture->config.write_queue_max) saw(fixture, SEEN_WRONG, 1);
+    if (sum > fixture->config.write_queue_max || queued != sum) saw(fixture, SEEN_WRONG, 1);
+    /* What is refused is released all the same. */
+    status = uvhttp_tcp_send_ref(tcp, fixture->data, piece, count_release, fixture);
+    if (status != UVHTTP_E_LIMIT) saw(fixture, SEEN_WRONG, 1);
+    fixture->number = sum;
+    saw(fixture, SEEN_STEP, 1);
+}
+
+static void test_watermarks(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_until_refused;
+    fixture->config.write_high_watermark = 200000;
+    fixture->config.write_queue_max = 600000;
+    char *data = pattern_new(700000);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    wait_seen(fixture, SEEN_STEP, 1);
+    assert_int_equal(seen(fixture, SEEN_AGAIN), 40);
+    assert_int_equal(seen(fixture, SEEN_RELEASE), 1);
+    client_expect(fd, data, 600000);
+    wait_seen(fixture, SEEN_DRAIN, 1);
+    client_send(fd, "x", 1); /* after on_drain it goes as before */
+    wait_seen(fixture, SEEN_STEP, 2);
+    client_expect(fd, data, 600000);
+    wait_seen(fixture, SEEN_DRAIN, 2);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    assert_int_equal(seen(fixture, SEEN_DRAIN), 2);
+    free(data);
+}
+
+static void test_without_backpressure_on_drain_does_not_come(void **state) {
+    fixture_t *fixture = *state;
+    start(fixture);
+    int fd = dial(fixture);
+    for (int i = 0; i < 10; i++) ping(fd);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    assert_int_equal(seen(fixture, SEEN_DRAIN), 0);
+}
+
+/* --- ends --- */
+
+static void send_and_close(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    saw(fixture, SEEN_STEP, 1);
+    int status = uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, count_release, fixture);
+    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) saw(fixture, SEEN_WRONG, 1);
+    uvhttp_tcp_close(tcp);
+    uvhttp_tcp_close(tcp);
+    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send_ref(tcp, "more", 4, count_release, fixture) != UVHTTP_E_CLOSED) saw(fixture, SEEN_WRONG, 1);
+}
+
+static void test_close_sends_everything_before_fin(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_and_close;
+    fixture->size = 12 << 20;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    wait_seen(fixture, SEEN_STEP, 1);
+    client_send(fd, "bytes that nobody reads must not become a reset", 47);
+    client_expect(fd, data, fixture->size);
+    client_expect_eof(fd);
+    wait_seen(fixture, SEEN_RELEASE, 2);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    assert_int_equal(seen(fixture, SEEN_STEP), 1);
+    assert_int_equal(seen(fixture, SEEN_RELEASE), 2);
+    assert_int_equal(seen(fixture, SEEN_DRAIN), 0);
+    free(data);
+}
+
+/* A client that never closes its side is left alone after a while. */
+static void test_close_does_not_wait_for_ever_for_the_peer(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_and_close;
+    fixture->data = "end";
+    fixture->size = 3;
+    start(fixture);
+    int fd = dial(fixture);
+    client_send(fd, "x", 1);
+    client_expect(fd, "end", 3);
+    client_expect_eof(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    close(fd);
+}
+
+static void reset_with_queue(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    (void)uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, count_release, fixture);
+    uvhttp_tcp_reset(tcp);
+    uvhttp_tcp_reset(tcp);
+    uvhttp_tcp_close(tcp);
+    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_ref(tcp) != NULL) saw(fixture, SEEN_WRONG, 1);
+}
+
+static void test_reset_drops_the_queue(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = reset_with_queue;
+    fixture->size = 4 << 20;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial(fixture);
+    client_send(fd, "x", 1);
+    client_expect_reset(fd);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    assert_int_equal(seen(fixture, SEEN_RELEASE), 1);
+    free(data);
+}
+
+static void test_a_reset_of_the_client_is_told(void **state) {
+    fixture_t *fixture = *state;
+    start(fixture);
+    int fd = dial(fixture);
+    ping(fd);
+    client_reset(fd);
+    wait_seen(fixture, SEEN_CLOSE_ABORTED, 1);
+}
+
+static void test_a_reset_of_the_client_releases_the_queue(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_and_close;
+    fixture->size = 12 << 20;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    wait_seen(fixture, SEEN_STEP, 1);
+    client_reset(fd);
+    wait_seen(fixture, SEEN_RELEASE, 2);
+    wait_seen(fixture, SEEN_CLOSE_ABORTED, 1);
+    free(data);
+}
+
+static void test_without_on_end_the_queue_is_sent_and_closed(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_until_refused;
+    fixture->config.write_high_watermark = 1 << 20;
+    fixture->config.write_queue_max = 5000000;
+    char *data = pattern_new(6000000);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    shutdown(fd, SHUT_WR);
+    client_expect(fd, data, 5000000);
+    client_expect_eof(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    close(fd);
+    free(data);
+}
+
+static void answer_at_end(uvhttp_tcp_t *tcp, void *user) {
+    saw(user, SEEN_END, 1);
+    if (uvhttp_tcp_send(tcp, "after your end", 14, NULL) != UVHTTP_OK) saw(user, SEEN_WRONG, 1);
+    uvhttp_tcp_close(tcp);
+}
+
+static void test_with_on_end_sending_is_still_possible(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = swallow_data;
+    fixture->handlers.on_end = answer_at_end;
+    start(fixture);
+    int fd = dial(fixture);
+    client_send(fd, "request", 7);
+    shutdown(fd, SHUT_WR);
+    client_expect(fd, "after your end", 14);
+    client_expect_eof(fd);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    assert_int_equal(seen(fixture, SEEN_END), 1);
+    assert_int_equal(seen(fixture, SEEN_BYTES), 7);
+}
+
+static void shut_on_order(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    saw(user, SEEN_BYTES, size);
+    if (*data != 's') return;
+    if (uvhttp_tcp_send(tcp, "end", 3, NULL) != UVHTTP_OK) saw(user, SEEN_WRONG, 1);
+    uvhttp_tcp_shutdown(tcp);
+    uvhttp_tcp_shutdown(tcp);
+    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) saw(user, SEEN_WRONG, 1);
+}
+
+static void test_after_shutdown_receiving_goes_on(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = shut_on_order;
+    start(fixture);
+    int fd = dial(fixture);
+    client_send(fd, "s", 1);
+    client_expect(fd, "end", 3);
+    client_expect_eof(fd);
+    client_send(fd, "and there", 9);
+    wait_seen(fixture, SEEN_BYTES, 10);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+}
+
+/* --- idle --- */
+
+static void test_an_idle_connection_is_closed(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.idle_timeout = 1;
+    start(fixture);
+    int fd = dial(fixture);
+    ping(fd);
+    uint64_t begin_ms = clock_ms();
+    client_expect_eof(fd);
+    assert_in_range(clock_ms() - begin_ms, 900, 10000);
+    close(fd);
+    wait_seen(fixture, SEEN_CLOSE_TIMEOUT, 1);
+}
+
+static void test_without_idle_timeout_nothing_is_closed(void **state) {
+    fixture_t *fixture = *state;
+    start(fixture);
+    int fd = dial(fixture);
+    ping(fd);
+    assert_false(wait_fd(fd, POLLIN, 1500));
+    ping(fd);
+    close(fd);
+}
+
+static void test_received_bytes_keep_a_connection_alive(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.idle_timeout = 1;
+    fixture->handlers.on_data = swallow_data;
+    start(fixture);
+    int fd = dial(fixture);
+    for (uint64_t end_ms = clock_ms() + 2200; clock_ms() < end_ms;) {
+        client_send(fd, "x", 1);
+        assert_false(wait_fd(fd, POLLIN, 100));
+    }
+    client_expect_eof(fd);
+    close(fd);
+}
+
+static void open_with_ref(uvhttp_tcp_t *tcp, void *user) {
+    fixture_t *fixture = user;
+    uvhttp_tcp_ref_t *ref = uvhttp_tcp_ref(tcp);
+    pthread_mutex_lock(&fixture->lock);
+    fixture->ref = ref;
+    pthread_mutex_unlock(&fixture->lock);
+    count_open(tcp, user);
+}
+
+static void test_sent_bytes_keep_a_connection_alive(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.idle_timeout = 1;
+    fixture->handlers.on_open = open_with_ref;
+    start(fixture);
+    int fd = dial(fixture);
+    wait_seen(fixture, SEEN_OPEN, 1);
+    for (uint64_t end_ms = clock_ms() + 2200; clock_ms() < end_ms;) {
+        assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, "tick", 4), UVHTTP_OK);
+        client_expect(fd, "tick", 4);
+        poll(NULL, 0, 100);
+    }
+    client_expect_eof(fd);
+    close(fd);
+}
+
+static void send_by_reference(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    if (uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, NULL, NULL) != UVHTTP_E_AGAIN)
+        saw(fixture, SEEN_WRONG, 1);
+}
+
+/* One big send, taken slowly: nothing is queued for longer than idle_timeout, but bytes go out all the time. */
+static void test_a_long_queue_that_moves_keeps_a_connection_alive(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.idle_timeout = 1;
+    fixture->handlers.on_data = send_by_reference;
+    fixture->size = 48 << 20;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    for (size_t at = 0; at < fixture->size; at += 4 << 20) {
+        client_expect(fd, data + at, 4 << 20);
+        poll(NULL, 0, 250);
+    }
+    wait_seen(fixture, SEEN_CLOSE_TIMEOUT, 1);
+    close(fd);
+    free(data);
+}
+
+static void test_a_queue_that_does_not_move_does_not(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.idle_timeout = 1;
+    fixture->handlers.on_data = send_by_reference;
+    fixture->size = 48 << 20;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    wait_seen(fixture, SEEN_CLOSE_TIMEOUT, 1);
+    close(fd);
+    free(data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_ENGINES(test_echo),
+        ON_ENGINES(test_echo_of_many_bytes_with_backpressure),
+        ON_ENGINES(test_the_server_may_speak_first_and_knows_the_peer),
+        ON_ENGINES(test_a_connection_may_be_ended_in_on_open),
+        ON_ENGINES(test_a_connection_may_be_reset_in_on_open),
+        ON_ENGINES(test_a_paused_connection_reads_a_bounded_amount),
+        ON_ENGINES(test_fin_of_a_paused_connection_comes_after_its_data),
+        ON_ENGINES(test_watermarks),
+        ON_ENGINES(test_without_backpressure_on_drain_does_not_come),
+        ON_ENGINES(test_close_sends_everything_before_fin),
+        ON_ENGINES(test_close_does_not_wait_for_ever_for_the_peer),
+        ON_ENGINES(test_reset_drops_the_queue),
+        ON_ENGINES(test_a_reset_of_the_client_is_told),
+        ON_ENGINES(test_a_reset_of_the_client_releases_the_queue),
+        ON_ENGINES(test_without_on_end_the_queue_is_sent_and_closed),
+        ON_ENGINES(test_with_on_end_sending_is_still_possible),
+        ON_ENGINES(test_after_shutdown_receiving_goes_on),
+        ON_ENGINES(test_an_idle_connection_is_closed),
+        ON_ENGINES(test_without_idle_timeout_nothing_is_closed),
+        ON_ENGINES(test_received_bytes_keep_a_connection_alive),
+        ON_ENGINES(test_sent_bytes_keep_a_connection_alive),
+        ON_ENGINES(test_a_long_queue_that_moves_keeps_a_connection_alive),
+        ON_ENGINES(test_a_queue_that_does_not_move_does_not),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

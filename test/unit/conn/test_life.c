@@ -1,0 +1,268 @@
+/* Owns: tests of a TCP server's life: listening, running, stopping, draining. */
+#include "conn/conn_harness.h"
+
+/* --- configuration --- */
+
+static void test_a_wrong_configuration_is_refused(void **state) {
+    fixture_t *fixture = *state;
+    assert_null(uvhttp_tcp_server_new(&fixture->config, NULL, NULL));
+    assert_null(uvhttp_tcp_server_new(&fixture->config, &(uvhttp_tcp_handlers_t){0}, NULL));
+    uvhttp_tcp_config_t config = fixture->config;
+    config.io_threads = 1025;
+    assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+    config = fixture->config;
+    config.engine = -1;
+    assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+    config = fixture->config;
+    config.read_buffer_count = 48;
+    assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+    config = fixture->config;
+    config.max_connections = 0;
+    assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+    config = fixture->config;
+    config.struct_size = sizeof config + 8;
+    assert_null(uvhttp_tcp_server_new(&config, &fixture->handlers, NULL));
+}
+
+/* --- start and stop --- */
+
+static void test_a_server_that_nobody_came_to_stops(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.io_threads = 3;
+    start(fixture);
+    assert_int_equal(stop(fixture), UVHTTP_OK);
+}
+
+static void test_stop_before_run_ends_it_at_once(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.io_threads = 2;
+    make_server(fixture);
+    uvhttp_tcp_server_stop(fixture->server);
+    assert_int_equal(uvhttp_tcp_server_run(fixture->server, "127.0.0.1:0"), UVHTTP_OK);
+}
+
+static void *stop_it(void *arg) {
+    fixture_t *fixture = arg;
+    uvhttp_tcp_server_stop(fixture->server);
+    uvhttp_tcp_server_stop(fixture->server);
+    return NULL;
+}
+
+/* While the loops are made, while they turn, while they are freed. */
+static void test_stop_from_another_thread_at_any_moment(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.io_threads = 2;
+    for (int i = 0; i < 100; i++) {
+        pthread_t threads[2];
+        make_server(fixture);
+        assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port), UVHTTP_OK);
+        for (int t = 0; t < 2; t++) {
+            if (i % 3 == t) run_in_thread(fixture);
+            assert_int_equal(pthread_create(&threads[t], NULL, stop_it, fixture), 0);
+        }
+        if (!fixture->running) run_in_thread(fixture);
+        assert_int_equal(join(fixture), UVHTTP_OK);
+        for (int t = 0; t < 2; t++) pthread_join(threads[t], NULL);
+        free_server(fixture);
+    }
+}
+
+static void test_a_server_runs_once(void **state) {
+    fixture_t *fixture = *state;
+    start(fixture);
+    assert_int_equal(stop(fixture), UVHTTP_OK);
+    assert_int_equal(uvhttp_tcp_server_run(fixture->server, NULL), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL), UVHTTP_E_STATE);
+    assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "listen"));
+}
+
+static void test_a_server_that_runs_takes_no_more_addresses(void **state) {
+    fixture_t *fixture = *state;
+    start(fixture);
+    int fd = dial(fixture);
+    ping(fd);
+    assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL), UVHTTP_E_STATE);
+    close(fd);
+}
+
+static void test_a_server_that_never_ran_can_be_freed(void **state) {
+    fixture_t *fixture = *state;
+    make_server(fixture);
+    uint16_t port;
+    assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &port), UVHTTP_OK);
+    assert_null(uvhttp_tcp_server_engine(fixture->server, NULL));
+    free_server(fixture);
+    uvhttp_tcp_server_free(NULL);
+}
+
+static void test_run_without_an_address_is_refused(void **state) {
+    fixture_t *fixture = *state;
+    make_server(fixture);
+    assert_int_equal(uvhttp_tcp_server_run(fixture->server, NULL), UVHTTP_E_STATE);
+    assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "address"));
+}
+
+static void test_sigterm_stops_a_server_that_asked_for_it(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.install_signal_handlers = true;
+    start(fixture);
+    int fd = dial(fixture);
+    ping(fd); /* it runs, so the handler is there */
+    kill(getpid(), SIGTERM);
+    client_expect_eof(fd);
+    close(fd);
+    assert_int_equal(join(fixture), UVHTTP_OK);
+}
+
+/* --- listening --- */
+
+static void test_a_port_in_use_is_named(void **state) {
+    fixture_t *fixture = *state;
+    char address[64];
+    for (uint32_t io_threads = 1; io_threads <= 2; io_threads++) {
+        int port, fd = listen_loopback(&port);
+        fixture->config.io_threads = io_threads;
+        make_server(fixture);
+        snprintf(address, sizeof address, "127.0.0.1:%d", port);
+        assert_int_equal(uvhttp_tcp_server_run(fixture->server, address), UVHTTP_E_ADDRESS_IN_USE);
+        assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), address));
+        assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "in use"));
+        free_server(fixture);
+        close(fd);
+    }
+}
+
+static void test_a_second_server_does_not_share_the_port(void **state) {
+    fixture_t *fixture = *state;
+    char address[64];
+    fixture->config.io_threads = 2;
+    start(fixture);
+    snprintf(address, sizeof address, "127.0.0.1:%u", fixture->port);
+    uvhttp_tcp_server_t *second = uvhttp_tcp_server_new(&fixture->config, &fixture->handlers, fixture);
+    assert_int_equal(uvhttp_tcp_server_listen(second, address, NULL), UVHTTP_E_ADDRESS_IN_USE);
+    uvhttp_tcp_server_free(second);
+}
+
+static void test_wrong_addresses_are_refused_and_named(void **state) {
+    fixture_t *fixture = *state;
+    static const char *const wrong[] = {"", "nonsense", "127.0.0.1", "127.0.0.1:65536", "[::1:80", "fd:x"};
+    make_server(fixture);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(uvhttp_tcp_server_listen(fixture->server, wrong[i], NULL), UVHTTP_E_ADDRESS);
+        assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), wrong[i]));
+    }
+    assert_int_equal(uvhttp_tcp_server_listen(fixture->server, NULL, NULL), UVHTTP_E_INVALID);
+}
+
+static void test_several_addresses_are_served(void **state) {
+    fixture_t *fixture = *state;
+    enum { COUNT = 4 };
+    uint16_t ports[COUNT];
+    fixture->config.io_threads = 2;
+    make_server(fixture);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &ports[i]), UVHTTP_OK);
+    assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1", NULL), UVHTTP_E_ADDRESS);
+    run_in_thread(fixture);
+    for (int i = 0; i < COUNT; i++) {
+        int fd = dial_port(ports[i]);
+        ping(fd);
+        close(fd);
+    }
+}
+
+/* --- draining --- */
+
+static void test_stop_closes_idle_connections_with_fin(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.io_threads = 2;
+    start(fixture);
+    int fds[8];
+    for (int i = 0; i < 8; i++) {
+        fds[i] = dial(fixture);
+        ping(fds[i]);
+    }
+    uvhttp_tcp_server_stop(fixture->server);
+    for (int i = 0; i < 8; i++) {
+        client_expect_eof(fds[i]);
+        close(fds[i]);
+    }
+    assert_int_equal(join(fixture), UVHTTP_OK);
+    assert_int_equal(fixture->counts[SEEN_CLOSE_OK], 8);
+    uvhttp_tcp_metrics_t metrics;
+    uvhttp_tcp_server_metrics(fixture->server, &metrics);
+    assert_int_equal(metrics.connections_accepted, 8);
+    assert_int_equal(metrics.connections_closed, 8);
+    assert_int_equal(metrics.bytes_received, 32);
+    assert_int_equal(metrics.bytes_sent, 32);
+}
+
+static void send_much(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    int status = uvhttp_tcp_send(tcp, fixture->data, fixture->size, NULL);
+    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) saw(fixture, SEEN_WRONG, 1);
+    saw(fixture, SEEN_STEP, 1);
+}
+
+static void test_stop_sends_what_is_queued_first(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_much;
+    fixture->size = 16 << 20;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    wait_seen(fixture, SEEN_STEP, 1);
+    uvhttp_tcp_server_stop(fixture->server);
+    client_expect(fd, data, fixture->size);
+    client_expect_eof(fd);
+    close(fd);
+    assert_int_equal(join(fixture), UVHTTP_OK);
+    assert_int_equal(fixture->counts[SEEN_CLOSE_OK], 1);
+    free(data);
+}
+
+static void test_a_drain_is_cut_off_at_its_deadline(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_much;
+    fixture->config.drain_timeout = 1;
+    fixture->size = 32 << 20;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial_narrow(fixture);
+    client_send(fd, "x", 1);
+    wait_seen(fixture, SEEN_STEP, 1);
+    uint64_t begin_ms = clock_ms();
+    assert_int_equal(stop(fixture), UVHTTP_OK); /* the client reads nothing */
+    uint64_t took_ms = clock_ms() - begin_ms;
+    assert_in_range(took_ms, 900, 10000);
+    assert_int_equal(fixture->counts[SEEN_CLOSE_TIMEOUT], 1);
+    close(fd);
+    free(data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate_setup_teardown(test_a_wrong_configuration_is_refused, fixture_setup, fixture_teardown,
+                                                 &libuv_engine),
+        ON_ENGINES(test_a_server_that_nobody_came_to_stops),
+        ON_ENGINES(test_stop_before_run_ends_it_at_once),
+        ON_ENGINES(test_stop_from_another_thread_at_any_moment),
+        ON_ENGINES(test_a_server_runs_once),
+        ON_ENGINES(test_a_server_that_runs_takes_no_more_addresses),
+        ON_ENGINES(test_a_server_that_never_ran_can_be_freed),
+        ON_ENGINES(test_run_without_an_address_is_refused),
+        ON_ENGINES(test_sigterm_stops_a_server_that_asked_for_it),
+        ON_ENGINES(test_a_port_in_use_is_named),
+        ON_ENGINES(test_a_second_server_does_not_share_the_port),
+        ON_ENGINES(test_wrong_addresses_are_refused_and_named),
+        ON_ENGINES(test_several_addresses_are_served),
+        ON_ENGINES(test_stop_closes_idle_connections_with_fin),
+        ON_ENGINES(test_stop_sends_what_is_queued_first),
+        ON_ENGINES(test_a_drain_is_cut_off_at_its_deadline),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
