@@ -12,19 +12,15 @@
 /* --- making --- */
 
 /* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
-static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message, size_t size) {
+static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+                       size_t size) {
     uvhttp_server_config_default(config);
     if (given) {
-        if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *config) {
-            snprintf(message, size,
-                     "struct_size is %u, this library knows up to %zu: call uvhttp_server_config_default first",
-                     given->struct_size, sizeof *config);
-            return UVHTTP_E_CONFIG;
-        }
+        int status = uvhttp_server_config_check(given, message, size);
+        if (status != UVHTTP_OK) return status;
         memcpy(config, given, given->struct_size);
+        config->struct_size = sizeof *config;
     }
-    int status = uvhttp_server_config_check(config, message, size);
-    if (status != UVHTTP_OK) return status;
     const char *engine = getenv("UVHTTP_ENGINE");
     if (config->engine == UVHTTP_ENGINE_AUTO && engine && *engine &&
         uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
@@ -187,8 +183,9 @@ static void announce(void *arg) {
     char addresses[512], line[1024];
     uvhttp__host_addresses(server->host, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
-    int size = snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
-                        server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
+    int size =
+        snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
+                 server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
     if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
 }
 
@@ -198,8 +195,9 @@ static void tell_end(const uvhttp_server_t *server) {
     uvhttp__host_counters(server->host, &sums);
     char line[160];
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
-    int size = cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
-                   : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");
+    int size =
+        cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
+            : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");
     if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size);
 }
 
