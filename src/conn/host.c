@@ -1,5 +1,5 @@
-/* Owns: the life of a server's loops: making, running, draining and ending them. Listening and accepting are in accept.c.
- * May include: io, base, obs. */
+/* Owns: the life of a server's loops: making, running, draining and ending them. Listening and accepting are in
+ * accept.c. May include: io, base, obs. */
 #include "conn/host.h"
 
 #include <stdio.h>
@@ -41,8 +41,10 @@ int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **hos
     uvhttp__host_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
     made->options = *options;
+    pthread_mutex_init(&made->stop_lock, NULL);
     int status = workers_new(made, options->io_threads ? options->io_threads : cpu_count());
     if (status != UVHTTP_OK) {
+        pthread_mutex_destroy(&made->stop_lock);
         uvhttp__free(made);
         return status;
     }
@@ -81,7 +83,8 @@ static void cut_off(uvhttp__worker_t *worker) {
     }
     if (count == 0) return;
     uvhttp__counters_add(&worker->counters, drain_cut_off, count);
-    UVHTTP_LOG_WARN("%s: drain: %u connections cut off while they were being served", worker->host->options.name, count);
+    UVHTTP_LOG_WARN("%s: drain: %u connections cut off while they were being served", worker->host->options.name,
+                    count);
 }
 
 static void on_drain_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
@@ -114,15 +117,31 @@ static void on_cut_post(uvhttp__post_t *post) {
     cut_off(worker);
 }
 
-/* The first call drains, the second cuts off. */
-static void request_stop(uvhttp__host_t *host, int level) {
-    int before = atomic_fetch_max_level(&host->stop_requests, level);
-    if (before >= level) return;
+/* Under stop_lock. */
+static void tell_loops(uvhttp__host_t *host) {
     for (uint32_t i = 0; i < host->worker_count; i++) {
         uvhttp__worker_t *worker = &host->workers[i];
-        if (!worker->loop) continue;
-        uvhttp__loop_post(worker->loop, level == 1 ? &worker->stop_post : &worker->cut_post);
+        uvhttp__loop_post(worker->loop, host->stop_level == 1 ? &worker->stop_post : &worker->cut_post);
     }
+}
+
+/* Any thread. The lock is held across posting: a loop that has been told may end at once, but is not freed before the
+ * lock is free again. Each level is told once, because a message can be in a queue only once. */
+static void request_stop(uvhttp__host_t *host, int level) {
+    pthread_mutex_lock(&host->stop_lock);
+    if (level > host->stop_level) {
+        host->stop_level = level;
+        if (host->loops_ready) tell_loops(host);
+    }
+    pthread_mutex_unlock(&host->stop_lock);
+}
+
+/* A stop that came before the loops were there is told now. */
+static void set_loops_ready(uvhttp__host_t *host, bool ready) {
+    pthread_mutex_lock(&host->stop_lock);
+    host->loops_ready = ready;
+    if (ready && host->stop_level > 0) tell_loops(host);
+    pthread_mutex_unlock(&host->stop_lock);
 }
 
 void uvhttp__host_stop(uvhttp__host_t *host) {
@@ -132,7 +151,10 @@ void uvhttp__host_stop(uvhttp__host_t *host) {
 static void on_signal(int signal_number, void *arg) {
     uvhttp__host_t *host = arg;
     (void)signal_number;
-    request_stop(host, atomic_load(&host->stop_requests) ? 2 : 1);
+    pthread_mutex_lock(&host->stop_lock);
+    int level = host->stop_level ? 2 : 1;
+    pthread_mutex_unlock(&host->stop_lock);
+    request_stop(host, level);
 }
 
 /* --- workers --- */
@@ -240,15 +262,9 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
         host->running = false;
         return status;
     }
-    if (host->options.install_signal_handlers)
-        (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
+    if (host->options.install_signal_handlers) (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
     if (on_ready) on_ready(arg);
-    /* A stop that came before the loops were there has reached none of them. */
-    int level = atomic_load(&host->stop_requests);
-    if (level) {
-        atomic_store(&host->stop_requests, 0);
-        request_stop(host, level);
-    }
+    set_loops_ready(host, true);
     uint32_t threads = start_threads(host);
     if (threads < host->worker_count) {
         snprintf(host->error, sizeof host->error, "thread %u can not be started", threads);
@@ -263,6 +279,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
             worker_run(&host->workers[i]);
     }
     uvhttp__loop_signals_stop(host->workers[0].loop);
+    set_loops_ready(host, false);
     free_loops(host);
     host->running = false;
     return status;
@@ -279,6 +296,7 @@ int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
     if (status == UVHTTP_OK) {
         host->running = true;
         current_loop = host->workers[0].loop;
+        set_loops_ready(host, true);
         return UVHTTP_OK;
     }
     worker_free(&host->workers[0]);
@@ -301,6 +319,7 @@ static void host_delete(void *arg) {
     for (uint32_t i = 0; i < host->worker_count; i++)
         if (host->workers[i].upper && host->options.ops->on_worker_delete)
             host->options.ops->on_worker_delete(&host->workers[i]);
+    pthread_mutex_destroy(&host->stop_lock);
     uvhttp__free(host->fds);
     uvhttp__free(host->endpoints);
     uvhttp__free_aligned(host->workers);
@@ -313,6 +332,7 @@ void uvhttp__host_free(uvhttp__host_t *host) {
         host_delete(host);
         return;
     }
+    set_loops_ready(host, false);
     worker_free(&host->workers[0]);
     if (current_loop == host->workers[0].loop) current_loop = NULL;
     uvhttp__loop_free(host->workers[0].loop, host_delete, host);

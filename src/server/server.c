@@ -172,6 +172,7 @@ int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t 
     if (!server || !address) return UVHTTP_E_INVALID;
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
+    if (server->ran) return remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
     status = uvhttp__host_listen(server->host, address, port);
     if (status == UVHTTP_E_STATE) return remember(server, status, "listen: not after the server has started to run");
     return status == UVHTTP_OK ? status : remember(server, status, "%s", server->host->error);
@@ -203,10 +204,13 @@ static void tell_end(const uvhttp_server_t *server) {
 
 int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     if (!server) return UVHTTP_E_INVALID;
+    if (server->ran) return remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
     int status = address ? uvhttp_server_listen(server, address, NULL) : freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->host->endpoint_count == 0)
         return remember(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_server_listen before");
+    if (server->host->uv) return remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
+    server->ran = true;
     status = uvhttp__host_run(server->host, announce, server);
     if (status != UVHTTP_OK) return remember(server, status, "run: %s", server->host->error);
     tell_end(server);

@@ -144,6 +144,15 @@ static MAYBE_UNUSED int client_ask(const serving_t *serving, const char *text) {
     return fd;
 }
 
+/* A receive with a time limit is interrupted when the kernel ends a ring that this thread has made. */
+static MAYBE_UNUSED ssize_t client_receive(int fd, char *byte) {
+    ssize_t got;
+    do {
+        got = recv(fd, byte, 1, 0);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
 typedef struct answer {
     int status;
     const char *body;
@@ -157,7 +166,7 @@ static MAYBE_UNUSED answer_t *client_read(int fd) {
     memset(&answer, 0, sizeof answer);
     size_t want = sizeof answer.text - 1;
     while (answer.size < want) {
-        ssize_t got = recv(fd, answer.text + answer.size, 1, 0); /* what follows is the next reader's */
+        ssize_t got = client_receive(fd, answer.text + answer.size); /* what follows is the next reader's */
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("no answer in time");
         if (got <= 0) break;
         answer.size++;
@@ -174,7 +183,7 @@ static MAYBE_UNUSED answer_t *client_read(int fd) {
 /* The peer has closed: nothing more comes. */
 static MAYBE_UNUSED void client_expect_end(int fd) {
     char byte;
-    ssize_t got = recv(fd, &byte, 1, 0);
+    ssize_t got = client_receive(fd, &byte);
     assert_true(got == 0 || (got < 0 && errno == ECONNRESET));
 }
 
