@@ -178,8 +178,15 @@ int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t 
     return status == UVHTTP_OK ? status : remember(server, status, "%s", server->host->error);
 }
 
+static void publish_engine(uvhttp_server_t *server) {
+    const uvhttp__loop_t *loop = server->host->workers[0].loop;
+    snprintf(server->engine_reason, sizeof server->engine_reason, "%s", loop->reason);
+    atomic_store_explicit(&server->engine, uvhttp__loop_engine_name(loop), memory_order_release);
+}
+
 static void announce(void *arg) {
     uvhttp_server_t *server = arg;
+    publish_engine(server);
     if (server->config.quiet) return;
     char addresses[512], line[1024];
     uvhttp__host_addresses(server->host, addresses, sizeof addresses);
@@ -220,7 +227,9 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     if (!server || !loop) return UVHTTP_E_INVALID;
     int status = uvhttp__host_attach(server->host, loop);
-    return status == UVHTTP_OK ? status : remember(server, status, "attach: %s", uvhttp_error_message(status));
+    if (status != UVHTTP_OK) return remember(server, status, "attach: %s", uvhttp_error_message(status));
+    publish_engine(server);
+    return UVHTTP_OK;
 }
 
 int uvhttp_server_stop(uvhttp_server_t *server) {
@@ -236,9 +245,9 @@ void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp
 }
 
 const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason) {
-    const uvhttp__loop_t *loop = server->host->workers[0].loop;
-    if (reason) *reason = loop ? loop->reason : NULL;
-    return loop ? uvhttp__loop_engine_name(loop) : NULL;
+    const char *engine = atomic_load_explicit(&server->engine, memory_order_acquire);
+    if (reason) *reason = engine ? server->engine_reason : NULL;
+    return engine;
 }
 
 struct uv_loop_s *uvhttp_loop_uv(void) {

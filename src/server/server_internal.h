@@ -28,6 +28,9 @@ struct uvhttp_server {
     bool frozen; /* routes are complete */
     bool ran;    /* once: the loops and listening sockets are gone with the first run */
     char error[512];
+    char engine_reason[128];
+    _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
+                                     workers' state, too */
 };
 
 /* The HTTP state of a worker; worker->upper. */

@@ -108,6 +108,25 @@ static void test_refusals_are_counted_by_reason(void **state) {
     assert_int_equal(uvhttp_server_counter(serving->server, "no_such_counter"), 0);
 }
 
+/* For ThreadSanitizer: figures and engine are asked for while the loops are made and while they serve. */
+static void test_figures_may_be_read_at_any_time(void **state) {
+    serving_t *serving = *state;
+    serving->config.io_threads = 2;
+    begin(serving);
+    uvhttp_metrics_t metrics;
+    const char *reason;
+    WAIT_UNTIL((uvhttp_server_metrics(serving->server, &metrics), uvhttp_server_engine(serving->server, &reason)));
+    int fd = client_connect(serving->port);
+    for (uint64_t i = 1; i <= 50; i++) {
+        ask(fd, GET("/"), 200);
+        uvhttp_server_metrics(serving->server, &metrics);
+        assert_true(metrics.requests == i);
+    }
+    close(fd);
+    serving_stop(serving);
+    assert_non_null(uvhttp_server_engine(serving->server, &reason));
+}
+
 /* Counters of a server that never ran are there, and zero. */
 static void test_metrics_before_run_are_zero(void **state) {
     serving_t *serving = *state;
@@ -125,6 +144,7 @@ int main(void) {
         ON_EACH(test_a_pipelined_batch_is_measured_request_by_request),
         ON_EACH(test_the_histogram_can_be_switched_off_and_counters_not),
         ON_EACH(test_refusals_are_counted_by_reason),
+        ON_EACH(test_figures_may_be_read_at_any_time),
         ON_EACH(test_metrics_before_run_are_zero),
     };
     return RUN_ON_EACH(tests);
