@@ -1,6 +1,6 @@
-/* Owns: a connection of a server: a stream with a timer, a place in its worker's list, and a graceful end. What the bytes mean
- * is the upper layer's (the public TCP server, or HTTP's session), which embeds a connection as its first member.
- * May include: io, base, obs. */
+/* Owns: a connection of a server: a stream with a timer, a place in its worker's list, and a graceful end. What the
+ * bytes mean is the upper layer's (the public TCP server, or HTTP's session), which embeds a connection as its first
+ * member. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_CONN_CONN_H
 #define UVHTTP_SRC_CONN_CONN_H
 
@@ -29,7 +29,7 @@ enum {
     UVHTTP__CONN_FINISHING = 1 << 0, /* no more data for the upper layer: what is queued goes out, then FIN */
     UVHTTP__CONN_LINGERING = 1 << 1, /* FIN sent: waits for the peer's, so that it can read our last bytes */
     UVHTTP__CONN_PEER_ENDED = 1 << 2,
-    UVHTTP__CONN_CLOSED = 1 << 3, /* uvhttp__conn_close was called */
+    UVHTTP__CONN_CLOSED = 1 << 3,  /* uvhttp__conn_close was called */
     UVHTTP__CONN_PAUSED = 1 << 4,  /* uvhttp_tcp_pause: the application does not want data */
     UVHTTP__CONN_PRESSED = 1 << 5, /* on_drain is owed to it */
     UVHTTP__CONN_UPPER = 1 << 6,   /* this bit and those above are the upper layer's */
@@ -41,7 +41,9 @@ enum {
 static inline uvhttp__conn_t *uvhttp__conn_of(uvhttp__stream_t *stream) {
     return UVHTTP__CONTAINER_OF(stream, uvhttp__conn_t, stream);
 }
-static inline uint64_t uvhttp__conn_now_ms(const uvhttp__conn_t *conn) { return conn->stream.loop->now_ms; }
+static inline uint64_t uvhttp__conn_now_ms(const uvhttp__conn_t *conn) {
+    return conn->stream.loop->now_ms;
+}
 
 /* Deadline for ops->on_timer, rounded up to UVHTTP__CONN_TIMER_GRAIN_MS so that many connections share a slot. */
 #define UVHTTP__CONN_TIMER_GRAIN_MS 64
@@ -53,15 +55,16 @@ static inline void uvhttp__conn_timer_stop(uvhttp__conn_t *conn) {
     uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
 }
 
-/* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away; closes when the peer has closed
- * too, or after UVHTTP__CONN_LINGER_MS. write_deadline_ms: when to give up sending. Idempotent. */
+/* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away; closes when the peer has
+ * closed too, or after UVHTTP__CONN_LINGER_MS. write_deadline_ms: when to give up sending. Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms);
 /* The end, now. Only ops->on_closed follows, with `status`. Idempotent. */
 void uvhttp__conn_close(uvhttp__conn_t *conn, int status);
 /* The same with RST. */
 void uvhttp__conn_reset(uvhttp__conn_t *conn, int status);
 
-/* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out. */
+/* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out.
+ */
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
 /* The peer's address; false (and "unknown") if it can not be had any more. */

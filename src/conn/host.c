@@ -41,8 +41,10 @@ int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **hos
     uvhttp__host_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
     made->options = *options;
+    pthread_mutex_init(&made->stop_lock, NULL);
     int status = workers_new(made, options->io_threads ? options->io_threads : cpu_count());
     if (status != UVHTTP_OK) {
+        pthread_mutex_destroy(&made->stop_lock);
         uvhttp__free(made);
         return status;
     }
@@ -340,6 +342,7 @@ static void host_delete(void *arg) {
     for (uint32_t i = 0; i < host->worker_count; i++)
         if (host->workers[i].upper && host->options.ops->on_worker_delete)
             host->options.ops->on_worker_delete(&host->workers[i]);
+    pthread_mutex_destroy(&host->stop_lock);
     uvhttp__free(host->fds);
     uvhttp__free(host->endpoints);
     uvhttp__free_aligned(host->workers);

@@ -1,6 +1,6 @@
-/* Owns: what all servers share: loops and their threads, listeners, the limit of connections, start, drain and stop. One worker
- * is one loop with everything that belongs to it; workers share nothing but what is atomic here.
- * May include: io, base, obs. */
+/* Owns: what all servers share: loops and their threads, listeners, the limit of connections, start, drain and stop.
+ * One worker is one loop with everything that belongs to it; workers share nothing but what is atomic here. May
+ * include: io, base, obs. */
 #ifndef UVHTTP_SRC_CONN_HOST_H
 #define UVHTTP_SRC_CONN_HOST_H
 
@@ -11,18 +11,18 @@
 
 /* The upper layer's callbacks, on the worker's thread. */
 typedef struct uvhttp__conn_ops {
-    size_t conn_size;                            /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
-    int (*on_worker_start)(uvhttp__worker_t *worker); /* may be NULL; a code other than 0 ends the start */
-    void (*on_worker_stop)(uvhttp__worker_t *worker); /* may be NULL; all connections are gone */
+    size_t conn_size; /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
+    int (*on_worker_start)(uvhttp__worker_t *worker);   /* may be NULL; a code other than 0 ends the start */
+    void (*on_worker_stop)(uvhttp__worker_t *worker);   /* may be NULL; all connections are gone */
     void (*on_worker_delete)(uvhttp__worker_t *worker); /* may be NULL; the host is being freed */
-    void (*on_turn_end)(uvhttp__worker_t *worker);    /* may be NULL */
-    void (*on_open)(uvhttp__conn_t *conn);       /* the upper part of the memory is not initialised */
+    void (*on_turn_end)(uvhttp__worker_t *worker);      /* may be NULL */
+    void (*on_open)(uvhttp__conn_t *conn);              /* the upper part of the memory is not initialised */
     size_t (*on_data)(uvhttp__conn_t *conn, const char *data, size_t size); /* as uvhttp__stream_ops_t */
-    void (*on_end)(uvhttp__conn_t *conn);        /* FIN; a broken connection is closed instead */
+    void (*on_end)(uvhttp__conn_t *conn); /* FIN; a broken connection is closed instead */
     void (*on_sent)(uvhttp__conn_t *conn);
     void (*on_timer)(uvhttp__conn_t *conn);
-    void (*on_drain)(uvhttp__conn_t *conn);      /* the server stops: end it when what is running is done */
-    void (*on_closed)(uvhttp__conn_t *conn);     /* last; conn->close_status says why */
+    void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */
+    void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
 } uvhttp__conn_ops_t;
 
 typedef struct uvhttp__host_options {
@@ -32,8 +32,8 @@ typedef struct uvhttp__host_options {
     uint32_t backlog;
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
-    uint32_t drain_timeout; /* seconds */
-    uint32_t idle_timeout;  /* seconds; for connections of the public TCP server, 0: none */
+    uint32_t drain_timeout;        /* seconds */
+    uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
     bool install_signal_handlers;
@@ -72,14 +72,14 @@ struct uvhttp__host {
     uvhttp__endpoint_t *endpoints;
     int *fds; /* endpoint_count rows of worker_count listening sockets, -1 once a worker owns them */
     uint32_t endpoint_count;
-    atomic_uint connections;     /* open, all workers */
+    atomic_uint connections; /* open, all workers */
     atomic_uint workers_paused;
-    pthread_mutex_t stop_lock;   /* a stop of another thread meets all loops or none, and none of them twice */
-    int stop_level;              /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
-    bool loops_ready;            /* under stop_lock */
-    struct uv_loop_s *uv;        /* attached to, or NULL */
+    pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
+    int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
+    bool loops_ready;          /* under stop_lock */
+    struct uv_loop_s *uv;      /* attached to, or NULL */
     bool running;
-    bool finished; /* it has run: a host runs once, because its sockets went with its loops */
+    bool finished;                 /* it has run: a host runs once, because its sockets went with its loops */
     void (*on_stopped)(void *arg); /* attached */
     void *on_stopped_arg;
     char error[256];

@@ -19,9 +19,11 @@ typedef struct field {
 } field_t;
 
 #define AT(member) offsetof(uvhttp_server_config_t, member)
-#define NUMBER(member, initial, min, max) {#member, U32, AT(member), (initial), (min), (max), false}
+#define NUMBER(member, initial, min, max)                                                                              \
+    { #member, U32, AT(member), (initial), (min), (max), false }
 #define SECONDS(member, initial) NUMBER(member, initial, 0, 86400 * 7)
-#define SWITCH(member, initial) {#member, BOOL, AT(member), (initial), 0, 1, false}
+#define SWITCH(member, initial)                                                                                        \
+    { #member, BOOL, AT(member), (initial), 0, 1, false }
 
 static const field_t fields[] = {
     NUMBER(io_threads, 0, 0, 1024),
@@ -57,6 +59,22 @@ static const field_t fields[] = {
     {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, false},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
+
+static size_t size_of(const field_t *field) {
+    switch (field->kind) {
+        case U32: return sizeof(uint32_t);
+        case U64: return sizeof(uint64_t);
+        case BOOL: return sizeof(bool);
+        case ENGINE: return sizeof(uvhttp_engine_t);
+        case LEVEL: return sizeof(uvhttp_log_level_t);
+    }
+    return 0;
+}
+
+/* A program that was compiled with an older header has a shorter structure: what lies beyond is not its memory. */
+static bool has(const uvhttp_server_config_t *config, const field_t *field) {
+    return field->offset + size_of(field) <= config->struct_size;
+}
 
 static void store(uvhttp_server_config_t *config, const field_t *field, uint64_t value) {
     char *at = (char *)config + field->offset;
@@ -145,7 +163,7 @@ int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, c
                              size_t size) {
     if (!config || !name || !value) return UVHTTP_E_INVALID;
     for (size_t i = 0; i < FIELD_COUNT; i++) {
-        if (strcmp(fields[i].name, name) != 0) continue;
+        if (strcmp(fields[i].name, name) != 0 || !has(config, &fields[i])) continue;
         uint64_t number;
         if (!parse(&fields[i], value, &number) || !in_range(&fields[i], number))
             return refuse(&fields[i], value, message, size);
@@ -157,7 +175,17 @@ int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, c
 }
 
 int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message, size_t size) {
+    if (!config) return UVHTTP_E_INVALID;
+    if (config->struct_size < sizeof config->struct_size || config->struct_size > sizeof *config) {
+        if (message && size > 0)
+            snprintf(message, size,
+                     "struct_size is %" PRIu32
+                     ", this library knows up to %zu: call uvhttp_server_config_default first",
+                     config->struct_size, sizeof *config);
+        return UVHTTP_E_CONFIG;
+    }
     for (size_t i = 0; i < FIELD_COUNT; i++) {
+        if (!has(config, &fields[i])) continue;
         uint64_t value = load(config, &fields[i]);
         if (in_range(&fields[i], value)) continue;
         char text[24];

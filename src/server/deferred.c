@@ -1,8 +1,9 @@
-/* Owns: the counted handle by which any thread answers later. What a thread says becomes a message to the loop; a lock decides
- * between it and the client's going, so that a message is only made while the loop is there to run it.
+/* Owns: the counted handle by which any thread answers later. What a thread says becomes a message to the loop; a lock
+ * decides between it and the client's going, so that a message is only made while the loop is there to run it.
  *
- * Who keeps whom: while OPEN, a reference of the application or a message in flight keeps the handle, and the session keeps the
- * exchange. ABORTED: the handle keeps the exchange, so that its request stays readable. ANSWERED: nobody needs the exchange. */
+ * Who keeps whom: while OPEN, a reference of the application or a message in flight keeps the handle, and the session
+ * keeps the exchange. ABORTED: the handle keeps the exchange, so that its request stays readable. ANSWERED: nobody
+ * needs the exchange. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -73,7 +74,7 @@ static void drop(uvhttp_deferred_t *deferred) {
     }
     pthread_mutex_unlock(&deferred->lock);
     if (!last || abandoned) return;
-    if (deferred->exchange) uvhttp__exchange_free(deferred->exchange);
+    if (deferred->state == ABORTED) uvhttp__exchange_free(deferred->exchange);
     pthread_mutex_destroy(&deferred->lock);
     uvhttp__free(deferred);
 }
@@ -99,11 +100,7 @@ bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred) {
         deferred->exchange = NULL; /* the answer is on its way and will find nobody */
     pthread_mutex_unlock(&deferred->lock);
     if (!open) return false;
-    if (deferred->on_abort) {
-        uvhttp_deferred_retain(deferred); /* the callback may release the last reference of the application */
-        deferred->on_abort(deferred, deferred->on_abort_user);
-        uvhttp_deferred_release(deferred);
-    }
+    if (deferred->on_abort) deferred->on_abort(deferred, deferred->on_abort_user);
     return true;
 }
 
@@ -112,6 +109,13 @@ void uvhttp__deferred_answered(uvhttp_deferred_t *deferred) {
     deferred->state = ANSWERED;
     deferred->exchange = NULL;
     pthread_mutex_unlock(&deferred->lock);
+}
+
+/* The answer was made but can not leave, or was broken off: the session, which is about to close, ends the exchange
+ * alone. */
+static void detach(uvhttp_deferred_t *deferred) {
+    deferred->exchange->deferred = NULL;
+    uvhttp__deferred_answered(deferred);
 }
 
 static void fail(uvhttp_response_t *res, int status) {
@@ -140,6 +144,11 @@ static void nobody_there(const message_t *message) {
     if (message->kind == RUN) message->run(NULL, message->arg);
 }
 
+static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+    uvhttp__exchange_returned(exchange);
+    if (deferred->exchange) detach(deferred);
+}
+
 static void run_message(uvhttp__post_t *post) {
     message_t *message = UVHTTP__CONTAINER_OF(post, message_t, post);
     uvhttp_deferred_t *deferred = message->deferred;
@@ -153,7 +162,7 @@ static void run_message(uvhttp__post_t *post) {
         apply(message, exchange);
         if (uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
             (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)))
-            uvhttp__exchange_returned(exchange);
+            answer_now(deferred, exchange);
         else
             uvhttp__response_redefer(res);
     }
@@ -169,10 +178,11 @@ static void run_abandon(uvhttp__post_t *post) {
         uvhttp__response_undefer(&exchange->response);
         /* What was begun can only be cut off; anything else gets an answer. */
         if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
+            detach(deferred);
             uvhttp__conn_reset(&exchange->session->conn, UVHTTP_E_STATE);
         } else {
             uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
-            uvhttp__exchange_returned(exchange);
+            answer_now(deferred, exchange);
         }
     }
     drop(deferred);
@@ -193,7 +203,9 @@ static message_t *message_new(uvhttp_deferred_t *deferred, message_kind_t kind, 
 static int post(message_t *message, enum state next) {
     uvhttp_deferred_t *deferred = message->deferred;
     pthread_mutex_lock(&deferred->lock);
-    int status = deferred->state == ABORTED ? UVHTTP_E_ABORTED : deferred->state == ANSWERED ? UVHTTP_E_STATE : UVHTTP_OK;
+    int status = deferred->state == ABORTED    ? UVHTTP_E_ABORTED
+                 : deferred->state == ANSWERED ? UVHTTP_E_STATE
+                                               : UVHTTP_OK;
     if (status == UVHTTP_OK) {
         deferred->state = next;
         deferred->count++;
@@ -206,8 +218,7 @@ static int post(message_t *message, enum state next) {
 
 static bool valid(int status, const char *content_type, const void *data, size_t size) {
     if (status < 200 || status > 599 || (!data && size > 0)) return false;
-    return !content_type ||
-           uvhttp__http1_valid_header_value((uvhttp_str_t){content_type, strlen(content_type)});
+    return !content_type || uvhttp__http1_valid_header_value((uvhttp_str_t){content_type, strlen(content_type)});
 }
 
 int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status, const char *content_type, const void *data,

@@ -7,6 +7,8 @@
 #include "server/server_internal.h"
 
 static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
+    /* The workers' state is there, and other threads may look at it, once the engine is known. */
+    if (!atomic_load_explicit(&server->engine, memory_order_acquire)) return;
     uvhttp__histogram_t *sum = uvhttp__alloc_aligned(64, sizeof *sum);
     if (!sum) return;
     uvhttp__histogram_init(sum);

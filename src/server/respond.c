@@ -1,5 +1,5 @@
-/* Owns: answers on their way out: the head is written straight into turn memory, small bodies behind it, large ones are sent
- * from where they are. */
+/* Owns: answers on their way out: the head is written straight into turn memory, small bodies behind it, large ones are
+ * sent from where they are. */
 #include <string.h>
 #include <unistd.h>
 
@@ -139,6 +139,11 @@ static void hand_over_upgrade(uvhttp__exchange_t *exchange) {
     session->upgraded = handlers;
     session->conn.user = user;
     if (handlers->on_open) handlers->on_open(&session->conn, user);
+    /* What the session was told before is the other protocol's to know, too. */
+    if (session->conn.worker->draining)
+        uvhttp_tcp_close(&session->conn);
+    else if (session->conn.flags & UVHTTP__CONN_PEER_ENDED)
+        uvhttp__session_ops.on_end(&session->conn);
 }
 
 void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
@@ -148,6 +153,7 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     uvhttp__response_finish(res);
     uvhttp__response_commit(res);
     decide_keep_alive(exchange);
+    if (exchange->upgrade) exchange->keep_alive = true; /* "Connection: close" contradicts 101 */
     exchange->chunked_out = false;
     uvhttp__body_t body = uvhttp__response_take_body(res);
     bool with_body = body.size > 0 && wants_body(exchange);
@@ -251,9 +257,14 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange) {
         uvhttp__counters_add(&exchange->worker->worker->counters, aborted, 1);
     exchange->session->exchange = NULL;
     exchange->session = NULL;
-    bool kept = exchange->deferred && uvhttp__deferred_abort(exchange->deferred);
+    uvhttp_deferred_t *deferred = exchange->deferred;
+    /* Once it is aborted, the last release on any thread frees handle and exchange: a reference of our own lasts until
+     * the hooks have run. */
+    if (deferred) uvhttp_deferred_retain(deferred);
+    bool kept = deferred && uvhttp__deferred_abort(deferred);
     uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
     if (!kept) uvhttp__exchange_release(exchange);
+    if (deferred) uvhttp_deferred_release(deferred);
 }
 
 int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const uvhttp_tcp_handlers_t *handlers,

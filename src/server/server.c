@@ -12,19 +12,15 @@
 /* --- making --- */
 
 /* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
-static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message, size_t size) {
+static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+                       size_t size) {
     uvhttp_server_config_default(config);
     if (given) {
-        if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *config) {
-            snprintf(message, size,
-                     "struct_size is %u, this library knows up to %zu: call uvhttp_server_config_default first",
-                     given->struct_size, sizeof *config);
-            return UVHTTP_E_CONFIG;
-        }
+        int status = uvhttp_server_config_check(given, message, size);
+        if (status != UVHTTP_OK) return status;
         memcpy(config, given, given->struct_size);
+        config->struct_size = sizeof *config;
     }
-    int status = uvhttp_server_config_check(config, message, size);
-    if (status != UVHTTP_OK) return status;
     const char *engine = getenv("UVHTTP_ENGINE");
     if (config->engine == UVHTTP_ENGINE_AUTO && engine && *engine &&
         uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
@@ -176,19 +172,28 @@ int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t 
     if (!server || !address) return UVHTTP_E_INVALID;
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
+    if (server->ran) return remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
     status = uvhttp__host_listen(server->host, address, port);
     if (status == UVHTTP_E_STATE) return remember(server, status, "listen: not after the server has started to run");
     return status == UVHTTP_OK ? status : remember(server, status, "%s", server->host->error);
 }
 
+static void publish_engine(uvhttp_server_t *server) {
+    const uvhttp__loop_t *loop = server->host->workers[0].loop;
+    snprintf(server->engine_reason, sizeof server->engine_reason, "%s", loop->reason);
+    atomic_store_explicit(&server->engine, uvhttp__loop_engine_name(loop), memory_order_release);
+}
+
 static void announce(void *arg) {
     uvhttp_server_t *server = arg;
+    publish_engine(server);
     if (server->config.quiet) return;
     char addresses[512], line[1024];
     uvhttp__host_addresses(server->host, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
-    int size = snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
-                        server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
+    int size =
+        snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
+                 server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
     if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size < sizeof line ? (size_t)size : sizeof line - 1);
 }
 
@@ -198,17 +203,21 @@ static void tell_end(const uvhttp_server_t *server) {
     uvhttp__host_counters(server->host, &sums);
     char line[160];
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
-    int size = cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
-                   : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");
+    int size =
+        cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
+            : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");
     if (size > 0) (void)!write(STDERR_FILENO, line, (size_t)size);
 }
 
 int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     if (!server) return UVHTTP_E_INVALID;
+    if (server->ran) return remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
     int status = address ? uvhttp_server_listen(server, address, NULL) : freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->host->endpoint_count == 0)
         return remember(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_server_listen before");
+    if (server->host->uv) return remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
+    server->ran = true;
     status = uvhttp__host_run(server->host, announce, server);
     if (status != UVHTTP_OK) return remember(server, status, "run: %s", server->host->error);
     tell_end(server);
@@ -218,7 +227,9 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     if (!server || !loop) return UVHTTP_E_INVALID;
     int status = uvhttp__host_attach(server->host, loop);
-    return status == UVHTTP_OK ? status : remember(server, status, "attach: %s", uvhttp_error_message(status));
+    if (status != UVHTTP_OK) return remember(server, status, "attach: %s", uvhttp_error_message(status));
+    publish_engine(server);
+    return UVHTTP_OK;
 }
 
 int uvhttp_server_stop(uvhttp_server_t *server) {
@@ -234,9 +245,9 @@ void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp
 }
 
 const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason) {
-    const uvhttp__loop_t *loop = server->host->workers[0].loop;
-    if (reason) *reason = loop ? loop->reason : NULL;
-    return loop ? uvhttp__loop_engine_name(loop) : NULL;
+    const char *engine = atomic_load_explicit(&server->engine, memory_order_acquire);
+    if (reason) *reason = engine ? server->engine_reason : NULL;
+    return engine;
 }
 
 struct uv_loop_s *uvhttp_loop_uv(void) {

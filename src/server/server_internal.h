@@ -1,5 +1,5 @@
-/* Owns: what the files of the server share: the server, its per-worker state, sessions and exchanges. Composition root: may
- * include everything.
+/* Owns: what the files of the server share: the server, its per-worker state, sessions and exchanges. Composition root:
+ * may include everything.
  *
  * A session is a connection that speaks HTTP. It costs an idle client a few words; an exchange (a request being read or
  * answered, with its arena) exists only while there is one, and comes from a small pool of the worker. */
@@ -26,7 +26,11 @@ struct uvhttp_server {
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
     bool frozen; /* routes are complete */
+    bool ran;    /* once: the loops and listening sockets are gone with the first run */
     char error[512];
+    char engine_reason[128];
+    _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
+                                     workers' state, too */
 };
 
 /* The HTTP state of a worker; worker->upper. */
@@ -54,18 +58,18 @@ struct uvhttp__session {
     uvhttp__conn_t conn;          /* first */
     uvhttp__exchange_t *exchange; /* being read or answered; NULL: between requests */
     union {
-        uvhttp__partial_t *partial;             /* head so far; NULL: none */
-        const uvhttp_tcp_handlers_t *upgraded;  /* after the hand-over: whose the bytes are */
+        uvhttp__partial_t *partial;            /* head so far; NULL: none */
+        const uvhttp_tcp_handlers_t *upgraded; /* after the hand-over: whose the bytes are */
     };
     uint32_t request_count;
-    uint32_t turn_number;  /* of the loop, that turn_requests belongs to */
+    uint32_t turn_number; /* of the loop, that turn_requests belongs to */
     uint32_t turn_requests;
-    uint32_t phase_start;  /* ms, low 32 bits of the loop's time: when reading the body or writing began */
-    uint32_t phase_size;   /* bytes queued when writing began */
-    uint8_t state;         /* uvhttp__session_state */
-    bool writing;          /* output waits for the client: rates and the write timeout count */
-    bool blocked;          /* reading waits for the output to drain */
-    bool closing;          /* the connection ends when the output has drained: under the rates until then */
+    uint32_t phase_start; /* ms, low 32 bits of the loop's time: when reading the body or writing began */
+    uint32_t phase_size;  /* bytes queued when writing began */
+    uint8_t state;        /* uvhttp__session_state */
+    bool writing;         /* output waits for the client: rates and the write timeout count */
+    bool blocked;         /* reading waits for the output to drain */
+    bool closing;         /* the connection ends when the output has drained: under the rates until then */
 };
 
 enum uvhttp__session_state {
@@ -103,16 +107,16 @@ struct uvhttp__exchange {
     uvhttp__http_worker_t *worker;
     uvhttp_deferred_t *deferred; /* NULL: not deferred */
     uvhttp__exchange_t *next_free;
-    uint64_t start_ns; /* turn in which the head was seen whole */
+    uint64_t start_ns;    /* turn in which the head was seen whole */
     const char *borrowed; /* the receive buffer that the head stands in, NULL once it is a copy */
-    char *body;        /* collected, NULL while it is a view */
+    char *body;           /* collected, NULL while it is a view */
     size_t body_size, body_capacity;
     uint64_t body_left; /* Content-Length still to come */
     uint32_t start_turn;
     uint32_t borrowers; /* queued output that still points into the arena */
     bool released;      /* goes back to the pool when the last borrower has gone */
     bool keep_alive;
-    bool chunked_out;   /* a streamed answer is chunked */
+    bool chunked_out;                     /* a streamed answer is chunked */
     const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
     void *upgrade_user;
     uvhttp__http1_chunked_t chunked_in;
@@ -152,7 +156,8 @@ void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
 /* --- deferred (deferred.c) --- */
 
 uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
-/* Loop's thread. The client has gone. Returns true if the handle keeps the exchange, and frees it. */
+/* Loop's thread. The client has gone. Returns true if the handle keeps the exchange, and frees it with its last
+ * reference, of which the caller holds one. */
 bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);
 /* Loop's thread. The answer is out: the handle forgets the exchange. */
 void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);

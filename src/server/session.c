@@ -1,5 +1,5 @@
-/* Owns: the session: bytes of a connection become requests, one after the other, under limits, deadlines and a share of each
- * turn of the loop. */
+/* Owns: the session: bytes of a connection become requests, one after the other, under limits, deadlines and a share of
+ * each turn of the loop. */
 #include <stdio.h>
 #include <string.h>
 
@@ -323,7 +323,8 @@ static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     while (used < size) {
         if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
         if (session->state == UVHTTP__SESSION_ANSWER) break;
-        if (session->state == UVHTTP__SESSION_UPGRADED) return used + on_upgraded_data(session, data + used, size - used);
+        if (session->state == UVHTTP__SESSION_UPGRADED)
+            return used + on_upgraded_data(session, data + used, size - used);
         if (session->state == UVHTTP__SESSION_BODY) {
             used += read_body(session, data + used, size - used);
         } else {
@@ -438,7 +439,8 @@ static void on_timer(uvhttp__conn_t *conn) {
         drop_partial(session);
         uvhttp__session_refuse(session, UVHTTP_E_TIMEOUT);
     } else {
-        /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle one. */
+        /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
+         * one. */
         if (session->request_count == 0)
             uvhttp__counters_add(counters_of(session), timeouts_header, 1);
         else
@@ -447,7 +449,8 @@ static void on_timer(uvhttp__conn_t *conn) {
     }
 }
 
-/* Idle connections end, unless a request has arrived that nobody has looked at yet: it is answered with Connection: close. */
+/* Idle connections end, unless a request has arrived that nobody has looked at yet: it is answered with Connection:
+ * close. */
 static void on_drain(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED)
@@ -481,7 +484,9 @@ static int on_worker_start(uvhttp__worker_t *worker) {
 }
 
 static void on_worker_stop(uvhttp__worker_t *worker) {
-    uvhttp__exchange_pool_free(worker->upper);
+    uvhttp__http_worker_t *upper = worker->upper;
+    uvhttp__exchange_pool_free(upper);
+    upper->answered_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
 }
 
 /* Until here the figures of a server that has stopped can be read. */
@@ -492,7 +497,7 @@ static void on_worker_delete(uvhttp__worker_t *worker) {
 /* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
 static void on_turn_end(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
-    if (upper->answered_in_turn == 0) return;
+    if (!upper || upper->answered_in_turn == 0) return; /* none: the worker could not be started */
     if (upper->server->config.performance.enable_statistics)
         uvhttp__histogram_record_n(&upper->response_time, uvhttp__clock_ns() - worker->loop->now_ns,
                                    upper->answered_in_turn);

@@ -1,0 +1,359 @@
+#include "server/serving.h"
+
+/* What the handlers have left for the test's thread, and what has happened. */
+static _Atomic(uvhttp_deferred_t *) slot;
+static atomic_int aborts, dones_ok, dones_aborted, releases, runs_there, runs_gone;
+static atomic_bool release_in_abort;
+
+static void reset(void) {
+    atomic_store(&slot, NULL);
+    aborts = dones_ok = dones_aborted = releases = runs_there = runs_gone = 0;
+    atomic_store(&release_in_abort, false);
+}
+
+static void on_abort(uvhttp_deferred_t *deferred, void *user) {
+    (void)user;
+    atomic_fetch_add(&aborts, 1);
+    if (atomic_load(&release_in_abort)) uvhttp_deferred_release(deferred);
+}
+
+static void on_done(uvhttp_response_t *res, int status, void *user) {
+    (void)user;
+    /* The request is readable until here. */
+    if (uvhttp_request_path(uvhttp_response_request(res)).size == 0) abort();
+    atomic_fetch_add(status == UVHTTP_OK ? &dones_ok : &dones_aborted, 1);
+}
+
+static void later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_on_done(res, on_done, NULL);
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    uvhttp_deferred_on_abort(deferred, on_abort, NULL);
+    atomic_store(&slot, deferred);
+}
+
+static uvhttp_deferred_t *take(void) {
+    WAIT_UNTIL(atomic_load(&slot) != NULL);
+    return atomic_exchange(&slot, NULL);
+}
+
+static void begin(void **state) {
+    serving_t *serving = *state;
+    reset();
+    serving_make(serving);
+    uvhttp_get(serving->server, "/later", later, NULL);
+    uvhttp_post(serving->server, "/later", later, NULL);
+    serving_start(serving);
+}
+
+static void release_one(void *arg) {
+    (void)arg;
+    atomic_fetch_add(&releases, 1);
+}
+
+static void test_another_thread_answers(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *deferred = take();
+    assert_false(uvhttp_deferred_aborted(deferred));
+    assert_int_equal(uvhttp_deferred_header(deferred, "X-From", "afar"), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_header(deferred, "X-From", "a\r\nb"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_send(deferred, 99, NULL, "", 0), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_text(deferred, 201, "made"), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, "again"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_deferred_json(deferred, 200, "{}"), UVHTTP_E_STATE);
+    uvhttp_deferred_release(deferred);
+    answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, 201);
+    assert_string_equal(answer->body, "made");
+    assert_non_null(strstr(answer->text, "X-From: afar\r\n"));
+    /* The connection goes on. */
+    client_send(fd, GET("/nowhere"));
+    assert_int_equal(client_read(fd)->status, 404);
+    close(fd);
+    serving_stop(serving);
+    assert_int_equal(dones_ok, 1);
+    assert_int_equal(aborts + dones_aborted, 0);
+}
+
+static void test_the_request_stays_readable(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd =
+        client_ask(serving, "POST /later?x=1 HTTP/1.1\r\nHost: a\r\nX-Key: value\r\nContent-Length: 4\r\n\r\nbody");
+    uvhttp_deferred_t *deferred = take();
+    uvhttp_request_t *req = uvhttp_deferred_request(deferred);
+    assert_non_null(req);
+    uvhttp_str_t body = uvhttp_request_body(req), key = uvhttp_request_header(req, "x-key");
+    assert_memory_equal(body.data, "body", 4);
+    assert_memory_equal(key.data, "value", 5);
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, ""), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    assert_int_equal(client_read(fd)->status, 200);
+    close(fd);
+}
+
+static void test_a_client_that_goes_is_told_once(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *deferred = take();
+    close(fd);
+    WAIT_UNTIL(dones_aborted == 1);
+    assert_int_equal(aborts, 1);
+    assert_true(uvhttp_deferred_aborted(deferred));
+    assert_int_equal(uvhttp_request_path(uvhttp_deferred_request(deferred)).size, strlen("/later"));
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, "nobody"), UVHTTP_E_ABORTED);
+    assert_int_equal(uvhttp_deferred_header(deferred, "X", "y"), UVHTTP_E_ABORTED);
+    assert_int_equal(uvhttp_deferred_send_ref(deferred, 200, NULL, "x", 1, release_one, NULL), UVHTTP_E_ABORTED);
+    assert_int_equal(releases, 1);
+    uvhttp_deferred_release(deferred);
+    serving_stop(serving);
+    assert_int_equal(aborts, 1);
+    assert_int_equal(dones_ok, 0);
+    assert_int_equal(uvhttp_server_counter(serving->server, "aborted"), 1);
+    assert_int_equal(uvhttp_server_counter(serving->server, "deferred"), 1);
+}
+
+/* The hooks still run after it, on memory that the handle owned (ASan sees it). */
+static void test_on_abort_may_release_the_last_reference(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    atomic_store(&release_in_abort, true);
+    int fd = client_ask(serving, GET("/later"));
+    take();
+    close(fd);
+    WAIT_UNTIL(dones_aborted == 1);
+    assert_int_equal(aborts, 1);
+}
+
+static void test_released_without_an_answer_is_a_500(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *deferred = take();
+    uvhttp_deferred_retain(deferred);
+    uvhttp_deferred_release(deferred);
+    uvhttp_deferred_release(deferred);
+    assert_int_equal(client_read(fd)->status, 500);
+    close(fd);
+    serving_stop(serving);
+    assert_int_equal(uvhttp_server_counter(serving->server, "handler_no_answer"), 1);
+    assert_int_equal(dones_ok, 1);
+    uvhttp_deferred_release(NULL);
+}
+
+static void test_send_ref_releases_once_whatever_happens(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    static char large[300000];
+    memset(large, 'l', sizeof large);
+    for (int i = 0; i < 2; i++) { /* copied behind the head, and sent from where it is */
+        size_t size = i ? sizeof large : 5;
+        int fd = client_ask(serving, GET("/later"));
+        uvhttp_deferred_t *deferred = take();
+        assert_int_equal(uvhttp_deferred_send_ref(deferred, 700, NULL, large, size, release_one, NULL),
+                         UVHTTP_E_INVALID);
+        assert_int_equal(releases, 1);
+        assert_int_equal(uvhttp_deferred_send_ref(deferred, 200, NULL, large, size, release_one, NULL), UVHTTP_OK);
+        assert_int_equal(uvhttp_deferred_send_ref(deferred, 200, NULL, large, size, release_one, NULL), UVHTTP_E_STATE);
+        uvhttp_deferred_release(deferred);
+        if (i == 0) assert_int_equal(client_read(fd)->status, 200);
+        close(fd); /* i == 1: in the middle of the body */
+        WAIT_UNTIL(releases == 3);
+        atomic_store(&releases, 0);
+    }
+    assert_int_equal(uvhttp_deferred_send_ref(NULL, 200, NULL, large, 1, release_one, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(releases, 1);
+    serving_stop(serving);
+    assert_int_equal(releases, 1);
+}
+
+/* --- run --- */
+
+static void stream_begin(uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
+}
+static void stream_write(uvhttp_response_t *res, void *user) {
+    uvhttp_response_write(res, user, strlen(user));
+}
+static void stream_end(uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_response_end(res);
+}
+
+static void test_run_streams_piece_by_piece(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd = client_ask(serving, "GET /later HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    uvhttp_deferred_t *deferred = take();
+    assert_int_equal(uvhttp_deferred_run(deferred, NULL, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_run(deferred, stream_begin, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_run(deferred, stream_write, (void *)"one "), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_run(deferred, stream_write, (void *)"two"), UVHTTP_OK);
+    assert_int_equal(uvhttp_deferred_run(deferred, stream_end, NULL), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, 200);
+    assert_string_equal(answer->body, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
+    close(fd);
+    WAIT_UNTIL(dones_ok == 1);
+}
+
+static void test_a_stream_that_is_given_up_is_cut_off(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *deferred = take();
+    assert_int_equal(uvhttp_deferred_run(deferred, stream_begin, NULL), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    answer_t *answer = client_read(fd);
+    assert_null(strstr(answer->body, "0\r\n\r\n"));
+    close(fd);
+    WAIT_UNTIL(dones_aborted == 1);
+}
+
+/* --- the end of the server --- */
+
+static void test_a_drain_waits_for_the_answer(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *deferred = take();
+    uvhttp_server_stop(serving->server);
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, "at last"), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    answer_t *answer = client_read(fd);
+    assert_string_equal(answer->body, "at last");
+    client_expect_end(fd);
+    close(fd);
+    serving_join(serving);
+    assert_int_equal(uvhttp_server_counter(serving->server, "drain_cut_off"), 0);
+}
+
+static void test_a_handle_outlives_the_server(void **state) {
+    serving_t *serving = *state;
+    serving->config.drain_timeout = 0;
+    begin(state);
+    int fd = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *deferred = take();
+    serving_stop(serving);
+    assert_int_equal(aborts, 1);
+    assert_int_equal(uvhttp_server_counter(serving->server, "drain_cut_off"), 1);
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+    assert_true(uvhttp_deferred_aborted(deferred));
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, "too late"), UVHTTP_E_ABORTED);
+    assert_non_null(uvhttp_deferred_request(deferred));
+    uvhttp_deferred_release(deferred);
+    close(fd);
+}
+
+static void test_half_close_decides_whether_a_client_that_sent_fin_waits(void **state) {
+    serving_t *serving = *state;
+    for (int half_close = 0; half_close < 2; half_close++) {
+        serving->config.half_close = half_close;
+        begin(state);
+        int fd = client_ask(serving, GET("/later"));
+        uvhttp_deferred_t *deferred = take();
+        shutdown(fd, SHUT_WR);
+        if (half_close) {
+            /* The FIN was seen when the server has answered a connection that came after it. */
+            int other = client_ask(serving, GET("/nowhere"));
+            assert_int_equal(client_read(other)->status, 404);
+            close(other);
+            assert_int_equal(uvhttp_deferred_text(deferred, 200, "still"), UVHTTP_OK);
+            assert_string_equal(client_read(fd)->body, "still");
+            client_expect_end(fd);
+        } else {
+            WAIT_UNTIL(aborts == 1);
+            assert_int_equal(uvhttp_deferred_text(deferred, 200, "gone"), UVHTTP_E_ABORTED);
+        }
+        uvhttp_deferred_release(deferred);
+        close(fd);
+        serving_stop(serving);
+        uvhttp_server_free(serving->server);
+        serving->server = NULL;
+    }
+}
+
+/* --- races: for ThreadSanitizer and AddressSanitizer, and exact counts --- */
+
+static void run_counted(uvhttp_response_t *res, void *user) {
+    (void)user;
+    atomic_fetch_add(res ? &runs_there : &runs_gone, 1);
+    if (res) uvhttp_response_text(res, 200, "run");
+}
+
+typedef struct racer {
+    uvhttp_deferred_t *deferred;
+    int how;
+    int refs, runs; /* taken over by the library */
+} racer_t;
+
+static void *race(void *arg) {
+    racer_t *racer = arg;
+    switch (racer->how) {
+        case 0: (void)uvhttp_deferred_text(racer->deferred, 200, "text"); break;
+        case 1:
+            racer->refs++;
+            (void)uvhttp_deferred_send_ref(racer->deferred, 200, NULL, "ref", 3, release_one, NULL);
+            break;
+        case 2: racer->runs += uvhttp_deferred_run(racer->deferred, run_counted, NULL) == UVHTTP_OK; break;
+        default: (void)uvhttp_deferred_aborted(racer->deferred); break;
+    }
+    uvhttp_deferred_release(racer->deferred);
+    return NULL;
+}
+
+static void test_answers_and_releases_race_with_the_close_of_the_client(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    enum { ROUNDS = 150, THREADS = 4 };
+    int refs = 0, runs = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        int fd = client_ask(serving, GET("/later"));
+        uvhttp_deferred_t *deferred = take();
+        racer_t racers[THREADS];
+        pthread_t threads[THREADS];
+        for (int j = 0; j < THREADS; j++) {
+            if (j > 0) uvhttp_deferred_retain(deferred);
+            racers[j] = (racer_t){.deferred = deferred, .how = (i + j) % 5};
+        }
+        for (int j = 0; j < THREADS; j++) assert_int_equal(pthread_create(&threads[j], NULL, race, &racers[j]), 0);
+        close(fd);
+        for (int j = 0; j < THREADS; j++) {
+            pthread_join(threads[j], NULL);
+            refs += racers[j].refs;
+            runs += racers[j].runs;
+        }
+        /* Each request ends exactly once. */
+        WAIT_UNTIL(dones_ok + dones_aborted == i + 1);
+    }
+    serving_stop(serving);
+    assert_int_equal(dones_ok + dones_aborted, ROUNDS);
+    assert_int_equal(releases, refs);
+    assert_int_equal(runs_there + runs_gone, runs);
+    assert_true(aborts <= dones_aborted);
+}
+
+int main(void) {
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_another_thread_answers),
+        ON_EACH(test_the_request_stays_readable),
+        ON_EACH(test_a_client_that_goes_is_told_once),
+        ON_EACH(test_on_abort_may_release_the_last_reference),
+        ON_EACH(test_released_without_an_answer_is_a_500),
+        ON_EACH(test_send_ref_releases_once_whatever_happens),
+        ON_EACH(test_run_streams_piece_by_piece),
+        ON_EACH(test_a_stream_that_is_given_up_is_cut_off),
+        ON_EACH(test_a_drain_waits_for_the_answer),
+        ON_EACH(test_a_handle_outlives_the_server),
+        ON_EACH(test_half_close_decides_whether_a_client_that_sent_fin_waits),
+        ON_EACH(test_answers_and_releases_race_with_the_close_of_the_client),
+    };
+    return RUN_ON_EACH(tests);
+}

@@ -1,0 +1,270 @@
+#include <uv.h>
+
+#include "server/serving.h"
+
+static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_text(res, 200, "home");
+}
+
+static void stop_server(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    serving_t *serving = user;
+    (void)req;
+    uvhttp_server_stop(serving->server);
+    uvhttp_response_text(res, 200, "stopping");
+}
+
+static void expect_home(uint16_t port) {
+    int fd = client_connect(port);
+    client_send(fd, GET("/"));
+    assert_int_equal(client_read(fd)->status, 200);
+    close(fd);
+}
+
+/* --- registration errors --- */
+
+static void test_conflicting_routes_are_both_named_by_listen_and_run(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    assert_int_equal(uvhttp_get(serving->server, "/users/:id", home, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_get(serving->server, "/users/:name", home, NULL), UVHTTP_E_ROUTE_CONFLICT);
+    assert_int_equal(uvhttp_get(serving->server, "/fine", home, NULL), UVHTTP_OK);
+    for (int i = 0; i < 2; i++) {
+        int status = i ? uvhttp_server_run(serving->server, "127.0.0.1:0")
+                       : uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL);
+        assert_int_equal(status, UVHTTP_E_ROUTE_CONFLICT);
+        assert_non_null(strstr(uvhttp_server_error_text(serving->server), "/users/:id"));
+        assert_non_null(strstr(uvhttp_server_error_text(serving->server), "/users/:name"));
+    }
+}
+
+static void test_a_wrong_pattern_is_named_by_listen(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    assert_string_equal(uvhttp_server_error_text(serving->server), "");
+    assert_int_equal(uvhttp_get(serving->server, "no/slash", home, NULL), UVHTTP_E_ROUTE_PATTERN);
+    uvhttp_group_t *group = uvhttp_group(serving->server, "/ok");
+    assert_non_null(group);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_ROUTE_PATTERN);
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), "no/slash"));
+}
+
+static void test_routes_are_complete_after_listen(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    assert_int_equal(uvhttp_get(serving->server, "/", home, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_get(serving->server, "/late", home, NULL), UVHTTP_E_STATE);
+}
+
+static void test_listen_says_which_address_is_taken(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uint16_t port;
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &port), UVHTTP_OK);
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    assert_int_equal(uvhttp_server_listen(serving->server, address, NULL), UVHTTP_E_ADDRESS_IN_USE);
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), address));
+    assert_int_equal(uvhttp_server_listen(serving->server, "nonsense", NULL), UVHTTP_E_ADDRESS);
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), "nonsense"));
+}
+
+/* --- stopping --- */
+
+static void test_stop_from_another_thread_ends_run_and_may_be_repeated(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uvhttp_get(serving->server, "/", home, NULL);
+    serving_start(serving);
+    expect_home(serving->port);
+    for (int i = 0; i < 3; i++) assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
+    serving_join(serving);
+    assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
+}
+
+static void test_stop_in_a_handler_answers_and_closes(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uvhttp_get(serving->server, "/stop", stop_server, serving);
+    serving_start(serving);
+    int idle = client_connect(serving->port), fd = client_ask(serving, GET("/stop"));
+    answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, 200);
+    assert_string_equal(answer->body, "stopping");
+    client_expect_end(fd);
+    client_expect_end(idle);
+    close(fd);
+    close(idle);
+    serving_join(serving);
+}
+
+static void test_stop_before_run_makes_run_return(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
+    serving_start(serving);
+    serving_join(serving);
+}
+
+static void *stop_thread(void *server) {
+    uvhttp_server_stop(server);
+    return NULL;
+}
+
+/* The stop may come before, while and after the loops are made, and while the last of them ends. */
+static void test_stop_may_race_with_the_start(void **state) {
+    serving_t *serving = *state;
+    serving->config.io_threads = 3;
+    for (int i = 0; i < 30; i++) {
+        serving_make(serving);
+        serving_start(serving);
+        pthread_t stoppers[2];
+        for (int j = 0; j < 2; j++)
+            assert_int_equal(pthread_create(&stoppers[j], NULL, stop_thread, serving->server), 0);
+        serving_join(serving);
+        for (int j = 0; j < 2; j++) pthread_join(stoppers[j], NULL);
+        uvhttp_server_free(serving->server);
+        serving->server = NULL;
+    }
+}
+
+static void test_a_server_runs_once(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uvhttp_get(serving->server, "/", home, NULL);
+    serving_start(serving);
+    expect_home(serving->port);
+    serving_stop(serving);
+    assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_server_run(serving->server, "127.0.0.1:0"), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_server_counter(serving->server, "requests"), 1);
+}
+
+static void test_run_without_an_address_says_what_to_do(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_STATE);
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), "address"));
+}
+
+static void test_free_without_run_gives_the_port_back(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uint16_t port;
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &port), UVHTTP_OK);
+    uvhttp_server_free(serving->server);
+    serving_make(serving);
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    assert_int_equal(uvhttp_server_listen(serving->server, address, NULL), UVHTTP_OK);
+    uvhttp_server_free(NULL);
+}
+
+static void test_the_engine_is_told(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    const char *reason = "";
+    assert_null(uvhttp_server_engine(serving->server, &reason));
+    uvhttp_get(serving->server, "/", home, NULL);
+    serving_start(serving);
+    expect_home(serving->port);
+    const char *name = serving->config.engine == UVHTTP_ENGINE_LIBUV ? "libuv" : "io_uring";
+    assert_string_equal(uvhttp_server_engine(serving->server, &reason), name);
+    assert_non_null(reason);
+    assert_null(uvhttp_loop_uv()); /* this is no loop's thread */
+}
+
+/* --- attached --- */
+
+typedef struct embedding {
+    serving_t *serving;
+    uv_loop_t *loop;
+    int stopped;
+    bool free_inside;
+} embedding_t;
+
+static void on_stopped(uvhttp_server_t *server, void *user) {
+    embedding_t *embedding = user;
+    embedding->stopped++;
+    if (!embedding->free_inside) {
+        uv_stop(embedding->loop);
+        return;
+    }
+    uvhttp_server_free(server);
+    embedding->serving->server = NULL;
+}
+
+static void *ask_and_stop(void *arg) {
+    serving_t *serving = arg;
+    expect_home(serving->port);
+    uvhttp_server_stop(serving->server);
+    return NULL;
+}
+
+static void serve_attached(serving_t *serving, bool free_inside) {
+    uv_loop_t loop;
+    assert_int_equal(uv_loop_init(&loop), 0);
+    embedding_t embedding = {.serving = serving, .loop = &loop, .free_inside = free_inside};
+    serving_make(serving);
+    uvhttp_get(serving->server, "/", home, NULL);
+    uvhttp_server_on_stopped(serving->server, on_stopped, &embedding);
+    assert_int_equal(uvhttp_server_attach(serving->server, &loop), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_attach(serving->server, &loop), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_STATE);
+    pthread_t client;
+    assert_int_equal(pthread_create(&client, NULL, ask_and_stop, serving), 0);
+    while (embedding.stopped == 0) uv_run(&loop, UV_RUN_DEFAULT);
+    pthread_join(client, NULL);
+    if (!free_inside) {
+        uvhttp_server_free(serving->server);
+        serving->server = NULL;
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(embedding.stopped, 1);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+static void test_an_attached_server_is_freed_in_on_stopped(void **state) {
+    serve_attached(*state, true);
+}
+
+static void test_an_attached_server_is_freed_after_on_stopped(void **state) {
+    serve_attached(*state, false);
+}
+
+static void test_attach_comes_before_listen(void **state) {
+    serving_t *serving = *state;
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_attach(serving->server, &loop), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_server_attach(serving->server, NULL), UVHTTP_E_INVALID);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
+}
+
+int main(void) {
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_conflicting_routes_are_both_named_by_listen_and_run),
+        ON_EACH(test_a_wrong_pattern_is_named_by_listen),
+        ON_EACH(test_routes_are_complete_after_listen),
+        ON_EACH(test_listen_says_which_address_is_taken),
+        ON_EACH(test_stop_from_another_thread_ends_run_and_may_be_repeated),
+        ON_EACH(test_stop_in_a_handler_answers_and_closes),
+        ON_EACH(test_stop_before_run_makes_run_return),
+        ON_EACH(test_stop_may_race_with_the_start),
+        ON_EACH(test_a_server_runs_once),
+        ON_EACH(test_run_without_an_address_says_what_to_do),
+        ON_EACH(test_free_without_run_gives_the_port_back),
+        ON_EACH(test_the_engine_is_told),
+        ON_EACH(test_an_attached_server_is_freed_in_on_stopped),
+        ON_EACH(test_an_attached_server_is_freed_after_on_stopped),
+        ON_EACH(test_attach_comes_before_listen),
+    };
+    return RUN_ON_EACH(tests);
+}

@@ -1,0 +1,109 @@
+#include "support/failing_allocator.h"
+
+#include <poll.h>
+
+#include "server/serving.h"
+
+static atomic_bool run_returned;
+
+static void *run(void *arg) {
+    serving_t *serving = arg;
+    serving->status = uvhttp_server_run(serving->server, NULL);
+    atomic_store(&run_returned, true);
+    return NULL;
+}
+
+static void greet(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t name = uvhttp_request_param(req, "name");
+    if (uvhttp_response_header(res, "X-Greeting", "yes") != UVHTTP_OK) return; /* the client gets a 500 */
+    (void)uvhttp_response_send(res, 200, "text/plain", name.data, name.size);
+}
+
+static void echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t body = uvhttp_request_body(req);
+    (void)uvhttp_response_send(res, 200, "text/plain", body.data, body.size);
+}
+
+static void later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    if (!deferred) return; /* the client gets a 503 */
+    (void)uvhttp_deferred_text(deferred, 200, "later");
+    uvhttp_deferred_release(deferred);
+}
+
+/* A whole answer of a known kind, or none: the connection was closed before any of it. */
+static void expect_answer_or_close(int fd) {
+    /* A server that could not start keeps its listening socket until it is freed: nobody answers there. */
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    for (int tries = 0; poll(&readable, 1, 10) <= 0; tries++) {
+        if (atomic_load(&run_returned)) return;
+        assert_true(tries < LIMIT_SECONDS * 100);
+    }
+    answer_t *answer = client_read(fd);
+    if (answer->size == 0) return;
+    assert_true(answer->status == 200 || answer->status == 500 || answer->status == 503);
+    assert_non_null(strstr(answer->text, "\r\n\r\n"));
+}
+
+static void ask(uint16_t port, const char *first, const char *second) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    /* A server that could not start has closed its socket. */
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
+        (void)send(fd, first, strlen(first), MSG_NOSIGNAL);
+        if (second) (void)send(fd, second, strlen(second), MSG_NOSIGNAL);
+        expect_answer_or_close(fd);
+    }
+    close(fd);
+}
+
+static char long_name[3000];
+
+static void serve_once(serving_t *serving) {
+    char request[4096];
+    atomic_store(&run_returned, false);
+    serving->server = uvhttp_server_new(&serving->config);
+    if (!serving->server) return;
+    (void)uvhttp_get(serving->server, "/greet/:name", greet, NULL);
+    (void)uvhttp_post(serving->server, "/echo", echo, NULL);
+    (void)uvhttp_get(serving->server, "/later", later, NULL);
+    uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
+    (void)uvhttp_group_route(group, UVHTTP_GET, "/x", greet, NULL);
+    if (uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK) {
+        assert_int_equal(pthread_create(&serving->thread, NULL, run, serving), 0);
+        snprintf(request, sizeof request, "GET /greet/%s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", long_name);
+        ask(serving->port, request, NULL);
+        ask(serving->port, "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Le", "ngth: 4\r\n\r\nbody");
+        ask(serving->port, "GET /later HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", NULL);
+        uvhttp_server_stop(serving->server);
+        pthread_join(serving->thread, NULL);
+    }
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
+static void attempt(void *user) {
+    serve_once(user);
+}
+
+static void test_a_life_with_three_requests_survives_any_failed_allocation(void **state) {
+    serving_t *serving = *state;
+    memset(long_name, 'n', sizeof long_name - 1);
+    serve_once(serving); /* what is made once and stays */
+    size_t count = test_allocator_each_failure(attempt, serving);
+    print_message("%zu allocations, each failed once\n", count);
+    assert_true(count > 20);
+}
+
+int main(void) {
+    test_allocator_install();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    const struct CMUnitTest tests[] = {ON_EACH(test_a_life_with_three_requests_survives_any_failed_allocation)};
+    return RUN_ON_EACH(tests);
+}
