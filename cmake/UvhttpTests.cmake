@@ -50,3 +50,15 @@ add_executable(without_io_uring test/integration/server/without_io_uring.c)
 target_link_libraries(without_io_uring PRIVATE uvhttp_flags)
 set_target_properties(http_test_server without_io_uring PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+
+# Programs of the gates (test/gates/*.py run them); public headers only. They count calls of malloc, as sanitizers do.
+uvhttp_glob(gate_sources test/gates/*.c)
+if(UVHTTP_SANITIZERS)
+  set(gate_sources)
+endif()
+foreach(source IN LISTS gate_sources)
+  get_filename_component(name "${source}" NAME_WE)
+  add_executable(gate_${name} "${source}")
+  target_link_libraries(gate_${name} PRIVATE uvhttp_flags uvhttp_static PkgConfig::LIBUV Threads::Threads)
+  set_target_properties(gate_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+endforeach()

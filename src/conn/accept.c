@@ -1,5 +1,5 @@
-/* Owns: listening, accepting, and the limit of connections. At the limit, or without descriptors, new connections wait in the
- * kernel's backlog; nobody spins and nobody is turned away. May include: io, base, obs. */
+/* Owns: listening, accepting, and the limit of connections. At the limit, or without descriptors, new connections wait
+ * in the kernel's backlog; nobody spins and nobody is turned away. May include: io, base, obs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +9,9 @@
 
 #include "base/alloc.h"
 #include "conn/host_internal.h"
+
+/* The array of listeners of an attached host has its final size from the begin, because listeners must not move. */
+#define ATTACHED_ADDRESSES_MAX 64
 
 /* --- listening --- */
 
@@ -30,9 +33,9 @@ static bool is_ip(const uvhttp__endpoint_t *endpoint) {
     return endpoint->fd < 0 && endpoint->address.any.sa_family != AF_UNIX;
 }
 
-/* One socket per worker: of their own for IP (SO_REUSEPORT spreads the connections), otherwise the same one duplicated. The
- * first is bound without SO_REUSEPORT if there is but one, and probed for without it if there are more, because with it a
- * second server would silently share the port of a first. */
+/* One socket per worker: of their own for IP (SO_REUSEPORT spreads the connections), otherwise the same one duplicated.
+ * The first is bound without SO_REUSEPORT if there is but one, and probed for without it if there are more, because
+ * with it a second server would silently share the port of a first. */
 static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uint32_t count) {
     bool spread = is_ip(endpoint) && count > 1;
     int status = uvhttp__listen_socket(endpoint, backlog, false, &fds[0]);
@@ -59,16 +62,18 @@ static int fail(uvhttp__host_t *host, const char *address, int status) {
                              ? ": expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N or systemd"
                              : "";
     int error_number = errno;
-    snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s%s", address, uvhttp_error_message(status),
-             status == UVHTTP_E_IO ? ": " : "", status == UVHTTP_E_IO ? strerrordesc_np(error_number) : "", advice);
+    snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s%s", address,
+             uvhttp_error_message(status), status == UVHTTP_E_IO ? ": " : "",
+             status == UVHTTP_E_IO ? strerrordesc_np(error_number) : "", advice);
     return status;
 }
 
 int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *port) {
-    if (host->running && !host->uv) return UVHTTP_E_STATE;
+    if (host->finished || (host->running && (!host->uv || host->workers[0].draining))) return UVHTTP_E_STATE;
     if (!address) return UVHTTP_E_INVALID;
     uvhttp__endpoint_t endpoint;
     int status = uvhttp__endpoint_parse(address, &endpoint);
+    if (status == UVHTTP_OK && host->uv && host->endpoint_count == ATTACHED_ADDRESSES_MAX) status = UVHTTP_E_LIMIT;
     if (status != UVHTTP_OK) return fail(host, address, status);
     uint32_t row = host->endpoint_count, count = host->worker_count;
     uvhttp__endpoint_t *endpoints = uvhttp__realloc(host->endpoints, (row + 1) * sizeof *endpoints);
@@ -109,11 +114,22 @@ void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size)
 
 /* --- accepting --- */
 
+/* A place among max_connections is free again: those that wait for one must hear of it. */
+static void leave_place(uvhttp__host_t *host) {
+    atomic_fetch_sub(&host->connections, 1);
+    if (atomic_load(&host->workers_paused) == 0) return;
+    for (uint32_t i = 0; i < host->worker_count; i++) {
+        uvhttp__worker_t *other = &host->workers[i];
+        if (atomic_load(&other->paused) && !atomic_exchange(&other->room_posted, true))
+            uvhttp__loop_post(other->loop, &other->room_post);
+    }
+}
+
 static void serve(uvhttp__worker_t *worker, int fd) {
     uvhttp__conn_t *conn = uvhttp__slab_alloc(&worker->slab);
     if (!conn) {
         close(fd);
-        atomic_fetch_sub_explicit(&worker->host->connections, 1, memory_order_relaxed);
+        leave_place(worker->host);
         return;
     }
     uvhttp__counters_add(&worker->counters, connections_accepted, 1);
@@ -124,6 +140,7 @@ static void serve(uvhttp__worker_t *worker, int fd) {
     conn->worker = worker;
     conn->ref = NULL;
     conn->user = NULL;
+    conn->idle_out_size = 0;
     conn->close_status = UVHTTP_OK;
     conn->flags = 0;
     worker->host->options.ops->on_open(conn);
@@ -226,10 +243,7 @@ static void on_listener_closed(uvhttp__listener_t *listener) {
 static const uvhttp__listener_ops_t listener_ops = {
     .on_accept = on_accept, .on_accept_error = on_accept_error, .on_closed = on_listener_closed};
 
-/* Own loops: all addresses at once. Attached: called again for each address that is added; the array has its final size from
- * the begin, because listeners must not move. */
-#define ATTACHED_ADDRESSES_MAX 64
-
+/* Own loops: all addresses at once. Attached: called again for each address that is added. */
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
     uvhttp__host_t *host = worker->host;
     worker->room_post.run = on_room_post;
@@ -238,7 +252,6 @@ int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
         worker->listeners = uvhttp__calloc(count ? count : 1, sizeof *worker->listeners);
         if (!worker->listeners) return UVHTTP_E_NOMEM;
     }
-    if (host->uv && host->endpoint_count > ATTACHED_ADDRESSES_MAX) return UVHTTP_E_LIMIT;
     while (worker->listeners_open < host->endpoint_count) {
         uint32_t i = worker->listeners_open;
         int *fd = &host->fds[i * host->worker_count + worker->index];
@@ -258,18 +271,9 @@ void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
 
 void uvhttp__worker_conn_closed(uvhttp__conn_t *conn) {
     uvhttp__worker_t *worker = conn->worker;
-    uvhttp__host_t *host = worker->host;
     uvhttp__list_remove(&conn->link);
     uvhttp__slab_free(&worker->slab, conn);
     uvhttp__counters_add(&worker->counters, connections_closed, 1);
-    atomic_fetch_sub(&host->connections, 1);
-    if (worker->draining) {
-        uvhttp__worker_check_done(worker);
-    } else if (atomic_load(&host->workers_paused) > 0) {
-        for (uint32_t i = 0; i < host->worker_count; i++) {
-            uvhttp__worker_t *other = &host->workers[i];
-            if (atomic_load(&other->paused) && !atomic_exchange(&other->room_posted, true))
-                uvhttp__loop_post(other->loop, &other->room_post);
-        }
-    }
+    leave_place(worker->host);
+    if (worker->draining) uvhttp__worker_check_done(worker);
 }

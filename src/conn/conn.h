@@ -20,8 +20,9 @@ struct uvhttp_tcp {
     uvhttp__worker_t *worker;
     uvhttp_tcp_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
-    int16_t close_status; /* UVHTTP_E_* for on_closed */
-    uint16_t flags;       /* UVHTTP__CONN_* */
+    uint32_t idle_out_size; /* bytes that were queued when the idle timer was set; it changes when some were sent */
+    int16_t close_status;   /* UVHTTP_E_* for on_closed */
+    uint16_t flags;         /* UVHTTP__CONN_* */
 };
 
 enum {

@@ -1,5 +1,5 @@
-/* Owns: the life of a server's loops: making, running, draining and ending them. Listening and accepting are in accept.c.
- * May include: io, base, obs. */
+/* Owns: the life of a server's loops: making, running, draining and ending them. Listening and accepting are in
+ * accept.c. May include: io, base, obs. */
 #include "conn/host.h"
 
 #include <stdio.h>
@@ -46,6 +46,7 @@ int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **hos
         uvhttp__free(made);
         return status;
     }
+    pthread_mutex_init(&made->stop_lock, NULL);
     *host = made;
     return UVHTTP_OK;
 }
@@ -81,7 +82,8 @@ static void cut_off(uvhttp__worker_t *worker) {
     }
     if (count == 0) return;
     uvhttp__counters_add(&worker->counters, drain_cut_off, count);
-    UVHTTP_LOG_WARN("%s: drain: %u connections cut off while they were being served", worker->host->options.name, count);
+    UVHTTP_LOG_WARN("%s: drain: %u connections cut off while they were being served", worker->host->options.name,
+                    count);
 }
 
 static void on_drain_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
@@ -114,25 +116,55 @@ static void on_cut_post(uvhttp__post_t *post) {
     cut_off(worker);
 }
 
-/* The first call drains, the second cuts off. */
-static void request_stop(uvhttp__host_t *host, int level) {
-    int before = atomic_fetch_max_level(&host->stop_requests, level);
-    if (before >= level) return;
+/* --- stopping, from any thread --- */
+
+/* A message may be in a loop's queue only once: that is why each level is posted once, when it is reached or when the
+ * loops are there. */
+static void post_stop(uvhttp__host_t *host) {
     for (uint32_t i = 0; i < host->worker_count; i++) {
         uvhttp__worker_t *worker = &host->workers[i];
-        if (!worker->loop) continue;
-        uvhttp__loop_post(worker->loop, level == 1 ? &worker->stop_post : &worker->cut_post);
+        uvhttp__loop_post(worker->loop, host->stop_level == 1 ? &worker->stop_post : &worker->cut_post);
     }
+}
+
+static void raise_stop_level(uvhttp__host_t *host, int level) {
+    if (level <= host->stop_level) return;
+    host->stop_level = level;
+    if (host->loops_ready) post_stop(host);
+}
+
+static void request_stop(uvhttp__host_t *host, int level) {
+    pthread_mutex_lock(&host->stop_lock);
+    raise_stop_level(host, level);
+    pthread_mutex_unlock(&host->stop_lock);
+}
+
+/* A stop that came before the loops were there reaches them now. */
+static void loops_begin(uvhttp__host_t *host) {
+    pthread_mutex_lock(&host->stop_lock);
+    host->loops_ready = true;
+    if (host->stop_level) post_stop(host);
+    pthread_mutex_unlock(&host->stop_lock);
+}
+
+/* After this nobody else touches a loop, so they may be freed, and the host as well. */
+static void loops_end(uvhttp__host_t *host) {
+    pthread_mutex_lock(&host->stop_lock);
+    host->loops_ready = false;
+    pthread_mutex_unlock(&host->stop_lock);
 }
 
 void uvhttp__host_stop(uvhttp__host_t *host) {
     request_stop(host, 1);
 }
 
+/* The first signal drains, the second cuts off. */
 static void on_signal(int signal_number, void *arg) {
     uvhttp__host_t *host = arg;
     (void)signal_number;
-    request_stop(host, atomic_load(&host->stop_requests) ? 2 : 1);
+    pthread_mutex_lock(&host->stop_lock);
+    raise_stop_level(host, host->stop_level ? 2 : 1);
+    pthread_mutex_unlock(&host->stop_lock);
 }
 
 /* --- workers --- */
@@ -168,13 +200,14 @@ static int worker_make_loop(uvhttp__worker_t *worker) {
 static int worker_start(uvhttp__worker_t *worker) {
     const uvhttp__conn_ops_t *ops = worker->host->options.ops;
     int status = ops->on_worker_start ? ops->on_worker_start(worker) : UVHTTP_OK;
-    if (status != UVHTTP_OK) {
+    if (status == UVHTTP_OK) {
+        worker->started = true;
+        status = uvhttp__worker_open_listeners(worker);
+    }
+    if (status != UVHTTP_OK)
         snprintf(worker->host->error, sizeof worker->host->error, "loop %u: %s", worker->index,
                  uvhttp_error_message(status));
-        return status;
-    }
-    worker->started = true;
-    return uvhttp__worker_open_listeners(worker);
+    return status;
 }
 
 static void worker_free(uvhttp__worker_t *worker) {
@@ -226,7 +259,7 @@ static uint32_t start_threads(uvhttp__host_t *host) {
 }
 
 int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *arg) {
-    if (host->running || host->uv) return UVHTTP_E_STATE;
+    if (host->running || host->finished || host->uv) return UVHTTP_E_STATE;
     host->running = true;
     int status = make_loops(host);
     if (status != UVHTTP_OK) {
@@ -238,17 +271,12 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
         }
         free_loops(host);
         host->running = false;
+        host->finished = true;
         return status;
     }
-    if (host->options.install_signal_handlers)
-        (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
+    if (host->options.install_signal_handlers) (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
     if (on_ready) on_ready(arg);
-    /* A stop that came before the loops were there has reached none of them. */
-    int level = atomic_load(&host->stop_requests);
-    if (level) {
-        atomic_store(&host->stop_requests, 0);
-        request_stop(host, level);
-    }
+    loops_begin(host);
     uint32_t threads = start_threads(host);
     if (threads < host->worker_count) {
         snprintf(host->error, sizeof host->error, "thread %u can not be started", threads);
@@ -263,15 +291,17 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
             worker_run(&host->workers[i]);
     }
     uvhttp__loop_signals_stop(host->workers[0].loop);
+    loops_end(host);
     free_loops(host);
     host->running = false;
+    host->finished = true;
     return status;
 }
 
 /* --- attached to the application's loop --- */
 
 int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
-    if (host->running || host->uv || host->endpoint_count > 0) return UVHTTP_E_STATE;
+    if (host->running || host->finished || host->uv || host->endpoint_count > 0) return UVHTTP_E_STATE;
     host->uv = uv;
     host->worker_count = 1;
     int status = worker_make_loop(&host->workers[0]);
@@ -279,6 +309,7 @@ int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
     if (status == UVHTTP_OK) {
         host->running = true;
         current_loop = host->workers[0].loop;
+        loops_begin(host);
         return UVHTTP_OK;
     }
     worker_free(&host->workers[0]);
@@ -304,6 +335,7 @@ static void host_delete(void *arg) {
     uvhttp__free(host->fds);
     uvhttp__free(host->endpoints);
     uvhttp__free_aligned(host->workers);
+    pthread_mutex_destroy(&host->stop_lock);
     uvhttp__free(host);
 }
 
@@ -313,6 +345,7 @@ void uvhttp__host_free(uvhttp__host_t *host) {
         host_delete(host);
         return;
     }
+    loops_end(host);
     worker_free(&host->workers[0]);
     if (current_loop == host->workers[0].loop) current_loop = NULL;
     uvhttp__loop_free(host->workers[0].loop, host_delete, host);

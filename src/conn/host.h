@@ -33,6 +33,7 @@ typedef struct uvhttp__host_options {
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
     uint32_t drain_timeout; /* seconds */
+    uint32_t idle_timeout;  /* seconds; for connections of the public TCP server, 0: none */
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
     bool install_signal_handlers;
@@ -73,11 +74,12 @@ struct uvhttp__host {
     uint32_t endpoint_count;
     atomic_uint connections;     /* open, all workers */
     atomic_uint workers_paused;
-    atomic_int stop_requests;    /* 0 runs, 1 drains, 2 cuts off */
+    pthread_mutex_t stop_lock;   /* a stop of another thread meets all loops or none, and none of them twice */
+    int stop_level;              /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
+    bool loops_ready;            /* under stop_lock */
     struct uv_loop_s *uv;        /* attached to, or NULL */
     bool running;
-    bool finished; /* attached: the worker is done */
-    int start_status;
+    bool finished; /* it has run: a host runs once, because its sockets went with its loops */
     void (*on_stopped)(void *arg); /* attached */
     void *on_stopped_arg;
     char error[256];

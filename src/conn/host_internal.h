@@ -13,12 +13,4 @@ void uvhttp__worker_close_listeners(uvhttp__worker_t *worker);
 /* host.c */
 void uvhttp__worker_check_done(uvhttp__worker_t *worker);
 
-/* Raises *level to at least `to` and returns what it was. */
-static inline int atomic_fetch_max_level(atomic_int *level, int to) {
-    int now = atomic_load(level);
-    while (now < to && !atomic_compare_exchange_weak(level, &now, to)) {
-    }
-    return now;
-}
-
 #endif

@@ -117,10 +117,12 @@ static uvhttp_tcp_server_t *server_of(const uvhttp__conn_t *conn) {
     return conn->worker->host->options.user;
 }
 
+/* Bytes went in or out: the idle time begins again. */
 static void touch(uvhttp__conn_t *conn) {
-    uint32_t idle = server_of(conn)->config.idle_timeout;
-    if (idle && !(conn->flags & UVHTTP__CONN_FINISHING))
-        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)idle * 1000);
+    uint32_t idle = conn->worker->host->options.idle_timeout;
+    if (!idle || (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED))) return;
+    conn->idle_out_size = uvhttp__stream_out_size(&conn->stream);
+    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)idle * 1000);
 }
 
 static void on_open(uvhttp__conn_t *conn) {
@@ -153,7 +155,12 @@ static void on_sent(uvhttp__conn_t *conn) {
     if (server->handlers.on_drain) server->handlers.on_drain(conn, server->user);
 }
 
+/* The kernel says nothing while it takes a long queue piece by piece: that it is shorter now is the sign of life. */
 static void on_timer(uvhttp__conn_t *conn) {
+    if (uvhttp__stream_out_size(&conn->stream) != conn->idle_out_size) {
+        touch(conn);
+        return;
+    }
     uvhttp__counters_add(&conn->worker->counters, timeouts_keepalive, 1);
     uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
 }
@@ -180,6 +187,7 @@ static const uvhttp__conn_ops_t conn_ops = {.conn_size = sizeof(uvhttp__conn_t),
 /* After something was queued: what the sender has to know. */
 static int queued_status(uvhttp__conn_t *conn, int status) {
     if (status != UVHTTP_OK) return status;
+    touch(conn);
     if (uvhttp__stream_out_size(&conn->stream) <= conn->worker->host->options.write_high_watermark) return UVHTTP_OK;
     conn->flags |= UVHTTP__CONN_PRESSED;
     uvhttp__stream_notify_sent(&conn->stream);
@@ -201,8 +209,7 @@ int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *qu
 
 int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg) {
     int status = may_send(tcp, size);
-    if (status == UVHTTP_OK)
-        return queued_status(tcp, uvhttp__stream_send_ref(&tcp->stream, data, size, release, arg));
+    if (status == UVHTTP_OK) return queued_status(tcp, uvhttp__stream_send_ref(&tcp->stream, data, size, release, arg));
     if (release) release(arg);
     return status;
 }
@@ -317,6 +324,7 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
                                        .read_buffer_size = server->config.read_buffer_size,
                                        .read_buffer_count = server->config.read_buffer_count,
                                        .drain_timeout = server->config.drain_timeout,
+                                       .idle_timeout = server->config.idle_timeout,
                                        .write_high_watermark = server->config.write_high_watermark,
                                        .write_queue_max = server->config.write_queue_max,
                                        .install_signal_handlers = server->config.install_signal_handlers,
@@ -329,18 +337,39 @@ fail:
     return NULL;
 }
 
-int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port) {
-    return uvhttp__host_listen(server->host, address, port);
-}
-
-int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
-    int status = address ? uvhttp__host_listen(server->host, address, NULL) : UVHTTP_OK;
-    if (status == UVHTTP_OK) status = uvhttp__host_run(server->host, NULL, NULL);
+static int logged(const uvhttp_tcp_server_t *server, int status) {
+    if (status != UVHTTP_OK) UVHTTP_LOG_ERROR("tcp: %s", server->host->error);
     return status;
 }
 
+/* For errors that the host has no more to say about than their name. */
+static int refuse(uvhttp_tcp_server_t *server, int status, const char *text) {
+    snprintf(server->host->error, sizeof server->host->error, "%s", text);
+    return logged(server, status);
+}
+
+int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port) {
+    if (!address) return UVHTTP_E_INVALID;
+    int status = uvhttp__host_listen(server->host, address, port);
+    if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
+    if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
+    return logged(server, status);
+}
+
+int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address) {
+    int status = address ? uvhttp_tcp_server_listen(server, address, NULL) : UVHTTP_OK;
+    if (status != UVHTTP_OK) return status;
+    if (server->host->endpoint_count == 0)
+        return refuse(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_tcp_server_listen before");
+    status = uvhttp__host_run(server->host, NULL, NULL);
+    return status == UVHTTP_E_STATE ? refuse(server, status, "run: a server runs once") : logged(server, status);
+}
+
 int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop) {
-    return uvhttp__host_attach(server->host, loop);
+    if (!loop) return UVHTTP_E_INVALID;
+    int status = uvhttp__host_attach(server->host, loop);
+    return status == UVHTTP_E_STATE ? refuse(server, status, "attach: only once, and before listen and run")
+                                    : logged(server, status);
 }
 
 int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server) {

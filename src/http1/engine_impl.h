@@ -310,8 +310,10 @@ ENGINE_FN static bool plain_host(const char *data, size_t size, size_t pos, size
     uint64_t rest = bits.not_regname >> (pos - at) & in_host;
     if (rest == 0) return true;
     size_t colon = lowest_bit(rest);
-    /* Up to four digits need no look at their value. */
-    return colon > 0 && data[pos + colon] == ':' && count - colon <= 5 &&
+    const char *port = data + pos + colon + 1;
+    size_t digits = count - colon - 1;
+    /* Up to four digits need no look at their value; five compare like a number. */
+    return colon > 0 && port[-1] == ':' && (digits <= 4 || (digits == 5 && memcmp(port, "65535", 5) <= 0)) &&
            (bits.not_digit >> (pos - at) & in_host & ~bits_below(colon + 1)) == 0;
 }
 

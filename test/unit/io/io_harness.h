@@ -212,6 +212,15 @@ static inline void server_settle(server_t *server) {
     server_call(server, nothing, NULL);
 }
 
+/* A loop with nothing to do waits: a level-triggered event that nobody handles would make thousands of turns. */
+static inline void assert_quiet(server_t *server) {
+    server_settle(server);
+    unsigned turns = atomic_load(&server->turns);
+    poll(NULL, 0, 100);
+    turns = atomic_load(&server->turns) - turns;
+    if (turns > 20) fail_msg("%u turns in 100 ms without anything to do", turns);
+}
+
 /* --- peers with default behaviour: echo, close when the peer has ended --- */
 
 static inline peer_t *server_first_peer(server_t *server) {

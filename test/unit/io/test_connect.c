@@ -9,6 +9,7 @@ static void on_connect(uvhttp__stream_t *stream, int status) {
         if (uvhttp__stream_read_start(stream) != 0) count_event(peer->server, EV_WRONG, 1);
         count_event(peer->server, EV_CONNECT_OK, 1);
     } else {
+        if (uvhttp__stream_send_copy(stream, "x", 1) != UVHTTP_E_CLOSED) count_event(peer->server, EV_WRONG, 1);
         count_event(peer->server, EV_CONNECT_FAILED, 1);
         peer_close(peer);
     }

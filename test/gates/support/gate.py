@@ -1,0 +1,118 @@
+"""Owns: what the gates share: starting performance_test, clients that do exactly so many requests, one line per figure.
+A gate counts; it never looks at a clock to judge. It exits 1 when a bound is broken and 77 when this machine can not
+count (no ptrace, no valgrind), saying why."""
+import contextlib
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
+SERVER = BUILD_DIR / "dist" / "bin" / "performance_test"
+HOST = "127.0.0.1"
+GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+SECONDS = 60  # a hang, not a measure
+failed = False
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def check(figure, value, bound, note=""):
+    """One line; `value` may not be above `bound`."""
+    global failed
+    good = value <= bound
+    failed = failed or not good
+    number = f"{value:g}" if isinstance(value, int) else f"{value:.3f}"
+    print(f"{'ok    ' if good else 'BROKEN'}  {figure}: {number} (at most {bound:g}){note and '  ' + note}")
+
+
+def finish():
+    sys.exit(1 if failed else 0)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return probe.getsockname()[1]
+
+
+def connect(port, host=HOST):
+    client = socket.create_connection((host, port), timeout=SECONDS)
+    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return client
+
+
+@contextlib.contextmanager
+def server(engine, prefix=(), **options):
+    """performance_test with one loop. Yields (process, port); engine uring must be the engine it says it runs on."""
+    port = free_port()
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen([*prefix, SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine],
+                                   stdout=log, stderr=log, **options)
+        try:
+            wait_port(process, port, log)
+            yield process, port
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def wait_port(process, port, log):
+    for attempt in range(20 * SECONDS):
+        with socket.socket() as probe:
+            if probe.connect_ex((HOST, port)) == 0:
+                return
+        try:
+            process.wait(0.05)
+        except subprocess.TimeoutExpired:
+            continue
+        log.seek(0)
+        text = log.read().decode(errors="replace").strip()
+        if "not supported by this" in text:
+            skip(f"the engine does not work here: {text}")
+        sys.exit(f"BROKEN  performance_test did not start: {text}")
+    sys.exit("BROKEN  performance_test does not listen")
+
+
+def read_answers(client, count, answer_size):
+    """Exactly `count` answers of the known size, all of them 200."""
+    left = count * answer_size
+    while left > 0:
+        data = client.recv(min(left, 65536))
+        if not data:
+            sys.exit("BROKEN  the server closed the connection")
+        left -= len(data)
+
+
+def answer_size(client, request=GET):
+    client.sendall(request)
+    data = b""
+    while b"\r\n\r\n" not in data:
+        data += client.recv(65536)
+    head, body = data.split(b"\r\n\r\n", 1)
+    if not head.startswith(b"HTTP/1.1 200 "):
+        sys.exit(f"BROKEN  {head[:60]!r}")
+    length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+    while len(body) < length:
+        body += client.recv(65536)
+    return len(head) + 4 + length
+
+
+def lock_step(clients, rounds, size, request=GET, per_write=1):
+    """`rounds` times: every client sends, then every client reads its answers."""
+    for _ in range(rounds):
+        for client in clients:
+            client.sendall(request * per_write)
+        for client in clients:
+            read_answers(client, per_write, size)
+    return rounds * len(clients) * per_write

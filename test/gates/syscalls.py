@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""System calls per request, counted by strace while a client in lock-step does exactly so many requests.
+
+io_uring: only io_uring_enter, one per turn of the loop. libuv: one recvfrom and one sendto per request, one epoll_pwait
+per turn, and no epoll_ctl. A timer that falls due in the window may cost a turn: ALLOWANCE calls in all."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
+import gate
+
+ALLOWANCE = 12  # turns for timers (a few a second), and the call that strace interrupts when it attaches
+
+
+def attach(pid, counts_path):
+    strace = subprocess.Popen(["strace", "-f", "-c", "-o", counts_path, "-p", str(pid)], stderr=subprocess.PIPE, text=True)
+    line = strace.stderr.readline()
+    if "attached" not in line:
+        strace.wait()
+        gate.skip(f"strace can not attach: {line.strip()}")
+    return strace
+
+
+def read_counts(path):
+    counts = {}
+    for line in open(path):
+        row = re.match(r"\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$", line)
+        if row and row[2] != "total":
+            counts[row[2]] = int(row[1])
+    return counts
+
+
+def count(engine, connections, rounds, per_write=1):
+    """Returns (requests, system calls by name)."""
+    with gate.server(engine) as (process, port), tempfile.TemporaryDirectory() as directory:
+        clients = [gate.connect(port) for _ in range(connections)]
+        size = gate.answer_size(clients[0])
+        gate.lock_step(clients, 20, size, per_write=per_write)
+        path = os.path.join(directory, "counts")
+        strace = attach(process.pid, path)
+        requests = gate.lock_step(clients, rounds, size, per_write=per_write)
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
+        for client in clients:
+            client.close()
+        return requests, read_counts(path)
+
+
+def others(counts, *known):
+    return {name: n for name, n in counts.items() if name not in known}
+
+
+def check_uring(connections, rounds, per_write, bound):
+    requests, counts = count("uring", connections, rounds, per_write)
+    what = f"io_uring, c={connections}, {per_write} per write"
+    enters = max(0, counts.get("io_uring_enter", 0) - ALLOWANCE)
+    if not counts:
+        gate.check(f"{what}: system calls not seen", 1, 0)
+    gate.check(f"{what}: io_uring_enter per request", enters / requests, bound)
+    rest = others(counts, "io_uring_enter")
+    gate.check(f"{what}: other system calls in {requests} requests", sum(rest.values()), 2, str(rest or ""))
+
+
+WAITS = ("epoll_wait", "epoll_pwait", "epoll_pwait2")
+RECEIVES = ("recvfrom", "read")
+SENDS = ("sendto", "sendmsg")  # sendmsg: the answers of a batch lie in two chunks of turn memory
+
+
+def check_libuv(connections, rounds, per_write):
+    requests, counts = count("libuv", connections, rounds, per_write)
+    what = f"libuv, c={connections}, {per_write} per write"
+    writes = requests // per_write
+    for names in (RECEIVES, SENDS):
+        calls = sum(counts.get(name, 0) for name in names)
+        gate.check(f"{what}: {names[0]} per batch", calls / writes, 1)
+        if calls < writes:
+            gate.check(f"{what}: {names[0]} not seen", writes - calls, 0, "fewer than needed: strace missed some")
+    waits = sum(counts.get(name, 0) for name in WAITS)
+    gate.check(f"{what}: epoll_pwait per batch", max(0, waits - ALLOWANCE) / writes, 1)
+    rest = others(counts, *WAITS, *RECEIVES, *SENDS)
+    gate.check(f"{what}: other system calls in {requests} requests", sum(rest.values()), 2, str(rest or ""))
+
+
+def main():
+    if not shutil.which("strace"):
+        gate.skip("strace is not installed")
+    check_uring(1, 2000, 1, 1.05)
+    check_uring(50, 100, 1, 0.6)
+    check_uring(50, 10, 16, 0.05)
+    check_libuv(1, 2000, 1)
+    check_libuv(50, 100, 1)
+    check_libuv(50, 10, 16)
+    gate.finish()
+
+
+main()
