@@ -31,6 +31,7 @@ sender.join()
 def test_a_client_that_pipelines_a_million_requests_does_not_make_another_wait(serve, sanitizer):
     count = 50_000 if sanitizer else 1_000_000
     server = serve()
+    memory, cpu = server.resident_bytes_max(), server.cpu_seconds()
     greedy = subprocess.Popen(
         [sys.executable, "-c", GREEDY, server.address[0], str(server.address[1]), str(count)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -51,6 +52,9 @@ def test_a_client_that_pipelines_a_million_requests_does_not_make_another_wait(s
     assert len(latencies) >= 20
     assert statistics.median(latencies) < 0.05
     assert max(latencies) < 2
+    if not sanitizer:
+        assert server.resident_bytes_max() - memory < 8_000_000, "what it has sent ahead waits in its own socket"
+        assert server.cpu_seconds() - cpu < 3
 
 
 def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
