@@ -5,7 +5,7 @@
 
 #include "conn/host.h"
 
-static_assert(sizeof(uvhttp__conn_t) <= 184, "an idle connection costs this and what the upper layer adds");
+static_assert(sizeof(uvhttp__conn_t) <= 192, "an idle connection costs this and what the upper layer adds");
 
 static const uvhttp__conn_ops_t *ops_of(const uvhttp__conn_t *conn) {
     return conn->worker->host->options.ops;

@@ -1,5 +1,5 @@
-/* Owns: the contract between the common part of a loop (io_loop.c) and an engine (io_uring.c, io_libuv.c), and the helpers
- * that both engines use. Not for anybody outside src/io/. */
+/* Owns: the contract between the common part of a loop (io_loop.c) and an engine (io_uring.c, io_libuv.c), and the
+ * helpers that both engines use. Not for anybody outside src/io/. */
 #ifndef UVHTTP_SRC_IO_ENGINE_H
 #define UVHTTP_SRC_IO_ENGINE_H
 
@@ -22,7 +22,8 @@ struct uvhttp__engine {
     void (*loop_run)(uvhttp__loop_t *loop);
     void (*loop_free)(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
     void (*wake)(uvhttp__loop_t *loop); /* any thread */
-    /* A guest's host loop must turn although nothing may come from the kernel: a call from outside the turn left work. */
+    /* A guest's host loop must turn although nothing may come from the kernel: a call from outside the turn left work.
+     */
     void (*stream_opened)(uvhttp__stream_t *stream);
     int (*read_start)(uvhttp__stream_t *stream);
     void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
@@ -45,11 +46,11 @@ extern const uvhttp__engine_t uvhttp__engine_uring;
 int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options);
 void uvhttp__loop_deinit(uvhttp__loop_t *loop);
 
-/* A turn is: begin (clock), completions from the kernel, settle, end (posts, timers, kept bytes, on_turn_end, hand-over),
- * then the engine submits and waits, unless uvhttp__turn_pending. */
+/* A turn is: begin (clock), completions from the kernel, settle, end (posts, timers, kept bytes, on_turn_end,
+ * hand-over), then the engine submits and waits, unless uvhttp__turn_pending. */
 void uvhttp__turn_begin(uvhttp__loop_t *loop);
-/* After the completions of a turn: what was handed over in the last turn and has not failed is sent. Calls on_sent, does FIN,
- * puts streams with more output into `dirty`; frees the turn memory of the last turn. */
+/* After the completions of a turn: what was handed over in the last turn and has not failed is sent. Calls on_sent,
+ * does FIN, puts streams with more output into `dirty`; frees the turn memory of the last turn. */
 void uvhttp__turn_settle(uvhttp__loop_t *loop);
 void uvhttp__turn_end(uvhttp__loop_t *loop);
 static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
@@ -63,7 +64,8 @@ bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t 
 /* FIN (UVHTTP_OK) or a broken connection (UVHTTP_E_ABORTED): tells on_end, after the kept bytes in the case of FIN. */
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status);
 
-/* Gathers unsent memory segments from the head of the queue, stopping before a file. Returns how many; *size in bytes. */
+/* Gathers unsent memory segments from the head of the queue, stopping before a file. Returns how many; *size in bytes.
+ */
 int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size);
 /* The kernel has taken `size` bytes from the head of the queue. */
 void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size);
@@ -72,8 +74,9 @@ int uvhttp__out_keep(uvhttp__stream_t *stream);
 void uvhttp__out_drop(uvhttp__stream_t *stream);
 /* Output moved on: in the next turn, on_sent, FIN, or the next hand-over. Calls nothing back. */
 void uvhttp__out_progress(uvhttp__stream_t *stream);
-/* sendfile(2) from the head of the queue, bounded. Returns 0 when the file segment is done, UVHTTP_E_AGAIN when the socket is
- * full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when the connection or the file broke. */
+/* sendfile(2) from the head of the queue, bounded. Returns 0 when the file segment is done, UVHTTP_E_AGAIN when the
+ * socket is full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when the connection or the
+ * file broke. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
 /* Called by engines when no reference is left: on_closed follows in the turn. */

@@ -1,21 +1,22 @@
-/* Owns: the interface of the I/O engines. A loop turns on one thread, streams are connected sockets of a loop, listeners
- * make streams. Everything here belongs to the loop's thread unless it says otherwise. May include: base, obs.
+/* Owns: the interface of the I/O engines. A loop turns on one thread, streams are connected sockets of a loop,
+ * listeners make streams. Everything here belongs to the loop's thread unless it says otherwise. May include: base,
+ * obs.
  *
  * The shape that makes it cheap:
  * - Received bytes are lent: on_data sees them where the kernel put them and says how many it has consumed.
- * - What is sent in a turn is collected and handed to the kernel at the end of the turn, one operation per stream. Bytes
- *   written into turn memory (uvhttp__loop_turn_alloc) are sent from there: no buffer per connection, no copy, unless the
- *   kernel does not take them at once. Only then does the engine keep a copy.
+ * - What is sent in a turn is collected and handed to the kernel at the end of the turn, one operation per stream.
+ * Bytes written into turn memory (uvhttp__loop_turn_alloc) are sent from there: no buffer per connection, no copy,
+ * unless the kernel does not take them at once. Only then does the engine keep a copy.
  * - Nothing is called back inside a call: callbacks come from the loop's turn only. */
 #ifndef UVHTTP_SRC_IO_IO_H
 #define UVHTTP_SRC_IO_IO_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <netinet/in.h>
 #include <uvhttp/error.h>
 #include <uvhttp/types.h>
 
@@ -65,15 +66,18 @@ int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool 
 /* --- streams --- */
 
 typedef struct uvhttp__stream_ops {
-    /* Bytes came. Returns how many were consumed (<= size). Fewer: the engine keeps the rest and reads at most a bounded
-     * number of bytes more until uvhttp__stream_resume; what is kept is delivered again first. data is valid in the call. */
+    /* Bytes came. Returns how many were consumed (<= size). Fewer: the engine keeps the rest and reads at most a
+     * bounded number of bytes more until uvhttp__stream_resume; what is kept is delivered again first. data is valid in
+     * the call. */
     size_t (*on_data)(uvhttp__stream_t *stream, const char *data, size_t size);
-    /* The peer sent FIN (status UVHTTP_OK; all data before it has been consumed) or the connection broke (UVHTTP_E_ABORTED;
-     * at once, kept bytes are dropped). Sending may still work after UVHTTP_OK. Comes at most once. */
+    /* The peer sent FIN (status UVHTTP_OK; all data before it has been consumed) or the connection broke
+     * (UVHTTP_E_ABORTED; at once, kept bytes are dropped). Sending may still work after UVHTTP_OK. Comes at most once.
+     */
     void (*on_end)(uvhttp__stream_t *stream, int status);
     /* All that was queued has been handed to the kernel; only when it was asked for with uvhttp__stream_notify_sent. */
     void (*on_sent)(uvhttp__stream_t *stream);
-    /* After uvhttp__stream_close: the kernel holds no reference any more; the memory may be freed here. Exactly once. */
+    /* After uvhttp__stream_close: the kernel holds no reference any more; the memory may be freed here. Exactly once.
+     */
     void (*on_closed)(uvhttp__stream_t *stream);
     /* Result of uvhttp__stream_connect: 0 or a UVHTTP_E_* code. May be NULL for accepted streams. */
     void (*on_connect)(uvhttp__stream_t *stream, int status);
@@ -84,9 +88,9 @@ typedef void (*uvhttp__release_cb)(void *arg);
 /* A piece of output, in order; from the loop's slab. */
 typedef struct uvhttp__segment {
     struct uvhttp__segment *next;
-    const char *data; /* NULL for a file */
-    uint64_t size;    /* bytes still to send */
-    int64_t offset;   /* file only */
+    const char *data;           /* NULL for a file */
+    uint64_t size;              /* bytes still to send */
+    int64_t offset;             /* file only */
     uvhttp__release_cb release; /* NULL: nothing to release */
     void *arg;
     int fd;     /* file only, else -1 */
@@ -96,38 +100,39 @@ typedef struct uvhttp__segment {
 
 /* Embedded in a connection. Fields are the engines' own: others use the functions. */
 struct uvhttp__stream {
-    uvhttp__loop_t *loop;
+    _Alignas(16) uvhttp__loop_t *loop; /* engines keep marks in the low bits of a stream's address */
     const uvhttp__stream_ops_t *ops;
     uvhttp__segment_t *out_first, *out_last; /* output not yet known to be with the kernel */
     uvhttp__list_t dirty;                    /* in loop->dirty while it has output to hand over this turn */
     uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
     char *held;                              /* bytes kept for later delivery, NULL if none */
-    void *engine;                            /* engine: per-stream state that most streams do not need (libuv: the handle) */
+    void *engine; /* engine: per-stream state that most streams do not need (libuv: the handle) */
     int fd;
-    uint32_t out_size;    /* bytes queued, saturating: for watermarks */
-    uint32_t out_flying;  /* segments at the head of the queue that the last hand-over gave to the kernel */
-    uint32_t flags;       /* UVHTTP__STREAM_* */
-    uint32_t held_size; /* bytes kept for later delivery */
+    uint32_t out_size;   /* bytes queued, saturating: for watermarks */
+    uint32_t out_flying; /* segments at the head of the queue that the last hand-over gave to the kernel */
+    uint32_t flags;      /* UVHTTP__STREAM_* */
+    uint32_t held_size;  /* bytes kept for later delivery */
 };
 
 enum {
-    UVHTTP__STREAM_READING = 1 << 0,    /* a receive is armed */
-    UVHTTP__STREAM_PAUSED = 1 << 1,     /* on_data left bytes: no delivery until resume */
-    UVHTTP__STREAM_ENDED = 1 << 2,      /* FIN or error seen from the peer */
-    UVHTTP__STREAM_END_TOLD = 1 << 3,   /* on_end has been called */
-    UVHTTP__STREAM_BROKEN = 1 << 4,     /* error: nothing can be sent any more */
-    UVHTTP__STREAM_CLOSING = 1 << 5,    /* uvhttp__stream_close was called */
-    UVHTTP__STREAM_SHUT_WANTED = 1 << 6, /* FIN after the queue is empty */
-    UVHTTP__STREAM_SHUT = 1 << 7,       /* FIN sent */
-    UVHTTP__STREAM_NOTIFY = 1 << 8,     /* on_sent wanted */
-    UVHTTP__STREAM_SENDING = 1 << 9,    /* engine: a send operation is in flight beyond the turn */
-    UVHTTP__STREAM_CANCELLING = 1 << 10, /* engine: a cancel is in flight */
+    UVHTTP__STREAM_READING = 1 << 0,      /* a receive is armed */
+    UVHTTP__STREAM_PAUSED = 1 << 1,       /* on_data left bytes: no delivery until resume */
+    UVHTTP__STREAM_ENDED = 1 << 2,        /* FIN or error seen from the peer */
+    UVHTTP__STREAM_END_TOLD = 1 << 3,     /* on_end has been called */
+    UVHTTP__STREAM_BROKEN = 1 << 4,       /* error: nothing can be sent any more */
+    UVHTTP__STREAM_CLOSING = 1 << 5,      /* uvhttp__stream_close was called */
+    UVHTTP__STREAM_SHUT_WANTED = 1 << 6,  /* FIN after the queue is empty */
+    UVHTTP__STREAM_SHUT = 1 << 7,         /* FIN sent */
+    UVHTTP__STREAM_NOTIFY = 1 << 8,       /* on_sent wanted */
+    UVHTTP__STREAM_SENDING = 1 << 9,      /* engine: a send operation is in flight beyond the turn */
+    UVHTTP__STREAM_CANCELLING = 1 << 10,  /* engine: a cancel is in flight */
     UVHTTP__STREAM_POLLING_OUT = 1 << 11, /* engine: waits for writability */
     UVHTTP__STREAM_CONNECTING = 1 << 12,
     UVHTTP__STREAM_CLOSED_DUE = 1 << 13, /* engine: on_closed is due */
-    UVHTTP__STREAM_FLUSHED = 1 << 14,   /* engine: handed over in the last turn, outcome not yet known */
+    UVHTTP__STREAM_FLUSHED = 1 << 14,    /* engine: handed over in the last turn, outcome not yet known */
     UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
-    UVHTTP__STREAM_RESUMED = 1 << 16,   /* resume was called while nothing was kept */
+    UVHTTP__STREAM_RESUMED = 1 << 16,    /* resume was called while nothing was kept */
+    UVHTTP__STREAM_WATCHED = 1 << 17,    /* engine: nothing is received, but a reset would be seen */
 };
 
 /* Takes over a connected, non-blocking socket. The stream's memory is the caller's and must live until on_closed. */
@@ -136,26 +141,31 @@ void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd,
 /* Begins to receive. Returns 0 or UVHTTP_E_NOMEM / UVHTTP_E_IO. */
 int uvhttp__stream_read_start(uvhttp__stream_t *stream);
 
-/* Connects to an endpoint; on_connect follows. On a code other than 0 nothing was opened and on_closed does not come. */
+/* Connects to an endpoint; on_connect follows. On a code other than 0 nothing was opened and on_closed does not come.
+ */
 int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,
                            const uvhttp__stream_ops_t *ops);
 
-/* Deliver again what on_data left, in the next turn, behind all streams that wait already. May be called inside on_data. */
+/* Deliver again what on_data left, in the next turn, behind all streams that wait already. May be called inside
+ * on_data. */
 void uvhttp__stream_resume(uvhttp__stream_t *stream);
 
 /* Queue output. None of them blocks or calls back; all are ignored (and released) once the stream is broken or closing.
- * turn: data is turn memory of this turn, or static. copy: data is copied into turn memory. ref: data stays the caller's
- * and untouched until `release(arg)`, which is called exactly once, also on failure. file: the bytes [offset, offset+size)
- * of an open regular file, by sendfile(2); release(arg) when done. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_CLOSED (after
- * having called release). */
+ * turn: data is turn memory of this turn, or static. copy: data is copied into turn memory. ref: data stays the
+ * caller's and untouched until `release(arg)`, which is called exactly once, also on failure. file: the bytes [offset,
+ * offset+size) of an open regular file, by sendfile(2); release(arg) when done. Returns 0, UVHTTP_E_NOMEM or
+ * UVHTTP_E_CLOSED (after having called release). */
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size);
-int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release, void *arg);
-int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size, uvhttp__release_cb release,
-                             void *arg);
+int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
+                            void *arg);
+int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
+                             uvhttp__release_cb release, void *arg);
 
 /* Bytes queued and not yet handed to the kernel (saturates at UINT32_MAX). */
-static inline uint32_t uvhttp__stream_out_size(const uvhttp__stream_t *stream) { return stream->out_size; }
+static inline uint32_t uvhttp__stream_out_size(const uvhttp__stream_t *stream) {
+    return stream->out_size;
+}
 
 /* Ask for on_sent when all that is queued now (or later, until then) has been handed to the kernel. */
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);
@@ -166,8 +176,8 @@ void uvhttp__stream_shutdown(uvhttp__stream_t *stream);
 /* Whether bytes wait in the socket that have not been received yet. */
 bool uvhttp__stream_unread(const uvhttp__stream_t *stream);
 
-/* Closes now: queued output that the kernel has not taken is dropped (released), the peer gets FIN (or RST if it sent bytes
- * that were not read), on_closed follows in a later turn. No other callback comes after this call. Idempotent. */
+/* Closes now: queued output that the kernel has not taken is dropped (released), the peer gets FIN (or RST if it sent
+ * bytes that were not read), on_closed follows in a later turn. No other callback comes after this call. Idempotent. */
 void uvhttp__stream_close(uvhttp__stream_t *stream);
 
 /* Like close, but the peer gets RST. */
@@ -187,7 +197,7 @@ typedef struct uvhttp__listener_ops {
 #define UVHTTP__ACCEPT_RETRY_MS 20
 
 struct uvhttp__listener {
-    uvhttp__loop_t *loop;
+    _Alignas(16) uvhttp__loop_t *loop;
     const uvhttp__listener_ops_t *ops;
     uvhttp__list_t link; /* in loop->listeners */
     void *engine;        /* engine: its handle */
@@ -197,14 +207,16 @@ struct uvhttp__listener {
 
 enum {
     UVHTTP__LISTENER_ARMED = 1 << 0,
-    UVHTTP__LISTENER_WANTED = 1 << 1,  /* started and not paused */
-    UVHTTP__LISTENER_PARKED = 1 << 2,  /* out of descriptors */
+    UVHTTP__LISTENER_WANTED = 1 << 1, /* started and not paused */
+    UVHTTP__LISTENER_PARKED = 1 << 2, /* out of descriptors */
     UVHTTP__LISTENER_CLOSING = 1 << 3,
     UVHTTP__LISTENER_CANCELLING = 1 << 4,
 };
 
-/* Starts to accept on a listening socket, which the listener owns and closes. Memory is the caller's until on_closed. */
-int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd, const uvhttp__listener_ops_t *ops);
+/* Starts to accept on a listening socket, which the listener owns and closes. Memory is the caller's until on_closed.
+ */
+int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
+                          const uvhttp__listener_ops_t *ops);
 /* Leaves new connections in the backlog; a few that were on their way may still come through on_accept. */
 void uvhttp__listener_pause(uvhttp__listener_t *listener);
 void uvhttp__listener_resume(uvhttp__listener_t *listener);
@@ -212,17 +224,21 @@ void uvhttp__listener_close(uvhttp__listener_t *listener);
 
 /* --- loops --- */
 
-typedef enum uvhttp__engine_kind { UVHTTP__ENGINE_AUTO, UVHTTP__ENGINE_URING, UVHTTP__ENGINE_LIBUV } uvhttp__engine_kind_t;
+typedef enum uvhttp__engine_kind {
+    UVHTTP__ENGINE_AUTO,
+    UVHTTP__ENGINE_URING,
+    UVHTTP__ENGINE_LIBUV
+} uvhttp__engine_kind_t;
 
 /* Parses "auto", "uring", "libuv" (any case). Returns 0 or UVHTTP_E_INVALID. */
 int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind);
 
 typedef struct uvhttp__loop_options {
     uvhttp__engine_kind_t engine;
-    struct uv_loop_s *host;         /* the application's loop to be a guest of; NULL: a loop of our own */
-    uint32_t receive_buffer_size;   /* bytes of one receive buffer */
-    uint32_t receive_buffer_count;  /* power of two, io_uring only */
-    uvhttp__counters_t *counters;   /* this loop's shard; lives longer than the loop */
+    struct uv_loop_s *host;        /* the application's loop to be a guest of; NULL: a loop of our own */
+    uint32_t receive_buffer_size;  /* bytes of one receive buffer */
+    uint32_t receive_buffer_count; /* power of two, io_uring only */
+    uvhttp__counters_t *counters;  /* this loop's shard; lives longer than the loop */
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg); /* before the loop waits; NULL: none */
     void *arg;
 } uvhttp__loop_options_t;
@@ -236,24 +252,25 @@ typedef struct uvhttp__post {
 struct uvhttp__loop {
     const uvhttp__engine_t *engine;
     uvhttp__counters_t *counters;
-    uint64_t now_ns;  /* CLOCK_MONOTONIC at the begin of the turn */
-    uint64_t now_ms;  /* now_ns / 1000000 */
-    uvhttp__wheel_t wheel;     /* timers: connections, deferred responses, ... (base/timer_wheel.h) */
-    uvhttp__list_t dirty;      /* streams with output to hand over; a stream's `dirty` node is in at most one of these lists */
-    uvhttp__list_t settling;   /* streams whose output was handed over: on_sent, FIN or more output may be due */
-    uvhttp__list_t ready;      /* streams with kept bytes to deliver */
+    uint64_t now_ns;       /* CLOCK_MONOTONIC at the begin of the turn */
+    uint64_t now_ms;       /* now_ns / 1000000 */
+    uvhttp__wheel_t wheel; /* timers: connections, deferred responses, ... (base/timer_wheel.h) */
+    uvhttp__list_t
+        dirty; /* streams with output to hand over; a stream's `dirty` node is in at most one of these lists */
+    uvhttp__list_t settling; /* streams whose output was handed over: on_sent, FIN or more output may be due */
+    uvhttp__list_t ready;    /* streams with kept bytes to deliver */
     uvhttp__list_t listeners;
-    uvhttp__list_t closed;           /* streams whose on_closed is due, linked by `dirty` */
+    uvhttp__list_t closed; /* streams whose on_closed is due, linked by `dirty` */
     uvhttp__list_t closed_listeners;
     uvhttp__slab_t segments;
     uvhttp__mpsc_t posts;
-    struct uv_loop_s *uv;      /* the application may use it on this thread */
+    struct uv_loop_s *uv; /* the application may use it on this thread */
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
     void *arg;
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
-    uvhttp__timer_t accept_timer; /* tries parked listeners again */
-    uint64_t timer_ms;         /* when the engine's timer is set to fire; UINT64_MAX: not set */
-    char reason[128];          /* why this engine, for people */
+    uvhttp__timer_t accept_timer;     /* tries parked listeners again */
+    uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
+    char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
     bool settle_due; /* the loop must not wait: a stream in `settling` wants to know */
     bool stopping;
@@ -262,9 +279,9 @@ struct uvhttp__loop {
     uint32_t turn_number; /* wraps */
 };
 
-/* Makes a loop. Called on any thread before it runs. `auto` falls back to libuv when the preflight of io_uring fails, and
- * loop->reason says why. Returns 0, UVHTTP_E_UNSUPPORTED (the engine asked for is not available; *loop is NULL, reason in
- * the log), UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+/* Makes a loop. Called on any thread before it runs. `auto` falls back to libuv when the preflight of io_uring fails,
+ * and loop->reason says why. Returns 0, UVHTTP_E_UNSUPPORTED (the engine asked for is not available; *loop is NULL,
+ * reason in the log), UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
 /* Turns until uvhttp__loop_stop. Only for loops of our own. */
 void uvhttp__loop_run(uvhttp__loop_t *loop);
@@ -276,17 +293,17 @@ void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *
 
 const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop); /* "io_uring" or "libuv" */
 
-/* Runs post->run on the loop's thread, soon. Any thread; the only function here that is. The post's memory must stay until
- * it has run. Messages that are pending when the loop stops are run before uvhttp__loop_run returns. */
+/* Runs post->run on the loop's thread, soon. Any thread; the only function here that is. The post's memory must stay
+ * until it has run. Messages that are pending when the loop stops are run before uvhttp__loop_run returns. */
 void uvhttp__loop_post(uvhttp__loop_t *loop, uvhttp__post_t *post);
 
-/* Memory for output, valid until it has been sent in this turn: `size` bytes, 1-aligned, contiguous; NULL if out of memory.
- * uvhttp__loop_turn_trim gives back the tail of the last allocation. */
+/* Memory for output, valid until it has been sent in this turn: `size` bytes, 1-aligned, contiguous; NULL if out of
+ * memory. uvhttp__loop_turn_trim gives back the tail of the last allocation. */
 char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size);
 void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end);
 
-/* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them. Returns 0 or
- * UVHTTP_E_IO. The handler that was there before is in force again afterwards. */
+/* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them.
+ * Returns 0 or UVHTTP_E_IO. The handler that was there before is in force again afterwards. */
 int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 

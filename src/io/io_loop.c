@@ -1,5 +1,5 @@
-/* Owns: what every engine has in common: turn memory, the output queue of a stream, delivery of received and kept bytes,
- * posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
+/* Owns: what every engine has in common: turn memory, the output queue of a stream, delivery of received and kept
+ * bytes, posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ typedef struct turn_chunk {
 } turn_chunk_t;
 
 typedef struct turn_half {
-    char *at, *end; /* free part of the newest chunk */
+    char *at, *end;       /* free part of the newest chunk */
     turn_chunk_t *chunks; /* newest first; the last is the one that stays */
 } turn_half_t;
 
@@ -145,8 +145,8 @@ static void out_size_remove(uvhttp__stream_t *stream, uint64_t size) {
 }
 
 static bool can_send(const uvhttp__stream_t *stream) {
-    return !(stream->flags & (UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_SHUT_WANTED |
-                              UVHTTP__STREAM_SHUT));
+    return !(stream->flags &
+             (UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT));
 }
 
 static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
@@ -193,14 +193,13 @@ int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t 
 
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
                             void *arg) {
-    return enqueue(stream,
-                   &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
+    return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
 }
 
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
                              uvhttp__release_cb release, void *arg) {
-    return enqueue(stream, &(uvhttp__segment_t){
-                               .fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
+    return enqueue(stream,
+                   &(uvhttp__segment_t){.fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
 }
 
 int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size) {
@@ -294,7 +293,11 @@ static void settle(uvhttp__stream_t *stream) {
         if (!(stream->flags & UVHTTP__STREAM_SENDING)) uvhttp__out_drop(stream);
         if (stream->flags & UVHTTP__STREAM_CLOSING) stream->loop->engine->close(stream);
     } else if (stream->out_first) {
-        if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT))) mark_dirty(stream);
+        /* What one hand-over could not gather stands in memory of the last turn, which ends here. */
+        if (uvhttp__out_keep(stream) != UVHTTP_OK)
+            uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+        else if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT)))
+            mark_dirty(stream);
     } else {
         if ((stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT)) == UVHTTP__STREAM_SHUT_WANTED)
             shut_now(stream);
@@ -305,8 +308,9 @@ static void settle(uvhttp__stream_t *stream) {
     }
 }
 
-/* sendfile(2) knows no MSG_NOSIGNAL: a peer that is gone would kill the process. Threads of our own block SIGPIPE as long as
- * the loop runs; in the application's thread it is blocked around the call. One that came of it is taken away again. */
+/* sendfile(2) knows no MSG_NOSIGNAL: a peer that is gone would kill the process. Threads of our own block SIGPIPE as
+ * long as the loop runs; in the application's thread it is blocked around the call. One that came of it is taken away
+ * again. */
 typedef struct pipe_guard {
     sigset_t before;
     bool was_pending;
@@ -326,7 +330,8 @@ static void pipe_restore(const pipe_guard_t *guard) {
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     if (!guard->was_pending) {
-        while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {}
+        while (sigtimedwait(&pipe, NULL, &(struct timespec){0}) < 0 && errno == EINTR) {
+        }
     }
     pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
@@ -480,8 +485,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
     }
     if (stream->flags & UVHTTP__STREAM_ENDED)
         tell_end(stream, UVHTTP_OK);
-    else if (!(stream->flags & UVHTTP__STREAM_READING) &&
-             stream->loop->engine->read_start(stream) != UVHTTP_OK)
+    else if (!(stream->flags & UVHTTP__STREAM_READING) && stream->loop->engine->read_start(stream) != UVHTTP_OK)
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
 }
 
@@ -554,8 +558,8 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
     listener->loop->engine->listener_update(listener);
 }
 
-/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they are
- * accepted first. */
+/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
+ * are accepted first. */
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags >= 0 && fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) == 0)
@@ -634,7 +638,8 @@ static void tell_closed(uvhttp__loop_t *loop) {
     if (any && uvhttp__timer_active(&loop->accept_timer)) unpark_listeners(loop);
 }
 
-/* Until the list is empty, since a broken stream's on_end may send on others, and turn memory does not survive the turn. */
+/* Until the list is empty, since a broken stream's on_end may send on others, and turn memory does not survive the
+ * turn. */
 static void hand_over(uvhttp__loop_t *loop) {
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->dirty));) {
         uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
@@ -723,8 +728,7 @@ static int new_with(const uvhttp__engine_t *engine, const uvhttp__loop_options_t
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
     char why[128] = "this build has no io_uring";
     *loop = NULL;
-    if (options->engine == UVHTTP__ENGINE_LIBUV)
-        return new_with(&uvhttp__engine_libuv, options, "asked for", loop);
+    if (options->engine == UVHTTP__ENGINE_LIBUV) return new_with(&uvhttp__engine_libuv, options, "asked for", loop);
 #if UVHTTP_WITH_URING
     if (uvhttp__engine_uring.preflight(why, sizeof why)) {
         bool asked = options->engine == UVHTTP__ENGINE_URING;

@@ -1,12 +1,12 @@
-/* Owns: streams and listeners on io_uring: multishot accept, multishot receive from one ring of buffers, one send in flight
- * per stream. The loops that drive it are in io_uring_loop.c. May include: base, obs, io.
+/* Owns: streams and listeners on io_uring: multishot accept, multishot receive from one ring of buffers, one send in
+ * flight per stream. The loops that drive it are in io_uring_loop.c. May include: base, obs, io.
  *
- * How a send is known to be done without a completion: at the end of a turn each stream's output goes out as one send with
- * MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it inside the submitting system call and never again:
- * either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is in the queue
- * when the call returns. So after the next drain, silence means sent (uvhttp__turn_settle), turn memory can be used again,
- * and no completion woke the loop that waits in the same call. Only what was not taken at once is sent by an ordinary
- * asynchronous send from a copy. */
+ * How a send is known to be done without a completion: at the end of a turn each stream's output goes out as one send
+ * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it inside the submitting system call and never
+ * again: either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is
+ * in the queue when the call returns. So after the next drain, silence means sent (uvhttp__turn_settle), turn memory
+ * can be used again, and no completion woke the loop that waits in the same call. Only what was not taken at once is
+ * sent by an ordinary asynchronous send from a copy. */
 #include "io/io_uring.h"
 
 #include <errno.h>
@@ -36,8 +36,9 @@ static void silent(struct io_uring_sqe *sqe) {
 
 /* --- closing --- */
 
-#define IN_KERNEL                                                                                                     \
-    (UVHTTP__STREAM_READING | UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)
+#define IN_KERNEL                                                                                                      \
+    (UVHTTP__STREAM_READING | UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING |        \
+     UVHTTP__STREAM_WATCHED)
 
 /* The kernel's references go first (a close alone would leave an armed receive holding the socket open, without a FIN),
  * then the descriptor, then the stream. */
@@ -78,6 +79,23 @@ static void read_stop(uvhttp__stream_t *stream) {
     silent(sqe);
 }
 
+/* While nothing is received a reset would go unnoticed: a poll for no event reports errors all the same. */
+static void watch(uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_WATCHED | UVHTTP__STREAM_ENDED)) return;
+    stream->flags |= UVHTTP__STREAM_WATCHED;
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    io_uring_prep_poll_add(sqe, stream->fd, 0);
+    sqe->user_data = data_of(stream, UVHTTP__URING_WATCH);
+}
+
+static void on_watch(uvhttp__stream_t *stream, int events) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_WATCHED;
+    if (stream->flags & UVHTTP__STREAM_CLOSING)
+        stream_close(stream);
+    else if (events > 0 && (events & POLLERR))
+        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+}
+
 static char *buffer_at(const uvhttp__uring_t *uring, unsigned id) {
     return uring->buffers + (size_t)id * uring->buffer_stride;
 }
@@ -93,11 +111,10 @@ static void publish_buffers(uvhttp__uring_t *uring) {
     uring->buffers_back = 0;
 }
 
-/* Nobody keeps a receive buffer beyond its completion, so that -ENOBUFS can only mean that all were used within one drain;
- * by the time the new receive is submitted they are back. */
+/* Nobody keeps a receive buffer beyond its completion, so that -ENOBUFS can only mean that all were used within one
+ * drain; by the time the new receive is submitted they are back. */
 static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int result, unsigned flags) {
-    if (!(flags & IORING_CQE_F_MORE))
-        stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
+    if (!(flags & IORING_CQE_F_MORE)) stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
     bool go_on = true;
     if (flags & IORING_CQE_F_BUFFER) {
         unsigned id = flags >> IORING_CQE_BUFFER_SHIFT;
@@ -114,6 +131,7 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
         uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
     } else if (!go_on) {
         read_stop(stream);
+        watch(stream);
     } else if (result == -ENOBUFS) {
         uvhttp__counters_add(uring->loop.counters, engine_enobufs, 1);
         (void)read_start(stream);
@@ -257,7 +275,9 @@ static void on_connect(uvhttp__stream_t *stream, int result) {
         return;
     }
     if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD;
-    stream->ops->on_connect(stream, result == 0 ? UVHTTP_OK : result == -ETIMEDOUT ? UVHTTP_E_TIMEOUT : UVHTTP_E_ABORTED);
+    stream->ops->on_connect(stream, result == 0            ? UVHTTP_OK
+                                    : result == -ETIMEDOUT ? UVHTTP_E_TIMEOUT
+                                                           : UVHTTP_E_ABORTED);
     if (result == 0 && stream->out_first && !(stream->flags & UVHTTP__STREAM_CLOSING)) uvhttp__out_progress(stream);
 }
 
@@ -307,21 +327,23 @@ static void on_internal(uvhttp__uring_t *uring, uint64_t what) {
 }
 
 static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned flags) {
-    void *object = (void *)(uintptr_t)(data & ~(uint64_t)7);
-    switch (data & 7) {
+    void *object = (void *)(uintptr_t)(data & ~(uint64_t)UVHTTP__URING_WHAT);
+    switch (data & UVHTTP__URING_WHAT) {
         case UVHTTP__URING_RECEIVE: on_receive(uring, object, result, flags); break;
         case UVHTTP__URING_SEND_NOW: on_send_now(object, result); break;
         case UVHTTP__URING_SEND: on_send(object, result); break;
         case UVHTTP__URING_POLL_OUT: on_poll_out(object); break;
         case UVHTTP__URING_CONNECT: on_connect(object, result); break;
         case UVHTTP__URING_ACCEPT: on_accept(object, result, flags); break;
-        case UVHTTP__URING_INTERNAL: on_internal(uring, data >> 3); break;
+        case UVHTTP__URING_INTERNAL: on_internal(uring, data >> 4); break;
+        case UVHTTP__URING_WATCH: on_watch(object, result); break;
         default: break;
     }
 }
 
-/* A callback may submit when the submission queue is full, and so add completions; they are seen in the same pass. When the
- * completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled before. */
+/* A callback may submit when the submission queue is full, and so add completions; they are seen in the same pass. When
+ * the completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled
+ * before. */
 void uvhttp__uring_drain(uvhttp__uring_t *uring) {
     for (;;) {
         unsigned head, seen = 0;

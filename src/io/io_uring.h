@@ -46,7 +46,7 @@ typedef struct uvhttp__uring {
     void *on_freed_arg;
 } uvhttp__uring_t;
 
-/* The low three bits of user_data say what completed; the rest is the stream, the listener, or one of INTERNAL. */
+/* The low four bits of user_data say what completed; the rest is the stream, the listener, or one of INTERNAL. */
 enum {
     UVHTTP__URING_IGNORE,
     UVHTTP__URING_RECEIVE,
@@ -56,9 +56,11 @@ enum {
     UVHTTP__URING_CONNECT,
     UVHTTP__URING_ACCEPT,
     UVHTTP__URING_INTERNAL,
+    UVHTTP__URING_WATCH,
+    UVHTTP__URING_WHAT = 15, /* mask */
 };
 enum { UVHTTP__URING_WAKE = 1, UVHTTP__URING_UV, UVHTTP__URING_TIMER };
-#define UVHTTP__URING_INTERNAL_DATA(what) ((uint64_t)(what) << 3 | UVHTTP__URING_INTERNAL)
+#define UVHTTP__URING_INTERNAL_DATA(what) ((uint64_t)(what) << 4 | UVHTTP__URING_INTERNAL)
 
 static inline uvhttp__uring_t *uvhttp__uring_of(uvhttp__loop_t *loop) {
     return UVHTTP__CONTAINER_OF(loop, uvhttp__uring_t, loop);

@@ -1,6 +1,6 @@
 /* Owns: loops on io_uring: trying whether it works here, making the ring, and driving it, either as the outer loop of a
- * thread of our own (with a libuv loop as guest, for the application's handles) or as a guest of the application's libuv
- * loop. May include: base, obs, io. */
+ * thread of our own (with a libuv loop as guest, for the application's handles) or as a guest of the application's
+ * libuv loop. May include: base, obs, io. */
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -19,8 +19,9 @@
 
 /* Small rings: what they cost is charged to the user and given back late. */
 #define SQ_ENTRIES 256
-#define CQ_ENTRIES 4096
-/* Buffers begin at different offsets in their pages: at equal offsets all would share one set of the first-level cache. */
+#define CQ_ENTRIES 1024
+/* Buffers begin at different offsets in their pages: at equal offsets all would share one set of the first-level cache.
+ */
 #define BUFFER_COLOUR 192
 
 /* --- making a ring --- */
@@ -28,10 +29,9 @@
 /* A ring that was just closed may still be charged: -ENOMEM is tried again for half a second. */
 static int queue_init(unsigned entries, unsigned cq_entries, unsigned flags, struct io_uring *ring) {
     for (int tries = 0;; tries++) {
-        struct io_uring_params params = {
-            .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE |
-                     IORING_SETUP_SUBMIT_ALL | flags,
-            .cq_entries = cq_entries};
+        struct io_uring_params params = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                                                  IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | flags,
+                                         .cq_entries = cq_entries};
         int status = io_uring_queue_init_params(entries, ring, &params);
         if (status != -ENOMEM || tries == 50) return status;
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
@@ -40,8 +40,7 @@ static int queue_init(unsigned entries, unsigned cq_entries, unsigned flags, str
 
 static struct io_uring_buf_ring *buf_ring_new(struct io_uring *ring, unsigned count) {
     size_t size = count * sizeof(struct io_uring_buf);
-    struct io_uring_buf_ring *buf_ring =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+    struct io_uring_buf_ring *buf_ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
     if (buf_ring == MAP_FAILED) return NULL;
     struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)buf_ring, .ring_entries = count};
     int status = io_uring_register_buf_ring(ring, &reg, 0);
@@ -70,8 +69,8 @@ static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, const 
     struct io_uring_cqe *cqe;
     int status = io_uring_submit_and_wait_timeout(ring, &cqe, 1, &second, NULL);
     if (status < 0) return status;
-    bool good = cqe->user_data == 1 && cqe->res == 4 && (cqe->flags & IORING_CQE_F_BUFFER) &&
-                (cqe->flags & IORING_CQE_F_MORE);
+    bool good =
+        cqe->user_data == 1 && cqe->res == 4 && (cqe->flags & IORING_CQE_F_BUFFER) && (cqe->flags & IORING_CQE_F_MORE);
     return good ? 0 : cqe->res < 0 ? cqe->res : -EINVAL;
 }
 
@@ -180,8 +179,8 @@ static void guest_arm_timer(uvhttp__uring_t *uring) {
     uv_timer_start(&uring->uv_timer, guest_on_timer, next > now ? next - now : 0, 0);
 }
 
-/* Before the host waits. The eventfd is switched on first and the queues are looked at after, so that nothing that completes
- * in between is missed. */
+/* Before the host waits. The eventfd is switched on first and the queues are looked at after, so that nothing that
+ * completes in between is missed. */
 static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
     uvhttp__turn_end(&uring->loop);
@@ -279,8 +278,8 @@ void uvhttp__uring_wake(uvhttp__loop_t *loop) {
         (void)!write(uring->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
-/* libuv polls nothing while no referenced handle is active, not even for unreferenced ones such as our signal watchers. A
- * handle that is referenced just for the call makes it look. */
+/* libuv polls nothing while no referenced handle is active, not even for unreferenced ones such as our signal watchers.
+ * A handle that is referenced just for the call makes it look. */
 static void anchor_prepare(uv_prepare_t *anchor) {
     (void)anchor;
 }
@@ -296,14 +295,15 @@ static int own_start(uvhttp__uring_t *uring) {
     return UVHTTP_OK;
 }
 
-/* One timeout stands for the whole wheel. It is moved only when an earlier deadline comes; a later one lets it fire idly. */
+/* One timeout stands for the whole wheel. It is moved only when an earlier deadline comes; a later one lets it fire
+ * idly. */
 static void arm_timer(uvhttp__uring_t *uring) {
     uint64_t next;
     if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_ms) return;
     bool armed = uring->loop.timer_ms != UINT64_MAX;
     uring->loop.timer_ms = next;
-    uring->timer = (struct __kernel_timespec){.tv_sec = (long long)(next / 1000),
-                                              .tv_nsec = (long long)(next % 1000) * 1000000};
+    uring->timer =
+        (struct __kernel_timespec){.tv_sec = (long long)(next / 1000), .tv_nsec = (long long)(next % 1000) * 1000000};
     struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
     if (armed) {
         io_uring_prep_timeout_update(sqe, &uring->timer, UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_TIMER),
@@ -316,15 +316,16 @@ static void arm_timer(uvhttp__uring_t *uring) {
     }
 }
 
-/* Watchers that were added or changed since uv_run last polled are not in its epoll set yet. In libuv 1.x the queue begins
- * with the pointer to its first element, itself if it is empty. */
+/* Watchers that were added or changed since uv_run last polled are not in its epoll set yet. In libuv 1.x the queue
+ * begins with the pointer to its first element, itself if it is empty. */
 static bool uv_watchers_changed(const uv_loop_t *uv) {
     const void *first;
     memcpy(&first, &uv->watcher_queue, sizeof first);
     return first != (const void *)&uv->watcher_queue;
 }
 
-/* Gives the guest its turn when it has something to do. Returns how long the loop may wait for it: ms, or -1 for ever. */
+/* Gives the guest its turn when it has something to do. Returns how long the loop may wait for it: ms, or -1 for ever.
+ */
 static int guest_uv_turn(uvhttp__uring_t *uring) {
     uv_loop_t *uv = &uring->own_uv;
     if (!uring->uv_due && !uv_loop_alive(uv) && !uv_watchers_changed(uv)) return -1;
@@ -395,8 +396,8 @@ int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t
         return status;
     }
     bool guest = options->host != NULL;
-    int made = queue_init(SQ_ENTRIES, CQ_ENTRIES, guest ? IORING_SETUP_TASKRUN_FLAG : IORING_SETUP_R_DISABLED,
-                          &uring->ring);
+    int made =
+        queue_init(SQ_ENTRIES, CQ_ENTRIES, guest ? IORING_SETUP_TASKRUN_FLAG : IORING_SETUP_R_DISABLED, &uring->ring);
     if (made < 0) {
         uring->ring.ring_fd = -1;
         uring_free(uring);
