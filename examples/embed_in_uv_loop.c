@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     if (status == 0) status = uvhttp_server_listen(app.server, argc > 1 ? argv[1] : "127.0.0.1:8080", NULL);
     if (status != 0) {
         uvhttp_server_free(app.server); /* what went wrong has been logged */
-        uv_run(loop, UV_RUN_DEFAULT); /* lets what was opened so far close */
+        uv_run(loop, UV_RUN_DEFAULT);   /* lets what was opened so far close */
         uv_loop_close(loop);
         return 1;
     }

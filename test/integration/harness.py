@@ -193,5 +193,10 @@ class Server:
     def resident_bytes(self):
         return int(pathlib.Path(f"/proc/{self.pid()}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+    def resident_bytes_max(self):
+        """The most that it ever was."""
+        status = pathlib.Path(f"/proc/{self.pid()}/status").read_text()
+        return int(re.search(r"^VmHWM:\s*(\d+) kB", status, re.M)[1]) * 1024
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid()}/fd"))
