@@ -58,11 +58,11 @@ UVHTTP_EXPORT void uvhttp_log(uvhttp_log_level_t level, const char *format, ...)
 /** The threshold as a number, or -1 before the environment was read. For the macros: others call
  * uvhttp_log_get_level().
  */
-extern UVHTTP_EXPORT int uvhttp__log_threshold;
+extern UVHTTP_EXPORT int uvhttp_log_threshold;
 
 #define UVHTTP__LOG(level, ...)                                                                                        \
     do {                                                                                                               \
-        if ((int)(level) >= __atomic_load_n(&uvhttp__log_threshold, __ATOMIC_RELAXED))                                 \
+        if ((int)(level) >= __atomic_load_n(&uvhttp_log_threshold, __ATOMIC_RELAXED))                                 \
             uvhttp_log((level), __VA_ARGS__);                                                                          \
     } while (0)
 /* Compiles the arguments, so that they do not rot, and leaves no code. */

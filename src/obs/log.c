@@ -23,7 +23,7 @@
 
 static const char *const names[] = {"DEBUG", "INFO", "WARN", "ERROR", "NONE"};
 
-int uvhttp__log_threshold = LEVEL_UNSET; /* by __atomic only: the header is for C++ as well, which has no _Atomic */
+int uvhttp_log_threshold = LEVEL_UNSET; /* by __atomic only: the header is for C++ as well, which has no _Atomic */
 
 static _Atomic uint32_t rate_limit = UVHTTP_MAX_LOGS_PER_SECOND; /* 0: none */
 /* The second that is being counted, and above it how many messages asked: second << 32 | count. What the count has
@@ -56,7 +56,7 @@ const char *uvhttp_log_level_name(uvhttp_log_level_t level) {
 
 int uvhttp_log_set_level(uvhttp_log_level_t level) {
     if ((unsigned)level > UVHTTP_LOG_LEVEL_NONE) return UVHTTP_E_INVALID;
-    __atomic_store_n(&uvhttp__log_threshold, (int)level, __ATOMIC_RELAXED);
+    __atomic_store_n(&uvhttp_log_threshold, (int)level, __ATOMIC_RELAXED);
     return UVHTTP_OK;
 }
 
@@ -66,7 +66,7 @@ static void level_from_environment(void) {
     uvhttp_log_level_t level = LEVEL_DEFAULT;
     bool wrong = text && *text && uvhttp_log_level_parse(text, &level) != UVHTTP_OK;
     int unset = LEVEL_UNSET;
-    bool first = __atomic_compare_exchange_n(&uvhttp__log_threshold, &unset, (int)level, false, __ATOMIC_RELAXED,
+    bool first = __atomic_compare_exchange_n(&uvhttp_log_threshold, &unset, (int)level, false, __ATOMIC_RELAXED,
                                              __ATOMIC_RELAXED);
     if (first && wrong)
         UVHTTP_LOG_WARN("log: UVHTTP_LOG_LEVEL is \"%.64s\", which is none of debug, info, warn, error, none; using %s",
@@ -74,10 +74,10 @@ static void level_from_environment(void) {
 }
 
 uvhttp_log_level_t uvhttp_log_get_level(void) {
-    int level = __atomic_load_n(&uvhttp__log_threshold, __ATOMIC_RELAXED);
+    int level = __atomic_load_n(&uvhttp_log_threshold, __ATOMIC_RELAXED);
     if (level == LEVEL_UNSET) {
         level_from_environment();
-        level = __atomic_load_n(&uvhttp__log_threshold, __ATOMIC_RELAXED);
+        level = __atomic_load_n(&uvhttp_log_threshold, __ATOMIC_RELAXED);
     }
     return (uvhttp_log_level_t)level;
 }
