@@ -426,13 +426,17 @@ static inline void close_listener(server_t *server, void *arg) {
     uvhttp__listener_close(&server->listener);
 }
 
-static inline void close_everything(server_t *server, void *arg) {
+static inline void close_peers(server_t *server, void *arg) {
     (void)arg;
     uvhttp__list_t *node, *next;
-    if (server->listener_open) uvhttp__listener_close(&server->listener);
     UVHTTP__LIST_FOREACH_SAFE(node, next, &server->peers) {
         peer_close(UVHTTP__CONTAINER_OF(node, peer_t, link));
     }
+}
+
+static inline void close_everything(server_t *server, void *arg) {
+    if (server->listener_open) uvhttp__listener_close(&server->listener);
+    close_peers(server, arg);
 }
 
 static inline void free_guest(uv_timer_t *timer) {
@@ -469,6 +473,7 @@ static inline bool server_stop(server_t *server) {
     uint64_t end_ms = clock_ms() + TIMEOUT_MS;
     server_call(server, close_everything, NULL);
     while (leftovers.any && clock_ms() < end_ms) {
+        server_call(server, close_peers, NULL); /* those that the listener took from its backlog when it closed */
         server_call(server, count_leftovers, &leftovers);
         if (leftovers.any) poll(NULL, 0, 1); /* not for an order: only not to be busy */
     }
