@@ -91,19 +91,21 @@ def blocked(server, tmp_path):
     return go
 
 
-def test_requests_that_arrived_just_before_the_signal_are_answered(serve, tmp_path):
+@pytest.mark.parametrize("depth", [1, 8, 1000])
+def test_requests_that_arrived_just_before_the_signal_are_answered(serve, tmp_path, depth):
     """They are in the sockets, nobody has read them, when the loop learns of the signal."""
     server = serve()
-    connections = [server.connect() for _ in range(50)]
+    connections = [server.connect() for _ in range(50 if depth < 100 else 3)]
     for connection in connections:
         connection.get("/n/1")
     go = blocked(server, tmp_path)
     for i, connection in enumerate(connections):
-        connection.send(request("GET", f"/n/{i}"))
+        connection.send(b"".join(request("GET", f"/n/{i * 1000 + n}") for n in range(depth)))
     server.signal()
     go()
     for i, connection in enumerate(connections):
-        assert connection.response().body == b"%d" % i
+        answers = [connection.response() for _ in range(depth)]
+        assert [answer.body for answer in answers] == [b"%d" % (i * 1000 + n) for n in range(depth)]
         connection.assert_closed()
         connection.close()
     assert server.wait() == 0
