@@ -323,10 +323,10 @@ int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
         loops_begin(host);
         return UVHTTP_OK;
     }
-    worker_free(&host->workers[0]);
-    if (host->workers[0].loop) uvhttp__loop_free(host->workers[0].loop, NULL, NULL);
-    host->workers[0].loop = NULL;
-    host->uv = NULL;
+    /* A loop that was made has handles in the application's, which use the host until they have closed: host_free sees
+     * to it. */
+    host->finished = true;
+    if (!host->workers[0].loop) host->uv = NULL;
     return status;
 }
 

@@ -345,12 +345,18 @@ static void test_a_reset_of_the_client_releases_the_queue(void **state) {
     free(data);
 }
 
+static void send_by_reference(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    if (uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, NULL, NULL) != UVHTTP_E_AGAIN)
+        saw(fixture, SEEN_WRONG, 1);
+}
+
 static void test_without_on_end_the_queue_is_sent_and_closed(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_until_refused;
-    fixture->config.write_high_watermark = 1 << 20;
-    fixture->config.write_queue_max = 5000000;
-    char *data = pattern_new(6000000);
+    fixture->handlers.on_data = send_by_reference;
+    fixture->size = 5000000;
+    char *data = pattern_new(fixture->size);
     fixture->data = data;
     start(fixture);
     int fd = dial_narrow(fixture);
@@ -470,13 +476,6 @@ static void test_sent_bytes_keep_a_connection_alive(void **state) {
     }
     client_expect_eof(fd);
     close(fd);
-}
-
-static void send_by_reference(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
-    fixture_t *fixture = user;
-    (void)data, (void)size;
-    if (uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, NULL, NULL) != UVHTTP_E_AGAIN)
-        saw(fixture, SEEN_WRONG, 1);
 }
 
 /* One big send, taken slowly: nothing is queued for longer than idle_timeout, but bytes go out all the time. */
