@@ -7,50 +7,50 @@
 UVHTTP_BEGIN_DECLS
 
 /** X(name, number, HTTP status that a client gets for it or 0, message). Numbers are part of the ABI: append only. */
-#define UVHTTP_ERROR_MAP(X)                                                                                           \
-    X(INVALID, -1, 0, "invalid argument")                                                                             \
-    X(NOMEM, -2, 503, "out of memory")                                                                                \
-    X(AGAIN, -3, 0, "not complete yet, try again with more")                                                          \
-    X(ABORTED, -4, 0, "the peer has gone")                                                                            \
-    X(CLOSED, -5, 0, "already closed")                                                                                \
-    X(STATE, -6, 0, "not allowed in this state")                                                                      \
-    X(LIMIT, -7, 503, "a configured limit is reached")                                                                \
-    X(TIMEOUT, -8, 408, "timed out")                                                                                  \
-    X(UNSUPPORTED, -9, 0, "not supported by this build, engine or kernel")                                            \
-    X(IO, -10, 0, "a system call failed")                                                                             \
-    X(ADDRESS, -11, 0, "invalid or unknown address")                                                                  \
-    X(ADDRESS_IN_USE, -12, 0, "address already in use")                                                               \
-    X(PERMISSION, -13, 0, "permission denied")                                                                        \
-    X(CONFIG, -14, 0, "invalid configuration value")                                                                  \
-    X(ROUTE_PATTERN, -15, 0, "invalid route pattern")                                                                 \
-    X(ROUTE_CONFLICT, -16, 0, "route conflicts with another route")                                                   \
-    X(NOT_FOUND, -17, 404, "not found")                                                                               \
-    X(NO_DESCRIPTORS, -18, 503, "out of file descriptors")                                                            \
-    X(EOF, -19, 0, "end of stream")                                                                                   \
-    X(HTTP_METHOD, -100, 400, "malformed request method")                                                             \
-    X(HTTP_TARGET, -101, 400, "malformed request target")                                                             \
-    X(HTTP_VERSION, -102, 400, "malformed HTTP version")                                                              \
-    X(HTTP_VERSION_UNSUPPORTED, -103, 505, "HTTP version not supported")                                              \
-    X(HTTP_BARE_CR, -104, 400, "bare CR in the message head")                                                         \
-    X(HTTP_BARE_LF, -105, 400, "bare LF in the message head")                                                         \
-    X(HTTP_HEADER_NAME, -106, 400, "malformed header name")                                                           \
-    X(HTTP_HEADER_VALUE, -107, 400, "malformed header value")                                                         \
-    X(HTTP_OBS_FOLD, -108, 400, "obsolete line folding in a header")                                                  \
-    X(HTTP_HOST, -109, 400, "missing, repeated or malformed Host")                                                    \
-    X(HTTP_CONTENT_LENGTH, -110, 400, "malformed or repeated Content-Length")                                         \
-    X(HTTP_TRANSFER_ENCODING, -111, 400, "malformed, repeated or conflicting Transfer-Encoding")                      \
-    X(HTTP_TRANSFER_ENCODING_UNKNOWN, -112, 501, "Transfer-Encoding not implemented")                                 \
-    X(HTTP_CHUNK_SIZE, -113, 400, "malformed chunk size")                                                             \
-    X(HTTP_CHUNK_EXTENSION, -114, 400, "malformed or too many chunk extensions")                                      \
-    X(HTTP_CHUNK_DATA, -115, 400, "chunk data not followed by CRLF")                                                  \
-    X(HTTP_TRAILER, -116, 400, "malformed trailer section")                                                           \
-    X(HTTP_TRAILER_TOO_LARGE, -117, 431, "trailer section too large")                                                 \
-    X(HTTP_LINE_TOO_LONG, -118, 414, "request line too long")                                                         \
-    X(HTTP_HEADERS_TOO_LARGE, -119, 431, "header section too large")                                                  \
-    X(HTTP_TOO_MANY_HEADERS, -120, 431, "too many header fields")                                                     \
-    X(HTTP_BODY_TOO_LARGE, -121, 413, "request body too large")                                                       \
-    X(HTTP_EXPECTATION, -122, 417, "expectation cannot be met")                                                       \
-    X(HTTP_CONNECTION, -123, 400, "malformed Connection header")                                                      \
+#define UVHTTP_ERROR_MAP(X)                                                                                            \
+    X(INVALID, -1, 0, "invalid argument")                                                                              \
+    X(NOMEM, -2, 503, "out of memory")                                                                                 \
+    X(AGAIN, -3, 0, "not complete yet, try again with more")                                                           \
+    X(ABORTED, -4, 0, "the peer has gone")                                                                             \
+    X(CLOSED, -5, 0, "already closed")                                                                                 \
+    X(STATE, -6, 0, "not allowed in this state")                                                                       \
+    X(LIMIT, -7, 503, "a configured limit is reached")                                                                 \
+    X(TIMEOUT, -8, 408, "timed out")                                                                                   \
+    X(UNSUPPORTED, -9, 0, "not supported by this build, engine or kernel")                                             \
+    X(IO, -10, 0, "a system call failed")                                                                              \
+    X(ADDRESS, -11, 0, "invalid or unknown address")                                                                   \
+    X(ADDRESS_IN_USE, -12, 0, "address already in use")                                                                \
+    X(PERMISSION, -13, 0, "permission denied")                                                                         \
+    X(CONFIG, -14, 0, "invalid configuration value")                                                                   \
+    X(ROUTE_PATTERN, -15, 0, "invalid route pattern")                                                                  \
+    X(ROUTE_CONFLICT, -16, 0, "route conflicts with another route")                                                    \
+    X(NOT_FOUND, -17, 404, "not found")                                                                                \
+    X(NO_DESCRIPTORS, -18, 503, "out of file descriptors")                                                             \
+    X(EOF, -19, 0, "end of stream")                                                                                    \
+    X(HTTP_METHOD, -100, 400, "malformed request method")                                                              \
+    X(HTTP_TARGET, -101, 400, "malformed request target")                                                              \
+    X(HTTP_VERSION, -102, 400, "malformed HTTP version")                                                               \
+    X(HTTP_VERSION_UNSUPPORTED, -103, 505, "HTTP version not supported")                                               \
+    X(HTTP_BARE_CR, -104, 400, "bare CR in the message head")                                                          \
+    X(HTTP_BARE_LF, -105, 400, "bare LF in the message head")                                                          \
+    X(HTTP_HEADER_NAME, -106, 400, "malformed header name")                                                            \
+    X(HTTP_HEADER_VALUE, -107, 400, "malformed header value")                                                          \
+    X(HTTP_OBS_FOLD, -108, 400, "obsolete line folding in a header")                                                   \
+    X(HTTP_HOST, -109, 400, "missing, repeated or malformed Host")                                                     \
+    X(HTTP_CONTENT_LENGTH, -110, 400, "malformed or repeated Content-Length")                                          \
+    X(HTTP_TRANSFER_ENCODING, -111, 400, "malformed, repeated or conflicting Transfer-Encoding")                       \
+    X(HTTP_TRANSFER_ENCODING_UNKNOWN, -112, 501, "Transfer-Encoding not implemented")                                  \
+    X(HTTP_CHUNK_SIZE, -113, 400, "malformed chunk size")                                                              \
+    X(HTTP_CHUNK_EXTENSION, -114, 400, "malformed or too many chunk extensions")                                       \
+    X(HTTP_CHUNK_DATA, -115, 400, "chunk data not followed by CRLF")                                                   \
+    X(HTTP_TRAILER, -116, 400, "malformed trailer section")                                                            \
+    X(HTTP_TRAILER_TOO_LARGE, -117, 431, "trailer section too large")                                                  \
+    X(HTTP_LINE_TOO_LONG, -118, 414, "request line too long")                                                          \
+    X(HTTP_HEADERS_TOO_LARGE, -119, 431, "header section too large")                                                   \
+    X(HTTP_TOO_MANY_HEADERS, -120, 431, "too many header fields")                                                      \
+    X(HTTP_BODY_TOO_LARGE, -121, 413, "request body too large")                                                        \
+    X(HTTP_EXPECTATION, -122, 417, "expectation cannot be met")                                                        \
+    X(HTTP_CONNECTION, -123, 400, "malformed Connection header")                                                       \
     X(HTTP_BODY_INCOMPLETE, -124, 400, "connection ended inside the request body")
 
 /** 0 on success; every failing function returns one of these negative codes. */

@@ -62,7 +62,7 @@ extern UVHTTP_EXPORT int uvhttp_log_threshold;
 
 #define UVHTTP__LOG(level, ...)                                                                                        \
     do {                                                                                                               \
-        if ((int)(level) >= __atomic_load_n(&uvhttp_log_threshold, __ATOMIC_RELAXED))                                 \
+        if ((int)(level) >= __atomic_load_n(&uvhttp_log_threshold, __ATOMIC_RELAXED))                                  \
             uvhttp_log((level), __VA_ARGS__);                                                                          \
     } while (0)
 /* Compiles the arguments, so that they do not rot, and leaves no code. */

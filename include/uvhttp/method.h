@@ -7,24 +7,24 @@
 UVHTTP_BEGIN_DECLS
 
 /** X(symbol, token). Order is part of the ABI: append only. */
-#define UVHTTP_METHOD_MAP(X)                                                                                          \
-    X(GET, "GET")                                                                                                     \
-    X(HEAD, "HEAD")                                                                                                   \
-    X(POST, "POST")                                                                                                   \
-    X(PUT, "PUT")                                                                                                     \
-    X(DELETE, "DELETE")                                                                                               \
-    X(PATCH, "PATCH")                                                                                                 \
-    X(OPTIONS, "OPTIONS")                                                                                             \
-    X(CONNECT, "CONNECT")                                                                                             \
+#define UVHTTP_METHOD_MAP(X)                                                                                           \
+    X(GET, "GET")                                                                                                      \
+    X(HEAD, "HEAD")                                                                                                    \
+    X(POST, "POST")                                                                                                    \
+    X(PUT, "PUT")                                                                                                      \
+    X(DELETE, "DELETE")                                                                                                \
+    X(PATCH, "PATCH")                                                                                                  \
+    X(OPTIONS, "OPTIONS")                                                                                              \
+    X(CONNECT, "CONNECT")                                                                                              \
     X(TRACE, "TRACE")
 
-/** A method by number. UVHTTP_METHOD_OTHER: any other valid token, to be read as text; UVHTTP_ANY: in a route only, every
- * method that no more specific route of the same pattern takes. */
+/** A method by number. UVHTTP_METHOD_OTHER: any other valid token, to be read as text; UVHTTP_ANY: in a route only,
+ * every method that no more specific route of the same pattern takes. */
 typedef enum uvhttp_method {
 #define UVHTTP_METHOD_ENUM(symbol, token) UVHTTP_##symbol,
     UVHTTP_METHOD_MAP(UVHTTP_METHOD_ENUM)
 #undef UVHTTP_METHOD_ENUM
-    UVHTTP_METHOD_OTHER,
+        UVHTTP_METHOD_OTHER,
     UVHTTP_ANY,
     UVHTTP_METHOD_COUNT
 } uvhttp_method_t;

@@ -1,6 +1,6 @@
-/* Owns: what a handler can ask about a request. Everything returned is a view that is valid until the handler returns. After
- * uvhttp_response_defer, ask again: what is asked for from then on is valid until the handle has answered or is released. Loop thread of the request, or the
- * thread that a deferred response was handed to (one thread at a time). */
+/* Owns: what a handler can ask about a request. Everything returned is a view that is valid until the handler returns.
+ * After uvhttp_response_defer, ask again: what is asked for from then on is valid until the handle has answered or is
+ * released. Loop thread of the request, or the thread that a deferred response was handed to (one thread at a time). */
 #ifndef UVHTTP_REQUEST_H
 #define UVHTTP_REQUEST_H
 
@@ -21,8 +21,8 @@ UVHTTP_EXPORT const char *uvhttp_method_name(uvhttp_method_t method);
 /** The request target as sent (RFC 9112 section 3.2). */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_target(const uvhttp_request_t *req);
 
-/** The path that was routed: percent-decoded (but for %2F, which stays), dot segments removed (RFC 3986 section 5.2.4).
- * Never holds NUL. "*" for `OPTIONS *`. */
+/** The path that was routed: percent-decoded (but for %2F, which stays), dot segments removed (RFC 3986 section 5.2.4;
+ * one that climbs above the root is refused with 400). Never holds NUL. "*" for `OPTIONS *`. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req);
 
 /** The query as sent, without '?'; empty if there is none. */

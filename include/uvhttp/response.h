@@ -77,6 +77,7 @@ UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, cons
  * UVHTTP_E_LIMIT when more than config.write_queue_max bytes would wait for a slow client (nothing was taken: try again
  * later). */
 UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
+/** A handler that returns after begin, without end and without defer, has ended its answer. */
 UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
 
 /* --- hooks --- Loop thread. In reverse order of registration (the way back). Return 0, UVHTTP_E_INVALID (hook NULL),

@@ -15,9 +15,9 @@ typedef struct uvhttp_group uvhttp_group_t;
 
 /** What of the log and the statistics a deployment wants. */
 typedef struct uvhttp_performance_config {
-    bool performance_mode;          /**< true: log_level is at least WARN. Default false */
-    uvhttp_log_level_t log_level;   /**< threshold to set at start; default: what is in force already */
-    bool enable_statistics;         /**< response-time histogram. Default true. Counters are always kept */
+    bool performance_mode;        /**< true: log_level is at least WARN. Default false */
+    uvhttp_log_level_t log_level; /**< threshold to set at start; default: what is in force already */
+    bool enable_statistics;       /**< response-time histogram. Default true. Counters are always kept */
 } uvhttp_performance_config_t;
 
 typedef enum uvhttp_engine {
@@ -26,41 +26,43 @@ typedef enum uvhttp_engine {
     UVHTTP_ENGINE_LIBUV
 } uvhttp_engine_t;
 
-/** Set all fields by uvhttp_server_config_default, then change some. Sizes are bytes, times seconds unless the name says ms,
- * 0 switches a time limit off. A value out of range is refused by uvhttp_server_new with a message that names it. */
+/** Set all fields by uvhttp_server_config_default, then change some. Sizes are bytes, times seconds unless the name
+ * says ms, 0 switches a time limit off. A value out of range is refused by uvhttp_server_new with a message that names
+ * it. */
 typedef struct uvhttp_server_config {
-    uint32_t struct_size;  /**< of the header that the program was compiled with; set by config_default */
-    uint32_t io_threads;   /**< loop threads, 0..1024; 0: one per CPU (default) */
+    uint32_t struct_size;   /**< of the header that the program was compiled with; set by config_default */
+    uint32_t io_threads;    /**< loop threads, 0..1024; 0: one per CPU (default) */
     uvhttp_engine_t engine; /**< default AUTO; the environment variable UVHTTP_ENGINE wins over AUTO */
-    uint32_t max_connections;    /**< at once, all loops together, 1..10,000,000; default 10000; more wait in the backlog */
-    uint32_t backlog;            /**< of listen(2), 1..65535; default 4096 */
-    uint32_t read_buffer_size;   /**< one receive, 1024..1 MiB; default 16384 */
-    uint32_t read_buffer_count;  /**< receive buffers a loop (io_uring), power of two 8..32768; default 64 */
-    uint32_t write_buffer_size;  /**< output of one connection that waits for the client before pipelined requests wait
-                                      too, 1024..64 MiB; default 16384 */
-    uint64_t write_queue_max;    /**< bound for uvhttp_response_write, 4096..; default 1 MiB */
+    uint32_t
+        max_connections; /**< at once, all loops together, 1..10,000,000; default 10000; more wait in the backlog */
+    uint32_t backlog;    /**< of listen(2), 1..65535; default 4096 */
+    uint32_t read_buffer_size;  /**< one receive, 1024..1 MiB; default 16384 */
+    uint32_t read_buffer_count; /**< receive buffers a loop (io_uring), power of two 8..32768; default 64 */
+    uint32_t write_buffer_size; /**< output of one connection that waits for the client before pipelined requests wait
+                                     too, 1024..64 MiB; default 16384 */
+    uint64_t write_queue_max;   /**< bound for uvhttp_response_write, 4096..; default 1 MiB */
 
     uint32_t connection_timeout; /**< from the first byte of a request (or the accept) to its whole head; default 30 */
     uint32_t body_timeout;       /**< for a whole request body; default 300 */
     uint32_t keepalive_timeout;  /**< idle between requests; default 60 */
     uint32_t write_timeout;      /**< for the client to take a whole response; default 300 */
-    uint32_t min_receive_rate;   /**< bytes per second of a body, averaged over its time after rate_grace; default 240 */
-    uint32_t min_send_rate;      /**< the same for a response; default 240 */
-    uint32_t rate_grace;         /**< seconds before the rates count; default 5 */
-    uint32_t drain_timeout;      /**< from stop to the cutting off of what still runs; default 30 */
+    uint32_t min_receive_rate; /**< bytes per second of a body, averaged over its time after rate_grace; default 240 */
+    uint32_t min_send_rate;    /**< the same for a response; default 240 */
+    uint32_t rate_grace;       /**< seconds before the rates count; default 5 */
+    uint32_t drain_timeout;    /**< from stop to the cutting off of what still runs; default 30 */
 
-    uint32_t request_line_max;   /**< 64..1 MiB; default 8192; more: 414 */
-    uint32_t headers_size_max;   /**< 64..1 MiB; default 32768; more: 431 */
-    uint32_t header_count_max;   /**< 1..1000; default 100; more: 431 */
-    uint64_t body_size_max;      /**< 0..; default 1 MiB; more: 413 */
+    uint32_t request_line_max;    /**< 64..1 MiB; default 8192; more: 414 */
+    uint32_t headers_size_max;    /**< 64..1 MiB; default 32768; more: 431 */
+    uint32_t header_count_max;    /**< 1..1000; default 100; more: 431 */
+    uint64_t body_size_max;       /**< 0..; default 1 MiB; more: 413 */
     uint32_t chunk_extension_max; /**< all extensions of a body; default 4096 */
-    uint32_t trailer_size_max;   /**< default 8192 */
-    uint64_t request_memory_max; /**< headers, parameters and copied bodies of one response; default 16 MiB */
-    uint32_t keepalive_requests; /**< requests on one connection; 0: no limit (default) */
-    uint32_t turn_requests_max;  /**< pipelined requests of one connection in one turn of the loop, 1..; default 128 */
-    bool half_close;             /**< a client that sends FIN still waits for a deferred answer; default false: it has gone */
+    uint32_t trailer_size_max;    /**< default 8192 */
+    uint64_t request_memory_max;  /**< headers, parameters and copied bodies of one response; default 16 MiB */
+    uint32_t keepalive_requests;  /**< requests on one connection; 0: no limit (default) */
+    uint32_t turn_requests_max;   /**< pipelined requests of one connection in one turn of the loop, 1..; default 128 */
+    bool half_close; /**< a client that sends FIN still waits for a deferred answer; default false: it has gone */
     bool install_signal_handlers; /**< uvhttp_server_run drains at SIGINT and SIGTERM; default true */
-    bool quiet;                  /**< no start-up and shut-down lines on stderr; default false */
+    bool quiet;                   /**< no start-up and shut-down lines on stderr; default false */
     uvhttp_performance_config_t performance;
 } uvhttp_server_config_t;
 
@@ -68,32 +70,34 @@ UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, siz
 /** Fills in the defaults. */
 #define uvhttp_server_config_default(config) uvhttp_server_config_init((config), sizeof(uvhttp_server_config_t))
 
-/** Sets a field by its name from text, as a configuration file or an option would ("keepalive_timeout", "60"). Returns 0 or
- * UVHTTP_E_CONFIG; then `message` (size bytes) says name, value and allowed range in one line. */
-UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, const char *value, char *message,
-                             size_t size);
+/** Sets a field by its name from text, as a configuration file or an option would ("keepalive_timeout", "60"). Returns
+ * 0 or UVHTTP_E_CONFIG; then `message` (size bytes) says name, value and allowed range in one line. */
+UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, const char *value,
+                                           char *message, size_t size);
 /** Checks all fields: the same. */
 UVHTTP_EXPORT int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message, size_t size);
 
 /* --- life --- */
 
-/** config NULL: defaults. NULL when out of memory or the configuration is wrong (then the reason is logged as an error). */
+/** config NULL: defaults. NULL when out of memory or the configuration is wrong (then the reason is logged as an
+ * error). */
 UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config);
 
 /** Listens on an address: "127.0.0.1:8080", "[::1]:8080", "*:8080" or ":8080" (IPv6 and IPv4), "localhost:8080",
- * "unix:/path", "unix:@abstract", "fd:3" (inherited) or "systemd". May be called several times. *port (may be NULL) gets the
- * port, chosen by the kernel for port 0. Routes are complete from the first listen on. Returns 0, UVHTTP_E_ADDRESS,
- * UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE after run, or the first
- * registration error (UVHTTP_E_ROUTE_*); uvhttp_server_error_text says more, and it is logged. */
+ * "unix:/path", "unix:@abstract", "fd:3" (inherited) or "systemd". May be called several times. *port (may be NULL)
+ * gets the port, chosen by the kernel for port 0. Routes are complete from the first listen on. Returns 0,
+ * UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE after
+ * run, or the first registration error (UVHTTP_E_ROUTE_*); uvhttp_server_error_text says more, and it is logged. */
 UVHTTP_EXPORT int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port);
 
-/** Listens on `address` too (NULL: only on what listen was called for), starts the loops (one of them on this thread) and
- * returns when the server has stopped and drained. The server stays the caller's: uvhttp_server_free. Returns 0 or a code of listen, UVHTTP_E_UNSUPPORTED
- * (engine), UVHTTP_E_NO_DESCRIPTORS. One line on stderr at start: version, engine and why, addresses. */
+/** Listens on `address` too (NULL: only on what listen was called for), starts the loops (one of them on this thread)
+ * and returns when the server has stopped and drained. The server stays the caller's: uvhttp_server_free. Returns 0 or
+ * a code of listen, UVHTTP_E_UNSUPPORTED (engine), UVHTTP_E_NO_DESCRIPTORS. One line on stderr at start: version,
+ * engine and why, addresses. */
 UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address);
 
-/** Instead of run: serves inside a libuv loop that the application runs, without threads. Before listen, on the loop's thread.
- * Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NOMEM. */
+/** Instead of run: serves inside a libuv loop that the application runs, without threads. Before listen, on the loop's
+ * thread. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
 /** Begins to stop: no new connections, idle ones close, running requests end with `Connection: close`, what runs after
@@ -101,10 +105,11 @@ UVHTTP_EXPORT int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s
  * on_stopped. Returns 0. */
 UVHTTP_EXPORT int uvhttp_server_stop(uvhttp_server_t *server);
 /** For an attached server: called on its loop when the drain is over. */
-UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);
+UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server,
+                                            void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);
 
-/** After run has returned, or in or after on_stopped of an attached server (the memory goes when its handles have closed: let
- * the loop turn once more), or if neither was started. NULL is allowed. */
+/** After run has returned, or in or after on_stopped of an attached server (the memory goes when its handles have
+ * closed: let the loop turn once more), or if neither was started. NULL is allowed. */
 UVHTTP_EXPORT void uvhttp_server_free(uvhttp_server_t *server);
 
 /** What went wrong last in registration, listen or run, one line; "" if nothing. Valid until the next call. */
@@ -113,13 +118,13 @@ UVHTTP_EXPORT const char *uvhttp_server_error_text(const uvhttp_server_t *server
 /** "io_uring" or "libuv" and why; NULL before listen. */
 UVHTTP_EXPORT const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
 
-/** The libuv loop of the loop thread that the caller runs on, for uv handles of the application's own; NULL on other threads.
- * Handles must be closed before the server has stopped. */
+/** The libuv loop of the loop thread that the caller runs on, for uv handles of the application's own; NULL on other
+ * threads. Handles must be closed before the server has stopped. */
 UVHTTP_EXPORT struct uv_loop_s *uvhttp_loop_uv(void);
 
-/* --- routes --- Before the first listen or run. Return 0, UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT, UVHTTP_E_NOMEM,
- * UVHTTP_E_STATE or UVHTTP_E_INVALID; the first error is kept and also returned by listen and run, so it need not be
- * checked here. Patterns: see route.h. */
+/* --- routes --- Before the first listen or run. Return 0, UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT,
+ * UVHTTP_E_NOMEM, UVHTTP_E_STATE or UVHTTP_E_INVALID; the first error is kept and also returned by listen and run, so
+ * it need not be checked here. Patterns: see route.h. */
 
 UVHTTP_EXPORT int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
 UVHTTP_EXPORT int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
@@ -129,18 +134,18 @@ UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uv
 UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
 UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
 UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
-                 void *user);
+UVHTTP_EXPORT int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
+                               uvhttp_handler_t handler, void *user);
 
-/** A group: its routes' patterns are behind `prefix` ("/api"), its middleware runs for them. Owned by the server. Never NULL:
- * an error is kept and reported by listen. */
+/** A group: its routes' patterns are behind `prefix` ("/api"), its middleware runs for them. Owned by the server. Never
+ * NULL: an error is kept and reported by listen. */
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
-UVHTTP_EXPORT int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
-                       void *user);
+UVHTTP_EXPORT int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
+                                     uvhttp_handler_t handler, void *user);
 
-/** Middleware of the server (also for requests that match no route) or of a group, in the order of the calls, outer before
- * inner. */
+/** Middleware of the server (also for requests that match no route) or of a group, in the order of the calls, outer
+ * before inner. */
 UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 /** Middleware of the route registered last on the server or group. */
@@ -148,9 +153,10 @@ UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t 
 
 /* --- other protocols --- */
 
-/** Answers 101 and hands the connection over: from then on it is a uvhttp_tcp_t whose events go to *handlers (static; on_open
- * first, as soon as the answer is queued) with `user`. For a request with Upgrade and "Connection: upgrade" and without a body
- * (RFC 9110 section 7.8); further headers may be added before. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+/** Answers 101 and hands the connection over: from then on it is a uvhttp_tcp_t whose events go to *handlers (static;
+ * on_open first, as soon as the answer is queued) with `user`. For a request with Upgrade and "Connection: upgrade" and
+ * without a body (RFC 9110 section 7.8); further headers may be added before. Returns 0, UVHTTP_E_INVALID or
+ * UVHTTP_E_STATE. */
 UVHTTP_EXPORT int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol,
                                           const uvhttp_tcp_handlers_t *handlers, void *user);
 
@@ -161,15 +167,18 @@ typedef struct uvhttp_metrics {
     uint64_t responses_1xx, responses_2xx, responses_3xx, responses_4xx, responses_5xx;
     uint64_t response_time_count; /**< responses measured: from the turn that saw the whole head to the hand-over */
     double response_time_mean_ns;
-    uint64_t response_time_p50_ns, response_time_p90_ns, response_time_p99_ns, response_time_p999_ns, response_time_max_ns;
+    uint64_t response_time_p50_ns, response_time_p90_ns, response_time_p99_ns, response_time_p999_ns,
+        response_time_max_ns;
 } uvhttp_metrics_t;
 
 /** A snapshot over all loops. Any thread. */
 UVHTTP_EXPORT void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics);
 
-/** All counters by name: calls `each` once per counter, refusals as "rejected_<error name in lower case>". Any thread. */
+/** All counters by name: calls `each` once per counter, refusals as "rejected_<error name in lower case>". Any thread.
+ */
 UVHTTP_EXPORT void uvhttp_server_counters(const uvhttp_server_t *server,
-                            void (*each)(const char *name, const char *help, uint64_t value, void *user), void *user);
+                                          void (*each)(const char *name, const char *help, uint64_t value, void *user),
+                                          void *user);
 /** One counter by name; 0 if there is none of that name. Any thread. */
 UVHTTP_EXPORT uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name);
 

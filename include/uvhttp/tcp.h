@@ -1,5 +1,5 @@
-/* Owns: the TCP server, usable with no HTTP at all. Callbacks run on the loop thread of their connection, and unless said
- * otherwise a function that takes a connection is for that thread too. */
+/* Owns: the TCP server, usable with no HTTP at all. Callbacks run on the loop thread of their connection, and unless
+ * said otherwise a function that takes a connection is for that thread too. */
 #ifndef UVHTTP_TCP_H
 #define UVHTTP_TCP_H
 
@@ -22,49 +22,54 @@ typedef struct uvhttp_tcp_handlers {
     void (*on_drain)(uvhttp_tcp_t *tcp, void *user);
     /** The client sent FIN; sending is still possible. NULL: the connection is closed after what is queued was sent. */
     void (*on_end)(uvhttp_tcp_t *tcp, void *user);
-    /** The last call for a connection: 0 after a regular close, UVHTTP_E_ABORTED (reset), UVHTTP_E_TIMEOUT, ... May be NULL. */
+    /** The last call for a connection: 0 after a regular close, UVHTTP_E_ABORTED (reset), UVHTTP_E_TIMEOUT, ... May be
+     * NULL. */
     void (*on_close)(uvhttp_tcp_t *tcp, int status, void *user);
 } uvhttp_tcp_handlers_t;
 
 typedef struct uvhttp_tcp_config {
-    uint32_t struct_size;      /**< set by config_default */
-    uint32_t io_threads;       /**< 0..1024; 0: one per CPU (default) */
-    int engine;                /**< 0 auto, 1 io_uring, 2 libuv: uvhttp_engine_t */
-    uint32_t max_connections;  /**< default 10000 */
-    uint32_t backlog;          /**< default 4096 */
-    uint32_t read_buffer_size; /**< bytes; default 16384 */
-    uint32_t read_buffer_count; /**< per loop, power of two; default 64 */
-    uint32_t idle_timeout;     /**< seconds without a byte in either direction; default 0: none */
-    uint32_t drain_timeout;    /**< seconds; default 30 */
+    uint32_t struct_size;          /**< set by config_default */
+    uint32_t io_threads;           /**< 0..1024; 0: one per CPU (default) */
+    int engine;                    /**< 0 auto, 1 io_uring, 2 libuv: uvhttp_engine_t */
+    uint32_t max_connections;      /**< default 10000 */
+    uint32_t backlog;              /**< default 4096 */
+    uint32_t read_buffer_size;     /**< bytes; default 16384 */
+    uint32_t read_buffer_count;    /**< per loop, power of two; default 64 */
+    uint32_t idle_timeout;         /**< seconds without a byte in either direction; default 0: none */
+    uint32_t drain_timeout;        /**< seconds; default 30 */
     uint64_t write_high_watermark; /**< bytes queued from which send reports backpressure; default 1 MiB */
-    uint64_t write_queue_max;  /**< bytes queued at most; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
-    bool install_signal_handlers; /**< run stops at SIGINT and SIGTERM; default true */
+    uint64_t write_queue_max;      /**< bytes queued at most; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
+    bool install_signal_handlers;  /**< run stops at SIGINT and SIGTERM; default true */
 } uvhttp_tcp_config_t;
 
 UVHTTP_EXPORT void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);
 #define uvhttp_tcp_config_default(config) uvhttp_tcp_config_init((config), sizeof(uvhttp_tcp_config_t))
 
 /** config NULL: defaults; handlers are copied. NULL when out of memory or an argument is wrong (logged). */
-UVHTTP_EXPORT uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, const uvhttp_tcp_handlers_t *handlers,
-                                           void *user);
+UVHTTP_EXPORT uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config,
+                                                         const uvhttp_tcp_handlers_t *handlers, void *user);
 /** As uvhttp_server_listen. */
 UVHTTP_EXPORT int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port);
 /** As uvhttp_server_run. */
 UVHTTP_EXPORT int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address);
 /** As uvhttp_server_attach. */
 UVHTTP_EXPORT int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop);
-/** Stops: connections close after their queue is sent, at the latest after config.drain_timeout. Any thread; idempotent. */
+/** Stops: connections close after their queue is sent, at the latest after config.drain_timeout. Any thread;
+ * idempotent. */
 UVHTTP_EXPORT int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server);
-UVHTTP_EXPORT void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user), void *user);
+UVHTTP_EXPORT void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user),
+                                                void *user);
 UVHTTP_EXPORT void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server);
 UVHTTP_EXPORT const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server);
 UVHTTP_EXPORT const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason);
 
-/** Queues a copy of size bytes. *queued (may be NULL): bytes that wait now. Returns 0; UVHTTP_E_AGAIN: taken, but the queue is
- * above write_high_watermark: stop until on_drain; UVHTTP_E_LIMIT: not taken, write_queue_max; UVHTTP_E_CLOSED; UVHTTP_E_NOMEM. */
+/** Queues a copy of size bytes. *queued (may be NULL): bytes that wait now. Returns 0; UVHTTP_E_AGAIN: taken, but the
+ * queue is above write_high_watermark: stop until on_drain; UVHTTP_E_LIMIT: not taken, write_queue_max;
+ * UVHTTP_E_CLOSED; UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued);
 /** The same without a copy: data stays untouched until release(arg), called exactly once, also on failure. */
-UVHTTP_EXPORT int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg);
+UVHTTP_EXPORT int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg),
+                                      void *arg);
 /** Stops and restarts on_data; the socket is not read beyond a bound meanwhile. */
 UVHTTP_EXPORT void uvhttp_tcp_pause(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT void uvhttp_tcp_resume(uvhttp_tcp_t *tcp);
@@ -82,7 +87,8 @@ UVHTTP_EXPORT int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size);
 /** A counted handle for other threads; NULL when out of memory. Release it with uvhttp_tcp_ref_release. */
 UVHTTP_EXPORT uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
 /* Any thread: */
-/** Sends a copy. Returns 0 (on its way), UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM. Order is kept per thread. */
+/** Sends a copy. Returns 0 (on its way), UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM. Order is kept per
+ * thread. */
 UVHTTP_EXPORT int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
 UVHTTP_EXPORT int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
 UVHTTP_EXPORT void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref);

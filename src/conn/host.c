@@ -252,6 +252,9 @@ static void close_sockets(uvhttp__host_t *host) {
 static int make_loops(uvhttp__host_t *host) {
     for (uint32_t i = 0; i < host->worker_count; i++) {
         int status = worker_make_loop(&host->workers[i]);
+        /* As early as there is a loop for them: clients can connect already. */
+        if (status == UVHTTP_OK && i == 0 && host->options.install_signal_handlers)
+            (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
         if (status == UVHTTP_OK) status = worker_start(&host->workers[i]);
         if (status != UVHTTP_OK) return status;
     }
@@ -279,13 +282,13 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
             uvhttp__loop_post(host->workers[i].loop, &host->workers[i].cut_post);
             worker_run(&host->workers[i]);
         }
+        if (host->workers[0].loop) uvhttp__loop_signals_stop(host->workers[0].loop);
         free_loops(host);
         close_sockets(host); /* clients must not wait for a server that will not come */
         host->running = false;
         host->finished = true;
         return status;
     }
-    if (host->options.install_signal_handlers) (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
     if (on_ready) on_ready(arg);
     loops_begin(host);
     uint32_t threads = start_threads(host);

@@ -66,10 +66,12 @@ static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length
     return PUT(out, "\r\n");
 }
 
-/* Whether the connection can serve another request after this answer. */
+/* Whether the connection can serve another request after this answer. A server that drains still answers what it was
+ * sent. */
 static void decide_keep_alive(uvhttp__exchange_t *exchange) {
     const uvhttp__session_t *session = exchange->session;
-    if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_CLOSE) || session->conn.worker->draining ||
+    bool drained = session->conn.worker->draining && !session->more && !uvhttp__stream_unread(&session->conn.stream);
+    if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_CLOSE) || drained ||
         (session->conn.flags & UVHTTP__CONN_PEER_ENDED))
         exchange->keep_alive = false;
 }

@@ -70,6 +70,8 @@ struct uvhttp__session {
     bool writing;         /* output waits for the client: rates and the write timeout count */
     bool blocked;         /* reading waits for the output to drain */
     bool closing;         /* the connection ends when the output has drained: under the rates until then */
+    bool more;            /* bytes behind the request in hand have been received already */
+    bool full; /* the last receive filled its buffer: more may have been received and not yet been delivered */
 };
 
 enum uvhttp__session_state {

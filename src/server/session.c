@@ -8,6 +8,10 @@
 
 static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: at most 320 bytes with all overhead");
 
+/* While the server drains, a connection that was kept for requests already received ends when none has come for so
+ * long. */
+#define DRAIN_IDLE_MS 100
+
 static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
 
 static const uvhttp_server_config_t *config_of(const uvhttp__session_t *session) {
@@ -99,7 +103,10 @@ void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
         finish(session);
         return;
     }
-    if (!session->writing) set_deadline(session, config_of(session)->keepalive_timeout);
+    if (session->conn.worker->draining)
+        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + DRAIN_IDLE_MS);
+    else if (!session->writing)
+        set_deadline(session, config_of(session)->keepalive_timeout);
     if (was_later) uvhttp__stream_resume(&session->conn.stream);
 }
 
@@ -120,6 +127,7 @@ static size_t read_sized(uvhttp__session_t *session, const char *data, size_t si
         return size;
     }
     exchange->body_left -= take;
+    session->more = size > take || session->full;
     if (exchange->body_left == 0) run(session);
     return take;
 }
@@ -141,6 +149,7 @@ static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t 
     }
     if (status == UVHTTP_E_AGAIN) return used;
     if (status == UVHTTP_OK) {
+        session->more = size > used || session->full;
         run(session);
         return used;
     }
@@ -219,6 +228,7 @@ static size_t on_head(uvhttp__session_t *session, const char *base, size_t head_
     }
     if (exchange->head.chunked || length > size) return start_body(session, data, size);
     exchange->request.body = (uvhttp_str_t){length ? data : NULL, (size_t)length};
+    session->more = size > length || session->full;
     run(session);
     return (size_t)length;
 }
@@ -320,6 +330,7 @@ static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, siz
 static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     size_t used = 0;
+    session->full = size >= config_of(session)->read_buffer_size;
     while (used < size) {
         if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
         if (session->state == UVHTTP__SESSION_ANSWER) break;
@@ -441,7 +452,9 @@ static void on_timer(uvhttp__conn_t *conn) {
     } else {
         /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
          * one. */
-        if (session->request_count == 0)
+        if (conn->worker->draining)
+            ; /* it was kept for requests that did not come */
+        else if (session->request_count == 0)
             uvhttp__counters_add(counters_of(session), timeouts_header, 1);
         else
             uvhttp__counters_add(counters_of(session), timeouts_keepalive, 1);
@@ -449,14 +462,21 @@ static void on_timer(uvhttp__conn_t *conn) {
     }
 }
 
-/* Idle connections end, unless a request has arrived that nobody has looked at yet: it is answered with Connection:
- * close. */
+/* Idle connections end, unless a request has arrived that nobody has looked at yet: it is answered first. Nothing is
+ * under way to the client, so that there is nothing to linger for. */
 static void on_drain(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
-    if (session->state == UVHTTP__SESSION_UPGRADED)
+    if (session->state == UVHTTP__SESSION_UPGRADED) {
         uvhttp_tcp_close(conn);
-    else if (session->state == UVHTTP__SESSION_HEAD && !session->partial && !uvhttp__stream_unread(&conn->stream))
+        return;
+    }
+    if (session->state != UVHTTP__SESSION_HEAD || session->partial) return;
+    if (uvhttp__stream_unread(&conn->stream))
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + DRAIN_IDLE_MS);
+    else if (uvhttp__stream_out_size(&conn->stream) > 0)
         finish(session);
+    else
+        uvhttp__conn_close(conn, UVHTTP_OK);
 }
 
 static void on_closed(uvhttp__conn_t *conn) {

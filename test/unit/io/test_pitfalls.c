@@ -62,8 +62,8 @@ static void test_pitfall_02_sends_of_many_turns_do_not_interleave(void **state) 
     free(data);
 }
 
-/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and a turn must take its 20:
- * fetching all in one turn by a second call was measured and gained nothing. */
+/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and a turn must take
+ * its 20: fetching all in one turn by a second call was measured and gained nothing. */
 typedef struct gate {
     pthread_mutex_t mutex;
     bool in;
@@ -230,13 +230,13 @@ static void test_pitfall_07_files_need_no_thread_and_block_nobody(void **state) 
                                              .on_sent = peer_count_sent,
                                              .on_closed = peer_on_closed};
     enum { READERS = 4, SIZE = 16 * MEGABYTE };
-    server_start(server, &ops);
     char path[] = "/tmp/uvhttp-pitfalls-XXXXXX";
     int file = mkostemp(path, O_CLOEXEC);
     char *data = pattern_new(SIZE);
     unlink(path);
     assert_int_equal(write(file, data, SIZE), SIZE);
     server->user = &file;
+    server_start(server, &ops);
     int fd = client_connect(server);
     client_send(fd, "x", 1);
     client_expect(fd, "x", 1);
