@@ -62,8 +62,8 @@ static void test_pitfall_02_sends_of_many_turns_do_not_interleave(void **state) 
     free(data);
 }
 
-/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and a turn must take its 20:
- * fetching all in one turn by a second call was measured and gained nothing. */
+/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and a turn must take
+ * its 20: fetching all in one turn by a second call was measured and gained nothing. */
 typedef struct gate {
     pthread_mutex_t mutex;
     bool in;
