@@ -535,7 +535,16 @@ static inline int client_socket(void) {
 
 static inline void client_connect_fd(server_t *server, int fd) {
     struct sockaddr_in address = loopback(server->port);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    int error = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
+    if (error ==
+        EINTR) { /* it goes on: the kernel's cleaning up after an io_uring of this thread interrupts what waits */
+        struct pollfd wait = {.fd = fd, .events = POLLOUT};
+        socklen_t size = sizeof error;
+        while (poll(&wait, 1, TIMEOUT_MS) < 0 && errno == EINTR) {
+        }
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+    assert_int_equal(error, 0);
 }
 
 static inline int client_connect(server_t *server) {
@@ -581,7 +590,10 @@ static inline void client_expect(int fd, const void *data, size_t size) {
 
 static inline void client_expect_eof(int fd) {
     char byte;
-    ssize_t got = recv(fd, &byte, 1, 0);
+    ssize_t got;
+    do {
+        got = recv(fd, &byte, 1, 0);
+    } while (got < 0 && errno == EINTR);
     if (got != 0) fail_msg("client: expected FIN, got %zd (%s)", got, got < 0 ? strerror(errno) : "a byte");
 }
 
@@ -602,7 +614,11 @@ static inline void client_reset(int fd) {
 
 static inline bool wait_fd(int fd, short events, int timeout_ms) {
     struct pollfd wait = {.fd = fd, .events = events};
-    return poll(&wait, 1, timeout_ms) == 1;
+    int ready;
+    do {
+        ready = poll(&wait, 1, timeout_ms);
+    } while (ready < 0 && errno == EINTR);
+    return ready == 1;
 }
 
 /* Bytes whose order shows: no period of a power of two. */
