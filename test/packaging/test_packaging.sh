@@ -29,7 +29,8 @@ readelf -d "$prefix/lib/libuvhttp.so" | grep -q 'SONAME.*libuvhttp\.so\.[0-9]' |
 
 echo "public headers compile alone, as C11 and as C++17"
 for header in $(cd "$prefix/include" && find . -name '*.h' | sed 's|^\./||' | sort); do
-    echo "#include <$header>" >"$work/header.c"
+    echo "#include <$header>
+struct not_empty;" >"$work/header.c"
     for language in 'c -std=c11' 'c++ -std=c++17'; do
         # shellcheck disable=SC2086 # words on purpose
         cc -x $language -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$prefix/include" "$work/header.c" ||

@@ -54,6 +54,12 @@ static MAYBE_UNUSED variant_t uring_guest = {UVHTTP__ENGINE_URING, true};
 #define ON_URING(test) ON_VARIANT(test, uring_own), ON_VARIANT(test, uring_guest)
 #define ON_EACH(test) ON_OWN_LOOPS(test), ON_GUESTS(test)
 
+#if !UVHTTP_WITH_URING
+static __attribute__((constructor)) void skip_uring(void) {
+    cmocka_set_skip_filter("*(uring_*");
+}
+#endif
+
 /* --- the server --- */
 
 typedef enum event {
