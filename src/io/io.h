@@ -273,6 +273,7 @@ struct uvhttp__loop {
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
     bool settle_due; /* the loop must not wait: a stream in `settling` wants to know */
+    bool handing_over; /* in the hand-over at the end of a turn */
     bool stopping;
     bool is_guest;
     uint32_t stream_count;

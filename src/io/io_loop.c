@@ -33,7 +33,7 @@ int64_t uvhttp__clock_unix_ms(void) {
 /* --- turn memory --- */
 
 /* The first chunk stays for ever and is what the plain path uses; more are taken when a turn needs them. */
-#define TURN_CHUNK_SIZE (64u * 1024)
+#define TURN_CHUNK_SIZE (256u * 1024)
 
 typedef struct turn_chunk {
     struct turn_chunk *next;
@@ -173,9 +173,9 @@ static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
 
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__segment_t *last = stream->out_last;
-    /* Answers of one batch stand one after the other in turn memory: one segment serves them all. */
-    if (last && last->turn && last->data + last->size == data && can_send(stream) &&
-        !(stream->flags & (UVHTTP__STREAM_FLUSHED | UVHTTP__STREAM_SENDING))) {
+    /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn handed
+     * over stands in the other half, so that what it continues has not been handed over, unless that is happening now. */
+    if (last && last->turn && last->data + last->size == data && can_send(stream) && !stream->loop->handing_over) {
         last->size += size;
         out_size_add(stream, size);
         return UVHTTP_OK;
@@ -668,7 +668,9 @@ void uvhttp__turn_end(uvhttp__loop_t *loop) {
     uvhttp__wheel_advance(&loop->wheel, loop->now_ms);
     if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
     if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
+    loop->handing_over = true;
     hand_over(loop);
+    loop->handing_over = false;
     loop->turn->filling = !loop->turn->filling;
 }
 
