@@ -272,7 +272,7 @@ struct uvhttp__loop {
     uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
-    bool settle_due; /* the loop must not wait: a stream in `settling` wants to know */
+    bool settle_due;   /* the loop must not wait: a stream in `settling` wants to know */
     bool handing_over; /* in the hand-over at the end of a turn */
     bool stopping;
     bool is_guest;

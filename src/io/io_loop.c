@@ -173,8 +173,9 @@ static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
 
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__segment_t *last = stream->out_last;
-    /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn handed
-     * over stands in the other half, so that what it continues has not been handed over, unless that is happening now. */
+    /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
+     * handed over stands in the other half, so that what it continues has not been handed over, unless that is
+     * happening now. */
     if (last && last->turn && last->data + last->size == data && can_send(stream) && !stream->loop->handing_over) {
         last->size += size;
         out_size_add(stream, size);

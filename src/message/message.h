@@ -162,6 +162,8 @@ struct uvhttp_response {
     uint32_t content_type_size;
     char *headers; /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */
     uvhttp__body_t body;
+    char checked_type[48];        /* the last Content-Type that was checked, kept over resets */
+    uint8_t checked_type_size;    /* 0: none */
     uint64_t stream_size;         /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
     uint64_t stream_left;         /* bytes of it not yet written */
     uvhttp__hook_t *finish_hooks; /* last registered first */

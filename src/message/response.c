@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "message/response_internal.h"
 
-static_assert(sizeof(struct uvhttp_response) <= 160,
+static_assert(sizeof(struct uvhttp_response) <= 208,
               "a response is part of every exchange, and reset for every request");
 
 void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp__arena_t *arena,

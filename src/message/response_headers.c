@@ -57,10 +57,28 @@ static int reserve(uvhttp_response_t *res, size_t size) {
     return 0;
 }
 
+/* A handler sends one type again and again: the last one that was checked is kept with the response, over all requests
+ * that use it, and the same text is neither checked nor copied again. */
+static bool recall_type(uvhttp_response_t *res, uvhttp_str_t text, uvhttp__content_type_t *type) {
+    if (text.size != res->checked_type_size || memcmp(text.data, res->checked_type, text.size) != 0) return false;
+    type->data = res->checked_type;
+    type->size = res->checked_type_size;
+    return true;
+}
+
 static int copy_type(uvhttp_response_t *res, uvhttp_str_t text, uvhttp__content_type_t *type) {
+    if (text.size == 0) return 0;
+    if (recall_type(res, text, type)) return 0;
     if (text.size > UVHTTP__RESPONSE_CONTENT_TYPE_SIZE_MAX || !uvhttp__valid_header_value(text))
         return UVHTTP_E_INVALID;
-    if (text.size == 0) return 0;
+    /* Not while it is in use: when the rest of the call fails, the old type must still be there. */
+    if (text.size <= sizeof res->checked_type &&
+        !(res->content_type_size > 0 && res->content_type == res->checked_type)) {
+        memcpy(res->checked_type, text.data, text.size);
+        res->checked_type_size = (uint8_t)text.size;
+        (void)recall_type(res, text, type);
+        return 0;
+    }
     int status = 0;
     char *copy = uvhttp__response_alloc(res, text.size, &status);
     if (!copy) return status;
