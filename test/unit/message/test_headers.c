@@ -139,10 +139,26 @@ static void test_failing_field_changes_nothing(void **state) {
     memset(value, 'v', sizeof value - 1);
     ex.arena.size_max = ex.arena.used;
     assert_int_equal(set("A", value), UVHTTP_E_LIMIT);
-    assert_int_equal(set("Content-Type", "a/b"), UVHTTP_E_LIMIT);
+    /* Longer than what is kept in the response itself. */
+    assert_int_equal(set("Content-Type", "application/vnd.example.a-name-of-more-than-forty-eight-bytes"),
+                     UVHTTP_E_LIMIT);
     assert_str(text(), "A: 1\r\n");
     assert_int_equal(ex.res.content_type_size, 0);
     ex.arena.size_max = 1 << 20;
+}
+
+/* The last type is kept over resets, but not overwritten while the answer in hand uses it. */
+static void test_type_that_was_kept_survives_a_change_that_fails(void **state) {
+    (void)state;
+    assert_int_equal(set("Content-Type", "text/one"), 0);
+    uvhttp__response_reset(&ex.res);
+    assert_int_equal(set("Content-Type", "text/one"), 0);
+    ex.arena.size_max = ex.arena.used;
+    assert_int_equal(set("Content-Type", "text/two"), UVHTTP_E_LIMIT);
+    assert_memory_equal(ex.res.content_type, "text/one", 8);
+    ex.arena.size_max = 1 << 20;
+    assert_int_equal(set("Content-Type", "text/two"), 0);
+    assert_memory_equal(ex.res.content_type, "text/two", 8);
 }
 
 static int set_up(void **state) {
@@ -171,6 +187,7 @@ int main(void) {
         TEST(test_value_may_be_a_view_of_the_fields_themselves),
         TEST(test_size_of_all_fields_is_bounded),
         TEST(test_failing_field_changes_nothing),
+        TEST(test_type_that_was_kept_survives_a_change_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
