@@ -91,9 +91,9 @@ UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *c
 UVHTTP_EXPORT int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port);
 
 /** Listens on `address` too (NULL: only on what listen was called for), starts the loops (one of them on this thread)
- * and returns when the server has stopped and drained. The server stays the caller's: uvhttp_server_free. Returns 0 or
- * a code of listen, UVHTTP_E_UNSUPPORTED (engine), UVHTTP_E_NO_DESCRIPTORS. One line on stderr at start: version,
- * engine and why, addresses. */
+ * and returns when the server has stopped and drained. The server stays the caller's: uvhttp_server_free. A server runs
+ * once: UVHTTP_E_STATE the second time. Returns 0 or a code of listen, UVHTTP_E_UNSUPPORTED (engine),
+ * UVHTTP_E_NO_DESCRIPTORS. One line on stderr at start: version, engine and why, addresses. */
 UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address);
 
 /** Instead of run: serves inside a libuv loop that the application runs, without threads. Before listen, on the loop's
@@ -115,7 +115,7 @@ UVHTTP_EXPORT void uvhttp_server_free(uvhttp_server_t *server);
 /** What went wrong last in registration, listen or run, one line; "" if nothing. Valid until the next call. */
 UVHTTP_EXPORT const char *uvhttp_server_error_text(const uvhttp_server_t *server);
 
-/** "io_uring" or "libuv" and why; NULL before listen. */
+/** "io_uring" or "libuv" and why; NULL before run or attach. Any thread. */
 UVHTTP_EXPORT const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason);
 
 /** The libuv loop of the loop thread that the caller runs on, for uv handles of the application's own; NULL on other
