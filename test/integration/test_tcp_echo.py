@@ -47,6 +47,20 @@ def test_tcp_echo_sends_back_what_it_gets(serve):
         assert client.recv(1) == b""
 
 
+def test_tcp_echo_does_not_grow_for_a_client_that_never_reads(serve):
+    server = serve("tcp_echo", "--io-threads", 1)
+    with connect(server) as greedy, connect(server) as other:
+        greedy.settimeout(0.5)
+        sent, piece = 0, bytes(1 << 20)
+        with pytest.raises(TimeoutError):
+            while sent < 200 << 20:
+                sent += greedy.send(piece)
+        other.sendall(b"x")
+        assert receive(other, 1) == b"x"
+        greedy.settimeout(20)
+        assert receive(greedy, sent) == bytes(sent), "and nothing is lost"
+
+
 def test_tcp_echo_drains_at_sigterm(serve):
     server = serve("tcp_echo")
     with connect(server) as client:

@@ -369,6 +369,31 @@ static void test_without_on_end_the_queue_is_sent_and_closed(void **state) {
     free(data);
 }
 
+/* Copies and references in turns, so that none can be joined with the next. */
+static void send_in_small_pieces(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    for (size_t at = 0; at < fixture->size; at += 20) {
+        if (uvhttp_tcp_send(tcp, fixture->data + at, 10, NULL) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+        if (uvhttp_tcp_send_ref(tcp, fixture->data + at + 10, 10, NULL, NULL) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+    }
+}
+
+/* One turn can not hand them all to the kernel, and its memory is used again before the last ones are sent. */
+static void test_many_small_pieces_are_sent_as_they_were(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_in_small_pieces;
+    fixture->size = 20000;
+    char *data = pattern_new(fixture->size);
+    fixture->data = data;
+    start(fixture);
+    int fd = dial(fixture);
+    client_send(fd, "x", 1);
+    client_expect(fd, data, fixture->size);
+    close(fd);
+    free(data);
+}
+
 static void answer_at_end(uvhttp_tcp_t *tcp, void *user) {
     saw(user, SEEN_END, 1);
     if (uvhttp_tcp_send(tcp, "after your end", 14, NULL) != UVHTTP_OK) saw(user, SEEN_WRONG, 1);
@@ -530,6 +555,7 @@ int main(void) {
         ON_ENGINES(test_a_reset_of_the_client_is_told),
         ON_ENGINES(test_a_reset_of_the_client_releases_the_queue),
         ON_ENGINES(test_without_on_end_the_queue_is_sent_and_closed),
+        ON_ENGINES(test_many_small_pieces_are_sent_as_they_were),
         ON_ENGINES(test_with_on_end_sending_is_still_possible),
         ON_ENGINES(test_after_shutdown_receiving_goes_on),
         ON_ENGINES(test_an_idle_connection_is_closed),
