@@ -140,12 +140,6 @@ static MAYBE_UNUSED void count_release(void *arg) {
 
 /* --- life --- */
 
-#if !UVHTTP_WITH_URING
-static __attribute__((constructor)) void skip_uring(void) {
-    cmocka_set_skip_filter("*(uring)");
-}
-#endif
-
 static MAYBE_UNUSED int uring_engine = UVHTTP__ENGINE_URING;
 static MAYBE_UNUSED int libuv_engine = UVHTTP__ENGINE_LIBUV;
 
