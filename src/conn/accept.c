@@ -34,18 +34,17 @@ static bool is_ip(const uvhttp__endpoint_t *endpoint) {
 }
 
 /* One socket per worker: of their own for IP (SO_REUSEPORT spreads the connections), otherwise the same one duplicated.
- * The first is bound without SO_REUSEPORT if there is but one, and probed for without it if there are more, because
- * with it a second server would silently share the port of a first. */
+ * The first is bound without SO_REUSEPORT, because with it a second server would silently share the port of a first,
+ * and gets it afterwards, so that its port is never free for somebody else in between. */
 static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uint32_t count) {
     bool spread = is_ip(endpoint) && count > 1;
     int status = uvhttp__listen_socket(endpoint, backlog, false, &fds[0]);
     if (status != UVHTTP_OK) return status;
     if (spread) {
         set_port(endpoint, port_of(fds[0]));
-        close(fds[0]);
-        fds[0] = -1;
+        if (setsockopt(fds[0], SOL_SOCKET, SO_REUSEPORT, &(int){1}, sizeof(int)) != 0) return UVHTTP_E_IO;
     }
-    for (uint32_t i = spread ? 0 : 1; i < count; i++) {
+    for (uint32_t i = 1; i < count; i++) {
         if (spread) {
             status = uvhttp__listen_socket(endpoint, backlog, true, &fds[i]);
             if (status != UVHTTP_OK) return status;

@@ -391,6 +391,7 @@ static void test_many_small_pieces_are_sent_as_they_were(void **state) {
     client_send(fd, "x", 1);
     client_expect(fd, data, fixture->size);
     close(fd);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
     free(data);
 }
 

@@ -177,6 +177,60 @@ static void test_several_addresses_are_served(void **state) {
     }
 }
 
+/* Which loop served it: the first byte that it says. */
+static void say_loop(uvhttp_tcp_t *tcp, void *user) {
+    static atomic_uint loops;
+    static _Thread_local char name;
+    if (!name) name = (char)('a' + atomic_fetch_add(&loops, 1) % 26);
+    count_open(tcp, user);
+    (void)uvhttp_tcp_send(tcp, &name, 1, NULL);
+}
+
+static void test_connections_are_spread_over_the_loops(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.io_threads = 3;
+    fixture->handlers.on_open = say_loop;
+    start(fixture);
+    unsigned names = 0;
+    for (int i = 0; i < 120; i++) {
+        char name;
+        int fd = dial(fixture);
+        client_receive(fd, &name, 1);
+        close(fd);
+        names |= 1u << (name - 'a');
+    }
+    assert_int_equal(__builtin_popcount(names), 3);
+}
+
+/* Servers on a port of the kernel's choice, many at a time, never get the same one. */
+static void *listen_on_any_port(void *arg) {
+    fixture_t *fixture = arg;
+    enum { COUNT = 40 };
+    uvhttp_tcp_server_t *servers[COUNT];
+    uint16_t ports[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        servers[i] = uvhttp_tcp_server_new(&fixture->config, &fixture->handlers, fixture);
+        if (uvhttp_tcp_server_listen(servers[i], "127.0.0.1:0", &ports[i]) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        int fd = client_socket();
+        struct sockaddr_in address = loopback(ports[i]);
+        if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0 && errno != EINTR)
+            saw(fixture, SEEN_WRONG, 1);
+        close(fd);
+        uvhttp_tcp_server_free(servers[i]);
+    }
+    return NULL;
+}
+
+static void test_a_port_of_the_kernels_choice_is_nobody_elses(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.io_threads = 2;
+    pthread_t threads[4];
+    for (int t = 0; t < 4; t++) assert_int_equal(pthread_create(&threads[t], NULL, listen_on_any_port, fixture), 0);
+    for (int t = 0; t < 4; t++) pthread_join(threads[t], NULL);
+}
+
 /* --- draining --- */
 
 static void test_stop_closes_idle_connections_with_fin(void **state) {
@@ -266,6 +320,9 @@ int main(void) {
         ON_ENGINES(test_a_second_server_does_not_share_the_port),
         ON_ENGINES(test_wrong_addresses_are_refused_and_named),
         ON_ENGINES(test_several_addresses_are_served),
+        ON_ENGINES(test_connections_are_spread_over_the_loops),
+        cmocka_unit_test_prestate_setup_teardown(test_a_port_of_the_kernels_choice_is_nobody_elses, fixture_setup,
+                                                 fixture_teardown, &libuv_engine),
         ON_ENGINES(test_stop_closes_idle_connections_with_fin),
         ON_ENGINES(test_stop_sends_what_is_queued_first),
         ON_ENGINES(test_a_drain_is_cut_off_at_its_deadline),

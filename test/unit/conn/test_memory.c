@@ -11,7 +11,9 @@ static bool echo_or_end(uint16_t port) {
     size_t size = 0;
     struct sockaddr_in address = loopback(port);
     int fd = client_socket();
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && send(fd, "ping", 4, MSG_NOSIGNAL) == 4) {
+    int error = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
+    if (error == EINTR) (void)wait_fd(fd, POLLOUT, TIMEOUT_MS);
+    if ((error == 0 || error == EINTR) && send(fd, "ping", 4, MSG_NOSIGNAL) == 4) {
         ssize_t n = 0;
         while (size < 4 && (n = recv(fd, got + size, 4 - size, 0)) > 0) size += (size_t)n;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("neither an echo nor an end");
