@@ -93,9 +93,9 @@ typedef struct uvhttp__segment {
     int64_t offset;             /* file only */
     uvhttp__release_cb release; /* NULL: nothing to release */
     void *arg;
-    int fd;     /* file only, else -1 */
-    bool turn;  /* data is turn memory */
-    bool owned; /* data was copied by the engine: uvhttp__free when sent */
+    int fd;       /* file only, else -1 */
+    uint8_t turn; /* data is turn memory: 1 or 2, which half; 0: it is not */
+    bool owned;   /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
 
 /* Embedded in a connection. Fields are the engines' own: others use the functions. */

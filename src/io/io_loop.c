@@ -117,6 +117,10 @@ void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end) {
     if (end >= half->chunks->data && end <= half->at) half->at = half->chunks->data + (end - half->chunks->data);
 }
 
+static uint8_t turn_mark(unsigned half) {
+    return (uint8_t)(1 + half);
+}
+
 /* --- output queue --- */
 
 static void segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
@@ -181,7 +185,8 @@ int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t 
         out_size_add(stream, size);
         return UVHTTP_OK;
     }
-    return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .turn = true});
+    return enqueue(stream, &(uvhttp__segment_t){
+                               .data = data, .size = size, .fd = -1, .turn = turn_mark(stream->loop->turn->filling)});
 }
 
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -242,17 +247,22 @@ void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
     out_size_remove(stream, size);
 }
 
-int uvhttp__out_keep(uvhttp__stream_t *stream) {
+/* Copies what stands in the half of turn memory with this mark; 0: in either. */
+static int keep_segments(uvhttp__stream_t *stream, uint8_t mark) {
     for (uvhttp__segment_t *s = stream->out_first; s; s = s->next) {
-        if (!s->turn) continue;
+        if (!s->turn || (mark && s->turn != mark)) continue;
         char *copy = uvhttp__malloc((size_t)s->size);
         if (!copy) return UVHTTP_E_NOMEM;
         memcpy(copy, s->data, (size_t)s->size);
         s->data = copy;
-        s->turn = false;
+        s->turn = 0;
         s->owned = true;
     }
     return UVHTTP_OK;
+}
+
+int uvhttp__out_keep(uvhttp__stream_t *stream) {
+    return keep_segments(stream, 0);
 }
 
 void uvhttp__out_drop(uvhttp__stream_t *stream) {
@@ -294,8 +304,9 @@ static void settle(uvhttp__stream_t *stream) {
         if (!(stream->flags & UVHTTP__STREAM_SENDING)) uvhttp__out_drop(stream);
         if (stream->flags & UVHTTP__STREAM_CLOSING) stream->loop->engine->close(stream);
     } else if (stream->out_first) {
-        /* What one hand-over could not gather stands in memory of the last turn, which ends here. */
-        if (uvhttp__out_keep(stream) != UVHTTP_OK)
+        /* What one hand-over could not gather stands in memory of the last turn, which ends here. What this turn has
+         * queued already stays where it is. */
+        if (keep_segments(stream, turn_mark(!stream->loop->turn->filling)) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         else if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT)))
             mark_dirty(stream);
