@@ -178,15 +178,16 @@ static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__segment_t *last = stream->out_last;
     /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
-     * handed over stands in the other half, so that what it continues has not been handed over, unless that is
+     * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
      * happening now. */
-    if (last && last->turn && last->data + last->size == data && can_send(stream) && !stream->loop->handing_over) {
+    uint8_t mark = turn_mark(stream->loop->turn->filling);
+    if (last && last->turn == mark && last->data + last->size == data && can_send(stream) &&
+        !stream->loop->handing_over) {
         last->size += size;
         out_size_add(stream, size);
         return UVHTTP_OK;
     }
-    return enqueue(stream, &(uvhttp__segment_t){
-                               .data = data, .size = size, .fd = -1, .turn = turn_mark(stream->loop->turn->filling)});
+    return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .turn = mark});
 }
 
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -305,10 +306,10 @@ static void settle(uvhttp__stream_t *stream) {
         if (stream->flags & UVHTTP__STREAM_CLOSING) stream->loop->engine->close(stream);
     } else if (stream->out_first) {
         /* What one hand-over could not gather stands in memory of the last turn, which ends here. What this turn has
-         * queued already stays where it is. */
+         * queued already stays where it is, until the hand-over at its end. */
         if (keep_segments(stream, turn_mark(!stream->loop->turn->filling)) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
-        else if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT)))
+        else
             mark_dirty(stream);
     } else {
         if ((stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT)) == UVHTTP__STREAM_SHUT_WANTED)
@@ -655,6 +656,8 @@ static void tell_closed(uvhttp__loop_t *loop) {
 static void hand_over(uvhttp__loop_t *loop) {
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->dirty));) {
         uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
+        if (stream->flags & UVHTTP__STREAM_BROKEN)
+            continue; /* what is left is dropped when the kernel has done with it */
         if (!stream->out_first)
             uvhttp__out_progress(stream);
         else if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)))

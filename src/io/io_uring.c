@@ -79,7 +79,7 @@ static void read_stop(uvhttp__stream_t *stream) {
     silent(sqe);
 }
 
-/* While nothing is received a reset would go unnoticed: a poll for no event reports errors all the same. */
+/* Where the receive would not tell of a reset: a poll for no event reports errors all the same. */
 static void watch(uvhttp__stream_t *stream) {
     if (stream->flags & (UVHTTP__STREAM_WATCHED | UVHTTP__STREAM_ENDED)) return;
     stream->flags |= UVHTTP__STREAM_WATCHED;
@@ -94,6 +94,8 @@ static void on_watch(uvhttp__stream_t *stream, int events) {
         stream_close(stream);
     else if (events > 0 && (events & POLLERR))
         uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+    else
+        read_stop(stream); /* FIN: if the receive has slept through that too, the next one will not */
 }
 
 static char *buffer_at(const uvhttp__uring_t *uring, unsigned id) {
@@ -109,6 +111,14 @@ static void publish_buffers(uvhttp__uring_t *uring) {
     if (uring->buffers_back == 0) return;
     io_uring_buf_ring_advance(uring->buf_ring, (int)uring->buffers_back);
     uring->buffers_back = 0;
+}
+
+/* Whether an operation that has yet to run will find out that the connection is broken. */
+static bool will_send(const uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_POLLING_OUT)) return true;
+    const uvhttp__segment_t *segment = stream->out_first;
+    for (uint32_t i = stream->out_flying; i > 0 && segment; i--) segment = segment->next;
+    return segment;
 }
 
 /* Nobody keeps a receive buffer beyond its completion, so that -ENOBUFS can only mean that all were used within one
@@ -132,6 +142,9 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
         watch(stream);
     } else {
         (void)read_start(stream); /* unless it is armed still */
+        /* A reset that comes together with the last bytes before it does not wake the receive (pitfall 11). The kernel
+         * says whether there is more after these bytes, but an error does not count as more. */
+        if (result > 0 && !(flags & IORING_CQE_F_SOCK_NONEMPTY) && !will_send(stream)) watch(stream);
     }
 }
 

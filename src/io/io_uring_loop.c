@@ -187,6 +187,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
     guest_arm_timer(uring);
     io_uring_submit(&uring->ring);
     io_uring_cq_eventfd_toggle(&uring->ring, true);
+    atomic_thread_fence(memory_order_seq_cst); /* the kernel queues first and looks at the switch after */
     if (guest_busy(uring))
         uv_idle_start(&uring->idle, guest_idle);
     else

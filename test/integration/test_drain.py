@@ -205,7 +205,7 @@ def stopped_listening(server):
     try:
         with server.connect():
             return False
-    except ConnectionRefusedError:
+    except (ConnectionRefusedError, ConnectionResetError):  # reset: it came just before the end of the listener
         return True
 
 

@@ -15,7 +15,8 @@ static bool echo_or_end(uint16_t port) {
     if (error == EINTR) (void)wait_fd(fd, POLLOUT, TIMEOUT_MS);
     if ((error == 0 || error == EINTR) && send(fd, "ping", 4, MSG_NOSIGNAL) == 4) {
         ssize_t n = 0;
-        while (size < 4 && (n = recv(fd, got + size, 4 - size, 0)) > 0) size += (size_t)n;
+        while (size < 4 && ((n = recv(fd, got + size, 4 - size, 0)) > 0 || (n < 0 && errno == EINTR)))
+            if (n > 0) size += (size_t)n;
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("neither an echo nor an end");
     }
     close(fd);

@@ -221,6 +221,54 @@ static void test_turn_memory_behind_more_than_a_share_is_not_lost(void **state) 
     free(server->user);
 }
 
+/* An answer that is queued in the very turn in which the hand-over of the last turn turns out to have met a full
+ * socket.
+ */
+static void send_much_and_stand(server_t *server, void *arg) {
+    pthread_mutex_t *gate = arg;
+    uvhttp__stream_send_ref(&server_first_peer(server)->stream, server->user, LARGE, NULL, NULL);
+    count_event(server, EV_TICK, 1);
+    pthread_mutex_lock(gate); /* the test's thread holds it until its bytes are there */
+    pthread_mutex_unlock(gate);
+}
+
+static pthread_mutex_t stand_gate = PTHREAD_MUTEX_INITIALIZER;
+
+static void *send_much_and_stand_thread(void *arg) {
+    server_call(arg, send_much_and_stand, &stand_gate);
+    return NULL;
+}
+
+static void use_turn_memory(server_t *server, void *arg) {
+    (void)arg;
+    char *memory = uvhttp__loop_turn_alloc(server->loop, 10000);
+    if (memory) memset(memory, 'z', 10000);
+}
+
+static void test_answers_queued_behind_a_full_socket_outlive_their_turn(void **state) {
+    server_t *server = *state;
+    server->user = pattern_new(LARGE);
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    server_wait(server, EV_OPENED, 1);
+    char question[1000];
+    memset(question, 'q', sizeof question);
+    pthread_t thread;
+    pthread_mutex_lock(&stand_gate);
+    assert_int_equal(pthread_create(&thread, NULL, send_much_and_stand_thread, server), 0);
+    server_wait(server, EV_TICK, 1);
+    client_send(fd, question, sizeof question);
+    pthread_mutex_unlock(&stand_gate);
+    pthread_join(thread, NULL);
+    server_wait(server, EV_BYTES, sizeof question);
+    for (int i = 0; i < 4; i++) server_call(server, use_turn_memory, NULL);
+    client_expect(fd, server->user, LARGE);
+    client_expect(fd, question, sizeof question);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    free(server->user);
+}
+
 static void test_references_are_released_once_when_the_peer_resets(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
@@ -697,6 +745,7 @@ int main(void) {
         ON_EACH(test_pieces_of_every_kind_keep_their_order),
         ON_EACH(test_references_are_released_once_when_sent),
         ON_EACH(test_turn_memory_behind_more_than_a_share_is_not_lost),
+        ON_EACH(test_answers_queued_behind_a_full_socket_outlive_their_turn),
         ON_EACH(test_sending_to_a_peer_that_is_gone_raises_no_signal),
         ON_EACH(test_references_are_released_once_when_the_peer_resets),
         ON_EACH(test_references_are_released_once_when_closed_with_a_queue),
