@@ -1,6 +1,6 @@
-/* Owns: a micro benchmark of the request head scanner and parser, per level of vector instructions.
+/* Owns: a micro benchmark of the request head reader, per level of vector instructions.
  * Build: cc -O2 -std=gnu17 -D_GNU_SOURCE -Iinclude -Isrc bench/micro/http1_bench.c and all of src/http1
- * Run:   ./http1_bench [seconds per case [case]], where a case is like "avx2 wrk scan+parse" or a part of it. Prints
+ * Run:   ./http1_bench [seconds per case [case]], where a case is like "avx2 wrk" or a part of it. Prints
  * nanoseconds per head: the median and the least of 21 batches. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,34 +38,24 @@ static int compare(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-typedef enum { BOTH, SCAN, PARSE } part_t;
-
-static unsigned long run(const char *data, size_t size, part_t part, long rounds) {
+static unsigned long run(const char *data, size_t size, long rounds) {
     static uvhttp__field_t fields[64];
     const uvhttp__http1_limits_t limits = {8192, 65536, 64};
     unsigned long sum = 0;
     for (long i = 0; i < rounds; ++i) {
-        size_t head_size = size;
-        if (part != PARSE) {
-            uvhttp__http1_scan_t scan = {0};
-            if (uvhttp__http1_scan(&scan, data, size, &limits, &head_size) != 0) abort();
-            sum += head_size;
-        }
-        if (part != SCAN) {
-            uvhttp__http1_head_t head;
-            head.headers = fields;
-            if (uvhttp__http1_parse_request(data, head_size, &limits, &head) != 0) abort();
-            sum += head.header_count;
-        }
+        uvhttp__http1_scan_t scan = {0};
+        uvhttp__head_t head;
+        head.headers = fields;
+        if (uvhttp__http1_read_request(&scan, data, size, &limits, &head) != 0) abort();
+        sum += head.header_count;
         __asm__ volatile("" : "+r"(data) : : "memory");
     }
     return sum;
 }
 
-static void measure(const char *name, const char *text, size_t size, part_t part, double seconds, const char *filter) {
-    static const char *const parts[] = {"scan+parse", "scan", "parse"};
+static void measure(const char *name, const char *text, size_t size, double seconds, const char *filter) {
     char label[64];
-    snprintf(label, sizeof label, "%s %s %s", uvhttp__http1_simd_name(), name, parts[part]);
+    snprintf(label, sizeof label, "%s %s", uvhttp__http1_simd_name(), name);
     if (strstr(label, filter) == NULL) return;
     enum { BATCHES = 21 };
     double result[BATCHES];
@@ -73,11 +63,11 @@ static void measure(const char *name, const char *text, size_t size, part_t part
     char *copy = malloc(size + 7);
     memcpy(copy + 7, text, size);
     double start = now_ns();
-    run(copy + 7, size, part, 20000);
+    run(copy + 7, size, 20000);
     long rounds = (long)(seconds * 1e9 / BATCHES / ((now_ns() - start) / 20000)) + 1;
     for (int i = 0; i < BATCHES; ++i) {
         start = now_ns();
-        run(copy + 7, size, part, rounds);
+        run(copy + 7, size, rounds);
         result[i] = (now_ns() - start) / (double)rounds;
     }
     qsort(result, BATCHES, sizeof result[0], compare);
@@ -90,10 +80,8 @@ int main(int argc, char **argv) {
     const char *filter = argc > 2 ? argv[2] : "";
     for (int level = UVHTTP__HTTP1_SIMD_SCALAR; level <= UVHTTP__HTTP1_SIMD_NEON; ++level) {
         if (uvhttp__http1_simd_select((uvhttp__http1_simd_t)level) != 0) continue;
-        for (int part = BOTH; part <= PARSE; ++part) {
-            measure("wrk", wrk, sizeof wrk - 1, (part_t)part, seconds, filter);
-            measure("browser", browser, sizeof browser - 1, (part_t)part, seconds, filter);
-        }
+        measure("wrk", wrk, sizeof wrk - 1, seconds, filter);
+        measure("browser", browser, sizeof browser - 1, seconds, filter);
     }
     return 0;
 }

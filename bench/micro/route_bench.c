@@ -84,13 +84,13 @@ static void bench_exchange(const uvhttp__router_t *router) {
     uvhttp__request_init(&req, &arena, &request_ops);
     uvhttp__response_init(&res, &req, &arena, &sink);
     static const char head[] = "GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n";
-    static const uvhttp__field_t fields[] = {{{16, 4}, {22, 9}}, {{33, 10}, {45, 5}}, {{52, 6}, {60, 3}}};
+    static uvhttp__field_t fields[] = {{{16, 4}, {22, 9}}, {{33, 10}, {45, 5}}, {{52, 6}, {60, 3}}};
     req.base = head;
-    req.fields = fields;
-    req.field_count = 3;
-    req.method = UVHTTP_GET;
-    req.path = (uvhttp__span_t){4, 1};
-    req.path_plain = true;
+    req.head.headers = fields;
+    req.head.header_count = 3;
+    req.head.method = UVHTTP_GET;
+    req.head.path = (uvhttp__span_t){4, 1};
+    req.head.path_plain = true;
 #define RESET() (uvhttp__arena_reset(&arena), uvhttp__request_reset(&req), uvhttp__response_reset(&res))
     MEASURE("reset of arena, request, response", RESET());
     MEASURE("reset + text \"Hello, World!\"", RESET(); (void)uvhttp_response_text(&res, 200, "Hello, World!"));
@@ -102,9 +102,9 @@ static void bench_exchange(const uvhttp__router_t *router) {
             uvhttp__response_done(&res, 0));
     static const char target[] = "/users/a%20b/files/x%2Fy.txt?name=value&other=1%202";
     req.base = target;
-    req.path = (uvhttp__span_t){0, 28};
-    req.query = (uvhttp__span_t){29, sizeof target - 30};
-    req.path_plain = false;
+    req.head.path = (uvhttp__span_t){0, 28};
+    req.head.query = (uvhttp__span_t){29, sizeof target - 30};
+    req.head.path_plain = false;
     MEASURE("reset + route with escapes and 2 params", RESET(); (void)uvhttp__router_route(router, &req, &match));
     MEASURE("reset + query of 2 parsed", RESET(); (void)uvhttp_request_query_param(&req, "other", NULL));
     uvhttp__arena_deinit(&arena);

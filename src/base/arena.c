@@ -36,7 +36,7 @@ void uvhttp__arena_init(uvhttp__arena_t *arena, void *first, size_t first_size, 
     if (first) use(arena, first, first_size);
 }
 
-void uvhttp__arena_reset(uvhttp__arena_t *arena) {
+void uvhttp__arena_reset_blocks(uvhttp__arena_t *arena) {
     uvhttp__arena_block_t *next, *block = arena->blocks;
     for (; block; block = next) {
         next = block->next;
@@ -47,9 +47,6 @@ void uvhttp__arena_reset(uvhttp__arena_t *arena) {
     }
     if (arena->spare) UVHTTP__POISON(arena->spare->data, arena->spare->size);
     arena->blocks = NULL;
-    arena->used = 0;
-    arena->at = arena->end = NULL;
-    if (arena->first) use(arena, arena->first, arena->first_size);
 }
 
 void uvhttp__arena_deinit(uvhttp__arena_t *arena) {

@@ -29,7 +29,14 @@ static_assert(sizeof(uvhttp__arena_t) == 8 * sizeof(void *), "an arena is part o
 void uvhttp__arena_init(uvhttp__arena_t *arena, void *first, size_t first_size, size_t size_max);
 
 /* Gives back everything that was allocated, keeping at most one block of the default size for the next request. */
-void uvhttp__arena_reset(uvhttp__arena_t *arena);
+void uvhttp__arena_reset_blocks(uvhttp__arena_t *arena);
+static inline void uvhttp__arena_reset(uvhttp__arena_t *arena) {
+    if (__builtin_expect(arena->blocks != NULL, 0)) uvhttp__arena_reset_blocks(arena);
+    arena->used = 0;
+    arena->at = arena->first;
+    arena->end = arena->first ? arena->first + arena->first_size : NULL;
+    if (arena->first) UVHTTP__POISON(arena->first, arena->first_size);
+}
 
 /* Gives back everything, that block too. The arena may be used again. */
 void uvhttp__arena_deinit(uvhttp__arena_t *arena);

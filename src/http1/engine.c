@@ -99,11 +99,6 @@ const char *uvhttp__http1_simd_name(void) {
     return http1_engine()->name;
 }
 
-int uvhttp__http1_scan(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
-                       size_t *head_size) {
-    return http1_engine()->scan(scan, data, size, limits, head_size);
-}
-
 int uvhttp__http1_fault(const char *data, size_t size, size_t pos, int otherwise) {
     if (pos >= size) return UVHTTP_E_INVALID;
     if (data[pos] == '\n') return UVHTTP_E_HTTP_BARE_LF;

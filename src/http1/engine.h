@@ -68,12 +68,18 @@ typedef struct host_bits {
 
 typedef struct uvhttp__http1_engine {
     const char *name;
-    /* uvhttp__http1_scan. */
+    /* Looks for the end of a head that did not come whole or is faulty. Returns 0 and *head_size, UVHTTP_E_AGAIN for
+     * more, or the error that makes the bytes so far no head whatever follows:
+     *   UVHTTP_E_HTTP_METHOD   a first byte that no method begins with, or more than two empty lines before it
+     *   UVHTTP_E_HTTP_BARE_LF  an LF without its CR, anywhere in the head
+     *   UVHTTP_E_HTTP_BARE_CR  a CR without its LF before the request line (the tokenizer finds the others)
+     *   UVHTTP_E_HTTP_LINE_TOO_LONG, UVHTTP_E_HTTP_HEADERS_TOO_LARGE, UVHTTP_E_HTTP_TOO_MANY_HEADERS  the limits */
     int (*scan)(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
                 size_t *head_size);
-    /* Cuts a head into method, target (path and query as for the origin form, path_plain), version and fields, and
-     * checks their bytes. Leaves the meaning of target and fields to the caller. */
-    int (*tokenize)(const char *data, size_t size, uint32_t header_count_max, uvhttp__http1_head_t *head);
+    /* Cuts the head that data begins with into method, target (path and query as for the origin form, path_plain),
+     * version and fields, checks their bytes and the limits, and finds its size. UVHTTP_E_INVALID: it has no end yet.
+     * Leaves the meaning of target and fields to the caller. */
+    int (*tokenize)(const char *data, size_t size, const uvhttp__http1_limits_t *limits, uvhttp__head_t *head);
     /* Whether data[pos..pos + count) is, on a short look, a registered name or IPv4 address with or without a port;
      * false says nothing. Only data[0..size) is read. */
     bool (*plain_host)(const char *data, size_t size, size_t pos, size_t count);
@@ -108,7 +114,7 @@ int uvhttp__http1_fault(const char *data, size_t size, size_t pos, int otherwise
 /* The code for a version that is neither HTTP/1.0 nor HTTP/1.1 and begins at pos. */
 int uvhttp__http1_version_fault(const char *data, size_t size, size_t pos);
 
-/* uvhttp__http1_head_t.path_plain. */
+/* uvhttp__head_t.path_plain. */
 bool uvhttp__http1_plain_path(const char *path, size_t size);
 
 /* Passes over empty lines before the request line: scan->head_start. 0 if a method may begin there. */

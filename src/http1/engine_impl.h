@@ -143,7 +143,7 @@ ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, siz
 /* Not inlined, to leave the registers to the fields. The target that begins at pos: cuts it at the first '?', and finds
  * out whether its path is plain. */
 ENGINE_FN static __attribute__((noinline)) int tokenize_target(const char *data, size_t size, size_t pos,
-                                                               uvhttp__http1_head_t *head, size_t *target_end) {
+                                                               uvhttp__head_t *head, size_t *target_end) {
     const size_t start = pos;
     size_t path_end = 0; /* not found yet */
     uint64_t suspects = 0, after_slash = 0;
@@ -175,8 +175,7 @@ ENGINE_FN static __attribute__((noinline)) int tokenize_target(const char *data,
 }
 
 /* The request line that begins at *start; then *start is the byte after it. */
-ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size, size_t *start,
-                                                  uvhttp__http1_head_t *head) {
+ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size, size_t *start, uvhttp__head_t *head) {
     size_t pos = *start;
     if (size - pos >= 4 && load32(data + pos) == load32("GET "))
         pos += 3;
@@ -255,23 +254,26 @@ static inline bool is_blank(char c) {
  * name_end. */
 static COLD int name_fault(const char *data, size_t size, size_t pos, size_t name_end) {
     if (is_blank(data[pos])) return UVHTTP_E_HTTP_OBS_FOLD;
-    /* An empty line before the end of the data is a wrong size, not a wrong name. */
-    bool empty = data[pos] == '\r' && data[pos + 1] == '\n';
-    return empty ? UVHTTP_E_INVALID : uvhttp__http1_fault(data, size, name_end, UVHTTP_E_HTTP_HEADER_NAME);
+    return uvhttp__http1_fault(data, size, name_end, UVHTTP_E_HTTP_HEADER_NAME);
 }
 
-/* The header section that begins at pos and must end with the data. */
-ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_t pos, uint32_t header_count_max,
-                                            uvhttp__http1_head_t *head) {
+/* The header section that begins at pos, with the empty line at its end. */
+ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_t pos,
+                                            const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
+    const size_t start = pos;
     if (UNLIKELY(pos == size)) return UVHTTP_E_INVALID;
     cursor_t cursor = {.data = data, .size = size, .base = pos, .bits = fields_block(data, size, pos)};
     uvhttp__field_t *fields = head->headers;
-    uint32_t count = 0;
-    for (; size - pos > 2; ++count) {
+    for (uint32_t count = 0;; ++count) {
+        if (UNLIKELY(size - pos < 2)) return UVHTTP_E_INVALID;
+        if (load16(data + pos) == load16("\r\n")) {
+            head->header_count = count;
+            break;
+        }
         size_t colon = find_name_end(&cursor, pos);
         if (UNLIKELY(colon == size)) return UVHTTP_E_INVALID;
         if (UNLIKELY(colon == pos || data[colon] != ':')) return name_fault(data, size, pos, colon);
-        if (UNLIKELY(count == header_count_max)) return UVHTTP_E_HTTP_TOO_MANY_HEADERS;
+        if (UNLIKELY(count == limits->header_count_max)) return UVHTTP_E_HTTP_TOO_MANY_HEADERS;
         size_t end = find_value_end(&cursor, colon + 1);
         if (UNLIKELY(size - end < 2)) return UVHTTP_E_INVALID;
         if (UNLIKELY(load16(data + end) != load16("\r\n")))
@@ -283,23 +285,27 @@ ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_
         set_span(&fields[count].value, first, last - first);
         pos = end + 2;
     }
-    if (UNLIKELY(size - pos != 2 || load16(data + pos) != load16("\r\n"))) return UVHTTP_E_INVALID;
-    head->header_count = count;
+    pos += 2;
+    if (UNLIKELY(pos - start > limits->headers_size_max)) return UVHTTP_E_HTTP_HEADERS_TOO_LARGE;
+    head->size = (uint32_t)pos;
     return 0;
 }
 
-ENGINE_FN static int tokenize_head(const char *data, size_t size, uint32_t header_count_max,
-                                   uvhttp__http1_head_t *head) {
+ENGINE_FN static int tokenize_head(const char *data, size_t size, const uvhttp__http1_limits_t *limits,
+                                   uvhttp__head_t *head) {
     size_t pos = 0;
+    if (UNLIKELY(size > UINT32_MAX)) size = UINT32_MAX;
     if (size == 0 || !is_class(data[0], CLASS_TOKEN)) {
         uvhttp__http1_scan_t empty = {0};
         int rc = uvhttp__http1_skip_empty_lines(&empty, data, size);
         if (rc != 0) return rc == UVHTTP_E_AGAIN ? UVHTTP_E_INVALID : rc;
         pos = empty.head_start;
     }
+    const size_t start = pos;
     int rc = tokenize_request_line(data, size, &pos, head);
     if (UNLIKELY(rc != 0)) return rc;
-    return tokenize_fields(data, size, pos, header_count_max, head);
+    if (UNLIKELY(pos - start > (size_t)limits->line_size_max + 2)) return UVHTTP_E_HTTP_LINE_TOO_LONG;
+    return tokenize_fields(data, size, pos, limits, head);
 }
 
 ENGINE_FN static bool plain_host(const char *data, size_t size, size_t pos, size_t count) {

@@ -10,7 +10,7 @@
 #include <uvhttp/method.h>
 #include <uvhttp/types.h>
 
-#include "base/span.h"
+#include "base/head.h"
 
 /* Together the sizes stay below 4 GiB, so that 32 bits hold every offset. */
 typedef struct uvhttp__http1_limits {
@@ -19,38 +19,7 @@ typedef struct uvhttp__http1_limits {
     uint32_t header_count_max; /* fields; more: UVHTTP_E_HTTP_TOO_MANY_HEADERS */
 } uvhttp__http1_limits_t;
 
-typedef enum uvhttp__http1_form { /* RFC 9112 section 3.2 */
-                                  UVHTTP__HTTP1_ORIGIN,
-                                  UVHTTP__HTTP1_ABSOLUTE,
-                                  UVHTTP__HTTP1_AUTHORITY,
-                                  UVHTTP__HTTP1_ASTERISK,
-} uvhttp__http1_form_t;
-
-/* A parsed request head. `headers` is the caller's array with room for limits.header_count_max entries. */
-typedef struct uvhttp__http1_head {
-    uvhttp__field_t *headers; /* set by the caller before the call */
-    uint32_t header_count;
-    uint32_t size; /* bytes of the head with its last CRLF CRLF (and CRLFs before the request line, RFC 9112 2.2) */
-    uvhttp__span_t method_text;
-    uvhttp__span_t target; /* as sent */
-    uvhttp__span_t path;   /* raw (still percent-encoded) path part of the target; "*" for the asterisk form */
-    uvhttp__span_t query;  /* without '?'; size 0 if there is none */
-    uvhttp__span_t
-        authority; /* of an absolute or authority form target (it wins over Host, RFC 9112 3.2.2), else of Host */
-    uint64_t content_length; /* 0 if there is none */
-    uint8_t method;          /* uvhttp_method_t */
-    uint8_t form;            /* uvhttp__http1_form_t */
-    uint8_t version_minor;   /* 0 or 1 */
-    bool has_content_length;
-    bool chunked;
-    bool keep_alive;      /* what the client asked for or the version implies */
-    bool expect_continue; /* "Expect: 100-continue" from an HTTP/1.1 client; any other expectation is an error (417) */
-    bool upgrade;         /* an Upgrade header, and "upgrade" among the Connection options */
-    bool path_plain;      /* path holds no '%', no "//" and no dot segment: it is its own decoded form */
-} uvhttp__http1_head_t;
-
-/* Where the search for the end of a head has got to; zero it for a new message. Its work over all the pieces of a head
- * is linear in the size of the head, however small the pieces are. */
+/* How far the reading of a head that comes in pieces has got; zero it for a new message. */
 typedef struct uvhttp__http1_scan {
     uint32_t scanned;       /* bytes looked at */
     uint32_t head_start;    /* first byte of the request line: after empty lines */
@@ -58,22 +27,15 @@ typedef struct uvhttp__http1_scan {
     uint32_t lines;         /* complete lines, the request line being the first */
 } uvhttp__http1_scan_t;
 
-/* Looks for the end of a request head in data[0..size), where data[0..scan->scanned) was seen before (it may have
- * moved). Returns 0 and *head_size, UVHTTP_E_AGAIN for more, or the error that makes the bytes so far no head whatever
- * follows: UVHTTP_E_HTTP_METHOD            a first byte that no method begins with, or more than two empty lines before
- * it UVHTTP_E_HTTP_BARE_LF           an LF without its CR, anywhere in the head UVHTTP_E_HTTP_BARE_CR           a CR
- * without its LF before the request line (the parser finds the others) UVHTTP_E_HTTP_LINE_TOO_LONG,
- * UVHTTP_E_HTTP_HEADERS_TOO_LARGE, UVHTTP_E_HTTP_TOO_MANY_HEADERS   the limits The result depends on the bytes only,
- * never on how they were cut into pieces. */
-int uvhttp__http1_scan(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
-                       size_t *head_size);
-
-/* Parses a complete head, data[0..head_size) as found by the scan. Returns 0, a UVHTTP_E_HTTP_* code (docs/http1.md
- * lists which input gets which), or UVHTTP_E_INVALID if data[0..head_size) is not exactly one head. Of several faults
- * the first in the request line and the syntax of the fields wins, then the first in the meaning of the fields, then
- * conflicts between fields. On an error *head is not to be used. */
-int uvhttp__http1_parse_request(const char *data, size_t head_size, const uvhttp__http1_limits_t *limits,
-                                uvhttp__http1_head_t *head);
+/* Reads the request head that data[0..size) begins with, where data[0..scan->scanned) was seen before (it may have
+ * moved). Returns 0 and the head, its size included; UVHTTP_E_AGAIN for more; or a UVHTTP_E_HTTP_* code that holds
+ * whatever follows (docs/http1.md lists which input gets which). The result depends on the bytes only, never on how
+ * they were cut into pieces or on what stands behind the head, and the work over all the pieces is linear in the size
+ * of the head. First the limits and bare LFs count, as they come, and what can not begin a method; then, of several
+ * faults of a whole head, the first in the request line and the syntax of the fields, then the first in the meaning of
+ * the fields, then conflicts between fields. On an error *head is not to be used. */
+int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
+                               const uvhttp__http1_limits_t *limits, uvhttp__head_t *head);
 
 /* --- vector instructions --- */
 

@@ -63,7 +63,7 @@ static uvhttp_method_t find_method(const char *text, size_t size) {
 }
 
 /* "http://authority/path?query" (RFC 9112 section 3.2.2). The tokenizer has cut it at the '?'. */
-static COLD int parse_absolute_target(const char *data, uvhttp__http1_head_t *head) {
+static COLD int parse_absolute_target(const char *data, uvhttp__head_t *head) {
     const char *text = data + head->path.offset;
     size_t size = head->path.size, scheme = 0;
     if (size > 7 && lower_equals(text, 7, "http://")) scheme = 7;
@@ -72,7 +72,7 @@ static COLD int parse_absolute_target(const char *data, uvhttp__http1_head_t *he
     const char *slash = memchr(text + scheme, '/', size - scheme);
     size_t end = slash == NULL ? size : (size_t)(slash - text);
     if (!uvhttp__http1_valid_authority((uvhttp_str_t){text + scheme, end - scheme}, false)) return UVHTTP_E_HTTP_TARGET;
-    head->form = UVHTTP__HTTP1_ABSOLUTE;
+    head->form = UVHTTP__FORM_ABSOLUTE;
     head->authority = (uvhttp__span_t){head->path.offset + (uint32_t)scheme, (uint32_t)(end - scheme)};
     if (slash == NULL) { /* an empty path means "/": show the last one of "://" */
         head->path = (uvhttp__span_t){head->path.offset + (uint32_t)scheme - 1, 1};
@@ -83,31 +83,31 @@ static COLD int parse_absolute_target(const char *data, uvhttp__http1_head_t *he
     return 0;
 }
 
-static COLD int parse_connect_target(const char *data, uvhttp__http1_head_t *head) {
+static COLD int parse_connect_target(const char *data, uvhttp__head_t *head) {
     uvhttp_str_t text = uvhttp__span_str(data, head->target);
     if (!uvhttp__http1_valid_authority(text, true)) return UVHTTP_E_HTTP_TARGET;
-    head->form = UVHTTP__HTTP1_AUTHORITY;
+    head->form = UVHTTP__FORM_AUTHORITY;
     head->authority = head->target;
     head->path = head->query = (uvhttp__span_t){head->target.offset, 0};
     head->path_plain = false;
     return 0;
 }
 
-static int parse_target(const char *data, uvhttp__http1_head_t *head) {
+static int parse_target(const char *data, uvhttp__head_t *head) {
     const char *text = data + head->target.offset;
     if (__builtin_expect(head->method == UVHTTP_CONNECT, 0)) return parse_connect_target(data, head);
     if (text[0] == '/') {
-        head->form = UVHTTP__HTTP1_ORIGIN;
+        head->form = UVHTTP__FORM_ORIGIN;
         return 0;
     }
     if (text[0] != '*') return parse_absolute_target(data, head);
     if (head->target.size != 1 || head->method != UVHTTP_OPTIONS) return UVHTTP_E_HTTP_TARGET;
-    head->form = UVHTTP__HTTP1_ASTERISK;
+    head->form = UVHTTP__FORM_ASTERISK;
     return 0;
 }
 
 /* Digits only, no list, no sign, and once per message: two parsers must not be able to read two lengths. */
-static int parse_content_length(uvhttp__http1_head_t *head, uvhttp_str_t value) {
+static int parse_content_length(uvhttp__head_t *head, uvhttp_str_t value) {
     if (head->has_content_length || value.size == 0) return UVHTTP_E_HTTP_CONTENT_LENGTH;
     uint64_t length = 0;
     for (size_t i = 0; i < value.size; ++i) {
@@ -159,7 +159,7 @@ static COLD int transfer_encoding_fault(uvhttp_str_t list) {
     return chunked_last || count == 1 ? UVHTTP_E_HTTP_TRANSFER_ENCODING_UNKNOWN : UVHTTP_E_HTTP_TRANSFER_ENCODING;
 }
 
-static int parse_transfer_encoding(facts_t *facts, uvhttp__http1_head_t *head, uvhttp_str_t value) {
+static int parse_transfer_encoding(facts_t *facts, uvhttp__head_t *head, uvhttp_str_t value) {
     if ((facts->seen & SEEN_TRANSFER_ENCODING) != 0 || head->version_minor == 0) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
     facts->seen |= SEEN_TRANSFER_ENCODING;
     if (!IS_WORD(value, "chunked")) return transfer_encoding_fault(value);
@@ -183,7 +183,7 @@ static int parse_connection(facts_t *facts, uvhttp_str_t list) {
     return 0;
 }
 
-static int parse_host(const char *data, facts_t *facts, const uvhttp__http1_head_t *head, uvhttp__span_t host) {
+static int parse_host(const char *data, facts_t *facts, const uvhttp__head_t *head, uvhttp__span_t host) {
     if ((facts->seen & SEEN_HOST) != 0) return UVHTTP_E_HTTP_HOST;
     facts->seen |= SEEN_HOST;
     facts->host = host;
@@ -192,7 +192,7 @@ static int parse_host(const char *data, facts_t *facts, const uvhttp__http1_head
     return uvhttp__http1_valid_authority(uvhttp__span_str(data, host), false) ? 0 : UVHTTP_E_HTTP_HOST;
 }
 
-static int parse_expect(uvhttp__http1_head_t *head, uvhttp_str_t value) {
+static int parse_expect(uvhttp__head_t *head, uvhttp_str_t value) {
     if (!IS_WORD(value, "100-continue")) return UVHTTP_E_HTTP_EXPECTATION;
     head->expect_continue = head->version_minor >= 1; /* RFC 9110 section 10.1.1: ignored from HTTP/1.0 */
     return 0;
@@ -201,8 +201,7 @@ static int parse_expect(uvhttp__http1_head_t *head, uvhttp_str_t value) {
 /* Lengths of the names below, as bits: most fields are passed over by one test. */
 #define KNOWN_NAME_SIZES (1U << 4 | 1U << 6 | 1U << 7 | 1U << 10 | 1U << 14 | 1U << 17)
 
-static int parse_known_field(const char *data, const uvhttp__field_t *field, facts_t *facts,
-                             uvhttp__http1_head_t *head) {
+static int parse_known_field(const char *data, const uvhttp__field_t *field, facts_t *facts, uvhttp__head_t *head) {
     const char *name = data + field->name.offset;
     uvhttp_str_t value = uvhttp__span_str(data, field->value);
     switch (field->name.size) {
@@ -241,11 +240,11 @@ static int parse_known_field(const char *data, const uvhttp__field_t *field, fac
 }
 
 /* What can only be said when all fields are known. */
-static int finish(const facts_t *facts, uvhttp__http1_head_t *head) {
+static int finish(const facts_t *facts, uvhttp__head_t *head) {
     unsigned seen = facts->seen;
     if ((seen & SEEN_HOST) == 0 && head->version_minor >= 1) return UVHTTP_E_HTTP_HOST;
     if (head->chunked && head->has_content_length) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
-    if (head->form == UVHTTP__HTTP1_ORIGIN || head->form == UVHTTP__HTTP1_ASTERISK) head->authority = facts->host;
+    if (head->form == UVHTTP__FORM_ORIGIN || head->form == UVHTTP__FORM_ASTERISK) head->authority = facts->host;
     const unsigned wants_upgrade = SEEN_UPGRADE_FIELD | SEEN_UPGRADE_OPTION;
     if (head->version_minor == 0) { /* no upgrades (RFC 9110 section 7.8) */
         head->keep_alive = (seen & (SEEN_CLOSE | SEEN_KEEP_ALIVE)) == SEEN_KEEP_ALIVE;
@@ -256,11 +255,11 @@ static int finish(const facts_t *facts, uvhttp__http1_head_t *head) {
     return 0;
 }
 
-int uvhttp__http1_parse_request(const char *data, size_t head_size, const uvhttp__http1_limits_t *limits,
-                                uvhttp__http1_head_t *head) {
-    *head = (uvhttp__http1_head_t){.headers = head->headers, .size = (uint32_t)head_size};
-    if (head_size > UINT32_MAX) return UVHTTP_E_INVALID;
-    int rc = http1_engine()->tokenize(data, head_size, limits->header_count_max, head);
+/* The head that data begins with; UVHTTP_E_INVALID if it has no end yet. */
+static int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t size,
+                 const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
+    *head = (uvhttp__head_t){.headers = head->headers};
+    int rc = engine->tokenize(data, size, limits, head);
     if (rc != 0) return rc;
     const char *method = data + head->method_text.offset;
     head->method = UVHTTP_GET;
@@ -275,4 +274,14 @@ int uvhttp__http1_parse_request(const char *data, size_t head_size, const uvhttp
         if (rc != 0) return rc;
     }
     return finish(&facts, head);
+}
+
+int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
+                               const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
+    const uvhttp__http1_engine_t *engine = http1_engine();
+    /* Most heads come whole and are good: one pass. */
+    if (scan->scanned == 0 && parse(engine, data, size, limits, head) == 0) return 0;
+    size_t head_size;
+    int rc = engine->scan(scan, data, size, limits, &head_size);
+    return rc != 0 ? rc : parse(engine, data, head_size, limits, head);
 }

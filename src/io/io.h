@@ -267,6 +267,7 @@ struct uvhttp__loop {
     struct uv_loop_s *uv; /* the application may use it on this thread */
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
     void *arg;
+    char *turn_at, *turn_end;         /* free turn memory */
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
     uvhttp__timer_t accept_timer;     /* tries parked listeners again */
     uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
@@ -300,8 +301,17 @@ void uvhttp__loop_post(uvhttp__loop_t *loop, uvhttp__post_t *post);
 
 /* Memory for output, valid until it has been sent in this turn: `size` bytes, 1-aligned, contiguous; NULL if out of
  * memory. uvhttp__loop_turn_trim gives back the tail of the last allocation. */
-char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size);
-void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end);
+char *uvhttp__loop_turn_alloc_chunk(uvhttp__loop_t *loop, size_t size);
+static inline char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size) {
+    if (__builtin_expect((size_t)(loop->turn_end - loop->turn_at) < size, 0))
+        return uvhttp__loop_turn_alloc_chunk(loop, size);
+    char *data = loop->turn_at;
+    loop->turn_at += size;
+    return data;
+}
+static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
+    loop->turn_at = end;
+}
 
 /* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them.
  * Returns 0 or UVHTTP_E_IO. The handler that was there before is in force again afterwards. */

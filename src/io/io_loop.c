@@ -41,47 +41,36 @@ typedef struct turn_chunk {
     char data[];
 } turn_chunk_t;
 
-typedef struct turn_half {
-    char *at, *end;       /* free part of the newest chunk */
-    turn_chunk_t *chunks; /* newest first; the last is the one that stays */
-} turn_half_t;
-
 struct uvhttp__turn_memory {
-    turn_half_t halves[2];
-    unsigned filling; /* index of the half that is being filled */
+    turn_chunk_t *halves[2]; /* chunks, newest first; the last is the one that stays */
+    unsigned filling;        /* index of the half that is being filled */
 };
 
-static turn_chunk_t *chunk_new(size_t size) {
+/* A chunk of at least `size` bytes in front of a half's. Returns NULL if out of memory. */
+static turn_chunk_t *add_chunk(turn_chunk_t **half, size_t size) {
+    if (size < TURN_CHUNK_SIZE) size = TURN_CHUNK_SIZE;
     turn_chunk_t *chunk = uvhttp__malloc(sizeof *chunk + size);
     if (!chunk) return NULL;
-    chunk->next = NULL;
+    chunk->next = *half;
     chunk->size = size;
+    *half = chunk;
     return chunk;
 }
 
-static void half_take(turn_half_t *half, turn_chunk_t *chunk) {
-    chunk->next = half->chunks;
-    half->chunks = chunk;
-    half->at = chunk->data;
-    half->end = chunk->data + chunk->size;
-}
-
-static void half_reset(turn_half_t *half) {
-    while (half->chunks->next) {
-        turn_chunk_t *chunk = half->chunks;
-        half->chunks = chunk->next;
+static void drop_chunks(turn_chunk_t **half) {
+    while ((*half)->next) {
+        turn_chunk_t *chunk = *half;
+        *half = chunk->next;
         uvhttp__free(chunk);
     }
-    half->at = half->chunks->data;
-    half->end = half->at + half->chunks->size;
 }
 
 static void turn_memory_free(struct uvhttp__turn_memory *turn) {
     if (!turn) return;
     for (int i = 0; i < 2; i++) {
-        if (!turn->halves[i].chunks) continue;
-        half_reset(&turn->halves[i]);
-        uvhttp__free(turn->halves[i].chunks);
+        if (!turn->halves[i]) continue;
+        drop_chunks(&turn->halves[i]);
+        uvhttp__free(turn->halves[i]);
     }
     uvhttp__free(turn);
 }
@@ -89,32 +78,28 @@ static void turn_memory_free(struct uvhttp__turn_memory *turn) {
 static struct uvhttp__turn_memory *turn_memory_new(void) {
     struct uvhttp__turn_memory *turn = uvhttp__calloc(1, sizeof *turn);
     if (!turn) return NULL;
-    for (int i = 0; i < 2; i++) {
-        turn_chunk_t *chunk = chunk_new(TURN_CHUNK_SIZE);
-        if (!chunk) {
-            turn_memory_free(turn);
-            return NULL;
-        }
-        half_take(&turn->halves[i], chunk);
-    }
-    return turn;
+    if (add_chunk(&turn->halves[0], 0) && add_chunk(&turn->halves[1], 0)) return turn;
+    turn_memory_free(turn);
+    return NULL;
 }
 
-char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size) {
-    turn_half_t *half = &loop->turn->halves[loop->turn->filling];
-    if ((size_t)(half->end - half->at) < size) {
-        turn_chunk_t *chunk = chunk_new(size > TURN_CHUNK_SIZE ? size : TURN_CHUNK_SIZE);
-        if (!chunk) return NULL;
-        half_take(half, chunk);
-    }
-    char *data = half->at;
-    half->at += size;
-    return data;
+static void fill_from(uvhttp__loop_t *loop, turn_chunk_t *chunk) {
+    loop->turn_at = chunk->data;
+    loop->turn_end = chunk->data + chunk->size;
 }
 
-void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, const char *end) {
-    turn_half_t *half = &loop->turn->halves[loop->turn->filling];
-    if (end >= half->chunks->data && end <= half->at) half->at = half->chunks->data + (end - half->chunks->data);
+/* The half that the kernel has done with is filled in the next turn. */
+static void turn_memory_flip(uvhttp__loop_t *loop) {
+    loop->turn->filling = !loop->turn->filling;
+    fill_from(loop, loop->turn->halves[loop->turn->filling]);
+}
+
+char *uvhttp__loop_turn_alloc_chunk(uvhttp__loop_t *loop, size_t size) {
+    turn_chunk_t *chunk = add_chunk(&loop->turn->halves[loop->turn->filling], size);
+    if (!chunk) return NULL;
+    fill_from(loop, chunk);
+    loop->turn_at += size;
+    return chunk->data;
 }
 
 static uint8_t turn_mark(unsigned half) {
@@ -674,7 +659,7 @@ void uvhttp__turn_settle(uvhttp__loop_t *loop) {
     uvhttp__list_splice(&settling, &loop->settling);
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&settling));)
         settle(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
-    half_reset(&loop->turn->halves[!loop->turn->filling]);
+    drop_chunks(&loop->turn->halves[!loop->turn->filling]);
 }
 
 void uvhttp__turn_end(uvhttp__loop_t *loop) {
@@ -686,7 +671,7 @@ void uvhttp__turn_end(uvhttp__loop_t *loop) {
     loop->handing_over = true;
     hand_over(loop);
     loop->handing_over = false;
-    loop->turn->filling = !loop->turn->filling;
+    turn_memory_flip(loop);
 }
 
 /* --- life of a loop --- */
@@ -700,6 +685,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
                              .timer_ms = UINT64_MAX};
     loop->turn = turn_memory_new();
     if (!loop->turn) return UVHTTP_E_NOMEM;
+    fill_from(loop, loop->turn->halves[0]);
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
     uvhttp__list_init(&loop->dirty);

@@ -9,7 +9,9 @@
 #include <uvhttp/response.h>
 
 #include "base/arena.h"
-#include "base/span.h"
+#include <string.h>
+
+#include "base/head.h"
 
 #define UVHTTP__QUERY_PARAM_MAX 1000               /* pairs of a query that can be seen; later ones are left out */
 #define UVHTTP__PARAM_MAX 32                       /* parameters of a route's pattern */
@@ -31,35 +33,27 @@ typedef struct uvhttp__query_param {
     uvhttp__span_t value;
 } uvhttp__query_param_t;
 
-/* The first group is written by the session after uvhttp__request_reset; everything is an offset from `base`, so that
- * the head can be copied elsewhere. The second group belongs to this folder. */
+/* The first group is the session's; everything is an offset from `base`, so that the head can be copied elsewhere. The
+ * second group belongs to this folder. */
 struct uvhttp_request {
-    const char *base;              /* first byte of the head */
-    const uvhttp__field_t *fields; /* header fields in order */
-    uint32_t field_count;
-    uint8_t method; /* uvhttp_method_t */
-    uint8_t version_minor;
-    bool path_plain; /* the raw path is its own decoded form */
-    uvhttp__span_t method_text;
-    uvhttp__span_t target;
-    uvhttp__span_t path; /* raw */
-    uvhttp__span_t query;
-    uvhttp__span_t authority;
-    uvhttp_str_t body; /* whole, unchunked; the session sets it, also after a rebase */
+    const char *base; /* first byte of the head */
+    uvhttp__head_t head;
 
-    bool query_parsed;
-    uint8_t param_count;
+    uvhttp_str_t
+        body; /* whole, unchunked; the session sets it, also after a rebase. From here on: zero after a reset */
+    uvhttp_str_t peer;
+    const char *decoded;    /* the decoded path, in the arena; NULL: the raw path */
+    const char *param_text; /* what params are offsets into; NULL: the decoded path */
+    void *data;
     uint32_t query_count;
     uint32_t slash_count; /* how many %2F were left in the decoded path */
+    uint8_t param_count;
+    bool query_parsed; /* to here */
     uint32_t decoded_size;
-    const char *decoded;     /* the decoded path, in the arena; NULL: the raw path */
     const uint32_t *slashes; /* where those %2F stand in the decoded path, ascending */
     const uvhttp_str_t *param_names;
-    const char *param_text; /* what params are offsets into; NULL: the decoded path */
     const char *query_text;
     const uvhttp__query_param_t *query_params;
-    void *data;
-    uvhttp_str_t peer;
     uvhttp__arena_t *arena;           /* set once by init */
     const uvhttp__request_ops_t *ops; /* set once by init */
     uvhttp__span_t params[UVHTTP__PARAM_MAX];
@@ -68,25 +62,16 @@ struct uvhttp_request {
 /* For the life of the exchange: memory of the request comes from `arena`, which the session resets between requests. */
 void uvhttp__request_init(uvhttp_request_t *req, uvhttp__arena_t *arena, const uvhttp__request_ops_t *ops);
 
-/* Forgets the last request (a few ns: the fields of the first group are the session's to write, all of them). The arena
- * is the session's to reset. */
+/* Forgets the last request (a few ns: base and head are the session's to write, all of them). The arena is the
+ * session's to reset. */
 static inline void uvhttp__request_reset(uvhttp_request_t *req) {
-    req->body = (uvhttp_str_t){NULL, 0};
-    req->query_parsed = false;
-    req->param_count = 0;
-    req->query_count = 0;
-    req->slash_count = 0;
-    req->decoded = NULL;
-    req->param_text = NULL;
-    req->data = NULL;
-    req->peer = (uvhttp_str_t){NULL, 0};
+    memset(&req->body, 0, offsetof(uvhttp_request_t, decoded_size) - offsetof(uvhttp_request_t, body));
 }
 
 /* The head has been copied to new_base, and its fields array to new_fields. Views handed out before are void. */
-static inline void uvhttp__request_rebase(uvhttp_request_t *req, const char *new_base,
-                                          const uvhttp__field_t *new_fields) {
+static inline void uvhttp__request_rebase(uvhttp_request_t *req, const char *new_base, uvhttp__field_t *new_fields) {
     req->base = new_base;
-    req->fields = new_fields;
+    req->head.headers = new_fields;
 }
 
 /* Makes the path that is routed (see uvhttp_request_path). To be called once, before routing. Returns 0,
@@ -153,21 +138,23 @@ typedef struct uvhttp__response_sink {
 
 typedef struct uvhttp__hook uvhttp__hook_t;
 
+#define UVHTTP__CHECKED_TYPE_MAX 48 /* bytes of a Content-Type that is remembered, with its terminator */
+
 struct uvhttp_response {
-    uint16_t status; /* 0: none yet */
+    uint16_t status; /* 0: none yet. From here on: zero after a reset */
     uint16_t flags;
     uint32_t headers_size;
     uint32_t headers_capacity;
-    const char *content_type; /* in the arena or static, without CR or LF; content_type_size 0: none */
     uint32_t content_type_size;
-    char *headers; /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */
-    uvhttp__body_t body;
-    char checked_type[48];        /* the last Content-Type that was checked, kept over resets */
-    uint8_t checked_type_size;    /* 0: none */
-    uint64_t stream_size;         /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
-    uint64_t stream_left;         /* bytes of it not yet written */
     uvhttp__hook_t *finish_hooks; /* last registered first */
     uvhttp__hook_t *done_hooks;
+    uvhttp__body_t body;                 /* to here */
+    const char *content_type;            /* in the arena or static, without CR or LF; content_type_size 0: none */
+    char *headers;                       /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */
+    char checked_type[48];               /* the last Content-Type that was checked, kept over resets */
+    uint8_t checked_type_size;           /* 0: none */
+    uint64_t stream_size;                /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
+    uint64_t stream_left;                /* bytes of it not yet written */
     uvhttp_request_t *request;           /* set once by init */
     uvhttp__arena_t *arena;              /* set once by init */
     const uvhttp__response_sink_t *sink; /* set once by init */
@@ -178,15 +165,7 @@ void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp
 
 /* Forgets the last answer (a few ns). uvhttp__response_done must have been called for it. */
 static inline void uvhttp__response_reset(uvhttp_response_t *res) {
-    res->status = 0;
-    res->flags = 0;
-    res->headers_size = 0;
-    res->headers_capacity = 0;
-    res->content_type_size = 0;
-    res->body.kind = UVHTTP__BODY_NONE;
-    res->body.size = 0;
-    res->finish_hooks = NULL;
-    res->done_hooks = NULL;
+    memset(res, 0, offsetof(uvhttp_response_t, body) + offsetof(uvhttp__body_t, release));
 }
 
 /* What the session's order of calls is:
@@ -198,22 +177,35 @@ static inline void uvhttp__response_reset(uvhttp_response_t *res) {
  */
 
 /* Runs the on_finish hooks, last registered first; at most once. */
-void uvhttp__response_finish(uvhttp_response_t *res);
+void uvhttp__response_run_finish(uvhttp_response_t *res);
+static inline void uvhttp__response_finish(uvhttp_response_t *res) {
+    if (res->flags & UVHTTP__RESPONSE_FINISHING) return;
+    res->flags |= UVHTTP__RESPONSE_FINISHING;
+    if (__builtin_expect(res->finish_hooks != NULL, 0)) uvhttp__response_run_finish(res);
+}
 
 /* The head is about to be written: from here on every change is refused with UVHTTP_E_STATE. */
 static inline void uvhttp__response_commit(uvhttp_response_t *res) {
     res->flags |= UVHTTP__RESPONSE_COMMITTED;
 }
 
-/* The session takes the body over, with the duty to release it or close its fd. The response has none afterwards. */
-uvhttp__body_t uvhttp__response_take_body(uvhttp_response_t *res);
-
-/* Releases what a body holds. */
-void uvhttp__body_release(uvhttp__body_t *body);
+/* Releases what a body holds; it is none afterwards. */
+void uvhttp__body_release_held(uvhttp__body_t *body);
+static inline void uvhttp__body_release(uvhttp__body_t *body) {
+    if (__builtin_expect(body->kind >= UVHTTP__BODY_REF, 0)) uvhttp__body_release_held(body);
+    body->kind = UVHTTP__BODY_NONE;
+    body->size = 0;
+}
 
 /* The end: releases a body that was not taken, runs the on_done hooks with `status`, last registered first; at most
  * once. */
-void uvhttp__response_done(uvhttp_response_t *res, int status);
+void uvhttp__response_run_done(uvhttp_response_t *res, int status);
+static inline void uvhttp__response_done(uvhttp_response_t *res, int status) {
+    if (res->flags & UVHTTP__RESPONSE_DONE) return;
+    res->flags |= UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DONE;
+    uvhttp__body_release(&res->body);
+    if (__builtin_expect(res->done_hooks != NULL, 0)) uvhttp__response_run_done(res, status);
+}
 
 /* The client has gone: writes are refused with UVHTTP_E_ABORTED from here on. */
 static inline void uvhttp__response_abort(uvhttp_response_t *res) {

@@ -7,11 +7,11 @@ void uvhttp__request_init(uvhttp_request_t *req, uvhttp__arena_t *arena, const u
 }
 
 uvhttp_method_t uvhttp_request_method(const uvhttp_request_t *req) {
-    return (uvhttp_method_t)req->method;
+    return (uvhttp_method_t)req->head.method;
 }
 
 uvhttp_str_t uvhttp_request_method_text(const uvhttp_request_t *req) {
-    return uvhttp__span_str(req->base, req->method_text);
+    return uvhttp__span_str(req->base, req->head.method_text);
 }
 
 const char *uvhttp_method_name(uvhttp_method_t method) {
@@ -28,24 +28,24 @@ const char *uvhttp_method_name(uvhttp_method_t method) {
 }
 
 uvhttp_str_t uvhttp_request_target(const uvhttp_request_t *req) {
-    return uvhttp__span_str(req->base, req->target);
+    return uvhttp__span_str(req->base, req->head.target);
 }
 
 uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req) {
     if (req->decoded) return (uvhttp_str_t){req->decoded, req->decoded_size};
-    return uvhttp__span_str(req->base, req->path);
+    return uvhttp__span_str(req->base, req->head.path);
 }
 
 uvhttp_str_t uvhttp_request_query(const uvhttp_request_t *req) {
-    return uvhttp__span_str(req->base, req->query);
+    return uvhttp__span_str(req->base, req->head.query);
 }
 
 uvhttp_str_t uvhttp_request_host(const uvhttp_request_t *req) {
-    return uvhttp__span_str(req->base, req->authority);
+    return uvhttp__span_str(req->base, req->head.authority);
 }
 
 int uvhttp_request_version_minor(const uvhttp_request_t *req) {
-    return req->version_minor;
+    return req->head.version_minor;
 }
 
 uvhttp_str_t uvhttp_request_body(const uvhttp_request_t *req) {
@@ -70,8 +70,8 @@ void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size) {
  */
 static size_t find_field(const uvhttp_request_t *req, const char *name, size_t index) {
     size_t size = strlen(name);
-    for (; index < req->field_count; ++index) {
-        uvhttp__span_t span = req->fields[index].name;
+    for (; index < req->head.header_count; ++index) {
+        uvhttp__span_t span = req->head.headers[index].name;
         if (span.size == size && uvhttp__bytes_equal_nocase(req->base + span.offset, name, size)) break;
     }
     return index;
@@ -79,25 +79,25 @@ static size_t find_field(const uvhttp_request_t *req, const char *name, size_t i
 
 uvhttp_str_t uvhttp_request_header(const uvhttp_request_t *req, const char *name) {
     size_t index = find_field(req, name, 0);
-    if (index >= req->field_count) return (uvhttp_str_t){NULL, 0};
-    return uvhttp__span_str(req->base, req->fields[index].value);
+    if (index >= req->head.header_count) return (uvhttp_str_t){NULL, 0};
+    return uvhttp__span_str(req->base, req->head.headers[index].value);
 }
 
 bool uvhttp_request_header_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
-    bool found = index < req->field_count;
+    bool found = index < req->head.header_count;
     const uvhttp_str_t none = {NULL, 0};
-    if (name) *name = found ? uvhttp__span_str(req->base, req->fields[index].name) : none;
-    if (value) *value = found ? uvhttp__span_str(req->base, req->fields[index].value) : none;
+    if (name) *name = found ? uvhttp__span_str(req->base, req->head.headers[index].name) : none;
+    if (value) *value = found ? uvhttp__span_str(req->base, req->head.headers[index].value) : none;
     return found;
 }
 
 size_t uvhttp_request_header_count(const uvhttp_request_t *req) {
-    return req->field_count;
+    return req->head.header_count;
 }
 
 bool uvhttp_request_header_next(const uvhttp_request_t *req, const char *name, size_t *index, uvhttp_str_t *value) {
     size_t found = find_field(req, name, *index);
-    *index = found < req->field_count ? found + 1 : req->field_count;
+    *index = found < req->head.header_count ? found + 1 : req->head.header_count;
     return uvhttp_request_header_at(req, found, NULL, value);
 }
 

@@ -71,8 +71,8 @@ static int decode(path_writer_t *writer, uvhttp_str_t raw) {
 }
 
 int uvhttp__request_decode_path(uvhttp_request_t *req) {
-    if (__builtin_expect(req->path_plain, 1)) return 0;
-    uvhttp_str_t raw = uvhttp__span_str(req->base, req->path);
+    if (__builtin_expect(req->head.path_plain, 1)) return 0;
+    uvhttp_str_t raw = uvhttp__span_str(req->base, req->head.path);
     if (raw.size == 0 || (raw.size == 1 && raw.data[0] == '*')) return 0; /* authority and asterisk form */
     if (raw.data[0] != '/') return UVHTTP_E_HTTP_TARGET;
     size_t slash_count = 0;

@@ -23,7 +23,7 @@ static inline int refusal(const uvhttp_response_t *res, int status) {
     return status < 200 || status > 599 ? UVHTTP_E_INVALID : 0;
 }
 
-void uvhttp__body_release(uvhttp__body_t *body) {
+void uvhttp__body_release_held(uvhttp__body_t *body) {
     uvhttp__body_t old = *body;
     body->kind = UVHTTP__BODY_NONE;
     body->size = 0;
@@ -31,17 +31,10 @@ void uvhttp__body_release(uvhttp__body_t *body) {
     if (old.kind == UVHTTP__BODY_FILE) close(old.fd);
 }
 
-uvhttp__body_t uvhttp__response_take_body(uvhttp_response_t *res) {
-    uvhttp__body_t body = res->body;
-    res->body.kind = UVHTTP__BODY_NONE;
-    res->body.size = 0;
-    return body;
-}
-
 /* The answer is whole: nothing can fail from here. What is to be the body is written field by field by the callers of
  * the plain path, because a copy of the struct would wait for its own stores. */
 static inline void record(uvhttp_response_t *res, int status, uvhttp__content_type_t type) {
-    if (__builtin_expect(res->body.kind >= UVHTTP__BODY_REF, 0)) uvhttp__body_release(&res->body);
+    uvhttp__body_release(&res->body);
     res->status = (uint16_t)status;
     res->content_type = type.data;
     res->content_type_size = type.size;
@@ -76,7 +69,7 @@ int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json) {
 }
 
 /* Everything that can fail, for a body that is in place; the body is released if it does. */
-static int answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
+static inline int answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
     uvhttp__content_type_t type;
     int problem = refusal(res, status);
     if (problem == 0) problem = uvhttp__response_copy_type(res, content_type, &type);
@@ -101,8 +94,16 @@ int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content
 
 int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type, const void *data,
                                 size_t size) {
-    if (!data && size) return UVHTTP_E_INVALID;
-    return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = data, .size = size});
+    uvhttp__content_type_t type;
+    int problem = refusal(res, status);
+    if (problem == 0 && !data && size) problem = UVHTTP_E_INVALID;
+    if (problem == 0) problem = uvhttp__response_copy_type(res, content_type, &type);
+    if (problem != 0) return problem;
+    record(res, status, type);
+    res->body.kind = UVHTTP__BODY_STATIC;
+    res->body.data = data;
+    res->body.size = size;
+    return 0;
 }
 
 int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type, const void *data,

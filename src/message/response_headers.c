@@ -59,24 +59,21 @@ static int reserve(uvhttp_response_t *res, size_t size) {
 
 /* A handler sends one type again and again: the last one that was checked is kept with the response, over all requests
  * that use it, and the same text is neither checked nor copied again. */
-static bool recall_type(uvhttp_response_t *res, uvhttp_str_t text, uvhttp__content_type_t *type) {
-    if (text.size != res->checked_type_size || memcmp(text.data, res->checked_type, text.size) != 0) return false;
+static void recall_type(uvhttp_response_t *res, uvhttp__content_type_t *type) {
     type->data = res->checked_type;
     type->size = res->checked_type_size;
-    return true;
 }
 
-static int copy_type(uvhttp_response_t *res, uvhttp_str_t text, uvhttp__content_type_t *type) {
-    if (text.size == 0) return 0;
-    if (recall_type(res, text, type)) return 0;
+static int check_type(uvhttp_response_t *res, uvhttp_str_t text, uvhttp__content_type_t *type) {
     if (text.size > UVHTTP__RESPONSE_CONTENT_TYPE_SIZE_MAX || !uvhttp__valid_header_value(text))
         return UVHTTP_E_INVALID;
     /* Not while it is in use: when the rest of the call fails, the old type must still be there. */
-    if (text.size <= sizeof res->checked_type &&
-        !(res->content_type_size > 0 && res->content_type == res->checked_type)) {
+    bool in_use = res->content_type_size > 0 && res->content_type == res->checked_type;
+    if (text.size < sizeof res->checked_type && !in_use) {
         memcpy(res->checked_type, text.data, text.size);
+        res->checked_type[text.size] = '\0';
         res->checked_type_size = (uint8_t)text.size;
-        (void)recall_type(res, text, type);
+        recall_type(res, type);
         return 0;
     }
     int status = 0;
@@ -87,9 +84,16 @@ static int copy_type(uvhttp_response_t *res, uvhttp_str_t text, uvhttp__content_
     return 0;
 }
 
+static int copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
+    if (text[0] == '\0') return 0;
+    if (strcmp(text, res->checked_type) != 0) return check_type(res, uvhttp__str_from(text), type);
+    recall_type(res, type);
+    return 0;
+}
+
 int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
     *type = (uvhttp__content_type_t){"", 0, false};
-    if (text) return copy_type(res, uvhttp__str_from(text), type);
+    if (text) return copy_type(res, text, type);
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_TYPE_KEPT))
         *type = (uvhttp__content_type_t){res->content_type, res->content_type_size, true};
     return 0;
@@ -103,7 +107,7 @@ int uvhttp__response_put_header(uvhttp_response_t *res, uvhttp_str_t name, uvhtt
     if (!uvhttp__valid_header_name(name) || !uvhttp__valid_header_value(value)) return UVHTTP_E_INVALID;
     if (is_content_type(name)) {
         uvhttp__content_type_t type = {"", 0, true};
-        int status = copy_type(res, value, &type);
+        int status = value.size > 0 ? check_type(res, value, &type) : 0;
         if (status == 0) uvhttp__response_set_type(res, type);
         return status;
     }

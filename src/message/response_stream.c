@@ -56,7 +56,7 @@ int uvhttp_response_end(uvhttp_response_t *res) {
     int problem = refusal(res);
     if (problem != 0) return problem;
     /* The answer to HEAD, and 204 and 304, announce a size that is never sent. */
-    bool has_body = res->request->method != UVHTTP_HEAD && uvhttp__status_has_body(res->status);
+    bool has_body = res->request->head.method != UVHTTP_HEAD && uvhttp__status_has_body(res->status);
     if (has_body && res->stream_size != UVHTTP_SIZE_UNKNOWN && res->stream_left)
         res->flags |= UVHTTP__RESPONSE_MISSIZED;
     res->flags |= UVHTTP__RESPONSE_ENDED;
@@ -94,16 +94,11 @@ int uvhttp_response_on_done(uvhttp_response_t *res, void (*callback)(uvhttp_resp
     return 0;
 }
 
-void uvhttp__response_finish(uvhttp_response_t *res) {
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_FINISHING)) return;
-    res->flags |= UVHTTP__RESPONSE_FINISHING;
+void uvhttp__response_run_finish(uvhttp_response_t *res) {
     for (uvhttp__hook_t *hook = res->finish_hooks; hook; hook = hook->next) hook->finish(res, hook->user);
 }
 
-void uvhttp__response_done(uvhttp_response_t *res, int status) {
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_DONE)) return;
-    res->flags |= UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DONE;
-    uvhttp__body_release(&res->body);
+void uvhttp__response_run_done(uvhttp_response_t *res, int status) {
     for (uvhttp__hook_t *hook = res->done_hooks; hook; hook = hook->next) hook->done(res, status, hook->user);
 }
 

@@ -22,11 +22,6 @@ const char *uvhttp__counter_help(unsigned index) {
 
 static_assert(UVHTTP__COUNTER_responses_5xx == UVHTTP__COUNTER_responses_1xx + 4, "the classes stand in order");
 
-void uvhttp__counters_response(uvhttp__counters_t *shard, int status) {
-    if (status < 100 || status > 599) return;
-    uvhttp__counter_bump(&shard->values[UVHTTP__COUNTER_responses_1xx + status / 100 - 1], 1);
-}
-
 void uvhttp__counters_read(const uvhttp__counters_t *shard, uvhttp__counter_sums_t *sums) {
     for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++)
         sums->values[i] += atomic_load_explicit(&shard->values[i], memory_order_relaxed);

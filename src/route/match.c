@@ -46,15 +46,54 @@ static int make_chains(uvhttp__router_t *router) {
     return 0;
 }
 
+#define PATH_IN_KEY_MAX 16
+
+static inline uint64_t load64(const char *p) {
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static inline uint32_t load32(const char *p) {
+    uint32_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
+static inline uvhttp__path_key_t key_of(uvhttp_str_t path) {
+    const char *p = path.data;
+    size_t size = path.size;
+    if (size >= 8 && size <= PATH_IN_KEY_MAX) return (uvhttp__path_key_t){{load64(p), load64(p + size - 8)}, size};
+    if (size > PATH_IN_KEY_MAX) return (uvhttp__path_key_t){{uvhttp__hash(p, size), 0}, size};
+    if (size >= 4) return (uvhttp__path_key_t){{load32(p), load32(p + size - 4)}, size};
+    if (size == 0) return (uvhttp__path_key_t){{0, 0}, 0};
+    return (uvhttp__path_key_t){
+        {(unsigned char)p[0], (uint64_t)(unsigned char)p[size / 2] << 8 | (unsigned char)p[size - 1]}, size};
+}
+
+/* Odd constants with many bits; what matters is the upper half. The keys in the table are the application's: nobody can
+ * prepare collisions. */
+static inline size_t slot_of(uvhttp__path_key_t key, size_t mask) {
+    uint64_t mixed = (key.words[0] ^ key.size) * UINT64_C(0x9e3779b97f4a7c15);
+    mixed = (mixed ^ mixed >> 32 ^ key.words[1]) * UINT64_C(0xd6e8feb86659fd93);
+    return (size_t)(mixed >> 32) & mask;
+}
+
+static inline bool same_path(const uvhttp__exact_t *slot, uvhttp__path_key_t key, const char *path) {
+    if (slot->key.words[0] != key.words[0] || slot->key.words[1] != key.words[1] || slot->key.size != key.size)
+        return false;
+    return key.size <= PATH_IN_KEY_MAX || memcmp(slot->path, path, key.size) == 0;
+}
+
 static void add_exact(uvhttp__endpoint_t *endpoint, void *user) {
     uvhttp__router_t *router = user;
     /* An endpoint without a route is left by a registration that ran out of memory. */
     if (!endpoint->first || endpoint->first->route.param_count) return;
     uvhttp_str_t path = uvhttp__str_from(endpoint->first->pattern);
-    uint64_t hash = uvhttp__hash(path.data, path.size);
-    size_t at = (size_t)hash & router->exact_mask;
-    while (router->exact[at].path) at = (at + 1) & router->exact_mask;
-    router->exact[at] = (uvhttp__exact_t){hash, path.data, path.size, endpoint};
+    uvhttp__path_key_t key = key_of(path);
+    size_t at = slot_of(key, router->exact_mask);
+    while (router->exact[at].endpoint) at = (at + 1) & router->exact_mask;
+    router->exact[at] = (uvhttp__exact_t){key, path.data, endpoint};
 }
 
 /* What a method without a route of its own gets, and what Allow says. */
@@ -99,12 +138,10 @@ int uvhttp__router_freeze(uvhttp__router_t *router) {
 
 static inline const uvhttp__endpoint_t *find_exact(const uvhttp__router_t *router, uvhttp_str_t path) {
     if (!router->exact) return NULL;
-    uint64_t hash = uvhttp__hash(path.data, path.size);
-    for (size_t at = (size_t)hash & router->exact_mask;; at = (at + 1) & router->exact_mask) {
+    uvhttp__path_key_t key = key_of(path);
+    for (size_t at = slot_of(key, router->exact_mask);; at = (at + 1) & router->exact_mask) {
         const uvhttp__exact_t *slot = &router->exact[at];
-        if (!slot->path) return NULL;
-        if (slot->hash == hash && slot->size == path.size && memcmp(slot->path, path.data, path.size) == 0)
-            return slot->endpoint;
+        if (!slot->endpoint || same_path(slot, key, path.data)) return slot->endpoint;
     }
 }
 
@@ -197,7 +234,8 @@ uvhttp_flow_t uvhttp__chain_run_middleware(const uvhttp__chain_t *chain, uvhttp_
 }
 
 uvhttp_flow_t uvhttp__chain_run(const uvhttp__match_t *match, uvhttp_request_t *req, uvhttp_response_t *res) {
-    uvhttp_flow_t flow = uvhttp__chain_run_middleware(match->chain, req, res);
+    uvhttp_flow_t flow = UVHTTP_NEXT;
+    if (match->chain->count > 0) flow = uvhttp__chain_run_middleware(match->chain, req, res);
     if (flow == UVHTTP_NEXT && match->route) match->route->handler(req, res, match->route->user);
     return flow;
 }

@@ -58,11 +58,16 @@ typedef struct uvhttp__node {
     char text[]; /* the segment of a static node */
 } uvhttp__node_t;
 
-/* A pattern without parameters; path NULL: a free slot. */
+/* What a path is found by: up to 16 bytes the path itself, in two words that may overlap; above that a hash. */
+typedef struct uvhttp__path_key {
+    uint64_t words[2];
+    uint64_t size; /* bytes */
+} uvhttp__path_key_t;
+
+/* A pattern without parameters; endpoint NULL: a free slot. */
 typedef struct uvhttp__exact {
-    uint64_t hash;
+    uvhttp__path_key_t key;
     const char *path;
-    size_t size;
     const uvhttp__endpoint_t *endpoint;
 } uvhttp__exact_t;
 

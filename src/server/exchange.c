@@ -18,42 +18,49 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
 
 static const uvhttp__request_ops_t request_ops = {.peer = write_peer};
 
-uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__session_t *session) {
+static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
+    const uvhttp_server_t *server = worker->server;
+    uvhttp__exchange_t *exchange =
+        uvhttp__malloc(sizeof *exchange + server->limits.header_count_max * sizeof(uvhttp__field_t));
+    if (!exchange) return NULL;
+    uvhttp__arena_init(&exchange->arena, exchange->first, sizeof exchange->first,
+                       server->config.request_memory_max > SIZE_MAX ? SIZE_MAX
+                                                                    : (size_t)server->config.request_memory_max);
+    uvhttp__request_init(&exchange->request, &exchange->arena, &request_ops);
+    uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &uvhttp__exchange_sink);
+    exchange->worker = worker;
+    exchange->request.head.headers = exchange->fields;
+    return exchange;
+}
+
+void uvhttp__exchange_headless(uvhttp__exchange_t *exchange) {
+    exchange->request.base = "";
+    exchange->request.head = (uvhttp__head_t){.headers = exchange->fields, .method = UVHTTP_GET, .version_minor = 1};
+}
+
+int uvhttp__exchange_begin(uvhttp__session_t *session) {
     uvhttp__http_worker_t *worker = uvhttp__session_worker(session);
     uvhttp__exchange_t *exchange = worker->free_exchanges;
     if (exchange) {
         worker->free_exchanges = exchange->next_free;
         worker->free_count--;
     } else {
-        const uvhttp_server_t *server = worker->server;
-        exchange = uvhttp__malloc(sizeof *exchange + server->limits.header_count_max * sizeof(uvhttp__field_t));
-        if (!exchange) return NULL;
-        uvhttp__arena_init(&exchange->arena, exchange->first, sizeof exchange->first,
-                           server->config.request_memory_max > SIZE_MAX ? SIZE_MAX
-                                                                        : (size_t)server->config.request_memory_max);
-        uvhttp__request_init(&exchange->request, &exchange->arena, &request_ops);
-        uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &uvhttp__exchange_sink);
-        exchange->worker = worker;
-        exchange->head.headers = exchange->fields;
+        exchange = exchange_new(worker);
+        if (!exchange) return UVHTTP_E_NOMEM;
     }
+    memset(&exchange->deferred, 0, offsetof(uvhttp__exchange_t, keep_alive) - offsetof(uvhttp__exchange_t, deferred));
     exchange->session = session;
-    exchange->deferred = NULL;
-    exchange->borrowed = NULL;
-    exchange->body = NULL;
-    exchange->body_size = exchange->body_capacity = 0;
-    exchange->borrowers = 0;
-    exchange->released = false;
-    exchange->upgrade = NULL;
     exchange->start_ns = session->conn.stream.loop->now_ns;
     exchange->start_turn = session->conn.stream.loop->turn_number;
-    /* A head that can not be parsed is answered as if it had been this one. */
-    exchange->request.base = "";
-    exchange->request.method = UVHTTP_GET;
-    exchange->request.version_minor = 1;
-    exchange->request.field_count = 0;
     uvhttp__request_reset(&exchange->request);
     uvhttp__response_reset(&exchange->response);
-    return exchange;
+    session->exchange = exchange;
+    return UVHTTP_OK;
+}
+
+void uvhttp__exchange_cancel(uvhttp__session_t *session) {
+    uvhttp__exchange_release(session->exchange);
+    session->exchange = NULL;
 }
 
 void uvhttp__exchange_free(uvhttp__exchange_t *exchange) {
@@ -101,10 +108,11 @@ int uvhttp__exchange_own(uvhttp__exchange_t *exchange) {
     /* The head is bounded by the limits, not by what an application may allocate: it goes past the arena's limit. */
     size_t limit = exchange->arena.size_max;
     exchange->arena.size_max = SIZE_MAX;
-    char *copy = uvhttp__arena_alloc_bytes(&exchange->arena, exchange->head.size);
-    exchange->arena.size_max = limit + exchange->head.size < limit ? SIZE_MAX : limit + exchange->head.size;
+    char *copy = uvhttp__arena_alloc_bytes(&exchange->arena, exchange->request.head.size);
+    exchange->arena.size_max =
+        limit + exchange->request.head.size < limit ? SIZE_MAX : limit + exchange->request.head.size;
     if (!copy) return UVHTTP_E_NOMEM;
-    memcpy(copy, exchange->borrowed, exchange->head.size);
+    memcpy(copy, exchange->borrowed, exchange->request.head.size);
     uvhttp__request_rebase(&exchange->request, copy, exchange->fields);
     exchange->borrowed = NULL;
     return UVHTTP_OK;
@@ -158,7 +166,7 @@ void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     uvhttp__match_t match;
     int status = UVHTTP_OK;
-    if (exchange->head.form == UVHTTP__HTTP1_AUTHORITY) {
+    if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
         /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
         uvhttp__response_fail(res, 501, "Not Implemented\n");
     } else {

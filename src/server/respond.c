@@ -15,23 +15,34 @@ static inline char *put(char *out, const char *data, size_t size) {
 #define PUT(out, literal) put((out), (literal), sizeof(literal) - 1)
 
 /* The date is written once a second, not once an answer. */
-static void refresh_date(uvhttp__http_worker_t *worker) {
-    uint64_t now_ms = worker->worker->loop->now_ms;
-    if (now_ms < worker->date_until_ms) return;
+static void refresh_date(uvhttp__http_worker_t *worker, uint64_t now_ms) {
     int64_t unix_ms = uvhttp__clock_unix_ms();
-    uvhttp__http1_write_date(worker->date, unix_ms / 1000);
+    memcpy(worker->date_line, "Date: ", 6);
+    uvhttp__http1_write_date(worker->date_line + 6, unix_ms / 1000);
+    memcpy(worker->date_line + 6 + UVHTTP__HTTP1_DATE_SIZE, "\r\n", 2);
     worker->date_until_ms = now_ms + (uint64_t)(1000 - unix_ms % 1000);
 }
 
 static bool wants_body(const uvhttp__exchange_t *exchange) {
-    return exchange->request.method != UVHTTP_HEAD && uvhttp__status_has_body(exchange->response.status);
+    return exchange->request.head.method != UVHTTP_HEAD && uvhttp__status_has_body(exchange->response.status);
 }
 
-/* Everything fixed that a head can have: status line, date, lengths, connection. */
+/* Everything fixed that a head can have: status line, date, lengths, connection; and what copies of a fixed size write
+ * beyond their end. */
 #define HEAD_FIXED_MAX 320
 
 static size_t head_max(const uvhttp_response_t *res) {
     return HEAD_FIXED_MAX + res->content_type_size + res->headers_size;
+}
+
+/* A type that is remembered is copied by its buffer's size: no call, no loop. */
+static inline char *put_content_type(char *out, const uvhttp_response_t *res) {
+    out = PUT(out, "Content-Type: ");
+    if (res->content_type == res->checked_type)
+        memcpy(out, res->checked_type, sizeof res->checked_type);
+    else
+        memcpy(out, res->content_type, res->content_type_size);
+    return PUT(out + res->content_type_size, "\r\n");
 }
 
 static char *put_length(char *out, uint64_t size) {
@@ -45,15 +56,10 @@ static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length
     const uvhttp_response_t *res = &exchange->response;
     uvhttp__http_worker_t *worker = exchange->worker;
     out += uvhttp__http1_write_status_line(out, res->status);
-    refresh_date(worker);
-    out = PUT(out, "Date: ");
-    out = put(out, worker->date, sizeof worker->date);
-    out = PUT(out, "\r\n");
-    if (res->content_type_size > 0) {
-        out = PUT(out, "Content-Type: ");
-        out = put(out, res->content_type, res->content_type_size);
-        out = PUT(out, "\r\n");
-    }
+    uint64_t now_ms = worker->worker->loop->now_ms;
+    if (now_ms >= worker->date_until_ms) refresh_date(worker, now_ms);
+    out = put(out, worker->date_line, sizeof worker->date_line);
+    if (res->content_type_size > 0) out = put_content_type(out, res);
     if (res->headers_size > 0) out = put(out, res->headers, res->headers_size);
     if (exchange->chunked_out)
         out = PUT(out, "Transfer-Encoding: chunked\r\n");
@@ -61,7 +67,7 @@ static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length
         out = put_length(out, length);
     if (!exchange->keep_alive)
         out = PUT(out, "Connection: close\r\n");
-    else if (exchange->request.version_minor == 0)
+    else if (exchange->request.head.version_minor == 0)
         out = PUT(out, "Connection: keep-alive\r\n");
     return PUT(out, "\r\n");
 }
@@ -157,25 +163,23 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     decide_keep_alive(exchange);
     if (exchange->upgrade) exchange->keep_alive = true; /* "Connection: close" contradicts 101 */
     exchange->chunked_out = false;
-    uvhttp__body_t body = uvhttp__response_take_body(res);
-    bool with_body = body.size > 0 && wants_body(exchange);
-    bool copied = with_body && body.size <= COPY_MAX && body.kind != UVHTTP__BODY_FILE;
-    char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res) + (copied ? (size_t)body.size : 0));
+    uvhttp__body_t *body = &res->body;
+    bool with_body = body->size > 0 && wants_body(exchange);
+    bool copied = with_body && body->size <= COPY_MAX && body->kind != UVHTTP__BODY_FILE;
+    char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res) + (copied ? (size_t)body->size : 0));
     if (!begin) {
-        uvhttp__body_release(&body);
         give_up(exchange, UVHTTP_E_NOMEM);
         return;
     }
-    char *end = write_head(exchange, begin, body.size);
-    if (copied) end = put(end, body.data, (size_t)body.size);
+    char *end = write_head(exchange, begin, body->size);
+    if (copied) end = put(end, body->data, (size_t)body->size);
     uvhttp__loop_turn_trim(stream->loop, end);
     int status = uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin));
     if (with_body && !copied) {
-        int sent = send_large(exchange, &body);
+        int sent = send_large(exchange, body);
+        body->kind = UVHTTP__BODY_NONE; /* the queue's now */
         if (status == UVHTTP_OK) status = sent;
         if (status == UVHTTP_OK) uvhttp__session_watch_writing(session);
-    } else {
-        uvhttp__body_release(&body);
     }
     if (status != UVHTTP_OK)
         give_up(exchange, status);
@@ -195,8 +199,8 @@ static int sink_begin(uvhttp_response_t *res) {
     uvhttp__response_commit(res);
     decide_keep_alive(exchange);
     bool unknown = res->stream_size == UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status);
-    exchange->chunked_out = unknown && exchange->request.version_minor == 1;
-    if (unknown && !exchange->chunked_out && exchange->request.method != UVHTTP_HEAD) exchange->keep_alive = false;
+    exchange->chunked_out = unknown && exchange->request.head.version_minor == 1;
+    if (unknown && !exchange->chunked_out && exchange->request.head.method != UVHTTP_HEAD) exchange->keep_alive = false;
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res));
     if (!begin) return UVHTTP_E_NOMEM;
     char *end = write_head(exchange, begin, res->stream_size);
@@ -273,7 +277,8 @@ int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const 
                             void *user) {
     if (!res || !protocol || !handlers || !handlers->on_data) return UVHTTP_E_INVALID;
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    if (!exchange->head.upgrade || exchange->head.version_minor != 1 || exchange->request.body.size > 0 ||
+    if (!exchange->request.head.upgrade || exchange->request.head.version_minor != 1 ||
+        exchange->request.body.size > 0 ||
         uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_COMMITTED))
         return UVHTTP_E_STATE;
     int status = uvhttp__response_put_header(res, (uvhttp_str_t){"Upgrade", 7},

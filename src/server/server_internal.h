@@ -40,8 +40,8 @@ typedef struct uvhttp__http_worker {
     uvhttp__exchange_t *free_exchanges;
     uint32_t free_count;
     uint32_t answered_in_turn; /* requests that were seen and answered in this turn: one entry of the histogram */
-    uint64_t date_until_ms;    /* loop time at which `date` is out of date */
-    char date[UVHTTP__HTTP1_DATE_SIZE];
+    uint64_t date_until_ms;    /* loop time at which date_line is out of date */
+    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__HTTP1_DATE_SIZE];
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
 
@@ -107,22 +107,23 @@ struct uvhttp__exchange {
     uvhttp__arena_t arena;
     uvhttp__session_t *session; /* NULL: the client has gone */
     uvhttp__http_worker_t *worker;
-    uvhttp_deferred_t *deferred; /* NULL: not deferred */
     uvhttp__exchange_t *next_free;
-    uint64_t start_ns;    /* turn in which the head was seen whole */
-    const char *borrowed; /* the receive buffer that the head stands in, NULL once it is a copy */
-    char *body;           /* collected, NULL while it is a view */
+
+    uvhttp_deferred_t *deferred; /* NULL: not deferred. From here on: zero at the beginning */
+    const char *borrowed;        /* the receive buffer that the head stands in, NULL once it is a copy */
+    char *body;                  /* collected, NULL while it is a view */
     size_t body_size, body_capacity;
-    uint64_t body_left; /* Content-Length still to come */
-    uint32_t start_turn;
-    uint32_t borrowers; /* queued output that still points into the arena */
-    bool released;      /* goes back to the pool when the last borrower has gone */
-    bool keep_alive;
-    bool chunked_out;                     /* a streamed answer is chunked */
     const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
+    uint32_t borrowers;                   /* queued output that still points into the arena */
+    bool released;                        /* goes back to the pool when the last borrower has gone */
+    bool chunked_out;                     /* a streamed answer is chunked; to here */
+
+    bool keep_alive;
+    uint32_t start_turn;
+    uint64_t start_ns;  /* turn in which the head was seen whole */
+    uint64_t body_left; /* Content-Length still to come */
     void *upgrade_user;
     uvhttp__http1_chunked_t chunked_in;
-    uvhttp__http1_head_t head;
     _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
     uvhttp__field_t fields[]; /* limits.header_count_max */
 };
@@ -131,8 +132,12 @@ static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
     return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
 }
 
-/* NULL if out of memory. */
-uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__session_t *session);
+/* Makes session->exchange, for a request that is about to be read. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_begin(uvhttp__session_t *session);
+/* A head that can not be read is answered as if it had been that of a plain GET. */
+void uvhttp__exchange_headless(uvhttp__exchange_t *exchange);
+/* There was no whole request yet: session->exchange goes back to the pool. */
+void uvhttp__exchange_cancel(uvhttp__session_t *session);
 /* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
 void uvhttp__exchange_release(uvhttp__exchange_t *exchange);
 /* Any thread, when the session is gone and nothing borrows: frees the memory. */

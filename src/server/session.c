@@ -60,12 +60,14 @@ static void drop_partial(uvhttp__session_t *session) {
 
 void uvhttp__session_refuse(uvhttp__session_t *session, int code) {
     uvhttp__counters_error(counters_of(session), code);
-    if (!session->exchange) session->exchange = uvhttp__exchange_new(session);
-    uvhttp__exchange_t *exchange = session->exchange;
-    if (!exchange) {
-        uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
-        return;
+    if (!session->exchange) {
+        if (uvhttp__exchange_begin(session) != UVHTTP_OK) {
+            uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
+            return;
+        }
+        uvhttp__exchange_headless(session->exchange);
     }
+    uvhttp__exchange_t *exchange = session->exchange;
     if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_COMMITTED)) {
         uvhttp__conn_close(&session->conn, code);
         return;
@@ -158,26 +160,11 @@ static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t 
 }
 
 static size_t read_body(uvhttp__session_t *session, const char *data, size_t size) {
-    return session->exchange->head.chunked ? read_chunked(session, data, size) : read_sized(session, data, size);
+    return session->exchange->request.head.chunked ? read_chunked(session, data, size)
+                                                   : read_sized(session, data, size);
 }
 
 /* --- heads --- */
-
-static void fill_request(uvhttp__exchange_t *exchange, const char *base) {
-    uvhttp_request_t *req = &exchange->request;
-    const uvhttp__http1_head_t *head = &exchange->head;
-    req->base = base;
-    req->fields = exchange->fields;
-    req->field_count = head->header_count;
-    req->method = head->method;
-    req->version_minor = head->version_minor;
-    req->path_plain = head->path_plain;
-    req->method_text = head->method_text;
-    req->target = head->target;
-    req->path = head->path;
-    req->query = head->query;
-    req->authority = head->authority;
-}
 
 /* A body that has to be waited for: what is there is kept, the rest is asked for. Returns bytes used of data. */
 static size_t start_body(uvhttp__session_t *session, const char *data, size_t size) {
@@ -188,11 +175,11 @@ static size_t start_body(uvhttp__session_t *session, const char *data, size_t si
         return size;
     }
     session->state = UVHTTP__SESSION_BODY;
-    if (exchange->head.chunked)
+    if (exchange->request.head.chunked)
         uvhttp__http1_chunked_init(&exchange->chunked_in, config->chunk_extension_max, config->trailer_size_max);
     else
-        exchange->body_left = exchange->head.content_length;
-    if (exchange->head.expect_continue && size == 0) {
+        exchange->body_left = exchange->request.head.content_length;
+    if (exchange->request.head.expect_continue && size == 0) {
         uvhttp__counters_add(counters_of(session), responses_1xx, 1);
         (void)uvhttp__stream_send_turn(&session->conn.stream, continue_line, sizeof continue_line - 1);
     }
@@ -200,33 +187,23 @@ static size_t start_body(uvhttp__session_t *session, const char *data, size_t si
     return size > 0 ? read_body(session, data, size) : 0;
 }
 
-/* A whole head stands at base; `data` is what follows it. Returns bytes used of data. */
-static size_t on_head(uvhttp__session_t *session, const char *base, size_t head_size, const char *data, size_t size) {
+/* exchange->head has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */
+static size_t on_head(uvhttp__session_t *session, const char *base, const char *data, size_t size) {
     uvhttp_server_t *server = uvhttp__session_worker(session)->server;
-    uvhttp__exchange_t *exchange = uvhttp__exchange_new(session);
-    if (!exchange) {
-        uvhttp__session_refuse(session, UVHTTP_E_NOMEM);
-        return size;
-    }
-    session->exchange = exchange;
-    exchange->head.size = 0;
-    int status = uvhttp__http1_parse_request(base, head_size, &server->limits, &exchange->head);
-    if (status != UVHTTP_OK) {
-        uvhttp__session_refuse(session, status);
-        return size;
-    }
+    uvhttp__exchange_t *exchange = session->exchange;
     uvhttp__counters_add(counters_of(session), requests, 1);
     session->request_count++;
     session->turn_requests++;
     exchange->borrowed = base;
-    exchange->keep_alive = exchange->head.keep_alive && session->request_count != server->config.keepalive_requests;
-    fill_request(exchange, base);
-    uint64_t length = exchange->head.content_length;
+    exchange->keep_alive =
+        exchange->request.head.keep_alive && session->request_count != server->config.keepalive_requests;
+    exchange->request.base = base;
+    uint64_t length = exchange->request.head.content_length;
     if (length > server->config.body_size_max) {
         uvhttp__session_refuse(session, UVHTTP_E_HTTP_BODY_TOO_LARGE);
         return size;
     }
-    if (exchange->head.chunked || length > size) return start_body(session, data, size);
+    if (exchange->request.head.chunked || length > size) return start_body(session, data, size);
     exchange->request.body = (uvhttp_str_t){length ? data : NULL, (size_t)length};
     session->more = size > length || session->full;
     run(session);
@@ -256,20 +233,25 @@ static int keep_partial(uvhttp__session_t *session, const char *data, size_t siz
 static size_t continue_head(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp_server_t *server = uvhttp__session_worker(session)->server;
     uint32_t before = session->partial->size;
-    size_t head_size;
     int status = keep_partial(session, data, size);
     uvhttp__partial_t *partial = session->partial;
+    if (status == UVHTTP_OK) status = uvhttp__exchange_begin(session);
     if (status == UVHTTP_OK)
-        status = uvhttp__http1_scan(&partial->scan, partial->data, partial->size, &server->limits, &head_size);
-    if (status == UVHTTP_E_AGAIN) return size;
+        status = uvhttp__http1_read_request(&partial->scan, partial->data, partial->size, &server->limits,
+                                            &session->exchange->request.head);
+    if (status == UVHTTP_E_AGAIN) {
+        uvhttp__exchange_cancel(session);
+        return size;
+    }
     if (status != UVHTTP_OK) {
+        if (session->exchange) uvhttp__exchange_headless(session->exchange);
         drop_partial(session);
         uvhttp__session_refuse(session, status);
         return size;
     }
     session->partial = NULL;
-    size_t of_head = head_size - before; /* the rest stands in data still */
-    size_t used = on_head(session, partial->data, head_size, data + of_head, size - of_head);
+    size_t of_head = session->exchange->request.head.size - before; /* the rest stands in data still */
+    size_t used = on_head(session, partial->data, data + of_head, size - of_head);
     /* An answer to come owns a copy by now; any other is out. */
     uvhttp__free(partial);
     return of_head + used;
@@ -279,10 +261,15 @@ static size_t read_head(uvhttp__session_t *session, const char *data, size_t siz
     if (session->partial) return continue_head(session, data, size);
     uvhttp_server_t *server = uvhttp__session_worker(session)->server;
     uvhttp__http1_scan_t scan = {0};
-    size_t head_size;
-    int status = uvhttp__http1_scan(&scan, data, size, &server->limits, &head_size);
-    if (status == UVHTTP_OK) return head_size + on_head(session, data, head_size, data + head_size, size - head_size);
+    int status = uvhttp__exchange_begin(session);
+    if (status == UVHTTP_OK)
+        status = uvhttp__http1_read_request(&scan, data, size, &server->limits, &session->exchange->request.head);
+    if (status == UVHTTP_OK) {
+        size_t head_size = session->exchange->request.head.size;
+        return head_size + on_head(session, data, data + head_size, size - head_size);
+    }
     if (status == UVHTTP_E_AGAIN) {
+        uvhttp__exchange_cancel(session);
         if (keep_partial(session, data, size) == UVHTTP_OK) {
             session->partial->scan = scan;
             /* From the first byte on the whole head is due. */
@@ -294,6 +281,7 @@ static size_t read_head(uvhttp__session_t *session, const char *data, size_t siz
         }
         status = UVHTTP_E_NOMEM;
     }
+    if (session->exchange) uvhttp__exchange_headless(session->exchange);
     uvhttp__session_refuse(session, status);
     return size;
 }

@@ -12,8 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 import gate
 
 FEW, MANY = 100, 1100
-# (requests per write, bound): counted 3209 and 1904
-BOUNDS = ((1, 3530), (16, 2095))
+# (requests per write, bound): counted 2820 and 1524
+BOUNDS = ((1, 3100), (16, 1680))
 
 
 def instructions(rounds, per_write):

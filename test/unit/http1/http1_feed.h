@@ -50,12 +50,11 @@ static inline const char *feed_guarded(const char *data, size_t size, bool at_en
 typedef struct feed_result {
     int code;
     size_t head_size; /* 0 unless the scan found one */
-    uvhttp__http1_head_t head;
+    uvhttp__head_t head;
     uvhttp__field_t fields[FEED_FIELDS_MAX];
 } feed_result_t;
 
-/* Scans data[0..cuts[0]), data[0..cuts[1]), ..., each moved to its own place between the guards, and parses what is
- * found. */
+/* Reads data[0..cuts[0]), data[0..cuts[1]), ..., each moved to its own place between the guards. */
 static inline void feed_cuts(const char *data, const size_t *cuts, size_t cut_count, bool at_end,
                              const uvhttp__http1_limits_t *limits, feed_result_t *result) {
     uvhttp__http1_scan_t scan = {0};
@@ -63,23 +62,32 @@ static inline void feed_cuts(const char *data, const size_t *cuts, size_t cut_co
     result->head.headers = result->fields;
     for (size_t i = 0; i < cut_count; ++i) {
         const char *moved = feed_guarded(data, cuts[i], at_end);
-        size_t head_size = 0;
-        result->code = uvhttp__http1_scan(&scan, moved, cuts[i], limits, &head_size);
+        result->code = uvhttp__http1_read_request(&scan, moved, cuts[i], limits, &result->head);
         if (result->code == UVHTTP_E_AGAIN) continue;
         if (result->code != 0) return;
-        assert_true(head_size <= cuts[i]);
-        result->head_size = head_size;
-        moved = feed_guarded(data, head_size, at_end);
-        result->code = uvhttp__http1_parse_request(moved, head_size, limits, &result->head);
+        result->head_size = result->head.size;
+        assert_true(result->head_size <= cuts[i]);
         return;
     }
+}
+
+/* The bytes whole with others behind them. */
+static inline void feed_with_suffix(const char *data, size_t size, const char *suffix,
+                                    const uvhttp__http1_limits_t *limits, feed_result_t *result) {
+    size_t suffix_size = strlen(suffix), all = size + suffix_size;
+    char *both = malloc(all);
+    assert_non_null(both);
+    memcpy(both, data, size);
+    memcpy(both + size, suffix, suffix_size);
+    feed_cuts(both, &all, 1, true, limits, result);
+    free(both);
 }
 
 static inline void feed_expect_same(const feed_result_t *a, const feed_result_t *b) {
     assert_int_equal(a->code, b->code);
     assert_int_equal(a->head_size, b->head_size);
     if (a->code != 0) return;
-    uvhttp__http1_head_t x = a->head, y = b->head;
+    uvhttp__head_t x = a->head, y = b->head;
     assert_int_equal(x.header_count, y.header_count);
     assert_memory_equal(a->fields, b->fields, x.header_count * sizeof a->fields[0]);
     x.headers = y.headers = NULL;
@@ -94,7 +102,8 @@ static inline bool feed_select(int level) {
     for (int level = UVHTTP__HTTP1_SIMD_SCALAR; level <= UVHTTP__HTTP1_SIMD_NEON; ++level)                             \
         if (feed_select(level))
 
-/* Feeds the bytes whole, byte by byte and cut at every place, at every level and against both guards: all must agree.
+/* Feeds the bytes whole, byte by byte, cut at every place and with others behind them, at every level and against both
+ * guards: all must agree.
  * The result is of the first way; its fields point into `result`. */
 static inline void feed_all_ways(const char *data, size_t size, const uvhttp__http1_limits_t *limits,
                                  feed_result_t *result) {
@@ -114,6 +123,13 @@ static inline void feed_all_ways(const char *data, size_t size, const uvhttp__ht
                 feed_cuts(data, (size_t[]){i, size}, 2, at_end, limits, &other);
                 feed_expect_same(result, &other);
             }
+        }
+        static const char *const suffixes[] = {
+            "\r", "\n", "\r\n\r\n", "GET / HTTP/1.1\r\nHost: b\r\n\r\n",
+            "\x01\xff : \r\n0123456789012345678901234567890123456789012345678901234"};
+        for (size_t i = 0; result->code != UVHTTP_E_AGAIN && i < sizeof suffixes / sizeof *suffixes; ++i) {
+            feed_with_suffix(data, size, suffixes[i], limits, &other);
+            feed_expect_same(result, &other);
         }
     }
     free(cuts);
@@ -148,7 +164,7 @@ static inline void feed_vectors(const feed_vector_t *vectors, size_t count, cons
 #define FEED_VECTORS(vectors) feed_vectors(vectors, sizeof(vectors) / sizeof *(vectors), &feed_limits)
 
 /* The head that must be accepted; views are into `text`. */
-static inline const uvhttp__http1_head_t *feed_accepted(const char *text, feed_result_t *result) {
+static inline const uvhttp__head_t *feed_accepted(const char *text, feed_result_t *result) {
     feed_all_ways(text, strlen(text), &feed_limits, result);
     if (result->code != 0) fail_msg("expected acceptance, got %d for:\n%s", result->code, text);
     return &result->head;

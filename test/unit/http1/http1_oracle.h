@@ -82,7 +82,7 @@ static inline const char *oracle_request_line(const char *line, size_t size) {
 }
 
 /* What is wrong with the parser having accepted data[0..size) as head, or NULL. */
-static inline const char *oracle_accepted(const char *data, size_t size, const uvhttp__http1_head_t *head) {
+static inline const char *oracle_accepted(const char *data, size_t size, const uvhttp__head_t *head) {
     const char *wrong = oracle_bytes(data, size);
     if (wrong != NULL) return wrong;
     size_t pos = 0;
@@ -116,7 +116,7 @@ static inline bool oracle_span_inside(uvhttp__span_t span, size_t size) {
 }
 
 /* Whether every view lies within the head and paths are what path_plain says. */
-static inline const char *oracle_spans(const char *data, size_t size, const uvhttp__http1_head_t *head) {
+static inline const char *oracle_spans(const char *data, size_t size, const uvhttp__head_t *head) {
     if (!oracle_span_inside(head->method_text, size) || !oracle_span_inside(head->target, size) ||
         !oracle_span_inside(head->path, size) || !oracle_span_inside(head->query, size) ||
         !oracle_span_inside(head->authority, size))
@@ -133,7 +133,7 @@ static inline const char *oracle_spans(const char *data, size_t size, const uvht
     path[head->path.size] = '\0';
     plain = plain && strstr(path, "//") == NULL;
     free(path);
-    if (head->form == UVHTTP__HTTP1_AUTHORITY) return NULL;
+    if (head->form == UVHTTP__FORM_AUTHORITY) return NULL;
     return plain == head->path_plain ? NULL : "path_plain is wrong";
 }
 

@@ -56,7 +56,7 @@ static void test_names_and_values_are_cut_without_blanks(void **state) {
         GET11 "Host: a\r\nA:b\r\nLong-Name-Of-A-Field-That-Is-Longer-Than-One-Vector-Of-Thirty-Two-Bytes: \t v w\t \r\n"
               "E:\r\nE2:  \t\r\nU: \xc3\xa9\r\n\r\n";
     feed_result_t result;
-    const uvhttp__http1_head_t *head = feed_accepted(text, &result);
+    const uvhttp__head_t *head = feed_accepted(text, &result);
     static const char *const expected[][2] = {
         {"Host", "a"}, {"A", "b"}, {"Long-Name-Of-A-Field-That-Is-Longer-Than-One-Vector-Of-Thirty-Two-Bytes", "v w"},
         {"E", ""},     {"E2", ""}, {"U", "\xc3\xa9"},
@@ -221,7 +221,7 @@ static void expect_steering(const char *version, const steering_t *cases, size_t
         char text[512];
         feed_result_t result;
         snprintf(text, sizeof text, "GET / HTTP/1.%s\r\nHost: a\r\n%s\r\n", version, cases[i].lines);
-        const uvhttp__http1_head_t *head = feed_accepted(text, &result);
+        const uvhttp__head_t *head = feed_accepted(text, &result);
         if (head->keep_alive != cases[i].keep_alive || head->upgrade != cases[i].upgrade ||
             head->expect_continue != cases[i].expect_continue)
             fail_msg("keep_alive %d, upgrade %d, expect_continue %d for:\n%s", head->keep_alive, head->upgrade,

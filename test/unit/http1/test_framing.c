@@ -45,7 +45,7 @@ static void test_content_length(void **state) {
     };
     FEED_VECTORS(vectors);
     feed_result_t result;
-    const uvhttp__http1_head_t *head = feed_accepted(POST "cOnTeNt-lEnGtH: 0123\r\n\r\n", &result);
+    const uvhttp__head_t *head = feed_accepted(POST "cOnTeNt-lEnGtH: 0123\r\n\r\n", &result);
     assert_true(head->has_content_length && !head->chunked);
     assert_int_equal(head->content_length, 123);
     head = feed_accepted(POST "Content-Length: 9223372036854775807\r\n\r\n", &result);
@@ -88,7 +88,7 @@ static void test_transfer_encoding(void **state) {
     };
     FEED_VECTORS(vectors);
     feed_result_t result;
-    const uvhttp__http1_head_t *head = feed_accepted(POST "Transfer-Encoding: Chunked\r\n\r\n", &result);
+    const uvhttp__head_t *head = feed_accepted(POST "Transfer-Encoding: Chunked\r\n\r\n", &result);
     assert_true(head->chunked && !head->has_content_length);
     assert_false(feed_accepted(POST "Transfer-Encodings: chunked\r\n\r\n", &result)->chunked);
 }
@@ -176,7 +176,7 @@ static void test_request_smuggling_vectors_are_refused(void **state) {
 static void test_fields_with_names_of_the_same_length_are_not_mistaken(void **state) {
     (void)state;
     feed_result_t result;
-    const uvhttp__http1_head_t *head = feed_accepted(
+    const uvhttp__head_t *head = feed_accepted(
         POST "Hist: b b\r\nExpert: x\r\nUpgrada: x\r\nConnectiom: a b\r\nContent-Lengtg: x\r\nSec-Fetch-Site: x\r\n"
              "Context-Length: x\r\nTransfer-Encodinh: x\r\nTransfes-Encoding: x\r\nTransfer.Encoding: x\r\n"
              "Content.Length: x\r\nContent-_Length: 1\r\n\r\n",

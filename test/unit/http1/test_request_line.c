@@ -29,7 +29,7 @@ static void test_methods_are_known_by_number_and_case_matters(void **state) {
         feed_result_t result;
         const char *target = methods[i].method == UVHTTP_CONNECT ? "a:1" : "/";
         snprintf(text, sizeof text, "%s %s" REST, methods[i].token, target);
-        const uvhttp__http1_head_t *head = feed_accepted(text, &result);
+        const uvhttp__head_t *head = feed_accepted(text, &result);
         assert_int_equal(head->method, methods[i].method);
         feed_expect_span(text, head->method_text, methods[i].token);
     }
@@ -112,7 +112,7 @@ static void test_target_bytes(void **state) {
 
 static void expect_target(const char *text, int form, const char *path, const char *query, const char *authority) {
     feed_result_t result;
-    const uvhttp__http1_head_t *head = feed_accepted(text, &result);
+    const uvhttp__head_t *head = feed_accepted(text, &result);
     assert_int_equal(head->form, form);
     feed_expect_span(text, head->path, path);
     feed_expect_span(text, head->query, query);
@@ -121,21 +121,21 @@ static void expect_target(const char *text, int form, const char *path, const ch
 
 static void test_target_forms_give_path_query_and_authority(void **state) {
     (void)state;
-    expect_target("GET /" REST, UVHTTP__HTTP1_ORIGIN, "/", "", "a");
-    expect_target("GET /p/q?x=1&y?z" REST, UVHTTP__HTTP1_ORIGIN, "/p/q", "x=1&y?z", "a");
-    expect_target("GET /?" REST, UVHTTP__HTTP1_ORIGIN, "/", "", "a");
-    expect_target("GET /?/../%" REST, UVHTTP__HTTP1_ORIGIN, "/", "/../%", "a");
-    expect_target("GET http://h.example:80/p?q" REST, UVHTTP__HTTP1_ABSOLUTE, "/p", "q", "h.example:80");
-    expect_target("GET HTTPS://h/p" REST, UVHTTP__HTTP1_ABSOLUTE, "/p", "", "h");
-    expect_target("GET http://h" REST, UVHTTP__HTTP1_ABSOLUTE, "/", "", "h");
-    expect_target("GET http://h:/" REST, UVHTTP__HTTP1_ABSOLUTE, "/", "", "h:");
-    expect_target("GET http://h?x" REST, UVHTTP__HTTP1_ABSOLUTE, "/", "x", "h");
-    expect_target("GET https://[::1]:8443?x/y" REST, UVHTTP__HTTP1_ABSOLUTE, "/", "x/y", "[::1]:8443");
-    expect_target("OPTIONS *" REST, UVHTTP__HTTP1_ASTERISK, "*", "", "a");
-    expect_target("CONNECT h:443" REST, UVHTTP__HTTP1_AUTHORITY, "", "", "h:443");
-    expect_target("CONNECT [2001:db8::1]:443" REST, UVHTTP__HTTP1_AUTHORITY, "", "", "[2001:db8::1]:443");
-    expect_target("GET / HTTP/1.0\r\n\r\n", UVHTTP__HTTP1_ORIGIN, "/", "", "");
-    expect_target("GET http://h/ HTTP/1.0\r\n\r\n", UVHTTP__HTTP1_ABSOLUTE, "/", "", "h");
+    expect_target("GET /" REST, UVHTTP__FORM_ORIGIN, "/", "", "a");
+    expect_target("GET /p/q?x=1&y?z" REST, UVHTTP__FORM_ORIGIN, "/p/q", "x=1&y?z", "a");
+    expect_target("GET /?" REST, UVHTTP__FORM_ORIGIN, "/", "", "a");
+    expect_target("GET /?/../%" REST, UVHTTP__FORM_ORIGIN, "/", "/../%", "a");
+    expect_target("GET http://h.example:80/p?q" REST, UVHTTP__FORM_ABSOLUTE, "/p", "q", "h.example:80");
+    expect_target("GET HTTPS://h/p" REST, UVHTTP__FORM_ABSOLUTE, "/p", "", "h");
+    expect_target("GET http://h" REST, UVHTTP__FORM_ABSOLUTE, "/", "", "h");
+    expect_target("GET http://h:/" REST, UVHTTP__FORM_ABSOLUTE, "/", "", "h:");
+    expect_target("GET http://h?x" REST, UVHTTP__FORM_ABSOLUTE, "/", "x", "h");
+    expect_target("GET https://[::1]:8443?x/y" REST, UVHTTP__FORM_ABSOLUTE, "/", "x/y", "[::1]:8443");
+    expect_target("OPTIONS *" REST, UVHTTP__FORM_ASTERISK, "*", "", "a");
+    expect_target("CONNECT h:443" REST, UVHTTP__FORM_AUTHORITY, "", "", "h:443");
+    expect_target("CONNECT [2001:db8::1]:443" REST, UVHTTP__FORM_AUTHORITY, "", "", "[2001:db8::1]:443");
+    expect_target("GET / HTTP/1.0\r\n\r\n", UVHTTP__FORM_ORIGIN, "/", "", "");
+    expect_target("GET http://h/ HTTP/1.0\r\n\r\n", UVHTTP__FORM_ABSOLUTE, "/", "", "h");
 }
 
 static void test_malformed_targets_are_refused(void **state) {
@@ -240,7 +240,7 @@ static void test_empty_lines_before_the_request_line(void **state) {
     FEED_VECTORS(vectors);
     feed_result_t result;
     const char *text = "\r\n\r\nPOST /p" REST;
-    const uvhttp__http1_head_t *head = feed_accepted(text, &result);
+    const uvhttp__head_t *head = feed_accepted(text, &result);
     assert_int_equal(head->size, strlen(text));
     assert_int_equal(head->method, UVHTTP_POST);
     feed_expect_span(text, head->path, "/p");

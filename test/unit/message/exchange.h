@@ -94,26 +94,26 @@ static inline void exchange_request(exchange_t *ex, uvhttp_method_t method, uvht
     ex->log[0] = '\0';
     uvhttp_request_t *req = &ex->req;
     req->base = ex->head;
-    req->fields = ex->fields;
-    req->field_count = 0;
-    req->method = (uint8_t)method;
-    req->version_minor = 1;
-    req->path_plain = false;
-    req->method_text = exchange_text(ex, uvhttp_method_name(method), strlen(uvhttp_method_name(method)));
+    req->head.headers = ex->fields;
+    req->head.header_count = 0;
+    req->head.method = (uint8_t)method;
+    req->head.version_minor = 1;
+    req->head.path_plain = false;
+    req->head.method_text = exchange_text(ex, uvhttp_method_name(method), strlen(uvhttp_method_name(method)));
     exchange_text(ex, " ", 1);
-    req->path = exchange_text(ex, path.data, path.size);
-    req->target = req->path;
-    req->query = (uvhttp__span_t){(uint32_t)ex->head_size, 0};
+    req->head.path = exchange_text(ex, path.data, path.size);
+    req->head.target = req->head.path;
+    req->head.query = (uvhttp__span_t){(uint32_t)ex->head_size, 0};
     if (query) {
         exchange_text(ex, "?", 1);
-        req->query = exchange_text(ex, query, strlen(query));
-        req->target.size += 1 + req->query.size;
+        req->head.query = exchange_text(ex, query, strlen(query));
+        req->head.target.size += 1 + req->head.query.size;
     }
-    req->authority = exchange_text(ex, "example.org:8080", 16);
+    req->head.authority = exchange_text(ex, "example.org:8080", 16);
 }
 
 static inline void exchange_field(exchange_t *ex, const char *name, const char *value) {
-    uvhttp__field_t *field = &ex->fields[ex->req.field_count++];
+    uvhttp__field_t *field = &ex->fields[ex->req.head.header_count++];
     field->name = exchange_text(ex, name, strlen(name));
     field->value = exchange_text(ex, value, strlen(value));
 }

@@ -105,7 +105,7 @@ static void test_path_vectors(void **state) {
 static void test_plain_path_is_not_copied(void **state) {
     (void)state;
     exchange_request(&ex, UVHTTP_GET, STR("/a/b"), NULL);
-    ex.req.path_plain = true;
+    ex.req.head.path_plain = true;
     size_t used = ex.arena.used;
     assert_int_equal(uvhttp__request_decode_path(&ex.req), 0);
     assert_str(uvhttp_request_path(&ex.req), "/a/b");
@@ -132,8 +132,8 @@ static void test_decoded_path_never_holds_nul_or_a_dot_segment(void **state) {
         uvhttp__arena_reset(&e->arena);
         uvhttp__request_reset(&e->req);
         e->req.base = raw;
-        e->req.path_plain = false;
-        e->req.path = (uvhttp__span_t){0, (uint32_t)size};
+        e->req.head.path_plain = false;
+        e->req.head.path = (uvhttp__span_t){0, (uint32_t)size};
         if (uvhttp__request_decode_path(&e->req) != 0) continue;
         ++accepted;
         uvhttp_str_t path = uvhttp_request_path(&e->req);

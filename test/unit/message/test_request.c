@@ -86,7 +86,7 @@ static void test_views_follow_a_head_that_was_copied(void **state) {
     static char copy[sizeof ex.head];
     uvhttp__field_t fields[2];
     exchange_request(&ex, UVHTTP_GET, STR("/plain"), "q=1");
-    ex.req.path_plain = true;
+    ex.req.head.path_plain = true;
     exchange_field(&ex, "A", "1");
     uvhttp_str_t value;
     assert_int_equal(uvhttp__request_decode_path(&ex.req), 0);
