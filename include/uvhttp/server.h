@@ -101,8 +101,8 @@ UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address
 UVHTTP_EXPORT int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
 /** Begins to stop: no new connections, idle ones close, running requests end with `Connection: close`, what runs after
- * config.drain_timeout is cut off and counted. Any thread; idempotent. run returns at the end; an attached server calls
- * on_stopped. Returns 0. */
+ * config.drain_timeout is cut off and counted. Any thread, but not a signal handler (it takes a lock); idempotent. run
+ * returns at the end; an attached server calls on_stopped. Returns 0. */
 UVHTTP_EXPORT int uvhttp_server_stop(uvhttp_server_t *server);
 /** For an attached server: called on its loop when the drain is over. */
 UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server,

@@ -50,12 +50,12 @@ UVHTTP_EXPORT uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config
                                                          const uvhttp_tcp_handlers_t *handlers, void *user);
 /** As uvhttp_server_listen. */
 UVHTTP_EXPORT int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port);
-/** As uvhttp_server_run. */
+/** As uvhttp_server_run, but says nothing on stderr. */
 UVHTTP_EXPORT int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address);
 /** As uvhttp_server_attach. */
 UVHTTP_EXPORT int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop);
-/** Stops: connections close after their queue is sent, at the latest after config.drain_timeout. Any thread;
- * idempotent. */
+/** Stops: connections close after their queue is sent, at the latest after config.drain_timeout. Any thread,
+ * but not a signal handler; idempotent. */
 UVHTTP_EXPORT int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server);
 UVHTTP_EXPORT void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user),
                                                 void *user);

@@ -83,8 +83,6 @@ typedef struct uvhttp__http1_engine {
     /* Whether data[pos..pos + count) is, on a short look, a registered name or IPv4 address with or without a port;
      * false says nothing. Only data[0..size) is read. */
     bool (*plain_host)(const char *data, size_t size, size_t pos, size_t count);
-    /* Whether all bytes are CLASS_VALUE. */
-    bool (*valid_value)(const char *data, size_t size);
 } uvhttp__http1_engine_t;
 
 extern const uvhttp__http1_engine_t uvhttp__http1_engine_scalar;

@@ -6,7 +6,7 @@
  * - vec_t and load_vec(const char *);
  * - lines_of(vec_t), fields_of(vec_t), targets_of(vec_t), hosts_of(vec_t): masks of WIDTH bits;
  *
- * and, after it, a uvhttp__http1_engine_t of scan_head, tokenize_head, plain_host and valid_value. All decisions are
+ * and, after it, a uvhttp__http1_engine_t of scan_head, tokenize_head and plain_host. All decisions are
  * made here, on masks, so the levels can only differ in the masks. May include: base. */
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
@@ -321,11 +321,4 @@ ENGINE_FN static bool plain_host(const char *data, size_t size, size_t pos, size
     /* Up to four digits need no look at their value; five compare like a number. */
     return colon > 0 && port[-1] == ':' && (digits <= 4 || (digits == 5 && memcmp(port, "65535", 5) <= 0)) &&
            (bits.not_digit >> (pos - at) & in_host & ~bits_below(colon + 1)) == 0;
-}
-
-ENGINE_FN static bool valid_value(const char *data, size_t size) {
-    for (size_t pos = 0; pos < size; pos += 64) {
-        if (fields_block(data, size, pos).not_value != 0) return false;
-    }
-    return true;
 }

@@ -65,7 +65,6 @@ const uvhttp__http1_engine_t uvhttp__http1_engine_neon = {
     .scan = scan_head,
     .tokenize = tokenize_head,
     .plain_host = plain_host,
-    .valid_value = valid_value,
 };
 
 #endif

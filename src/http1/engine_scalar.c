@@ -25,5 +25,4 @@ const uvhttp__http1_engine_t uvhttp__http1_engine_scalar = {
     .scan = scan_head,
     .tokenize = tokenize_head,
     .plain_host = plain_host,
-    .valid_value = valid_value,
 };

@@ -104,8 +104,4 @@ size_t uvhttp__http1_write_decimal(char *out, uint64_t n);
 #define UVHTTP__HTTP1_DATE_SIZE 29
 void uvhttp__http1_write_date(char out[UVHTTP__HTTP1_DATE_SIZE], int64_t unix_seconds);
 
-/* Whether a name is a token, and a value is free of control characters (RFC 9110 sections 5.1 and 5.5). */
-bool uvhttp__http1_valid_header_name(uvhttp_str_t name);
-bool uvhttp__http1_valid_header_value(uvhttp_str_t value);
-
 #endif

@@ -1,5 +1,6 @@
 /* Owns: the meaning of a request head: method, target form, and the fields that decide where the message ends and what
  * becomes of the connection (RFC 9110, RFC 9112). Ambiguous framing is refused here. May include: base. */
+#include "base/chars.h"
 #include "http1/engine.h"
 
 /* What the fields have said so far. */
@@ -148,7 +149,7 @@ static COLD int transfer_encoding_fault(uvhttp_str_t list) {
         while (semicolon != NULL && name.size > 0 &&
                (name.data[name.size - 1] == ' ' || name.data[name.size - 1] == '\t'))
             --name.size;
-        if (!uvhttp__http1_valid_header_name(name) || IS_WORD(name, "identity")) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+        if (!uvhttp__valid_header_name(name) || IS_WORD(name, "identity")) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
         if (IS_WORD(name, "chunked")) {
             if (semicolon != NULL) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
             chunked_last = true;
@@ -175,7 +176,7 @@ static int parse_connection(facts_t *facts, uvhttp_str_t list) {
     uvhttp_str_t option;
     while (next_element(&list, &option)) {
         if (option.size == 0) continue; /* RFC 9110 section 5.6.1.2 */
-        if (!uvhttp__http1_valid_header_name(option)) return UVHTTP_E_HTTP_CONNECTION;
+        if (!uvhttp__valid_header_name(option)) return UVHTTP_E_HTTP_CONNECTION;
         if (IS_WORD(option, "close")) facts->seen |= SEEN_CLOSE;
         if (IS_WORD(option, "keep-alive")) facts->seen |= SEEN_KEEP_ALIVE;
         if (IS_WORD(option, "upgrade")) facts->seen |= SEEN_UPGRADE_OPTION;

@@ -1,4 +1,4 @@
-/* Owns: the pieces of a response head: status line, numbers, date, and the checks of field names and values. May
+/* Owns: the pieces of a response head: status line, numbers and date. May
  * include: base. */
 #include "http1/engine.h"
 
@@ -194,15 +194,4 @@ void uvhttp__http1_write_date(char out[UVHTTP__HTTP1_DATE_SIZE], int64_t unix_se
     out[22] = ':';
     put_two(out + 23, second % 60);
     memcpy(out + 25, " GMT", 4);
-}
-
-bool uvhttp__http1_valid_header_name(uvhttp_str_t name) {
-    for (size_t i = 0; i < name.size; ++i) {
-        if (!is_class(name.data[i], CLASS_TOKEN)) return false;
-    }
-    return name.size > 0;
-}
-
-bool uvhttp__http1_valid_header_value(uvhttp_str_t value) {
-    return http1_engine()->valid_value(value.data, value.size);
 }

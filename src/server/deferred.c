@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/chars.h"
 #include "server/server_internal.h"
 
 enum state { OPEN, ANSWERED, ABORTED };
@@ -218,7 +219,7 @@ static int post(message_t *message, enum state next) {
 
 static bool valid(int status, const char *content_type, const void *data, size_t size) {
     if (status < 200 || status > 599 || (!data && size > 0)) return false;
-    return !content_type || uvhttp__http1_valid_header_value((uvhttp_str_t){content_type, strlen(content_type)});
+    return !content_type || uvhttp__valid_header_value((uvhttp_str_t){content_type, strlen(content_type)});
 }
 
 int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status, const char *content_type, const void *data,
@@ -271,8 +272,8 @@ fail:
 int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name, const char *value) {
     if (!deferred || !name || !value) return UVHTTP_E_INVALID;
     size_t name_size = strlen(name) + 1, value_size = strlen(value) + 1;
-    if (!uvhttp__http1_valid_header_name((uvhttp_str_t){name, name_size - 1}) ||
-        !uvhttp__http1_valid_header_value((uvhttp_str_t){value, value_size - 1}))
+    if (!uvhttp__valid_header_name((uvhttp_str_t){name, name_size - 1}) ||
+        !uvhttp__valid_header_value((uvhttp_str_t){value, value_size - 1}))
         return UVHTTP_E_INVALID;
     message_t *message = message_new(deferred, HEADER, name_size + value_size);
     if (!message) return UVHTTP_E_NOMEM;

@@ -107,49 +107,12 @@ static void test_date_out_of_range_is_the_nearest_in_range(void **state) {
     assert_memory_equal(out, "Sun, 06 Nov 1994 08:49:37 GMT", sizeof out); /* the example of RFC 9110 */
 }
 
-static void test_header_names(void **state) {
-    (void)state;
-    assert_false(uvhttp__http1_valid_header_name((uvhttp_str_t){NULL, 0}));
-    for (int byte = 0; byte < 256; ++byte) {
-        char name[3] = {'a', (char)byte, 'b'};
-        bool token = oracle_token((unsigned char)byte);
-        assert_int_equal(uvhttp__http1_valid_header_name((uvhttp_str_t){name, 3}), token);
-        assert_int_equal(uvhttp__http1_valid_header_name((uvhttp_str_t){name + 1, 1}), token);
-    }
-}
-
-static void test_header_values_of_every_size_with_every_byte_in_every_place(void **state) {
-    (void)state;
-    FEED_EACH_LEVEL(level) {
-        for (size_t size = 0; size <= 200; size += size < 70 ? 1 : 13) {
-            char value[200];
-            memset(value, 'v', sizeof value);
-            for (int at_end = 0; at_end <= 1; ++at_end) {
-                const char *p = feed_guarded(value, size, at_end);
-                assert_true(uvhttp__http1_valid_header_value((uvhttp_str_t){p, size}));
-            }
-            for (size_t at = 0; at < size; at += size < 70 ? 1 : 5) {
-                for (int byte = 0; byte < 256; ++byte) {
-                    value[at] = (char)byte;
-                    const char *p = feed_guarded(value, size, (byte & 1) != 0);
-                    bool valid = byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-                    assert_int_equal(uvhttp__http1_valid_header_value((uvhttp_str_t){p, size}), valid);
-                }
-                value[at] = 'v';
-            }
-        }
-    }
-    assert_true(uvhttp__http1_valid_header_value((uvhttp_str_t){NULL, 0}));
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_lines_of_all_codes),
         cmocka_unit_test(test_decimal_and_chunk_head_against_printf),
         cmocka_unit_test(test_date_against_strftime_for_every_day_of_ten_thousand_years),
         cmocka_unit_test(test_date_out_of_range_is_the_nearest_in_range),
-        cmocka_unit_test(test_header_names),
-        cmocka_unit_test(test_header_values_of_every_size_with_every_byte_in_every_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
