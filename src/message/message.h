@@ -102,8 +102,8 @@ typedef struct uvhttp__body {
         const char *data;
         uint64_t offset; /* FILE */
     };
-    void (*release)(void *arg); /* REF; may be NULL */
-    void *arg;
+    void (*release)(void *arg); /* REF only, else not written; may be NULL */
+    void *arg;                  /* REF only */
 } uvhttp__body_t;
 
 enum {                                      /* uvhttp_response.flags */

@@ -131,7 +131,9 @@ static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
         case UVHTTP__BODY_FILE:
             return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size, close_file,
                                             (void *)(intptr_t)body->fd);
-        default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
+        case UVHTTP__BODY_REF:
+            return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
+        default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, NULL, NULL);
     }
 }
 
