@@ -4,6 +4,7 @@
 
 #include <uvhttp/alloc.h>
 #include <uvhttp/error.h>
+#include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
 #include <uvhttp/request.h>
