@@ -405,10 +405,7 @@ static double time_of(const char *unit, size_t size, size_t piece) {
 
 static void test_near_delimiters_take_linear_time(void **state) {
     (void)state;
-    const char *const units[] = {"\r", "\r\n--",
-                                 "\r\n--"
-                                 "0123456789'()+_,-./:=?abcdefghijklmnopqrstuvwxyz",
-                                 "-", "x"};
+    const char *const units[] = {"\r", "\r\n--", "\r\n--0123456789'()+_,-./:=?abcdefghijklmnopqrstuvwxyz", "-", "x"};
     const size_t pieces[] = {4 << 20, 65536, 7};
     for (size_t i = 0; i < sizeof units / sizeof *units; ++i)
         for (size_t p = 0; p < 3; ++p) {
