@@ -58,7 +58,7 @@ static int put_file(FILE *out, const uvhttp_form_file_t *file, int directory) {
 static int put_form(FILE *out, const uvhttp_form_t *form, int directory) {
     uvhttp_str_t name, value;
     uvhttp_form_file_t file;
-    fputs("{\"fields\":[", out);
+    fputs("\"fields\":[", out);
     for (size_t i = 0; uvhttp_form_field_at(form, i, &name, &value); ++i) {
         fputs(i > 0 ? ",{" : "{", out);
         put_string(out, "name", name);
@@ -80,6 +80,25 @@ static int put_form(FILE *out, const uvhttp_form_t *form, int directory) {
     return status;
 }
 
+/* Counts in a cookie: what a client says it did, which is all that is wanted here. */
+static unsigned count_upload(uvhttp_request_t *req, uvhttp_response_t *res) {
+    uvhttp_str_t value;
+    unsigned count = 0;
+    if (uvhttp_request_cookie(req, "uploads", &value) && value.size < 9) {
+        for (size_t i = 0; i < value.size && value.data[i] >= '0' && value.data[i] <= '9'; ++i)
+            count = count * 10 + (unsigned)(value.data[i] - '0');
+    }
+    char text[16];
+    snprintf(text, sizeof text, "%u", ++count);
+    const uvhttp_cookie_options_t cookie = {.name = "uploads",
+                                            .value = text,
+                                            .max_age_s = 30 * 86400,
+                                            .same_site = UVHTTP_SAME_SITE_STRICT,
+                                            .http_only = true};
+    uvhttp_response_cookie(res, &cookie);
+    return count;
+}
+
 static void upload(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const int *directory = user;
     uvhttp_form_t *form;
@@ -95,6 +114,7 @@ static void upload(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         uvhttp_response_text(res, 503, "out of memory");
         return;
     }
+    fprintf(out, "{\"uploads\":%u,", count_upload(req, res));
     status = put_form(out, form, *directory);
     if (fclose(out) != 0) status = UVHTTP_E_NOMEM;
     if (status == 0)

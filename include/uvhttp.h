@@ -3,6 +3,7 @@
 #define UVHTTP_H
 
 #include <uvhttp/alloc.h>
+#include <uvhttp/cookie.h>
 #include <uvhttp/error.h>
 #include <uvhttp/form.h>
 #include <uvhttp/log.h>

@@ -110,7 +110,7 @@ def test_httpx_sends_files(upload, directory):
 
 def test_a_browsers_empty_input_is_no_file(upload, directory):
     body = part(b'name="title"', "tea".encode()) + part(b'name="file"; filename=""\r\nContent-Type: application/octet-stream', b"") + b"--b--\r\n"
-    assert json.loads(post(upload, body).body) == {"fields": [{"name": "title", "value": "tea"}], "files": []}
+    assert json.loads(post(upload, body).body) == {"uploads": 1, "fields": [{"name": "title", "value": "tea"}], "files": []}
     assert list(directory.iterdir()) == []
 
 
@@ -195,3 +195,21 @@ def test_directory_that_is_none_ends_the_example(serve, tmp_path):
     server = serve("upload", tmp_path / "missing", wait=False)
     assert server.wait() == 1
     assert "missing" in server.stderr()
+
+
+# --- cookies ---
+
+
+@needs_curl
+def test_clients_send_back_the_cookie(upload, tmp_path):
+    jar = str(tmp_path / "jar")
+    assert [curl(upload, "-b", jar, "-c", jar, "-d", "a=1")["uploads"] for _ in range(3)] == [1, 2, 3]
+    with httpx.Client() as client:
+        assert [client.post(upload.url("/upload"), data={"a": "1"}).json()["uploads"] for _ in range(3)] == [1, 2, 3]
+
+
+def test_cookie_is_found_among_others(upload):
+    headers = [("Content-Type", URLENCODED), ("Cookie", "x; Uploads=5; =; uploads=41; uploads=7")]
+    response = upload.get("/upload", method="POST", body=b"", headers=headers)
+    assert json.loads(response.body)["uploads"] == 42
+    assert response.header("Set-Cookie") == "uploads=42; Path=/; Max-Age=2592000; SameSite=Strict; HttpOnly"
