@@ -3,6 +3,7 @@
 #define UVHTTP_H
 
 #include <uvhttp/alloc.h>
+#include <uvhttp/compression.h>
 #include <uvhttp/error.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
