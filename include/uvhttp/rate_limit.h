@@ -73,19 +73,19 @@ typedef struct uvhttp_rate_limit_options {
                             burst / per_second is at most 366 days */
     uint32_t max_keys; /**< buckets at once, 1..100,000,000, 32 bytes each, reserved at once and used as they come;
                             default 100,000. With a store of your own: not used */
-    uvhttp_rate_limit_by_t by; /**< default BY_ADDRESS */
-    const char *header;        /**< BY_HEADER: its name */
+    uvhttp_rate_limit_by_t by;    /**< default BY_ADDRESS */
+    const char *header;           /**< BY_HEADER: its name */
     uvhttp_rate_limit_key_cb key; /**< BY_CALLBACK */
     void *key_user;               /**< for `key`; must live as long as the server */
-    uint32_t ipv4_prefix;      /**< bits of an IPv4 address that count, 1..32; default 32: the address */
-    uint32_t ipv6_prefix;      /**< bits of an IPv6 address that count, 1..128; default 64: what one customer gets */
-    const char *const *allow;  /**< clients that are never limited, whatever `by`: "192.0.2.1", "10.0.0.0/8",
-                                    "2001:db8::/32", "unix:"; default none */
-    size_t allow_count;        /**< of `allow`, 0..1000 */
-    int status;                /**< of a refusal: 429 (default) or 503 */
-    bool omit_headers;         /**< no RateLimit and RateLimit-Policy fields. Retry-After is sent all the same */
-    const char *name;          /**< of the policy in those fields, 1..64 printable ASCII characters but '"' and '\';
-                                    default "default". Give each its own when several limiters meet on a route */
+    uint32_t ipv4_prefix;         /**< bits of an IPv4 address that count, 1..32; default 32: the address */
+    uint32_t ipv6_prefix;         /**< bits of an IPv6 address that count, 1..128; default 64: what one customer gets */
+    const char *const *allow;     /**< clients that are never limited, whatever `by`: "192.0.2.1", "10.0.0.0/8",
+                                       "2001:db8::/32", "unix:"; default none */
+    size_t allow_count;           /**< of `allow`, 0..1000 */
+    int status;                   /**< of a refusal: 429 (default) or 503 */
+    bool omit_headers;            /**< no RateLimit and RateLimit-Policy fields. Retry-After is sent all the same */
+    const char *name;             /**< of the policy in those fields, 1..64 printable ASCII characters but '"' and '\';
+                                       default "default". Give each its own when several limiters meet on a route */
     const uvhttp_rate_limit_store_t *store; /**< NULL: this process' own table. It is the middleware's from the call on,
                                                  also when that fails */
     bool refuse_on_error; /**< what becomes of a request that the store can not decide on: false (default) it passes,

@@ -69,8 +69,8 @@ typedef struct uvhttp__rate_limiter {
     void *key_user;
     uvhttp__ip_range_t *allow;
     size_t allow_count;
-    const char *policy;   /* the value of RateLimit-Policy */
-    const char *quoted;   /* "\"name\";r=": how the value of RateLimit begins */
+    const char *policy; /* the value of RateLimit-Policy */
+    const char *quoted; /* "\"name\";r=": how the value of RateLimit begins */
     size_t quoted_size;
     uvhttp_rate_limit_store_t store;
     _Atomic uint64_t exempt, store_errors;

@@ -110,8 +110,7 @@ static bool make_texts(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_
     if (!text) return refuse("out of memory");
     limiter->policy = text;
     uint64_t window = uvhttp__seconds_up(limiter->interval_ns * limiter->burst);
-    size_t used =
-        (size_t)snprintf(text, size, "\"%s\";q=%" PRIu32 ";w=%" PRIu64, name, limiter->burst, window) + 1;
+    size_t used = (size_t)snprintf(text, size, "\"%s\";q=%" PRIu32 ";w=%" PRIu64, name, limiter->burst, window) + 1;
     limiter->quoted = text + used;
     limiter->quoted_size = (size_t)snprintf(text + used, size - used, "\"%s\";r=", name);
     limiter->header = text + used + limiter->quoted_size + 1;
