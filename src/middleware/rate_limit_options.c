@@ -36,8 +36,7 @@ static bool read_rate(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_o
     if (!(rate >= PER_SECOND_MIN && rate <= PER_SECOND_MAX)) /* also refuses NaN */
         return refuse("per_second is %g: expected 0.00001..1000000, or 0 for the default; one a minute is 1.0 / 60",
                       options->per_second);
-    /* Up to whole ns; but 1e9 / (5.0 / 60) is 12e9 and not the next number above. */
-    double interval = 1e9 / rate * (1 - 1e-15);
+    double interval = 1e9 / rate;
     limiter->interval_ns = (uint64_t)interval;
     if ((double)limiter->interval_ns < interval) limiter->interval_ns++;
     if (!in_range("burst", options->burst, BURST_MAX)) return false;

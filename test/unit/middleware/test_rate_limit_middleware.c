@@ -354,6 +354,7 @@ static void test_clients_of_the_allow_list_are_never_limited(void **state) {
     for (int i = 0; i < 3; i++) assert_true(ask(limit, "unix:/x"));
     for (int i = 0; i < 3; i++) assert_true(ask(limit, "255.255.255.255:1"));
     for (int i = 0; i < 3; i++) assert_int_equal(ask(limit, "[::]:1"), i == 0);
+    for (int i = 0; i < 3; i++) assert_int_equal(ask(limit, "unknown"), i == 0);
     end(limit);
 }
 
