@@ -71,7 +71,7 @@ typedef struct uvhttp_rate_limit_options {
                             5.0 / 60. Kept as a whole number of ns a request, rounded up: at most 0.1 % slower */
     uint32_t burst;    /**< requests that a full bucket holds, 1..1,000,000,000; default: one second's, at least 1.
                             burst / per_second is at most 366 days */
-    uint32_t max_keys; /**< buckets at once, 1..100,000,000, 32 bytes each, reserved at once and used as they come;
+    uint32_t max_keys; /**< buckets at once, 1..100,000,000, 32 bytes each, allocated at once;
                             default 100,000. With a store of your own: not used */
     uvhttp_rate_limit_by_t by;    /**< default BY_ADDRESS */
     const char *header;           /**< BY_HEADER: its name */
