@@ -7,6 +7,7 @@
 #include <uvhttp/error.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
+#include <uvhttp/rate_limit.h>
 #include <uvhttp/request.h>
 #include <uvhttp/response.h>
 #include <uvhttp/route.h>

@@ -26,6 +26,8 @@ typedef struct uvhttp__request_ops {
     /* Writes the peer's address, terminated: "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:". Called at most once
      * per request, on the thread that asks. */
     void (*peer)(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]);
+    /* CLOCK_MONOTONIC at the begin of the loop's turn. Loop's thread. */
+    uint64_t (*time_ns)(const uvhttp_request_t *req);
 } uvhttp__request_ops_t;
 
 typedef struct uvhttp__query_param {

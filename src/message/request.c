@@ -113,6 +113,10 @@ uvhttp_str_t uvhttp_request_param(const uvhttp_request_t *req, const char *name)
     return (uvhttp_str_t){NULL, 0};
 }
 
+uint64_t uvhttp_request_time_ns(const uvhttp_request_t *req) {
+    return req->ops->time_ns(req);
+}
+
 /* --- peer --- */
 
 uvhttp_str_t uvhttp_request_peer(uvhttp_request_t *req) {
