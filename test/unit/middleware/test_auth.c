@@ -1,6 +1,7 @@
 /* Owns: tests of Basic and Bearer authentication: who passes, what the others are told, and options. */
 #include <cmocka.h>
 #include <uvhttp/auth.h>
+#include <uvhttp/request_id.h>
 
 #include "running.h"
 
@@ -140,20 +141,23 @@ static void test_every_entry_of_a_full_list_is_found(void **state) {
                    "middleware: basic_auth: credential_count is more than 256: use check");
 }
 
-static void test_one_bit_makes_another_password(void **state) {
+static void test_one_bit_makes_other_credentials(void **state) {
     (void)state;
-    char secret[65], pair[80];
-    memset(secret, 'U', 64);
-    secret[64] = '\0';
-    uvhttp_middleware_t middleware = BASIC(LIST({"a", secret}));
-    for (size_t bit = 0; bit < 64 * 8; ++bit) {
-        if (bit % 8 == 7) continue; /* stays free of what is no text */
-        secret[bit / 8] = (char)('U' ^ 1 << bit % 8);
-        snprintf(pair, sizeof pair, "a:%s", secret);
+    enum { COLON = UVHTTP_AUTH_USER_SIZE_MAX, SIZE = COLON + 1 + UVHTTP_AUTH_SECRET_SIZE_MAX };
+    char pair[SIZE + 1], user[COLON + 1];
+    memset(pair, 'U', SIZE);
+    pair[COLON] = ':';
+    pair[SIZE] = '\0';
+    memcpy(user, pair, COLON);
+    user[COLON] = '\0';
+    uvhttp_middleware_t middleware = BASIC(LIST({user, pair + COLON + 1}));
+    for (size_t bit = 0; bit < SIZE * 8; ++bit) {
+        if (bit / 8 == COLON) continue;
+        char was = pair[bit / 8];
+        pair[bit / 8] = (char)(was ^ 1 << bit % 8);
         assert_int_equal(ask(middleware, basic(pair)), UVHTTP_STOP);
-        secret[bit / 8] = 'U';
+        pair[bit / 8] = was;
     }
-    snprintf(pair, sizeof pair, "a:%s", secret);
     assert_int_equal(ask(middleware, basic(pair)), UVHTTP_NEXT);
     drop(middleware);
 }
@@ -258,6 +262,23 @@ static void test_bearer_callback_decides_and_names_the_user(void **state) {
     drop(middleware);
 }
 
+static void test_id_and_user_of_a_request_are_two_things(void **state) {
+    (void)state;
+    uvhttp_middleware_t id = uvhttp_request_id(NULL), outer = BASIC(LIST({"outer", "a"})),
+                        inner = BASIC(LIST({"inner", "b"}, {"outer", "a"}));
+    for (int id_last = 0; id_last < 2; ++id_last) {
+        begin(UVHTTP_GET);
+        exchange_field(&ex, "Authorization", basic("outer:a"));
+        if (!id_last) run(id);
+        run(outer);
+        run(inner);
+        if (id_last) run(id);
+        assert_str(uvhttp_auth_user(&ex.req), "outer");
+        assert_int_equal(uvhttp_request_id_get(&ex.req).size, 32);
+    }
+    drop(id), drop(outer), drop(inner);
+}
+
 /* --- options and memory --- */
 
 static void test_options_that_contradict_are_refused(void **state) {
@@ -339,12 +360,13 @@ int main(void) {
         TEST(test_basic_refuses_malformed_credentials),
         TEST(test_longest_names_and_passwords),
         TEST(test_every_entry_of_a_full_list_is_found),
-        TEST(test_one_bit_makes_another_password),
+        TEST(test_one_bit_makes_other_credentials),
         TEST(test_basic_callback_decides),
         TEST(test_realm_is_quoted),
         TEST(test_bearer_lets_the_listed_pass),
         TEST(test_longest_token_of_a_list),
         TEST(test_bearer_callback_decides_and_names_the_user),
+        TEST(test_id_and_user_of_a_request_are_two_things),
         TEST(test_options_that_contradict_are_refused),
         TEST(test_options_are_copied),
         TEST(test_without_memory_nobody_passes),
