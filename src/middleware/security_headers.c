@@ -15,7 +15,7 @@
 
 typedef struct field {
     const char *name;
-    char *value;
+    uvhttp_str_t value; /* ours */
 } field_t;
 
 typedef struct headers {
@@ -25,7 +25,7 @@ typedef struct headers {
 
 static void destroy(void *user) {
     headers_t *headers = user;
-    for (size_t i = 0; i < headers->count; i++) uvhttp__free(headers->fields[i].value);
+    for (size_t i = 0; i < headers->count; i++) uvhttp__free((char *)headers->fields[i].value.data);
     uvhttp__free(headers);
 }
 
@@ -37,7 +37,7 @@ static void finish(uvhttp_response_t *res, void *user) {
     for (size_t i = 0; i < headers->count; i++) {
         const field_t *field = &headers->fields[i];
         if (!uvhttp_response_header_get(res, field->name).data)
-            (void)uvhttp_response_header_add(res, field->name, field->value);
+            (void)uvhttp__response_put_header(res, uvhttp__str_from(field->name), field->value, false);
     }
 }
 
@@ -99,11 +99,11 @@ static const char *wrong(const uvhttp_security_headers_options_t *options) {
 
 /* value "": the field is left out. */
 static bool add(headers_t *headers, const char *name, const char *value) {
-    size_t size = strlen(value) + 1;
-    if (size == 1) return true;
+    size_t size = strlen(value);
+    if (size == 0) return true;
     char *copy = uvhttp__malloc(size);
     if (!copy) return false;
-    headers->fields[headers->count++] = (field_t){name, memcpy(copy, value, size)};
+    headers->fields[headers->count++] = (field_t){name, {memcpy(copy, value, size), size}};
     return true;
 }
 
