@@ -35,6 +35,13 @@ typedef struct uvhttp__query_param {
     uvhttp__span_t value;
 } uvhttp__query_param_t;
 
+/* What one part of the library leaves with a request for another to find, in the arena. */
+typedef struct uvhttp__note {
+    struct uvhttp__note *next;
+    const void *key;
+    uvhttp_str_t text;
+} uvhttp__note_t;
+
 /* The first group is the session's; everything is an offset from `base`, so that the head can be copied elsewhere. The
  * second group belongs to this folder. */
 struct uvhttp_request {
@@ -47,6 +54,7 @@ struct uvhttp_request {
     const char *decoded;    /* the decoded path, in the arena; NULL: the raw path */
     const char *param_text; /* what params are offsets into; NULL: the decoded path */
     void *data;
+    uvhttp__note_t *notes; /* last one first */
     uint32_t query_count;
     uint32_t slash_count; /* how many %2F were left in the decoded path */
     uint8_t param_count;
@@ -85,6 +93,13 @@ int uvhttp__request_decode_path(uvhttp_request_t *req);
  * the request. Decodes what %2F is left in them. count <= UVHTTP__PARAM_MAX. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__request_set_params(uvhttp_request_t *req, const uvhttp_str_t *names, const uvhttp__span_t *params,
                                size_t count);
+
+/* Leaves a copy of `text` under the address `key`: for middleware, for uvhttp_request_data is the application's. A
+ * later one of the same key hides it. Returns 0 or UVHTTP_E_NOMEM (also when the arena's limit is reached). */
+int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_t text);
+
+/* What was left under `key`, valid as long as the request; data NULL if nothing was. */
+uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key);
 
 /* --- response --- */
 

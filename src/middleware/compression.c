@@ -1,13 +1,13 @@
 /* Owns: compression of complete answers: which ones, in which coding, and what their heads say. May include: message,
  * base. */
 #include <uvhttp/compression.h>
-#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
 #include "message/message.h"
 #include "middleware/accept_encoding.h"
 #include "middleware/encoder.h"
+#include "middleware/middleware.h"
 
 typedef struct compression {
     uint32_t size_min, size_max;
@@ -43,18 +43,6 @@ static bool worth_compressing(const compression_t *self, const uvhttp_response_t
     return !self->types && (ends_with(type, UVHTTP__STR("+json")) || ends_with(type, UVHTTP__STR("+xml")));
 }
 
-/* Whether a comma list has this element. */
-static bool lists(uvhttp_str_t list, uvhttp_str_t element) {
-    while (list.size > 0) {
-        const char *comma = memchr(list.data, ',', list.size);
-        size_t size = comma ? (size_t)(comma - list.data) : list.size;
-        if (uvhttp__str_equal_nocase(uvhttp__str_trim((uvhttp_str_t){list.data, size}), element)) return true;
-        if (comma) ++size;
-        list = (uvhttp_str_t){list.data + size, list.size - size};
-    }
-    return false;
-}
-
 static bool is_candidate(const compression_t *self, const uvhttp_response_t *res) {
     const uvhttp__body_t *body = &res->body;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) return false;
@@ -62,7 +50,7 @@ static bool is_candidate(const compression_t *self, const uvhttp_response_t *res
     if (body->size < self->size_min || body->size > self->size_max) return false;
     if (res->status == 206 || !uvhttp__status_has_body(res->status)) return false;
     if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;
-    if (lists(uvhttp_response_header_get(res, "Cache-Control"), UVHTTP__STR("no-transform"))) return false;
+    if (uvhttp__list_has(uvhttp_response_header_get(res, "Cache-Control"), UVHTTP__STR("no-transform"))) return false;
     return worth_compressing(self, res);
 }
 
@@ -83,12 +71,6 @@ static int put(uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t value, bo
     return uvhttp__response_put_header(res, name, value, replace);
 }
 
-static int add_vary(uvhttp_response_t *res) {
-    uvhttp_str_t vary = uvhttp_response_header_get(res, "Vary");
-    if (lists(vary, UVHTTP__STR("*")) || lists(vary, UVHTTP__STR("Accept-Encoding"))) return 0;
-    return put(res, UVHTTP__STR("Vary"), UVHTTP__STR("Accept-Encoding"), false);
-}
-
 /* Two codings of one thing are not the same bytes: a strong validator would lie (RFC 9110 section 8.8.3.3). */
 static int weaken_etag(uvhttp_response_t *res) {
     uvhttp_str_t etag = uvhttp_response_header_get(res, "ETag");
@@ -104,7 +86,7 @@ static void on_finish(uvhttp_response_t *res, void *user) {
     const compression_t *self = user;
     if (!is_candidate(self, res)) return;
     /* What can fail comes first: a body must not leave in a coding that its head does not name. */
-    if (add_vary(res) != 0) return;
+    if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) != 0) return;
     uvhttp__coding_t coding = choose(self, uvhttp_response_request(res));
     if (coding == UVHTTP__CODING_IDENTITY) return;
     size_t size;
@@ -154,7 +136,8 @@ static char *copy_types(const char *const *types) {
 static bool option(const char *name, uint32_t given, uint32_t initial, uint32_t max, uint32_t *value) {
     *value = given ? given : initial;
     if (*value <= max) return true;
-    UVHTTP_LOG_ERROR("compression: %s is %u: give 1 to %u, or 0 for the default of %u", name, given, max, initial);
+    (void)uvhttp__middleware_refused("compression", "%s is %u: give 1 to %u, or 0 for the default of %u", name, given,
+                                     max, initial);
     return false;
 }
 
@@ -168,10 +151,9 @@ uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *optio
         !option("size_max", given->size_max, 1 << 20, INT32_MAX, &size_max) ||
         !option("size_min", given->size_min, 1024, size_max, &size_min))
         return failed;
-    if (given->no_gzip && given->no_brotli) {
-        UVHTTP_LOG_ERROR("compression: no_gzip and no_brotli leave no coding: set at most one of them");
-        return failed;
-    }
+    if (given->no_gzip && given->no_brotli)
+        return uvhttp__middleware_refused("compression",
+                                          "no_gzip and no_brotli leave no coding: set at most one of them");
     compression_t *self = uvhttp__calloc(1, sizeof *self);
     if (!self) return failed;
     *self = (compression_t){
