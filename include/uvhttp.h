@@ -3,14 +3,20 @@
 #define UVHTTP_H
 
 #include <uvhttp/alloc.h>
+#include <uvhttp/auth.h>
+#include <uvhttp/compression.h>
 #include <uvhttp/cookie.h>
+#include <uvhttp/cors.h>
 #include <uvhttp/error.h>
 #include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
+#include <uvhttp/rate_limit.h>
 #include <uvhttp/request.h>
+#include <uvhttp/request_id.h>
 #include <uvhttp/response.h>
 #include <uvhttp/route.h>
+#include <uvhttp/security_headers.h>
 #include <uvhttp/server.h>
 #include <uvhttp/tcp.h>
 #include <uvhttp/types.h>
