@@ -5,8 +5,10 @@
 #include <uvhttp/alloc.h>
 #include <uvhttp/auth.h>
 #include <uvhttp/compression.h>
+#include <uvhttp/cookie.h>
 #include <uvhttp/cors.h>
 #include <uvhttp/error.h>
+#include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
 #include <uvhttp/rate_limit.h>

@@ -51,7 +51,19 @@ UVHTTP_BEGIN_DECLS
     X(HTTP_BODY_TOO_LARGE, -121, 413, "request body too large")                                                        \
     X(HTTP_EXPECTATION, -122, 417, "expectation cannot be met")                                                        \
     X(HTTP_CONNECTION, -123, 400, "malformed Connection header")                                                       \
-    X(HTTP_BODY_INCOMPLETE, -124, 400, "connection ended inside the request body")
+    X(HTTP_BODY_INCOMPLETE, -124, 400, "connection ended inside the request body")                                     \
+    X(FORM_TYPE, -300, 415, "request body is not a form")                                                              \
+    X(FORM_ENCODING, -301, 400, "malformed urlencoded form")                                                           \
+    X(FORM_TOO_MANY_FIELDS, -302, 413, "too many fields in a form")                                                    \
+    X(FORM_TOO_LARGE, -303, 413, "form larger than the memory of a request")                                           \
+    X(MULTIPART_BOUNDARY, -304, 400, "missing, repeated or malformed multipart boundary")                              \
+    X(MULTIPART_FRAMING, -305, 400, "malformed multipart boundary line")                                               \
+    X(MULTIPART_HEADER, -306, 400, "malformed or repeated header of a multipart part")                                 \
+    X(MULTIPART_DISPOSITION, -307, 400, "missing, repeated or malformed Content-Disposition of a part")                \
+    X(MULTIPART_ENCODING, -308, 415, "transfer encoding of a multipart part not supported")                            \
+    X(MULTIPART_INCOMPLETE, -309, 400, "multipart body ends before its last boundary")                                 \
+    X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
+    X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

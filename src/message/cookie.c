@@ -1,0 +1,130 @@
+/* Owns: cookies: reading the Cookie fields of a request, and making a Set-Cookie field. May include: base. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "base/chars.h"
+#include "base/str.h"
+#include "message/response_internal.h"
+#include <uvhttp/cookie.h>
+
+/* --- request --- */
+
+/* Takes the next pair from the front of *rest; false at the end. */
+static bool next_pair(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *value) {
+    while (rest->size > 0) {
+        const char *semicolon = memchr(rest->data, ';', rest->size);
+        size_t size = semicolon ? (size_t)(semicolon - rest->data) : rest->size;
+        uvhttp_str_t pair = {rest->data, size};
+        size_t taken = semicolon ? size + 1 : size;
+        *rest = (uvhttp_str_t){rest->data + taken, rest->size - taken};
+        const char *equals = size ? memchr(pair.data, '=', pair.size) : NULL;
+        if (!equals) continue;
+        size_t name_size = (size_t)(equals - pair.data);
+        *name = uvhttp__str_trim((uvhttp_str_t){pair.data, name_size});
+        *value = uvhttp__str_trim((uvhttp_str_t){equals + 1, pair.size - name_size - 1});
+        if (uvhttp__valid_header_name(*name)) return true;
+    }
+    return false;
+}
+
+/* The cookie that is called `wanted` or, if that is NULL, the one at `index`. */
+static bool find_cookie(const uvhttp_request_t *req, const uvhttp_str_t *wanted, size_t index, uvhttp_str_t *name,
+                        uvhttp_str_t *value) {
+    uvhttp_str_t rest, found_name, found_value;
+    size_t field = 0;
+    while (uvhttp_request_header_next(req, "Cookie", &field, &rest)) {
+        while (next_pair(&rest, &found_name, &found_value)) {
+            bool found = wanted ? uvhttp__str_equal(found_name, *wanted) : index-- == 0;
+            if (!found) continue;
+            if (name) *name = found_name;
+            if (value) *value = found_value;
+            return true;
+        }
+    }
+    if (name) *name = (uvhttp_str_t){NULL, 0};
+    if (value) *value = (uvhttp_str_t){NULL, 0};
+    return false;
+}
+
+bool uvhttp_request_cookie(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value) {
+    uvhttp_str_t wanted = uvhttp__str_from(name);
+    return find_cookie(req, &wanted, 0, NULL, value);
+}
+
+bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
+    return find_cookie(req, NULL, index, name, value);
+}
+
+/* --- response --- */
+
+static bool is_value(uvhttp_str_t value) {
+    if (value.size >= 2 && value.data[0] == '"' && value.data[value.size - 1] == '"') {
+        ++value.data;
+        value.size -= 2;
+    }
+    for (size_t i = 0; i < value.size; ++i) {
+        char c = value.data[i];
+        if (c <= ' ' || c > '~' || memchr("\",;\\", c, 4)) return false;
+    }
+    return true;
+}
+
+static bool is_path(uvhttp_str_t path) {
+    if (path.size == 0 || path.size > UVHTTP_COOKIE_ATTRIBUTE_SIZE_MAX || path.data[0] != '/') return false;
+    for (size_t i = 0; i < path.size; ++i)
+        if (path.data[i] < ' ' || path.data[i] > '~' || path.data[i] == ';') return false;
+    return path.data[path.size - 1] != ' ';
+}
+
+static bool is_domain(uvhttp_str_t domain) {
+    if (domain.size == 0 || domain.size > UVHTTP_COOKIE_ATTRIBUTE_SIZE_MAX) return false;
+    for (size_t i = 0; i < domain.size; ++i) {
+        char c = domain.data[i], lower = uvhttp__char_lower(c);
+        bool letter = (lower >= 'a' && lower <= 'z') || (c >= '0' && c <= '9');
+        bool inner = i > 0 && i + 1 < domain.size && (c == '-' || c == '.');
+        if (!letter && !inner) return false;
+    }
+    return true;
+}
+
+/* A browser drops a cookie that breaks the promise of its name. */
+static bool keeps_prefix(uvhttp_str_t name, uvhttp_str_t path, const uvhttp_cookie_options_t *options) {
+    bool host = uvhttp__str_starts_with_nocase(name, UVHTTP__STR("__Host-"));
+    bool secure = host || uvhttp__str_starts_with_nocase(name, UVHTTP__STR("__Secure-"));
+    if (secure && !options->secure) return false;
+    return !host || (!options->domain && path.size == 1);
+}
+
+static const char *same_site_name(uvhttp_same_site_t same_site) {
+    switch (same_site) {
+        case UVHTTP_SAME_SITE_LAX: return "Lax";
+        case UVHTTP_SAME_SITE_STRICT: return "Strict";
+        case UVHTTP_SAME_SITE_NONE: return "None";
+    }
+    return NULL;
+}
+
+int uvhttp_response_cookie(uvhttp_response_t *res, const uvhttp_cookie_options_t *options) {
+    uvhttp_str_t name = uvhttp__str_from(options->name);
+    uvhttp_str_t value = uvhttp__str_from(options->value ? options->value : "");
+    uvhttp_str_t path = uvhttp__str_from(options->path ? options->path : "/");
+    const char *same_site = same_site_name(options->same_site);
+    if (!uvhttp__valid_header_name(name) || !is_value(value) || name.size > UVHTTP_COOKIE_SIZE_MAX ||
+        value.size > UVHTTP_COOKIE_SIZE_MAX - name.size)
+        return UVHTTP_E_INVALID;
+    if (!is_path(path) || (options->domain && !is_domain(uvhttp__str_from(options->domain))) || !same_site ||
+        (options->same_site == UVHTTP_SAME_SITE_NONE && !options->secure) ||
+        options->max_age_s > UVHTTP_COOKIE_MAX_AGE_S || !keeps_prefix(name, path, options))
+        return UVHTTP_E_INVALID;
+    char max_age[96] = "";
+    if (options->max_age_s > 0)
+        snprintf(max_age, sizeof max_age, "; Max-Age=%" PRId64, options->max_age_s);
+    else if (options->max_age_s <
+             0) /* with the older attribute: to keep what should go would be worse than a few bytes */
+        snprintf(max_age, sizeof max_age, "; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT");
+    char text[UVHTTP_COOKIE_SIZE_MAX + 2 * UVHTTP_COOKIE_ATTRIBUTE_SIZE_MAX + 256];
+    snprintf(text, sizeof text, "%s=%s; Path=%s%s%s%s; SameSite=%s%s%s", name.data, value.data, path.data,
+             options->domain ? "; Domain=" : "", options->domain ? options->domain : "", max_age, same_site,
+             options->secure ? "; Secure" : "", options->http_only ? "; HttpOnly" : "");
+    return uvhttp_response_header_add(res, "Set-Cookie", text);
+}

@@ -1,0 +1,150 @@
+/* Owns: names of uploaded files, and saving one: nothing outside the directory, nothing overwritten. May include: base.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "message/multipart.h"
+
+#define EXTENSION_SIZE_MAX 16u /* bytes with the dot: longer ones are not kept when a name is cut */
+#define SAME_NAME_MAX 1000     /* files */
+
+/* --- names --- */
+
+/* The size of the UTF-8 sequence that text begins with, and what it says; 0 if it is malformed (RFC 3629: no overlong
+ * forms, no surrogates, at most U+10FFFF). */
+static size_t read_utf8(const uint8_t *text, size_t size, uint32_t *code) {
+    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc0 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (length == 0 || length > size || text[0] > 0xf4) return 0;
+    *code = length == 1 ? text[0] : text[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; ++i) {
+        if ((text[i] & 0xc0) != 0x80) return 0;
+        *code = *code << 6 | (text[i] & 0x3fu);
+    }
+    bool valid = *code >= least[length] && *code <= 0x10ffff && (*code < 0xd800 || *code > 0xdfff);
+    return valid ? length : 0;
+}
+
+/* Control characters, line separators, and what turns the direction of text, so that a name shows what it is. */
+static bool is_hidden(uint32_t code) {
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
+           (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
+}
+
+static bool is_edge(char c) {
+    return c == '.' || c == ' ';
+}
+
+/* Steps back to where a character begins. */
+static size_t cut_at(const char *text, size_t size) {
+    while (size > 0 && ((uint8_t)text[size] & 0xc0) == 0x80) --size;
+    return size;
+}
+
+static size_t extension_at(const char *text, size_t size) {
+    const char *dot = size ? memrchr(text, '.', size) : NULL;
+    size_t at = dot ? (size_t)(dot - text) : size;
+    return at > 0 && size - at <= EXTENSION_SIZE_MAX ? at : size;
+}
+
+/* Cuts the stem, so that the extension stays. */
+static size_t shorten(char *text, size_t size) {
+    if (size <= UVHTTP_FORM_FILE_NAME_SIZE_MAX) return size;
+    size_t extension = extension_at(text, size), extension_size = size - extension;
+    size_t stem = cut_at(text, UVHTTP_FORM_FILE_NAME_SIZE_MAX - extension_size);
+    while (extension_size == 0 && stem > 0 && is_edge(text[stem - 1])) --stem;
+    memmove(text + stem, text + extension, extension_size);
+    return stem + extension_size;
+}
+
+size_t uvhttp__form_sanitise_name(uvhttp_str_t raw, char *out) {
+    size_t begin = raw.size, used = 0;
+    while (begin > 0 && raw.data[begin - 1] != '/' && raw.data[begin - 1] != '\\') --begin;
+    for (size_t i = begin, length; i < raw.size; i += length) {
+        uint32_t code = 0;
+        length = read_utf8((const uint8_t *)raw.data + i, raw.size - i, &code);
+        bool malformed = length == 0;
+        if (malformed) {
+            length = 1;
+            out[used++] = '_';
+        } else if (!is_hidden(code) && !(used == 0 && is_edge(raw.data[i]))) {
+            memcpy(out + used, raw.data + i, length);
+            used += length;
+        }
+    }
+    while (used > 0 && is_edge(out[used - 1])) --used;
+    return shorten(out, used);
+}
+
+/* --- saving --- */
+
+static int problem_of(int error) {
+    switch (error) {
+        case ENOTDIR:
+        case EBADF:
+        case ENOENT:
+        case EINVAL: return UVHTTP_E_INVALID;
+        case EACCES:
+        case EPERM:
+        case EROFS: return UVHTTP_E_PERMISSION;
+        case EMFILE:
+        case ENFILE: return UVHTTP_E_NO_DESCRIPTORS;
+        default: return UVHTTP_E_IO;
+    }
+}
+
+static int write_all(int fd, uvhttp_str_t data) {
+    while (data.size > 0) {
+        ssize_t written = write(fd, data.data, data.size);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return UVHTTP_E_IO;
+        data.data += written;
+        data.size -= (size_t)written;
+    }
+    return 0;
+}
+
+/* Creates "stem.ext", or the first of "stem-1.ext", "stem-2.ext", ... that is not there. */
+static int create(int directory, uvhttp_str_t name, char saved[UVHTTP_FORM_SAVED_NAME_SIZE], int *fd) {
+    size_t stem = extension_at(name.data, name.size);
+    for (int i = 0; i < SAME_NAME_MAX; ++i) {
+        char number[16] = "";
+        if (i > 0) snprintf(number, sizeof number, "-%d", i);
+        snprintf(saved, UVHTTP_FORM_SAVED_NAME_SIZE, "%.*s%s%.*s", (int)stem, name.data, number,
+                 (int)(name.size - stem), name.data + stem);
+        *fd = openat(directory, saved, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (*fd >= 0) return 0;
+        if (errno == EINTR)
+            --i;
+        else if (errno != EEXIST)
+            return problem_of(errno);
+    }
+    return UVHTTP_E_LIMIT;
+}
+
+static bool is_component(uvhttp_str_t name) {
+    bool dots = uvhttp__str_equal(name, UVHTTP__STR(".")) || uvhttp__str_equal(name, UVHTTP__STR(".."));
+    return name.size > 0 && name.size <= UVHTTP_FORM_FILE_NAME_SIZE_MAX && !dots &&
+           memchr(name.data, '/', name.size) == NULL;
+}
+
+int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name_text,
+                          char saved[UVHTTP_FORM_SAVED_NAME_SIZE]) {
+    char own[UVHTTP_FORM_SAVED_NAME_SIZE];
+    uvhttp_str_t name = name_text ? uvhttp__str_from(name_text) : file->name;
+    if (!name_text && name.size == 0) name = UVHTTP__STR("upload");
+    /* openat reads "current directory" from a negative number. */
+    if (directory < 0 || !is_component(name) || memchr(name.data, '\0', name.size)) return UVHTTP_E_INVALID;
+    if (!saved) saved = own;
+    int fd;
+    int status = create(directory, name, saved, &fd);
+    if (status != 0) return status;
+    status = write_all(fd, file->data);
+    if (close(fd) != 0 && status == 0) status = UVHTTP_E_IO;
+    if (status != 0) unlinkat(directory, saved, 0);
+    return status;
+}

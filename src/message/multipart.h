@@ -1,0 +1,31 @@
+/* Owns: what the files about forms share: parameters of a header value, and the header of a part. Private to
+ * src/message. May include: base. */
+#ifndef UVHTTP_SRC_MESSAGE_MULTIPART_H
+#define UVHTTP_SRC_MESSAGE_MULTIPART_H
+
+#include <uvhttp/form.h>
+
+/* Splits "type; a=b" at the first ';': the type without whitespace around it, and what follows (with its ';'). */
+uvhttp_str_t uvhttp__multipart_value_type(uvhttp_str_t value, uvhttp_str_t *rest);
+
+typedef struct uvhttp__multipart_param {
+    uvhttp_str_t name;  /* a token */
+    uvhttp_str_t value; /* without its quotes, still escaped */
+    bool quoted;
+} uvhttp__multipart_param_t;
+
+/* Takes `; name=value` or `; name="value"` from the front of *rest. Returns 0, UVHTTP_E_EOF when there is none, or
+ * UVHTTP_E_INVALID. An unquoted value is not empty and free of whitespace, ';', '"' and '\\'; what else it may hold is
+ * the caller's question. */
+int uvhttp__multipart_next_param(uvhttp_str_t *rest, uvhttp__multipart_param_t *param);
+
+/* The header of a part, with the empty line that ends it: fills name, filename and content_type of the event with views
+ * into `header`, which is changed (unescaped in place). Returns 0, UVHTTP_E_MULTIPART_HEADER,
+ * UVHTTP_E_MULTIPART_DISPOSITION or UVHTTP_E_MULTIPART_ENCODING. */
+int uvhttp__multipart_parse_header(char *header, size_t size, uvhttp_multipart_event_t *event);
+
+/* Writes the sanitised form of a file name to `out` (raw.size bytes or UVHTTP_FORM_FILE_NAME_SIZE_MAX, whichever is
+ * more) and returns its size, at most UVHTTP_FORM_FILE_NAME_SIZE_MAX. */
+size_t uvhttp__form_sanitise_name(uvhttp_str_t raw, char *out);
+
+#endif

@@ -1,0 +1,172 @@
+/* Owns: tests of cookies. */
+#include <cmocka.h>
+#include <stdlib.h>
+#include <uvhttp/cookie.h>
+
+#include "exchange.h"
+
+static exchange_t ex;
+
+static void expect_cookie(size_t index, const char *name, const char *value) {
+    uvhttp_str_t found_name, found_value;
+    assert_true(uvhttp_request_cookie_at(&ex.req, index, &found_name, &found_value));
+    assert_str(found_name, name);
+    assert_str(found_value, value);
+}
+
+static void test_cookies_of_all_fields_are_read(void **state) {
+    (void)state;
+    uvhttp_str_t name, value;
+    exchange_field(&ex, "Cookie", "a=1; b=\"x y\";c=; a=2;  d = e=f ;");
+    exchange_field(&ex, "X-Other", "z=1");
+    exchange_field(&ex, "cookie", "g=%20");
+    expect_cookie(0, "a", "1");
+    expect_cookie(1, "b", "\"x y\"");
+    expect_cookie(2, "c", "");
+    expect_cookie(3, "a", "2");
+    expect_cookie(4, "d", "e=f");
+    expect_cookie(5, "g", "%20");
+    assert_false(uvhttp_request_cookie_at(&ex.req, 6, &name, &value));
+    assert_null(name.data);
+    assert_null(value.data);
+    assert_true(uvhttp_request_cookie(&ex.req, "a", &value));
+    assert_str(value, "1");
+    assert_true(uvhttp_request_cookie(&ex.req, "g", NULL));
+    assert_false(uvhttp_request_cookie(&ex.req, "A", &value));
+    assert_null(value.data);
+    assert_false(uvhttp_request_cookie(&ex.req, "z", NULL));
+    assert_false(uvhttp_request_cookie(&ex.req, "", NULL));
+}
+
+static void test_what_is_no_pair_is_left_out(void **state) {
+    (void)state;
+    exchange_field(&ex, "Cookie", ";; ; a; =1; a b=2; \"c\"=3; ok=4;");
+    exchange_field(&ex, "Cookie", "");
+    expect_cookie(0, "ok", "4");
+    assert_false(uvhttp_request_cookie_at(&ex.req, 1, NULL, NULL));
+}
+
+static void expect_set(const uvhttp_cookie_options_t *options, const char *text) {
+    exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
+    assert_int_equal(uvhttp_response_cookie(&ex.res, options), 0);
+    assert_str(uvhttp_response_header_get(&ex.res, "Set-Cookie"), text);
+}
+#define EXPECT_SET(text, ...) expect_set(&(uvhttp_cookie_options_t){__VA_ARGS__}, text)
+
+static void test_attributes_are_written(void **state) {
+    (void)state;
+    EXPECT_SET("a=; Path=/; SameSite=Lax", .name = "a");
+    EXPECT_SET("a=\"b\"; Path=/x y; Domain=example.org; Max-Age=60; SameSite=Strict; Secure; HttpOnly", .name = "a",
+               .value = "\"b\"", .path = "/x y", .domain = "example.org", .max_age_s = 60,
+               .same_site = UVHTTP_SAME_SITE_STRICT, .secure = true, .http_only = true);
+    EXPECT_SET("a=; Path=/; Max-Age=0; Expires=Thu, 01 Jan 1970 00:00:00 GMT; SameSite=Lax", .name = "a",
+               .max_age_s = -1);
+    EXPECT_SET("a=b; Path=/; Max-Age=34560000; SameSite=None; Secure", .name = "a", .value = "b",
+               .max_age_s = UVHTTP_COOKIE_MAX_AGE_S, .same_site = UVHTTP_SAME_SITE_NONE, .secure = true);
+    EXPECT_SET("__Host-a=b; Path=/; SameSite=Lax; Secure", .name = "__Host-a", .value = "b", .secure = true);
+    EXPECT_SET("__Secure-a=b; Path=/x; Domain=d; SameSite=Lax; Secure", .name = "__Secure-a", .value = "b",
+               .path = "/x", .domain = "d", .secure = true);
+}
+
+static void test_each_cookie_has_its_own_field(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &(uvhttp_cookie_options_t){.name = "a"}), 0);
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &(uvhttp_cookie_options_t){.name = "b"}), 0);
+    const char expected[] = "Set-Cookie: a=; Path=/; SameSite=Lax\r\nSet-Cookie: b=; Path=/; SameSite=Lax\r\n";
+    assert_int_equal(ex.res.headers_size, sizeof expected - 1);
+    assert_memory_equal(ex.res.headers, expected, sizeof expected - 1);
+}
+
+static void test_what_would_break_the_field_is_refused(void **state) {
+    (void)state;
+    const uvhttp_cookie_options_t wrong[] = {
+        {.name = NULL},
+        {.name = ""},
+        {.name = "a b"},
+        {.name = "a=b"},
+        {.name = "a;"},
+        {.name = "a\r\nb"},
+        {.name = "a", .value = "b c"},
+        {.name = "a", .value = "b;c"},
+        {.name = "a", .value = "b,c"},
+        {.name = "a", .value = "b\\c"},
+        {.name = "a", .value = "\"b"},
+        {.name = "a", .value = "\""},
+        {.name = "a", .value = "\"b\"c\""},
+        {.name = "a", .value = "b\r\nX: y"},
+        {.name = "a", .value = "\xc3\xa9"},
+        {.name = "a", .path = ""},
+        {.name = "a", .path = "x"},
+        {.name = "a", .path = "/x;y"},
+        {.name = "a", .path = "/x\ny"},
+        {.name = "a", .path = "/x "},
+        {.name = "a", .domain = ""},
+        {.name = "a", .domain = ".a.b"},
+        {.name = "a", .domain = "a.b."},
+        {.name = "a", .domain = "a b"},
+        {.name = "a", .domain = "a;b"},
+        {.name = "a", .max_age_s = UVHTTP_COOKIE_MAX_AGE_S + 1},
+        {.name = "a", .same_site = UVHTTP_SAME_SITE_NONE},
+        {.name = "a", .same_site = (uvhttp_same_site_t)3},
+        {.name = "__Secure-a"},
+        {.name = "__secure-a"},
+        {.name = "__Host-a"},
+        {.name = "__HOST-a", .secure = true, .path = "/x"},
+        {.name = "__Host-a", .secure = true, .domain = "d"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i)
+        if (uvhttp_response_cookie(&ex.res, &wrong[i]) != UVHTTP_E_INVALID) fail_msg("taken: number %zu", i);
+    assert_int_equal(ex.res.headers_size, 0);
+}
+
+static void test_sizes_are_bounded(void **state) {
+    (void)state;
+    static char value[UVHTTP_COOKIE_SIZE_MAX + 1], path[UVHTTP_COOKIE_ATTRIBUTE_SIZE_MAX + 2], domain[sizeof path];
+    memset(value, 'v', sizeof value - 1);
+    memset(path, '/', sizeof path - 1);
+    memset(domain, 'd', sizeof domain - 1);
+    uvhttp_cookie_options_t options = {.name = "n", .value = value, .path = path + 1, .domain = domain + 1};
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
+    options.value = value + 1;
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), 0);
+    uvhttp_str_t field = uvhttp_response_header_get(&ex.res, "Set-Cookie");
+    assert_int_equal(field.size, UVHTTP_COOKIE_SIZE_MAX + 1 + 2 * 1024 + strlen("; Path=; Domain=; SameSite=Lax"));
+    options.path = path;
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
+    options.path = NULL;
+    options.domain = domain;
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &options), UVHTTP_E_INVALID);
+}
+
+static void test_too_late_is_told(void **state) {
+    (void)state;
+    uvhttp__response_commit(&ex.res);
+    assert_int_equal(uvhttp_response_cookie(&ex.res, &(uvhttp_cookie_options_t){.name = "a"}), UVHTTP_E_STATE);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    exchange_init(&ex, 1 << 20);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    exchange_deinit(&ex);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(test_cookies_of_all_fields_are_read),
+        TEST(test_what_is_no_pair_is_left_out),
+        TEST(test_attributes_are_written),
+        TEST(test_each_cookie_has_its_own_field),
+        TEST(test_what_would_break_the_field_is_refused),
+        TEST(test_sizes_are_bounded),
+        TEST(test_too_late_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
