@@ -49,7 +49,8 @@ typedef struct uvhttp_ws_options {
     uint32_t fragments_max;       /**< frames of a message; default 65536; more: 1009 */
     uint32_t message_timeout;     /**< from the first byte of a message to its last; default 300; then 1008 */
     uint32_t ping_interval;       /**< without a byte from the client before a ping is sent; default 30 */
-    uint32_t idle_timeout;        /**< without a byte from the client before it is given up; default 75 */
+    uint32_t idle_timeout;        /**< without a byte from the client, or without it taking one of what is queued for
+                                       it, before it is given up; default 75 */
     uint32_t close_timeout;       /**< for the client to answer our close frame; default 5 */
     uint32_t send_high_watermark; /**< bytes queued above which send reports backpressure; default 65536 */
     uint32_t send_queue_max;      /**< bytes queued at most; default 4 MiB */

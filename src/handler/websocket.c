@@ -20,13 +20,16 @@ static uvhttp__counters_t *counters_of(const uvhttp_ws_t *ws) {
     return &ws->tcp->worker->counters;
 }
 
-/* --- sending --- */
+/* --- frames out --- */
 
 static int send_frame(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size, uint64_t queue_max) {
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
     const uvhttp__conn_parts_t parts = {
         .head = head, .head_size = uvhttp__ws_write_head(head, true, opcode, size), .data = data, .size = size};
-    return uvhttp__conn_send_parts(ws->tcp, &parts, options_of(ws)->send_high_watermark, queue_max);
+    if (uvhttp__stream_out_size(&ws->tcp->stream) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
+    int status = uvhttp__conn_send_parts(ws->tcp, &parts, options_of(ws)->send_high_watermark, queue_max);
+    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) ws->queued += parts.head_size + size;
+    return status;
 }
 
 /* A control frame that has to go out: not held up by the queue's limit. */
@@ -35,28 +38,6 @@ static void send_close(uvhttp_ws_t *ws, uint16_t code, uvhttp_str_t reason) {
     size_t size =
         code == UVHTTP__WS_CLOSE_NO_CODE ? 0 : uvhttp__ws_write_close(payload, code, reason.data, reason.size);
     (void)send_frame(ws, UVHTTP__WS_CLOSE, payload, size, UINT32_MAX);
-}
-
-static bool is_utf8(const void *data, size_t size) {
-    uvhttp__utf8_t state = {0};
-    return uvhttp__utf8_take(&state, data, size) && uvhttp__utf8_complete(&state);
-}
-
-static bool may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (!data && size > 0) return false;
-    return type == UVHTTP_WS_BINARY || (type == UVHTTP_WS_TEXT && is_utf8(data, size));
-}
-
-static int send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
-    int status = send_frame(ws, (uint8_t)type, data, size, options_of(ws)->send_queue_max);
-    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) uvhttp__counters_add(counters_of(ws), ws_messages_sent, 1);
-    return status;
-}
-
-int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
-    return may_be_sent(type, data, size) ? send_message(ws, type, data, size) : UVHTTP_E_INVALID;
 }
 
 size_t uvhttp_ws_queued(const uvhttp_ws_t *ws) {
@@ -87,16 +68,54 @@ static uint64_t message_ms(const uvhttp_ws_t *ws) {
     return after(ws->message.start_ms, options_of(ws)->message_timeout);
 }
 
+/* When a client that does not take what is queued is given up; nothing else ends one whose messages are not read
+ * because of that. */
+static uint64_t stalled_ms(const uvhttp_ws_t *ws) {
+    return uvhttp_ws_queued(ws) == 0 ? NEVER_MS : after(ws->taken_ms, options_of(ws)->idle_timeout);
+}
+
+static void look_at_queue(uvhttp_ws_t *ws) {
+    uint64_t taken = ws->queued - uvhttp_ws_queued(ws);
+    if (taken != ws->taken || uvhttp_ws_queued(ws) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
+    ws->taken = taken;
+}
+
 /* What is received only puts deadlines off: the timer is set when one can have come nearer, and looks again when it has
  * fired too early. */
 static void set_timer(uvhttp_ws_t *ws) {
-    uint64_t deadline_ms = ws->state == UVHTTP__WS_CLOSING ? after(ws->closing_ms, options_of(ws)->close_timeout)
-                                                           : earlier(earlier(ping_ms(ws), idle_ms(ws)), message_ms(ws));
+    uint64_t deadline_ms = ws->state == UVHTTP__WS_CLOSING
+                               ? after(ws->closing_ms, options_of(ws)->close_timeout)
+                               : earlier(earlier(ping_ms(ws), idle_ms(ws)), earlier(message_ms(ws), stalled_ms(ws)));
     uint64_t now_ms = uvhttp__conn_now_ms(ws->tcp);
     if (deadline_ms == NEVER_MS)
         (void)uvhttp_tcp_set_timer(ws->tcp, 0);
     else
         (void)uvhttp_tcp_set_timer(ws->tcp, deadline_ms > now_ms ? deadline_ms - now_ms : 1);
+}
+
+/* --- messages out --- */
+
+static bool is_utf8(const void *data, size_t size) {
+    uvhttp__utf8_t state = {0};
+    return uvhttp__utf8_take(&state, data, size) && uvhttp__utf8_complete(&state);
+}
+
+static bool may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size) {
+    if (!data && size > 0) return false;
+    return type == UVHTTP_WS_BINARY || (type == UVHTTP_WS_TEXT && is_utf8(data, size));
+}
+
+static int send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
+    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    int status = send_frame(ws, (uint8_t)type, data, size, options_of(ws)->send_queue_max);
+    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) uvhttp__counters_add(counters_of(ws), ws_messages_sent, 1);
+    if (status == UVHTTP_E_AGAIN) set_timer(ws);
+    return status;
+}
+
+int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
+    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    return may_be_sent(type, data, size) ? send_message(ws, type, data, size) : UVHTTP_E_INVALID;
 }
 
 /* --- the end --- */
@@ -311,6 +330,7 @@ static void on_stop(uvhttp_tcp_t *tcp, void *user) {
 static void on_timer(uvhttp_tcp_t *tcp, void *user) {
     uvhttp_ws_t *ws = user;
     uint64_t now_ms = uvhttp__conn_now_ms(tcp);
+    look_at_queue(ws);
     if (ws->state == UVHTTP__WS_CLOSING) {
         if (now_ms >= after(ws->closing_ms, options_of(ws)->close_timeout)) {
             end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
@@ -319,6 +339,11 @@ static void on_timer(uvhttp_tcp_t *tcp, void *user) {
     } else if (now_ms >= idle_ms(ws)) {
         uvhttp__counters_add(counters_of(ws), timeouts_keepalive, 1);
         end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
+        return;
+    } else if (now_ms >= stalled_ms(ws)) {
+        uvhttp__counters_add(counters_of(ws), timeouts_write, 1);
+        uvhttp_tcp_reset(ws->tcp);
+        tell_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
         return;
     } else if (now_ms >= message_ms(ws)) {
         fail_by(ws, UVHTTP_E_TIMEOUT);

@@ -48,6 +48,9 @@ struct uvhttp_ws {
     uint64_t received_ms; /* last byte of the client */
     uint64_t pinged_ms;
     uint64_t closing_ms; /* when our close frame was sent */
+    uint64_t queued;     /* bytes ever queued */
+    uint64_t taken;      /* of those, what the kernel had taken when it was looked at last */
+    uint64_t taken_ms;   /* when that was last seen to grow, or the queue to be empty */
     uvhttp__ws_parser_t parser;
     uint8_t state; /* uvhttp__ws_state_t */
     bool paused;

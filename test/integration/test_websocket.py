@@ -402,6 +402,19 @@ def test_a_client_that_never_reads_costs_a_bounded_amount(own_server):
         assert own_server.resident_bytes() - before < 16 << 20
 
 
+def test_a_client_that_takes_nothing_is_given_up(own_server):
+    with Raw(own_server, "/impatient", receive_buffer=4096) as client:
+        client.send(frame(TEXT, b"fill"))
+        own_server.sync()
+        began = time.monotonic()
+        while own_server.counter("timeouts_write") == 0:
+            client.send(frame(PONG))  # that it sends is no excuse
+            time.sleep(0.1)
+            assert time.monotonic() - began < 10
+        assert time.monotonic() - began > 1
+        wait_close(own_server, "1006 \n")
+
+
 def test_pings_of_a_client_that_never_reads_do_not_pile_up(own_server):
     with Raw(own_server, "/default", receive_buffer=4096) as client:
         pings = frame(PING, bytes(125)) * 1000

@@ -158,7 +158,8 @@ static void add_routes(uvhttp_server_t *server) {
                                      quick = {.ping_interval = 1, .idle_timeout = 2, .close_timeout = 1},
                                      talk = {.subprotocols = subprotocols, .origins = everyone},
                                      strict = {.origins = origins},
-                                     narrow = {.send_queue_max = 200000, .send_high_watermark = 50000};
+                                     narrow = {.send_queue_max = 200000, .send_high_watermark = 50000},
+                                     impatient = {.ping_interval = 1, .idle_timeout = 2, .send_queue_max = 8 << 20};
     const struct {
         const char *pattern;
         uvhttp_ws_handlers_t handlers;
@@ -173,6 +174,7 @@ static void add_routes(uvhttp_server_t *server) {
         {"/name/:name", {.on_upgrade = ask_name, .on_open = greet, .on_message = echo, .on_close = forget_name}},
         {"/count", {.on_message = start_count}},
         {"/burst", {.on_message = burst}},
+        {"/impatient", {.on_message = fill, .options = &impatient}},
         {"/fill", {.on_message = fill, .on_drain = say_drained, .options = &narrow}}};
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         uvhttp_ws_handlers_t handlers = routes[i].handlers;
