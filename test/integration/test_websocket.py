@@ -388,7 +388,7 @@ def test_a_full_queue_is_seen_and_drains(server):
         assert int(words[2]) > 0 and words[4] == "0"
 
 
-def test_a_client_that_never_reads_costs_a_bounded_amount(own_server):
+def test_a_client_that_never_reads_costs_a_bounded_amount(own_server, sanitizer):
     with Raw(own_server, "/default", receive_buffer=4096) as client:
         client.connection.socket.settimeout(1)
         before = own_server.resident_bytes()
@@ -399,7 +399,8 @@ def test_a_client_that_never_reads_costs_a_bounded_amount(own_server):
                 sent += client.connection.socket.send(piece)
         assert sent < 100 << 20
         own_server.sync()  # others are served
-        assert own_server.resident_bytes() - before < 16 << 20
+        if not sanitizer:  # they keep freed memory for a while
+            assert own_server.resident_bytes() - before < 16 << 20
 
 
 def test_a_client_that_takes_nothing_is_given_up(own_server):
@@ -415,14 +416,15 @@ def test_a_client_that_takes_nothing_is_given_up(own_server):
         wait_close(own_server, "1006 \n")
 
 
-def test_pings_of_a_client_that_never_reads_do_not_pile_up(own_server):
+def test_pings_of_a_client_that_never_reads_do_not_pile_up(own_server, sanitizer):
     with Raw(own_server, "/default", receive_buffer=4096) as client:
         pings = frame(PING, bytes(125)) * 1000
         before = own_server.resident_bytes()
         for _ in range(200):
             client.send(pings)
         own_server.sync()
-        assert own_server.resident_bytes() - before < 8 << 20
+        if not sanitizer:
+            assert own_server.resident_bytes() - before < 8 << 20
 
 
 @pytest.mark.threads
