@@ -46,7 +46,7 @@ typedef struct uvhttp_ws_message {
  * 1..1,000,000 or UVHTTP_WS_NEVER. Everything is copied. */
 typedef struct uvhttp_ws_options {
     uint64_t message_size_max;    /**< bytes of a message, fragments together, 1..2^32-1; default 1 MiB; more: 1009 */
-    uint32_t fragments_max;       /**< frames of a message; default 65536; more: 1009 */
+    uint32_t fragments_max;       /**< frames of a message; default 131072; more: 1009 */
     uint32_t message_timeout;     /**< from the first byte of a message to its last; default 300; then 1008 */
     uint32_t ping_interval;       /**< without a byte from the client before a ping is sent; default 30 */
     uint32_t idle_timeout;        /**< without a byte from the client, or without it taking one of what is queued for

@@ -83,7 +83,7 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise) {
 
 static void fill_in(uvhttp_ws_options_t *options) {
     if (!options->message_size_max) options->message_size_max = 1 << 20;
-    options->fragments_max = or_default(options->fragments_max, 65536);
+    options->fragments_max = or_default(options->fragments_max, 131072);
     options->message_timeout = or_default(options->message_timeout, 300);
     options->ping_interval = or_default(options->ping_interval, 30);
     options->idle_timeout = or_default(options->idle_timeout, 75);

@@ -45,7 +45,7 @@ static void test_defaults_are_filled_in_and_lists_are_copied(void **state) {
     protocols[0] = origins[0] = NULL;
     const uvhttp_ws_options_t *copied = &endpoint->options;
     assert_int_equal(copied->message_size_max, 1 << 20);
-    assert_int_equal(copied->fragments_max, 65536);
+    assert_int_equal(copied->fragments_max, 131072);
     assert_int_equal(copied->message_timeout, 300);
     assert_int_equal(copied->ping_interval, UVHTTP_WS_NEVER);
     assert_int_equal(copied->idle_timeout, 75);
