@@ -3,12 +3,18 @@
 #define UVHTTP_H
 
 #include <uvhttp/alloc.h>
+#include <uvhttp/auth.h>
+#include <uvhttp/compression.h>
+#include <uvhttp/cors.h>
 #include <uvhttp/error.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
+#include <uvhttp/rate_limit.h>
 #include <uvhttp/request.h>
+#include <uvhttp/request_id.h>
 #include <uvhttp/response.h>
 #include <uvhttp/route.h>
+#include <uvhttp/security_headers.h>
 #include <uvhttp/server.h>
 #include <uvhttp/tcp.h>
 #include <uvhttp/types.h>

@@ -66,6 +66,10 @@ UVHTTP_EXPORT uvhttp_str_t uvhttp_request_body(const uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_peer(uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req);
 
+/** Monotonic time of the loop's turn in ns: no call of the system, the same for all that a turn handles, never goes
+ * back on a loop. Loop thread only. */
+UVHTTP_EXPORT uint64_t uvhttp_request_time_ns(const uvhttp_request_t *req);
+
 /** A pointer for middleware and handlers of this request to share; NULL at first. Not freed by the library. */
 UVHTTP_EXPORT void uvhttp_request_set_data(uvhttp_request_t *req, void *data);
 UVHTTP_EXPORT void *uvhttp_request_data(const uvhttp_request_t *req);

@@ -75,7 +75,7 @@ UVHTTP_EXPORT void uvhttp_response_close(uvhttp_response_t *res);
 UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *content_type, uint64_t size);
 /** Copies. Returns 0, UVHTTP_E_ABORTED when the client has gone, UVHTTP_E_STATE before begin or after end,
  * UVHTTP_E_LIMIT when more than config.write_queue_max bytes would wait for a slow client (nothing was taken: try again
- * later). */
+ * in uvhttp_deferred_on_drain; a piece larger than that is never taken). */
 UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 /** A handler that returns after begin, without end and without defer, has ended its answer. */
 UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
@@ -103,6 +103,13 @@ UVHTTP_EXPORT uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res);
  * handler. The request is still readable in it. */
 UVHTTP_EXPORT void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred,
                                             void (*on_abort)(uvhttp_deferred_t *deferred, void *user), void *user);
+
+/** Called on the loop's thread, with the response as in uvhttp_deferred_run, whenever the client has taken all that
+ * uvhttp_response_write queued after a write was refused with UVHTTP_E_LIMIT or left more than 4 KiB waiting: the place
+ * to write on, until the next refusal. Not after uvhttp_response_end, nor when the client has gone. Set it right after
+ * defer, in the handler, or in a function that uvhttp_deferred_run runs. */
+UVHTTP_EXPORT void uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred,
+                                            void (*on_drain)(uvhttp_response_t *res, void *user), void *user);
 
 /* Any thread from here on. Each answer returns 0, UVHTTP_E_ABORTED (the client has gone; nothing to do but release),
  * UVHTTP_E_STATE (answered already), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */

@@ -1,4 +1,4 @@
-/* Owns: what one does with a uvhttp_str_t: compare, trim, parse a number, percent-decode. May include: nothing. */
+/* Owns: what one does with a uvhttp_str_t: compare, trim, parse a number, percent-decode. May include: load. */
 #ifndef UVHTTP_SRC_BASE_STR_H
 #define UVHTTP_SRC_BASE_STR_H
 
@@ -6,6 +6,8 @@
 #include <string.h>
 #include <uvhttp/error.h>
 #include <uvhttp/types.h>
+
+#include "base/load.h"
 
 /* A literal as a view: UVHTTP__STR("close"). UVHTTP__STR_INIT is for static initialisers. */
 #define UVHTTP__STR_INIT(literal)                                                                                      \
@@ -37,29 +39,17 @@ static inline uint64_t uvhttp__fold8(uint64_t bytes) {
     return bytes | upper >> 2;
 }
 
-static inline uint64_t uvhttp__load8(const char *at) {
-    uint64_t bytes;
-    memcpy(&bytes, at, sizeof bytes);
-    return bytes;
-}
-
-static inline uint64_t uvhttp__load4(const char *at) {
-    uint32_t bytes;
-    memcpy(&bytes, at, sizeof bytes);
-    return bytes;
-}
-
 /* Whether `size` bytes are equal when the case of ASCII letters is ignored. */
 static inline bool uvhttp__bytes_equal_nocase(const char *a, const char *b, size_t size) {
     if (size >= 8) {
         for (size_t i = 0; i + 8 < size; i += 8)
-            if (uvhttp__fold8(uvhttp__load8(a + i)) != uvhttp__fold8(uvhttp__load8(b + i))) return false;
+            if (uvhttp__fold8(uvhttp__load64(a + i)) != uvhttp__fold8(uvhttp__load64(b + i))) return false;
         /* The last eight overlap what was compared before. */
-        return uvhttp__fold8(uvhttp__load8(a + size - 8)) == uvhttp__fold8(uvhttp__load8(b + size - 8));
+        return uvhttp__fold8(uvhttp__load64(a + size - 8)) == uvhttp__fold8(uvhttp__load64(b + size - 8));
     }
     if (size >= 4) {
-        uint64_t x = uvhttp__load4(a) | uvhttp__load4(a + size - 4) << 32;
-        uint64_t y = uvhttp__load4(b) | uvhttp__load4(b + size - 4) << 32;
+        uint64_t x = uvhttp__load32(a) | (uint64_t)uvhttp__load32(a + size - 4) << 32;
+        uint64_t y = uvhttp__load32(b) | (uint64_t)uvhttp__load32(b + size - 4) << 32;
         return uvhttp__fold8(x) == uvhttp__fold8(y);
     }
     for (size_t i = 0; i < size; i++)

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/load.h"
 #include "http1/http1.h"
 
 /* Of a function that is seldom called from one that is called for every head: keeps its registers out of the way there.
@@ -132,25 +133,6 @@ static inline void set_span(uvhttp__span_t *span, size_t offset, size_t size) {
 #else
     *span = (uvhttp__span_t){(uint32_t)offset, (uint32_t)size};
 #endif
-}
-
-/* The bytes at p as an integer, for comparing words: both sides of a comparison are loaded the same way. */
-static inline uint64_t load64(const char *p) {
-    uint64_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
-static inline uint32_t load32(const char *p) {
-    uint32_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
-static inline uint16_t load16(const char *p) {
-    uint16_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
 }
 
 #endif

@@ -177,7 +177,7 @@ ENGINE_FN static __attribute__((noinline)) int tokenize_target(const char *data,
 /* The request line that begins at *start; then *start is the byte after it. */
 ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size, size_t *start, uvhttp__head_t *head) {
     size_t pos = *start;
-    if (size - pos >= 4 && load32(data + pos) == load32("GET "))
+    if (size - pos >= 4 && uvhttp__load32(data + pos) == uvhttp__load32("GET "))
         pos += 3;
     else
         while (pos < size && is_class(data[pos], CLASS_TOKEN)) ++pos;
@@ -185,7 +185,8 @@ ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size,
         return uvhttp__http1_fault(data, size, pos, UVHTTP_E_HTTP_METHOD);
     set_span(&head->method_text, *start, pos - *start);
     ++pos;
-    if (size - pos >= 2 && load16(data + pos) == load16("/ ")) { /* so common that it is worth a way of its own */
+    if (size - pos >= 2 &&
+        uvhttp__load16(data + pos) == uvhttp__load16("/ ")) { /* so common that it is worth a way of its own */
         set_span(&head->target, pos, 1);
         set_span(&head->path, pos, 1);
         set_span(&head->query, pos + 1, 0);
@@ -197,11 +198,12 @@ ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size,
         ++pos;
     }
     if (UNLIKELY(size - pos < 10)) return uvhttp__http1_version_fault(data, size, pos);
-    if (UNLIKELY(load16(data + pos + 8) != load16("\r\n"))) return uvhttp__http1_version_fault(data, size, pos);
-    uint64_t version = load64(data + pos);
-    if (LIKELY(version == load64("HTTP/1.1")))
+    if (UNLIKELY(uvhttp__load16(data + pos + 8) != uvhttp__load16("\r\n")))
+        return uvhttp__http1_version_fault(data, size, pos);
+    uint64_t version = uvhttp__load64(data + pos);
+    if (LIKELY(version == uvhttp__load64("HTTP/1.1")))
         head->version_minor = 1;
-    else if (version == load64("HTTP/1.0"))
+    else if (version == uvhttp__load64("HTTP/1.0"))
         head->version_minor = 0;
     else
         return uvhttp__http1_version_fault(data, size, pos);
@@ -266,7 +268,7 @@ ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_
     uvhttp__field_t *fields = head->headers;
     for (uint32_t count = 0;; ++count) {
         if (UNLIKELY(size - pos < 2)) return UVHTTP_E_INVALID;
-        if (load16(data + pos) == load16("\r\n")) {
+        if (uvhttp__load16(data + pos) == uvhttp__load16("\r\n")) {
             head->header_count = count;
             break;
         }
@@ -276,7 +278,7 @@ ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_
         if (UNLIKELY(count == limits->header_count_max)) return UVHTTP_E_HTTP_TOO_MANY_HEADERS;
         size_t end = find_value_end(&cursor, colon + 1);
         if (UNLIKELY(size - end < 2)) return UVHTTP_E_INVALID;
-        if (UNLIKELY(load16(data + end) != load16("\r\n")))
+        if (UNLIKELY(uvhttp__load16(data + end) != uvhttp__load16("\r\n")))
             return uvhttp__http1_fault(data, size, end, UVHTTP_E_HTTP_HEADER_VALUE);
         size_t first = colon + 1, last = end;
         while (is_blank(data[first])) ++first; /* the CR stops it */

@@ -41,11 +41,11 @@ static uvhttp_method_t find_method(const char *text, size_t size) {
     /* At least a space follows, so that four bytes can be read of three. */
     switch (size) {
         case 3:
-            if (load32(text) == load32("PUT ")) return UVHTTP_PUT;
+            if (uvhttp__load32(text) == uvhttp__load32("PUT ")) return UVHTTP_PUT;
             break;
         case 4:
-            if (load32(text) == load32("POST")) return UVHTTP_POST;
-            if (load32(text) == load32("HEAD")) return UVHTTP_HEAD;
+            if (uvhttp__load32(text) == uvhttp__load32("POST")) return UVHTTP_POST;
+            if (uvhttp__load32(text) == uvhttp__load32("HEAD")) return UVHTTP_HEAD;
             break;
         case 5:
             if (memcmp(text, "PATCH", 5) == 0) return UVHTTP_PATCH;
@@ -207,31 +207,36 @@ static int parse_known_field(const char *data, const uvhttp__field_t *field, fac
     uvhttp_str_t value = uvhttp__span_str(data, field->value);
     switch (field->name.size) {
         case 4:
-            if ((load32(name) | LOWER32) == load32("host")) return parse_host(data, facts, head, field->value);
+            if ((uvhttp__load32(name) | LOWER32) == uvhttp__load32("host"))
+                return parse_host(data, facts, head, field->value);
             break;
         case 6:
-            if ((load32(name) | LOWER32) == load32("expe") && (load16(name + 4) | LOWER16) == load16("ct"))
+            if ((uvhttp__load32(name) | LOWER32) == uvhttp__load32("expe") &&
+                (uvhttp__load16(name + 4) | LOWER16) == uvhttp__load16("ct"))
                 return parse_expect(head, value);
             break;
         case 7:
-            if ((load32(name) | LOWER32) == load32("upgr") && (load32(name + 3) | LOWER32) == load32("rade"))
+            if ((uvhttp__load32(name) | LOWER32) == uvhttp__load32("upgr") &&
+                (uvhttp__load32(name + 3) | LOWER32) == uvhttp__load32("rade"))
                 facts->seen |= value.size > 0 ? SEEN_UPGRADE_FIELD : 0U;
             break;
         case 10:
-            if ((load64(name) | LOWER64) == load64("connecti") && (load16(name + 8) | LOWER16) == load16("on"))
+            if ((uvhttp__load64(name) | LOWER64) == uvhttp__load64("connecti") &&
+                (uvhttp__load16(name + 8) | LOWER16) == uvhttp__load16("on"))
                 return parse_connection(facts, value);
             break;
         case 14:
-            if ((load64(name + 6) | LOWER64) != load64("t-length") &&
-                (load64(name + 6) | LOWER64) != load64("t\x7flength"))
+            if ((uvhttp__load64(name + 6) | LOWER64) != uvhttp__load64("t-length") &&
+                (uvhttp__load64(name + 6) | LOWER64) != uvhttp__load64("t\x7flength"))
                 break;
-            if ((load64(name) | LOWER64) == load64("content-")) return parse_content_length(head, value);
+            if ((uvhttp__load64(name) | LOWER64) == uvhttp__load64("content-"))
+                return parse_content_length(head, value);
             /* Behind CGI and its kin '_' is '-': such a name would smuggle a second length past this check. */
-            if ((load64(name) | LOWER64) == load64("content\x7f")) return UVHTTP_E_HTTP_HEADER_NAME;
+            if ((uvhttp__load64(name) | LOWER64) == uvhttp__load64("content\x7f")) return UVHTTP_E_HTTP_HEADER_NAME;
             break;
         case 17:
-            if ((load64(name + 9) | LOWER64) != load64("encoding")) break;
-            if ((load64(name) | LOWER64) != load64("transfer")) break;
+            if ((uvhttp__load64(name + 9) | LOWER64) != uvhttp__load64("encoding")) break;
+            if ((uvhttp__load64(name) | LOWER64) != uvhttp__load64("transfer")) break;
             if (name[8] == '_') return UVHTTP_E_HTTP_HEADER_NAME;
             if (name[8] == '-') return parse_transfer_encoding(facts, head, value);
             break;
@@ -264,7 +269,8 @@ static int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t 
     if (rc != 0) return rc;
     const char *method = data + head->method_text.offset;
     head->method = UVHTTP_GET;
-    if (load32(method) != load32("GET ")) head->method = (uint8_t)find_method(method, head->method_text.size);
+    if (uvhttp__load32(method) != uvhttp__load32("GET "))
+        head->method = (uint8_t)find_method(method, head->method_text.size);
     rc = parse_target(data, head);
     if (rc != 0) return rc;
     facts_t facts = {.seen = 0};

@@ -26,12 +26,21 @@ typedef struct uvhttp__request_ops {
     /* Writes the peer's address, terminated: "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:". Called at most once
      * per request, on the thread that asks. */
     void (*peer)(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]);
+    /* CLOCK_MONOTONIC at the begin of the loop's turn. Loop's thread. */
+    uint64_t (*time_ns)(const uvhttp_request_t *req);
 } uvhttp__request_ops_t;
 
 typedef struct uvhttp__query_param {
     uvhttp__span_t name;
     uvhttp__span_t value;
 } uvhttp__query_param_t;
+
+/* What one part of the library leaves with a request for another to find, in the arena. */
+typedef struct uvhttp__note {
+    struct uvhttp__note *next;
+    const void *key;
+    uvhttp_str_t text;
+} uvhttp__note_t;
 
 /* The first group is the session's; everything is an offset from `base`, so that the head can be copied elsewhere. The
  * second group belongs to this folder. */
@@ -45,6 +54,7 @@ struct uvhttp_request {
     const char *decoded;    /* the decoded path, in the arena; NULL: the raw path */
     const char *param_text; /* what params are offsets into; NULL: the decoded path */
     void *data;
+    uvhttp__note_t *notes; /* last one first */
     uint32_t query_count;
     uint32_t slash_count; /* how many %2F were left in the decoded path */
     uint8_t param_count;
@@ -84,6 +94,13 @@ int uvhttp__request_decode_path(uvhttp_request_t *req);
 int uvhttp__request_set_params(uvhttp_request_t *req, const uvhttp_str_t *names, const uvhttp__span_t *params,
                                size_t count);
 
+/* Leaves a copy of `text` under the address `key`: for middleware, for uvhttp_request_data is the application's. A
+ * later one of the same key hides it. Returns 0 or UVHTTP_E_NOMEM (also when the arena's limit is reached). */
+int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_t text);
+
+/* What was left under `key`, valid as long as the request; data NULL if nothing was. */
+uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key);
+
 /* --- response --- */
 
 typedef enum uvhttp__body_kind {
@@ -102,8 +119,8 @@ typedef struct uvhttp__body {
         const char *data;
         uint64_t offset; /* FILE */
     };
-    void (*release)(void *arg); /* REF; may be NULL */
-    void *arg;
+    void (*release)(void *arg); /* REF only, else not written; may be NULL */
+    void *arg;                  /* REF only */
 } uvhttp__body_t;
 
 enum {                                      /* uvhttp_response.flags */

@@ -64,6 +64,24 @@ void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size) {
     return size ? uvhttp__arena_alloc(req->arena, size) : NULL;
 }
 
+/* --- notes --- */
+
+int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_t text) {
+    uvhttp__note_t *note = uvhttp__arena_alloc(req->arena, sizeof *note + text.size);
+    if (!note) return UVHTTP_E_NOMEM;
+    char *copy = (char *)(note + 1);
+    if (text.size) memcpy(copy, text.data, text.size);
+    *note = (uvhttp__note_t){req->notes, key, {copy, text.size}};
+    req->notes = note;
+    return UVHTTP_OK;
+}
+
+uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key) {
+    for (const uvhttp__note_t *note = req->notes; note; note = note->next)
+        if (note->key == key) return note->text;
+    return (uvhttp_str_t){NULL, 0};
+}
+
 /* --- header fields --- */
 
 /* The index of the first field called `name` at or after `index`, or field_count. Most fields differ in size already.
@@ -111,6 +129,10 @@ uvhttp_str_t uvhttp_request_param(const uvhttp_request_t *req, const char *name)
         return uvhttp__span_str(text, req->params[i]);
     }
     return (uvhttp_str_t){NULL, 0};
+}
+
+uint64_t uvhttp_request_time_ns(const uvhttp_request_t *req) {
+    return req->ops->time_ns(req);
 }
 
 /* --- peer --- */

@@ -1,6 +1,7 @@
 /* Owns: a frozen router: the tables that matching reads, and matching. May include: message, base. */
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/load.h"
 #include "base/str.h"
 #include "route/router_internal.h"
 
@@ -48,24 +49,13 @@ static int make_chains(uvhttp__router_t *router) {
 
 #define PATH_IN_KEY_MAX 16
 
-static inline uint64_t load64(const char *p) {
-    uint64_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
-static inline uint32_t load32(const char *p) {
-    uint32_t x;
-    memcpy(&x, p, sizeof x);
-    return x;
-}
-
 static inline uvhttp__path_key_t key_of(uvhttp_str_t path) {
     const char *p = path.data;
     size_t size = path.size;
-    if (size >= 8 && size <= PATH_IN_KEY_MAX) return (uvhttp__path_key_t){{load64(p), load64(p + size - 8)}, size};
+    if (size >= 8 && size <= PATH_IN_KEY_MAX)
+        return (uvhttp__path_key_t){{uvhttp__load64(p), uvhttp__load64(p + size - 8)}, size};
     if (size > PATH_IN_KEY_MAX) return (uvhttp__path_key_t){{uvhttp__hash(p, size), 0}, size};
-    if (size >= 4) return (uvhttp__path_key_t){{load32(p), load32(p + size - 4)}, size};
+    if (size >= 4) return (uvhttp__path_key_t){{uvhttp__load32(p), uvhttp__load32(p + size - 4)}, size};
     if (size == 0) return (uvhttp__path_key_t){{0, 0}, 0};
     return (uvhttp__path_key_t){
         {(unsigned char)p[0], (uint64_t)(unsigned char)p[size / 2] << 8 | (unsigned char)p[size - 1]}, size};

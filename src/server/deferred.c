@@ -21,6 +21,8 @@ struct uvhttp_deferred {
     uvhttp__post_t abandon;       /* the message that the last reference becomes if nobody has answered */
     void (*on_abort)(uvhttp_deferred_t *deferred, void *user);
     void *on_abort_user;
+    void (*on_drain)(uvhttp_response_t *res, void *user);
+    void *on_drain_user;
 };
 
 typedef enum message_kind { SEND, SEND_REF, HEADER, RUN } message_kind_t;
@@ -58,6 +60,12 @@ void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred, void (*on_abort)(uvht
                               void *user) {
     deferred->on_abort = on_abort;
     deferred->on_abort_user = user;
+}
+
+void uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred, void (*on_drain)(uvhttp_response_t *res, void *user),
+                              void *user) {
+    deferred->on_drain = on_drain;
+    deferred->on_drain_user = user;
 }
 
 static void run_abandon(uvhttp__post_t *post);
@@ -150,6 +158,28 @@ static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange
     if (deferred->exchange) detach(deferred);
 }
 
+/* What was done to the response has answered the request, or it waits for more. */
+static void go_on(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+    uvhttp_response_t *res = &exchange->response;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
+        (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)))
+        answer_now(deferred, exchange);
+    else
+        uvhttp__response_redefer(res);
+}
+
+void uvhttp__deferred_drained(uvhttp_deferred_t *deferred) {
+    uvhttp__exchange_t *exchange = deferred->exchange;
+    if (!exchange || !deferred->on_drain) return;
+    uvhttp_response_t *res = &exchange->response;
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN) || uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED)) return;
+    uvhttp_deferred_retain(deferred); /* it may be released in the call */
+    uvhttp__response_undefer(res);
+    deferred->on_drain(res, deferred->on_drain_user);
+    go_on(deferred, exchange);
+    drop(deferred);
+}
+
 static void run_message(uvhttp__post_t *post) {
     message_t *message = UVHTTP__CONTAINER_OF(post, message_t, post);
     uvhttp_deferred_t *deferred = message->deferred;
@@ -158,14 +188,9 @@ static void run_message(uvhttp__post_t *post) {
     if (!exchange || !exchange->session) {
         nobody_there(message);
     } else {
-        uvhttp_response_t *res = &exchange->response;
-        uvhttp__response_undefer(res);
+        uvhttp__response_undefer(&exchange->response);
         apply(message, exchange);
-        if (uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
-            (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)))
-            answer_now(deferred, exchange);
-        else
-            uvhttp__response_redefer(res);
+        go_on(deferred, exchange);
     }
     drop(deferred);
     uvhttp__free(message);

@@ -7,16 +7,23 @@
 /* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
 #define POOL_MAX 32
 
+static const uvhttp__exchange_t *exchange_of_request(const uvhttp_request_t *req) {
+    return (const uvhttp__exchange_t *)(const void *)((const char *)req - offsetof(uvhttp__exchange_t, request));
+}
+
 static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
-    const uvhttp__exchange_t *exchange =
-        (const uvhttp__exchange_t *)(const void *)((const char *)req - offsetof(uvhttp__exchange_t, request));
+    const uvhttp__exchange_t *exchange = exchange_of_request(req);
     if (exchange->session)
         (void)uvhttp__conn_peer(&exchange->session->conn, text);
     else
         memcpy(text, "unknown", sizeof "unknown");
 }
 
-static const uvhttp__request_ops_t request_ops = {.peer = write_peer};
+static uint64_t read_time_ns(const uvhttp_request_t *req) {
+    return exchange_of_request(req)->worker->worker->loop->now_ns;
+}
+
+static const uvhttp__request_ops_t request_ops = {.peer = write_peer, .time_ns = read_time_ns};
 
 static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     const uvhttp_server_t *server = worker->server;

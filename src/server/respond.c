@@ -131,7 +131,9 @@ static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
         case UVHTTP__BODY_FILE:
             return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size, close_file,
                                             (void *)(intptr_t)body->fd);
-        default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
+        case UVHTTP__BODY_REF:
+            return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
+        default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, NULL, NULL);
     }
 }
 
@@ -213,8 +215,11 @@ static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
     if (!exchange->session || (exchange->session->conn.flags & UVHTTP__CONN_CLOSED)) return UVHTTP_E_ABORTED;
     if (!wants_body(exchange)) return UVHTTP_OK;
     uvhttp__stream_t *stream = &exchange->session->conn.stream;
-    if (uvhttp__stream_out_size(stream) + (uint64_t)size > exchange->worker->server->config.write_queue_max)
+    if (uvhttp__stream_out_size(stream) + (uint64_t)size > exchange->worker->server->config.write_queue_max) {
+        if (uvhttp__stream_out_size(stream) > 0)
+            uvhttp__session_watch_writing(exchange->session); /* on_drain follows */
         return UVHTTP_E_LIMIT;
+    }
     char *begin = uvhttp__loop_turn_alloc(stream->loop, size + UVHTTP__HTTP1_CHUNK_HEAD_MAX + 2), *end = begin;
     if (!begin) return UVHTTP_E_NOMEM;
     if (exchange->chunked_out) end += uvhttp__http1_write_chunk_head(end, size);

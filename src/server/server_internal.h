@@ -166,6 +166,8 @@ uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
 /* Loop's thread. The client has gone. Returns true if the handle keeps the exchange, and frees it with its last
  * reference, of which the caller holds one. */
 bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);
+/* Loop's thread. The client has taken what was queued: on_drain. */
+void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
 /* Loop's thread. The answer is out: the handle forgets the exchange. */
 void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);
 

@@ -393,6 +393,7 @@ static void on_sent(uvhttp__conn_t *conn) {
         session->blocked = false;
         uvhttp__stream_resume(&conn->stream);
     }
+    if (session->exchange && session->exchange->deferred) uvhttp__deferred_drained(session->exchange->deferred);
 }
 
 static bool too_slow(uint64_t bytes, uint32_t ms, uint32_t rate, uint32_t grace) {

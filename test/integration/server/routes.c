@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "json.h"
+#include "middleware.h"
 
 #define STATIC_MAX (32 * 1024 * 1024)
 
@@ -417,6 +418,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     if (!pattern) abort();
     for (size_t i = 0; i < STATIC_MAX; ++i) pattern[i] = (char)('a' + i % 26);
     add_middleware_routes(server);
+    add_guarded_routes(server);
     uvhttp_any(server, "/echo", describe, NULL);
     uvhttp_any(server, "/echo/*rest", describe, NULL);
     uvhttp_get(server, "/users/:id/files/:name", describe, NULL);

@@ -1,6 +1,8 @@
 /* Owns: tests of the handles that other threads hold on a connection. */
 #include "conn/conn_harness.h"
 
+#include <sched.h>
+
 static void open_with_ref(uvhttp_tcp_t *tcp, void *user) {
     fixture_t *fixture = user;
     uvhttp_tcp_ref_t *ref = uvhttp_tcp_ref(tcp);
@@ -110,6 +112,7 @@ typedef struct crowd {
 static void *send_to_newest(void *arg) {
     crowd_t *crowd = arg;
     while (!atomic_load(&crowd->over)) {
+        sched_yield(); /* the lock in newest is not fair: the server's thread needs it, too */
         uvhttp_tcp_ref_t *ref = newest(crowd->fixture);
         if (!ref) continue;
         for (int i = 0; i < 20; i++) {

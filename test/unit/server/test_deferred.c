@@ -339,6 +339,102 @@ static void test_answers_and_releases_race_with_the_close_of_the_client(void **s
     assert_true(aborts <= dones_aborted);
 }
 
+/* --- on_drain --- */
+
+enum { STREAM_SIZE = 8000000, STREAM_PIECE = 1000 };
+
+/* An answer that is made as fast as the client takes it. */
+typedef struct stream {
+    uvhttp_deferred_t *deferred;
+    size_t size; /* written so far */
+} stream_t;
+
+static stream_t stream;
+static atomic_int drains, refusals, stream_errors;
+
+static char stream_byte(size_t at) {
+    return (char)('a' + at % 23);
+}
+
+static void write_on(uvhttp_response_t *res, void *user) {
+    (void)user;
+    char piece[STREAM_PIECE];
+    while (stream.size < STREAM_SIZE) {
+        for (size_t i = 0; i < sizeof piece; i++) piece[i] = stream_byte(stream.size + i);
+        int status = uvhttp_response_write(res, piece, sizeof piece);
+        if (status == UVHTTP_E_LIMIT) {
+            atomic_fetch_add(&refusals, 1);
+            return;
+        }
+        if (status != UVHTTP_OK) atomic_fetch_add(&stream_errors, 1);
+        stream.size += sizeof piece;
+    }
+    if (uvhttp_response_end(res) != UVHTTP_OK) atomic_fetch_add(&stream_errors, 1);
+    uvhttp_deferred_release(stream.deferred);
+}
+
+static void drained(uvhttp_response_t *res, void *user) {
+    atomic_fetch_add(&drains, 1);
+    write_on(res, user);
+}
+
+static void start_stream(uvhttp_response_t *res, void *user) {
+    if (!res) return;
+    if (uvhttp_response_begin(res, 200, "text/plain", STREAM_SIZE) != UVHTTP_OK) atomic_fetch_add(&stream_errors, 1);
+    write_on(res, user);
+}
+
+static void streamed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    later(req, res, user);
+    stream = (stream_t){.deferred = atomic_exchange(&slot, NULL)};
+    uvhttp_deferred_on_drain(stream.deferred, drained, NULL);
+    uvhttp_deferred_run(stream.deferred, start_stream, NULL);
+}
+
+static int begin_stream(void **state) {
+    serving_t *serving = *state;
+    reset();
+    drains = refusals = stream_errors = 0;
+    serving->config.write_queue_max = 65536;
+    serving_make(serving);
+    uvhttp_get(serving->server, "/stream", streamed, NULL);
+    serving_start(serving);
+    return client_ask(serving, GET("/stream"));
+}
+
+static void test_an_answer_is_made_as_fast_as_the_client_takes_it(void **state) {
+    int fd = begin_stream(state);
+    WAIT_UNTIL(atomic_load(&refusals) > 0); /* the client has read nothing yet */
+    char last[4] = "", buffer[65536];
+    while (memcmp(last, "\r\n\r\n", 4) != 0) {
+        memmove(last, last + 1, 3);
+        assert_int_equal(recv(fd, last + 3, 1, 0), 1);
+    }
+    for (size_t at = 0; at < STREAM_SIZE;) {
+        ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+        assert_true(got > 0);
+        for (ssize_t i = 0; i < got; i++, at++)
+            if (buffer[i] != stream_byte(at)) fail_msg("byte %zu is wrong", at);
+    }
+    close(fd);
+    serving_stop(*state);
+    assert_true(atomic_load(&drains) >= atomic_load(&refusals));
+    assert_int_equal(atomic_load(&stream_errors), 0);
+    assert_int_equal(atomic_load(&dones_ok), 1);
+    assert_int_equal(atomic_load(&aborts), 0);
+}
+
+static void test_a_client_that_leaves_ends_the_making(void **state) {
+    int fd = begin_stream(state);
+    WAIT_UNTIL(atomic_load(&refusals) > 0);
+    close(fd); /* with unread bytes: a reset */
+    WAIT_UNTIL(atomic_load(&aborts) == 1);
+    uvhttp_deferred_release(stream.deferred);
+    serving_stop(*state);
+    assert_int_equal(atomic_load(&dones_aborted), 1);
+    assert_int_equal(atomic_load(&stream_errors), 0);
+}
+
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     const struct CMUnitTest tests[] = {
@@ -354,6 +450,8 @@ int main(void) {
         ON_EACH(test_a_handle_outlives_the_server),
         ON_EACH(test_half_close_decides_whether_a_client_that_sent_fin_waits),
         ON_EACH(test_answers_and_releases_race_with_the_close_of_the_client),
+        ON_EACH(test_an_answer_is_made_as_fast_as_the_client_takes_it),
+        ON_EACH(test_a_client_that_leaves_ends_the_making),
     };
     return RUN_ON_EACH(tests);
 }

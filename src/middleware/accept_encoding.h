@@ -1,0 +1,22 @@
+/* Owns: what Accept-Encoding says (RFC 9110 section 12.5.3). May include: base. */
+#ifndef UVHTTP_SRC_MIDDLEWARE_ACCEPT_ENCODING_H
+#define UVHTTP_SRC_MIDDLEWARE_ACCEPT_ENCODING_H
+
+#include <stdint.h>
+#include <uvhttp/types.h>
+
+/* Weights in thousandths, 0: not acceptable. Zero it; a field that is absent altogether accepts nothing. */
+typedef struct uvhttp__accept_encoding {
+    uint16_t gzip, brotli, any;
+    bool gzip_named, brotli_named, any_named;
+} uvhttp__accept_encoding_t;
+
+/* Adds the codings of one field value. What is malformed is passed over, element by element. Of a coding that is named
+ * twice the last weight counts. */
+void uvhttp__accept_encoding_add(uvhttp__accept_encoding_t *accept, uvhttp_str_t value);
+
+/* The weights with "*" filled in for what is not named. */
+uint16_t uvhttp__accept_gzip(const uvhttp__accept_encoding_t *accept);
+uint16_t uvhttp__accept_brotli(const uvhttp__accept_encoding_t *accept);
+
+#endif

@@ -1,0 +1,166 @@
+/* Owns: compression of complete answers: which ones, in which coding, and what their heads say. May include: message,
+ * base. */
+#include <uvhttp/compression.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "message/message.h"
+#include "middleware/accept_encoding.h"
+#include "middleware/encoder.h"
+#include "middleware/middleware.h"
+
+typedef struct compression {
+    uint32_t size_min, size_max;
+    bool gzip, brotli;
+    char *types; /* terminated texts, one after the other, and an empty one; NULL: the defaults */
+    uvhttp__encoder_pool_t *encoders;
+} compression_t;
+
+static const char default_types[] = "text/*\0application/json\0application/javascript\0application/xml\0image/svg+xml\0"
+                                    "application/wasm\0application/manifest+json\0font/ttf\0font/otf\0"
+                                    "application/vnd.ms-fontobject\0";
+
+/* --- which answers --- */
+
+static bool ends_with(uvhttp_str_t text, uvhttp_str_t end) {
+    return text.size > end.size &&
+           uvhttp__str_equal_nocase((uvhttp_str_t){text.data + text.size - end.size, end.size}, end);
+}
+
+static bool type_fits(uvhttp_str_t type, uvhttp_str_t pattern) {
+    if (pattern.data[pattern.size - 1] != '*') return uvhttp__str_equal_nocase(type, pattern);
+    return uvhttp__str_starts_with_nocase(type, (uvhttp_str_t){pattern.data, pattern.size - 1});
+}
+
+static bool worth_compressing(const compression_t *self, const uvhttp_response_t *res) {
+    uvhttp_str_t type = {res->content_type, res->content_type_size};
+    const char *semicolon = type.size ? memchr(type.data, ';', type.size) : NULL;
+    if (semicolon) type.size = (size_t)(semicolon - type.data);
+    type = uvhttp__str_trim(type);
+    if (type.size == 0) return false;
+    for (const char *pattern = self->types ? self->types : default_types; *pattern; pattern += strlen(pattern) + 1)
+        if (type_fits(type, uvhttp__str_from(pattern))) return true;
+    return !self->types && (ends_with(type, UVHTTP__STR("+json")) || ends_with(type, UVHTTP__STR("+xml")));
+}
+
+static bool is_candidate(const compression_t *self, const uvhttp_response_t *res) {
+    const uvhttp__body_t *body = &res->body;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) return false;
+    if (body->kind == UVHTTP__BODY_NONE || body->kind == UVHTTP__BODY_FILE) return false;
+    if (body->size < self->size_min || body->size > self->size_max) return false;
+    if (res->status == 206 || !uvhttp__status_has_body(res->status)) return false;
+    if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;
+    if (uvhttp__list_has(uvhttp_response_header_get(res, "Cache-Control"), UVHTTP__STR("no-transform"))) return false;
+    return worth_compressing(self, res);
+}
+
+static uvhttp__coding_t choose(const compression_t *self, const uvhttp_request_t *req) {
+    uvhttp__accept_encoding_t accept = {0};
+    size_t index = 0;
+    for (uvhttp_str_t value; uvhttp_request_header_next(req, "Accept-Encoding", &index, &value);)
+        uvhttp__accept_encoding_add(&accept, value);
+    uint16_t gzip = self->gzip ? uvhttp__accept_gzip(&accept) : 0;
+    uint16_t brotli = self->brotli ? uvhttp__accept_brotli(&accept) : 0;
+    if (brotli > 0 && brotli >= gzip) return UVHTTP__CODING_BROTLI;
+    return gzip > 0 ? UVHTTP__CODING_GZIP : UVHTTP__CODING_IDENTITY;
+}
+
+/* --- what their heads say --- */
+
+static int put(uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t value, bool replace) {
+    return uvhttp__response_put_header(res, name, value, replace);
+}
+
+/* Two codings of one thing are not the same bytes: a strong validator would lie (RFC 9110 section 8.8.3.3). */
+static int weaken_etag(uvhttp_response_t *res) {
+    uvhttp_str_t etag = uvhttp_response_header_get(res, "ETag");
+    if (etag.size == 0 || etag.data[0] != '"') return 0;
+    char *weak = uvhttp__arena_alloc_bytes(res->arena, etag.size + 2);
+    if (!weak) return UVHTTP_E_NOMEM;
+    memcpy(weak, "W/", 2);
+    memcpy(weak + 2, etag.data, etag.size);
+    return put(res, UVHTTP__STR("ETag"), (uvhttp_str_t){weak, etag.size + 2}, true);
+}
+
+static void on_finish(uvhttp_response_t *res, void *user) {
+    const compression_t *self = user;
+    if (!is_candidate(self, res)) return;
+    /* What can fail comes first: a body must not leave in a coding that its head does not name. */
+    if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) != 0) return;
+    uvhttp__coding_t coding = choose(self, uvhttp_response_request(res));
+    if (coding == UVHTTP__CODING_IDENTITY) return;
+    size_t size;
+    void *encoded = uvhttp__encode(self->encoders, coding, res->body.data, (size_t)res->body.size, &size);
+    if (!encoded) return;
+    uvhttp_str_t name = coding == UVHTTP__CODING_BROTLI ? UVHTTP__STR("br") : UVHTTP__STR("gzip");
+    if (weaken_etag(res) != 0 || put(res, UVHTTP__STR("Content-Encoding"), name, true) != 0) {
+        uvhttp__free(encoded);
+        return;
+    }
+    uvhttp__body_release(&res->body);
+    res->body = (uvhttp__body_t){
+        .kind = UVHTTP__BODY_REF, .data = encoded, .size = size, .release = uvhttp__free, .arg = encoded};
+}
+
+static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    /* Out of memory: the answer leaves as it is. */
+    (void)uvhttp_response_on_finish(res, on_finish, user);
+    return UVHTTP_NEXT;
+}
+
+/* --- options --- */
+
+static void destroy(void *user) {
+    compression_t *self = user;
+    uvhttp__encoder_pool_free(self->encoders);
+    uvhttp__free(self->types);
+    uvhttp__free(self);
+}
+
+static char *copy_types(const char *const *types) {
+    size_t size = 1;
+    for (const char *const *type = types; *type; ++type) size += strlen(*type) + 1;
+    char *copy = uvhttp__malloc(size), *at = copy;
+    if (!copy) return NULL;
+    for (const char *const *type = types; *type; ++type) {
+        size_t length = strlen(*type);
+        if (length == 0) continue; /* it would end the list */
+        memcpy(at, *type, length + 1);
+        at += length + 1;
+    }
+    *at = '\0';
+    return copy;
+}
+
+static bool option(const char *name, uint32_t given, uint32_t initial, uint32_t max, uint32_t *value) {
+    *value = given ? given : initial;
+    if (*value <= max) return true;
+    (void)uvhttp__middleware_refused("compression", "%s is %u: give 1 to %u, or 0 for the default of %u", name, given,
+                                     max, initial);
+    return false;
+}
+
+uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options) {
+    const uvhttp_compression_options_t none = {0};
+    const uvhttp_middleware_t failed = {NULL, NULL, NULL};
+    const uvhttp_compression_options_t *given = options ? options : &none;
+    uint32_t level, quality, size_min, size_max;
+    if (!option("gzip_level", given->gzip_level, 4, 9, &level) ||
+        !option("brotli_quality", given->brotli_quality, 4, 11, &quality) ||
+        !option("size_max", given->size_max, 1 << 20, INT32_MAX, &size_max) ||
+        !option("size_min", given->size_min, 1024, size_max, &size_min))
+        return failed;
+    if (given->no_gzip && given->no_brotli)
+        return uvhttp__middleware_refused("compression",
+                                          "no_gzip and no_brotli leave no coding: set at most one of them");
+    compression_t *self = uvhttp__calloc(1, sizeof *self);
+    if (!self) return failed;
+    *self = (compression_t){
+        .size_min = size_min, .size_max = size_max, .gzip = !given->no_gzip, .brotli = !given->no_brotli};
+    self->encoders = uvhttp__encoder_pool_new((int)level, (int)quality);
+    if (given->types) self->types = copy_types(given->types);
+    if (self->encoders && (self->types || !given->types)) return (uvhttp_middleware_t){run, self, destroy};
+    destroy(self);
+    return failed;
+}

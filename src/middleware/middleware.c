@@ -1,0 +1,81 @@
+/* Owns: what the middlewares share. May include: message, base, obs. */
+#include "middleware/middleware.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "base/chars.h"
+#include "message/message.h"
+
+uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *format, ...) {
+    char message[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    UVHTTP_LOG_ERROR("middleware: %s: %s", name, message);
+    return (uvhttp_middleware_t){.run = NULL};
+}
+
+uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res) {
+    (void)uvhttp_response_empty(res, 503);
+    return UVHTTP_STOP;
+}
+
+bool uvhttp__single_header(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value) {
+    size_t index = 0;
+    return uvhttp_request_header_next(req, name, &index, value) && !uvhttp_request_header_next(req, name, &index, NULL);
+}
+
+/* --- lists --- */
+
+bool uvhttp__list_next(uvhttp_str_t *rest, uvhttp_str_t *item) {
+    while (rest->size > 0) {
+        const char *comma = memchr(rest->data, ',', rest->size);
+        size_t size = comma ? (size_t)(comma - rest->data) : rest->size, taken = size + (comma != NULL);
+        *item = uvhttp__str_trim((uvhttp_str_t){rest->data, size});
+        *rest = (uvhttp_str_t){rest->data + taken, rest->size - taken};
+        if (item->size > 0) return true;
+    }
+    return false;
+}
+
+bool uvhttp__list_has(uvhttp_str_t list, uvhttp_str_t wanted) {
+    uvhttp_str_t item;
+    while (uvhttp__list_next(&list, &item))
+        if (uvhttp__str_equal_nocase(item, wanted)) return true;
+    return false;
+}
+
+char *uvhttp__list_copy(const char *list) {
+    uvhttp_str_t rest = uvhttp__str_from(list), item;
+    char *copy = uvhttp__malloc(2 * rest.size + 1); /* "a,b" becomes "a, b" */
+    if (!copy) return NULL;
+    size_t size = 0;
+    while (uvhttp__list_next(&rest, &item)) {
+        if (size > 0) {
+            memcpy(copy + size, ", ", 2);
+            size += 2;
+        }
+        memcpy(copy + size, item.data, item.size);
+        size += item.size;
+    }
+    copy[size] = '\0';
+    return copy;
+}
+
+uvhttp_str_t uvhttp__list_wrong_token(const char *list) {
+    uvhttp_str_t rest = uvhttp__str_from(list), item;
+    while (uvhttp__list_next(&rest, &item))
+        if (!uvhttp__valid_header_name(item)) return item;
+    return (uvhttp_str_t){NULL, 0};
+}
+
+/* A field of its own beside the handler's: that is the same list (RFC 9110 section 5.3). */
+int uvhttp__vary_add(uvhttp_response_t *res, uvhttp_str_t name) {
+    uvhttp_str_t vary = uvhttp_response_header_get(res, "Vary");
+    if (uvhttp__list_has(vary, name) || uvhttp__list_has(vary, UVHTTP__STR("*"))) return UVHTTP_OK;
+    return uvhttp__response_put_header(res, UVHTTP__STR("Vary"), name, false);
+}

@@ -1,0 +1,37 @@
+/* Owns: what the middlewares share: refusing wrong options, lists in options, Vary, and answers for want of memory.
+ * Private to src/middleware. May include: message, base, obs. */
+#ifndef UVHTTP_SRC_MIDDLEWARE_MIDDLEWARE_H
+#define UVHTTP_SRC_MIDDLEWARE_MIDDLEWARE_H
+
+#include <uvhttp/route.h>
+
+#include "base/str.h"
+
+/* Logs "middleware: <name>: <message>" as an error; the result can not be registered. */
+UVHTTP_PRINTF(2, 3) uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *format, ...);
+
+/* For a request that can not be let through because memory is lacking: 503 without a body, which needs none. */
+uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res);
+
+/* The value of the field called `name`. False if there is none, or more than one. */
+bool uvhttp__single_header(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value);
+
+/* --- comma-separated lists --- */
+
+/* Takes the next item that is not empty off *rest, trimmed. False at the end. */
+bool uvhttp__list_next(uvhttp_str_t *rest, uvhttp_str_t *item);
+
+/* Whether `item` is in it, case of ASCII letters ignored. */
+bool uvhttp__list_has(uvhttp_str_t list, uvhttp_str_t item);
+
+/* The items joined by ", ", terminated, for uvhttp__free; NULL if out of memory. */
+char *uvhttp__list_copy(const char *list);
+
+/* The first item that is not a token (RFC 9110 section 5.6.2); data NULL if all are. */
+uvhttp_str_t uvhttp__list_wrong_token(const char *list);
+
+/* Makes sure that Vary names `name`; what it names already stays, also "*". Returns 0 or a code of
+ * uvhttp__response_put_header. */
+UVHTTP_MUST_USE int uvhttp__vary_add(uvhttp_response_t *res, uvhttp_str_t name);
+
+#endif

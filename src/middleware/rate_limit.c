@@ -1,0 +1,146 @@
+/* Owns: the rate limiter as a middleware: whose request it is, the answer to one that is refused, the fields that say
+ * what is left. May include: base, message, route. */
+#include "middleware/rate_limit.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+#define NUMBER_SIZE_MAX 20
+
+/* --- whose request it is --- */
+
+typedef struct who {
+    uvhttp__ip_t ip;
+    char kind;
+} who_t;
+
+static who_t who_asks(uvhttp_request_t *req) {
+    uvhttp_str_t peer = uvhttp_request_peer_address(req);
+    who_t who = {.kind = '?'};
+    if (uvhttp__str_starts_with(peer, UVHTTP__STR("unix:"))) {
+        who.kind = 'u'; /* its path is what the client has bound to: it could change it at will */
+    } else if (uvhttp__ip_parse(peer, &who.ip)) {
+        who.kind = who.ip.size == 4 ? '4' : '6';
+    } else {
+        who.ip.size = 0;
+    }
+    return who;
+}
+
+static bool allowed_always(const uvhttp__rate_limiter_t *limiter, const who_t *who) {
+    if (who->kind == '?') return false;
+    for (size_t i = 0; i < limiter->allow_count; i++)
+        if (uvhttp__ip_range_has(&limiter->allow[i], who->kind == 'u' ? NULL : &who->ip)) return true;
+    return false;
+}
+
+static void key_by_address(const uvhttp__rate_limiter_t *limiter, who_t *who, uvhttp_rate_limit_take_t *take) {
+    if (who->kind == '4') uvhttp__ip_mask(&who->ip, limiter->ipv4_prefix);
+    if (who->kind == '6') uvhttp__ip_mask(&who->ip, limiter->ipv6_prefix);
+    take->kind = who->kind;
+    take->key = (uvhttp_str_t){(const char *)who->ip.bytes, who->ip.size};
+}
+
+/* Fills in kind and key, of which `who` holds the bytes of an address. False: the request is not limited. */
+static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, who_t *who,
+                     uvhttp_rate_limit_take_t *take) {
+    bool by_address = limiter->by == UVHTTP_RATE_LIMIT_BY_ADDRESS;
+    if (limiter->by == UVHTTP_RATE_LIMIT_BY_HEADER) {
+        take->kind = 'h';
+        take->key = uvhttp_request_header(req, limiter->header);
+        by_address = !take->key.data;
+    }
+    if (by_address || limiter->allow_count > 0) *who = who_asks(req);
+    if (limiter->allow_count > 0 && allowed_always(limiter, who)) return false;
+    if (by_address) key_by_address(limiter, who, take);
+    if (limiter->by == UVHTTP_RATE_LIMIT_BY_ROUTE) {
+        take->kind = 'r';
+        take->key = UVHTTP__STR("");
+    }
+    if (limiter->by == UVHTTP_RATE_LIMIT_BY_CALLBACK) {
+        take->kind = 'c';
+        take->key = limiter->key(req, limiter->key_user);
+        return take->key.data != NULL;
+    }
+    return true;
+}
+
+/* --- what the answer says --- */
+
+static char *write_number(char *out, uint64_t number) {
+    char digits[NUMBER_SIZE_MAX];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    memcpy(out, digits + at, sizeof digits - at);
+    return out + sizeof digits - at;
+}
+
+/* A field that can not be added for want of memory is left out: the answer matters more. */
+static void say_what_is_left(const uvhttp__rate_limiter_t *limiter, uvhttp_response_t *res,
+                             const uvhttp_rate_limit_decision_t *decision) {
+    char text[UVHTTP__RATE_LIMIT_NAME_MAX + 2 * NUMBER_SIZE_MAX + 16];
+    memcpy(text, limiter->quoted, limiter->quoted_size);
+    char *out = write_number(text + limiter->quoted_size, decision->remaining);
+    memcpy(out, ";t=", 3);
+    out = write_number(out + 3, uvhttp__seconds_up(decision->next_ns));
+    *out = '\0';
+    (void)uvhttp_response_header_add(res, "RateLimit-Policy", limiter->policy);
+    (void)uvhttp_response_header_add(res, "RateLimit", text);
+}
+
+static uvhttp_flow_t refuse(uvhttp_response_t *res, int status) {
+    static const char too_many[] = "Too Many Requests\n";
+    static const char unavailable[] = "Service Unavailable\n";
+    const char *text = status == 429 ? too_many : unavailable;
+    if (uvhttp_response_send_static(res, status, "text/plain; charset=utf-8", text, strlen(text)) != UVHTTP_OK)
+        (void)uvhttp_response_empty(res, status);
+    return UVHTTP_STOP;
+}
+
+static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    uvhttp__rate_limiter_t *limiter = user;
+    who_t who = {.kind = '?'};
+    uvhttp_rate_limit_take_t take = {
+        .now_ns = uvhttp_request_time_ns(req), .interval_ns = limiter->interval_ns, .burst = limiter->burst};
+    if (!make_key(limiter, req, &who, &take)) {
+        atomic_fetch_add_explicit(&limiter->exempt, 1, memory_order_relaxed);
+        return UVHTTP_NEXT;
+    }
+    uvhttp_rate_limit_decision_t decision;
+    if (limiter->store.take(limiter->store.user, &take, &decision) != UVHTTP_OK) {
+        atomic_fetch_add_explicit(&limiter->store_errors, 1, memory_order_relaxed);
+        return limiter->refuse_on_error ? refuse(res, 503) : UVHTTP_NEXT;
+    }
+    if (!limiter->omit_headers) say_what_is_left(limiter, res, &decision);
+    if (decision.allowed) return UVHTTP_NEXT;
+    char seconds[NUMBER_SIZE_MAX + 1];
+    *write_number(seconds, uvhttp__seconds_up(decision.next_ns)) = '\0';
+    (void)uvhttp_response_header(res, "Retry-After", seconds);
+    return refuse(res, limiter->status);
+}
+
+/* --- the public functions --- */
+
+static void destroy(void *user) {
+    uvhttp__rate_limiter_free(user);
+}
+
+uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_options_t *options) {
+    uvhttp__rate_limiter_t *limiter = uvhttp__rate_limiter_new(options);
+    if (!limiter) return (uvhttp_middleware_t){.run = NULL};
+    return (uvhttp_middleware_t){.run = run, .user = limiter, .destroy = destroy};
+}
+
+int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats) {
+    if (middleware.run != run || !stats) return UVHTTP_E_INVALID;
+    uvhttp__rate_limiter_t *limiter = middleware.user;
+    memset(stats, 0, sizeof *stats);
+    if (limiter->store.stats) limiter->store.stats(limiter->store.user, stats);
+    stats->exempt = atomic_load_explicit(&limiter->exempt, memory_order_relaxed);
+    stats->store_errors = atomic_load_explicit(&limiter->store_errors, memory_order_relaxed);
+    return UVHTTP_OK;
+}

@@ -1,0 +1,69 @@
+"""Compressed answers as real clients see them: curl with brotli and gzip, and Python's own gzip."""
+import gzip
+import shutil
+import subprocess
+
+import pytest
+
+needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+
+
+@pytest.fixture
+def server(serve):
+    return serve("compression")
+
+
+def ask(server, path, *fields, method="GET"):
+    with server.connect() as connection:
+        return connection.get(path, list(fields), method=method)
+
+
+def plain(server, path="/primes"):
+    response = ask(server, path)
+    assert response.status == 200 and response.header("Content-Encoding") is None
+    return response
+
+
+def test_gzip_is_what_was_sent_plain(server):
+    expected = plain(server)
+    assert expected.header("Vary") == "Accept-Encoding"
+    assert expected.header("ETag") == '"primes-1"'
+    response = ask(server, "/primes", ("Accept-Encoding", "gzip"))
+    assert response.header("Content-Encoding") == "gzip"
+    assert response.header("Vary") == "Accept-Encoding"
+    assert response.header("ETag") == 'W/"primes-1"'
+    assert int(response.header("Content-Length")) == len(response.body) < len(expected.body) / 2
+    assert gzip.decompress(response.body) == expected.body
+
+
+def test_head_tells_of_the_same_answer(server):
+    whole = ask(server, "/primes", ("Accept-Encoding", "br"))
+    only_head = ask(server, "/primes", ("Accept-Encoding", "br"), method="HEAD")
+    for name in ("Content-Encoding", "Content-Length", "Vary", "ETag", "Content-Type"):
+        assert only_head.header(name) == whole.header(name)
+
+
+def test_a_type_that_is_compressed_itself_is_left_alone(server):
+    response = ask(server, "/pixels", ("Accept-Encoding", "gzip, br"))
+    assert response.header("Content-Encoding") is None and response.header("Vary") is None
+
+
+def test_not_found_is_answered_plain(server):
+    assert ask(server, "/missing", ("Accept-Encoding", "gzip")).status == 404
+
+
+@needs_curl
+@pytest.mark.parametrize("accept", ["gzip", "br", "br;q=0.5, gzip", "gzip;q=0, *"])
+def test_curl_decodes_every_coding(server, accept):
+    expected = plain(server).body
+    command = ["curl", "-sS", "--max-time", "20", "--compressed", "-H", f"Accept-Encoding: {accept}", server.url("/primes")]
+    assert subprocess.run(command, capture_output=True, check=True).stdout == expected
+
+
+def test_many_requests_on_one_connection_give_the_same_bytes(server):
+    first = None
+    with server.connect() as connection:
+        for _ in range(50):
+            response = connection.get("/primes", [("Accept-Encoding", "gzip")])
+            first = first or response.body
+            assert response.body == first

@@ -1,0 +1,285 @@
+/* Owns: tests of the compression middleware: which answers, what their heads say, and that what comes out is what went
+ * in. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <uvhttp/compression.h>
+#include <uvhttp/log.h>
+#include <zlib.h>
+
+#include "message/exchange.h"
+#include "middleware/encoder.h"
+#include "support/failing_allocator.h"
+
+enum { PLAIN_SIZE = 5000 };
+
+static exchange_t ex;
+static char plain[PLAIN_SIZE + 1];
+static int released;
+
+static void release(void *arg) {
+    (void)arg;
+    ++released;
+}
+
+static int setup(void **state) {
+    (void)state;
+    for (size_t i = 0; i < PLAIN_SIZE; ++i) plain[i] = "the quick brown fox "[i % 20];
+    released = 0;
+    exchange_init(&ex, 1 << 20);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    exchange_deinit(&ex);
+    return 0;
+}
+
+/* What the server does: middleware, handler, hooks. */
+static void answer(const uvhttp_compression_options_t *options, const char *accept, const char *type, const void *data,
+                   size_t size) {
+    uvhttp_middleware_t middleware = uvhttp_compression(options);
+    assert_non_null(middleware.run);
+    if (accept) exchange_field(&ex, "Accept-Encoding", accept);
+    assert_int_equal(middleware.run(&ex.req, &ex.res, middleware.user), UVHTTP_NEXT);
+    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, type, data, size, release, NULL), 0);
+    uvhttp__response_finish(&ex.res);
+    middleware.destroy(middleware.user);
+}
+
+#define assert_header(name, text) assert_str(uvhttp_response_header_get(&ex.res, name), text)
+#define assert_no_header(name) assert_null(uvhttp_response_header_get(&ex.res, name).data)
+
+static void assert_untouched(const void *data, size_t size) {
+    assert_no_header("Content-Encoding");
+    assert_ptr_equal(ex.res.body.data, data);
+    assert_int_equal(ex.res.body.size, size);
+    assert_int_equal(released, 0);
+}
+
+static void assert_gunzips_to(const void *data, size_t size) {
+    char *out = malloc(size + 1);
+    z_stream stream = {.next_in = (Bytef *)(uintptr_t)ex.res.body.data,
+                       .avail_in = (unsigned)ex.res.body.size,
+                       .next_out = (Bytef *)out,
+                       .avail_out = (unsigned)size + 1};
+    assert_int_equal(inflateInit2(&stream, 15 + 16), Z_OK);
+    assert_int_equal(inflate(&stream, Z_FINISH), Z_STREAM_END);
+    assert_int_equal(stream.total_out, size);
+    assert_int_equal(stream.avail_in, 0);
+    assert_memory_equal(out, data, size);
+    inflateEnd(&stream);
+    free(out);
+}
+
+static void test_gzip_comes_out_as_it_went_in(void **state) {
+    (void)state;
+    answer(NULL, "gzip", "text/html; charset=utf-8", plain, PLAIN_SIZE);
+    assert_header("Content-Encoding", "gzip");
+    assert_header("Vary", "Accept-Encoding");
+    assert_true(ex.res.body.size < 300);
+    assert_gunzips_to(plain, PLAIN_SIZE);
+    assert_int_equal(released, 1); /* the body before has gone */
+    assert_int_equal(ex.res.content_type_size, strlen("text/html; charset=utf-8"));
+}
+
+static void test_brotli_wins_when_nothing_is_preferred(void **state) {
+    (void)state;
+    answer(NULL, "gzip, br", "application/json", plain, PLAIN_SIZE);
+    assert_header("Content-Encoding", "br");
+    assert_true(ex.res.body.size < 300);
+}
+
+static void test_the_client_s_preference_is_kept(void **state) {
+    (void)state;
+    answer(NULL, "gzip;q=0.9, br;q=0.8", "text/plain", plain, PLAIN_SIZE);
+    assert_header("Content-Encoding", "gzip");
+}
+
+static void test_a_coding_that_is_off_is_not_used(void **state) {
+    (void)state;
+    answer(&(uvhttp_compression_options_t){.no_brotli = true}, "br, gzip;q=0.1", "text/plain", plain, PLAIN_SIZE);
+    assert_header("Content-Encoding", "gzip");
+}
+
+static void test_vary_is_sent_to_clients_that_accept_nothing(void **state) {
+    (void)state;
+    answer(NULL, NULL, "text/plain", plain, PLAIN_SIZE);
+    assert_untouched(plain, PLAIN_SIZE);
+    assert_header("Vary", "Accept-Encoding");
+}
+
+static void test_sizes_have_limits(void **state) {
+    (void)state;
+    answer(NULL, "gzip", "text/plain", plain, 1023);
+    assert_untouched(plain, 1023);
+    assert_no_header("Vary");
+    exchange_deinit(&ex);
+    setup(NULL);
+    answer(NULL, "gzip", "text/plain", plain, 1024);
+    assert_header("Content-Encoding", "gzip");
+    exchange_deinit(&ex);
+    setup(NULL);
+    answer(&(uvhttp_compression_options_t){.size_max = 2000}, "gzip", "text/plain", plain, 2001);
+    assert_untouched(plain, 2001);
+}
+
+static void test_types_decide(void **state) {
+    (void)state;
+    static const struct {
+        const char *type;
+        bool compressed;
+    } cases[] = {{"text/css", true},
+                 {"TEXT/HTML", true},
+                 {"application/problem+json", true},
+                 {"image/svg+xml", true},
+                 {"image/png", false},
+                 {"application/zip", false},
+                 {"video/mp4", false},
+                 {"font/woff2", false},
+                 {"application/octet-stream", false},
+                 {"application/xhtml+xml ; q", true},
+                 {"+json", false},
+                 {"textual/x", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        answer(NULL, "gzip", cases[i].type, plain, PLAIN_SIZE);
+        if ((uvhttp_response_header_get(&ex.res, "Content-Encoding").data != NULL) != cases[i].compressed)
+            fail_msg("%s", cases[i].type);
+        exchange_deinit(&ex);
+        setup(NULL);
+    }
+    const char *const types[] = {"", "model/*", "application/x-mine", NULL};
+    const uvhttp_compression_options_t own = {.types = types};
+    answer(&own, "gzip", "model/obj", plain, PLAIN_SIZE);
+    assert_header("Content-Encoding", "gzip");
+    exchange_deinit(&ex);
+    setup(NULL);
+    answer(&own, "gzip", "text/plain", plain, PLAIN_SIZE);
+    assert_untouched(plain, PLAIN_SIZE);
+}
+
+static void test_what_is_encoded_or_must_not_be_transformed_is_left_alone(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_header(&ex.res, "Content-Encoding", "zstd"), 0);
+    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    assert_header("Content-Encoding", "zstd");
+    assert_int_equal(ex.res.body.size, PLAIN_SIZE);
+    exchange_deinit(&ex);
+    setup(NULL);
+    assert_int_equal(uvhttp_response_header(&ex.res, "Cache-Control", "max-age=60 , No-Transform"), 0);
+    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    assert_untouched(plain, PLAIN_SIZE);
+}
+
+static void test_a_body_that_does_not_shrink_is_sent_as_it_is(void **state) {
+    (void)state;
+    char noise[2000];
+    uint32_t x = 1;
+    for (size_t i = 0; i < sizeof noise; ++i) noise[i] = (char)((x = x * 1664525 + 1013904223) >> 24);
+    answer(NULL, "gzip", "text/plain", noise, sizeof noise);
+    assert_untouched(noise, sizeof noise);
+    assert_header("Vary", "Accept-Encoding");
+    exchange_deinit(&ex);
+    setup(NULL);
+    answer(NULL, "br", "text/plain", noise, sizeof noise);
+    assert_untouched(noise, sizeof noise);
+}
+
+static void test_vary_is_not_doubled_and_a_strong_etag_becomes_weak(void **state) {
+    (void)state;
+    assert_int_equal(uvhttp_response_header(&ex.res, "Vary", "Origin, accept-encoding"), 0);
+    assert_int_equal(uvhttp_response_header(&ex.res, "ETag", "\"abc\""), 0);
+    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    assert_header("Vary", "Origin, accept-encoding");
+    assert_header("ETag", "W/\"abc\"");
+    exchange_deinit(&ex);
+    setup(NULL);
+    assert_int_equal(uvhttp_response_header(&ex.res, "ETag", "W/\"abc\""), 0);
+    answer(NULL, "gzip", "text/plain", plain, PLAIN_SIZE);
+    assert_header("ETag", "W/\"abc\"");
+}
+
+static void test_partial_and_streamed_answers_are_left_alone(void **state) {
+    (void)state;
+    uvhttp_middleware_t middleware = uvhttp_compression(NULL);
+    exchange_field(&ex, "Accept-Encoding", "gzip");
+    middleware.run(&ex.req, &ex.res, middleware.user);
+    assert_int_equal(uvhttp_response_send_static(&ex.res, 206, "text/plain", plain, PLAIN_SIZE), 0);
+    uvhttp__response_finish(&ex.res);
+    assert_untouched(plain, PLAIN_SIZE);
+    exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
+    exchange_field(&ex, "Accept-Encoding", "gzip");
+    middleware.run(&ex.req, &ex.res, middleware.user);
+    assert_int_equal(uvhttp_response_begin(&ex.res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN), 0);
+    assert_no_header("Content-Encoding");
+    assert_no_header("Vary");
+    middleware.destroy(middleware.user);
+}
+
+static void test_wrong_options_are_refused(void **state) {
+    (void)state;
+    static const uvhttp_compression_options_t wrong[] = {{.gzip_level = 10},
+                                                         {.brotli_quality = 12},
+                                                         {.size_max = 1u << 31},
+                                                         {.size_min = 3, .size_max = 2},
+                                                         {.no_gzip = true, .no_brotli = true}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) assert_null(uvhttp_compression(&wrong[i]).run);
+}
+
+static void attempt(void *user) {
+    const char *accept = user;
+    const char *const types[] = {"text/plain", NULL};
+    uvhttp_middleware_t middleware = uvhttp_compression(&(uvhttp_compression_options_t){.types = types});
+    if (!middleware.run) {
+        assert_true(test_allocator_failed());
+        return;
+    }
+    exchange_init(&ex, 1 << 20);
+    exchange_field(&ex, "Accept-Encoding", accept);
+    middleware.run(&ex.req, &ex.res, middleware.user);
+    if (uvhttp_response_send(&ex.res, 200, "text/plain", plain, PLAIN_SIZE) == 0) {
+        uvhttp__response_finish(&ex.res);
+        bool encoded = ex.res.body.size != PLAIN_SIZE;
+        assert_int_equal(uvhttp_response_header_get(&ex.res, "Content-Encoding").data != NULL, encoded);
+        assert_true(encoded || test_allocator_failed());
+    } else {
+        assert_true(test_allocator_failed());
+    }
+    exchange_deinit(&ex);
+    middleware.destroy(middleware.user);
+}
+
+static void test_every_allocation_may_fail(void **state) {
+    (void)state;
+    exchange_deinit(&ex);
+    assert_true(test_allocator_each_failure(attempt, "gzip") > 5);
+    assert_true(test_allocator_each_failure(attempt, "br") > 5);
+    setup(NULL);
+}
+
+int main(void) {
+    test_allocator_install();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_gzip_comes_out_as_it_went_in),
+        TEST(test_brotli_wins_when_nothing_is_preferred),
+        TEST(test_the_client_s_preference_is_kept),
+        TEST(test_a_coding_that_is_off_is_not_used),
+        TEST(test_vary_is_sent_to_clients_that_accept_nothing),
+        TEST(test_sizes_have_limits),
+        TEST(test_types_decide),
+        TEST(test_what_is_encoded_or_must_not_be_transformed_is_left_alone),
+        TEST(test_a_body_that_does_not_shrink_is_sent_as_it_is),
+        TEST(test_vary_is_not_doubled_and_a_strong_etag_becomes_weak),
+        TEST(test_partial_and_streamed_answers_are_left_alone),
+        TEST(test_wrong_options_are_refused),
+        TEST(test_every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
