@@ -8,7 +8,7 @@
 #include "base/str.h"
 #include "conn/host.h"
 
-static_assert(sizeof(uvhttp_ws_t) <= 384, "an idle WebSocket costs this and its connection");
+static_assert(sizeof(uvhttp_ws_t) <= 320, "an idle WebSocket costs this and its connection");
 
 #define NEVER_MS UINT64_MAX
 
