@@ -44,6 +44,12 @@ else()
   endif()
 endif()
 
+if(BUILD_WITH_WEBSOCKET)
+  uvhttp_require(CRYPTO "libcrypto>=3.0" libssl-dev)
+  list(APPEND UVHTTP_DEPENDENCY_LIBRARIES PkgConfig::CRYPTO)
+  string(APPEND UVHTTP_PC_REQUIRES " libcrypto")
+endif()
+
 set(UVHTTP_HAVE_MIMALLOC 0)
 if(NOT BUILD_WITH_MIMALLOC)
   set(UVHTTP_STATUS_MIMALLOC "off (BUILD_WITH_MIMALLOC=OFF)")

@@ -2,7 +2,12 @@
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/uvhttp")
 
-install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+set(left_out)
+if(NOT BUILD_WITH_WEBSOCKET)
+  set(left_out PATTERN "websocket.h" EXCLUDE)
+endif()
+install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
+        ${left_out})
 set_target_properties(uvhttp_shared PROPERTIES EXPORT_NAME uvhttp)
 set_target_properties(uvhttp_static PROPERTIES EXPORT_NAME static)
 # Two export sets: who links the shared library needs none of the packages that the archive needs.

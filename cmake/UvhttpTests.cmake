@@ -50,6 +50,11 @@ add_executable(without_io_uring test/integration/server/without_io_uring.c)
 target_link_libraries(without_io_uring PRIVATE uvhttp_flags)
 set_target_properties(http_test_server without_io_uring PROPERTIES
   RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+if(BUILD_WITH_WEBSOCKET)
+  add_executable(websocket_test_server test/integration/websocket/websocket_test_server.c)
+  target_link_libraries(websocket_test_server PRIVATE uvhttp_flags uvhttp_static Threads::Threads)
+  set_target_properties(websocket_test_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+endif()
 
 # Programs of the gates (test/gates/*.py run them); public headers only. They count calls of malloc, as sanitizers do.
 uvhttp_glob(gate_sources test/gates/*.c)

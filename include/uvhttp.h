@@ -21,5 +21,8 @@
 #include <uvhttp/tcp.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>
+#if __has_include(<uvhttp/websocket.h>)
+#include <uvhttp/websocket.h>
+#endif
 
 #endif

@@ -52,6 +52,18 @@ UVHTTP_BEGIN_DECLS
     X(HTTP_EXPECTATION, -122, 417, "expectation cannot be met")                                                        \
     X(HTTP_CONNECTION, -123, 400, "malformed Connection header")                                                       \
     X(HTTP_BODY_INCOMPLETE, -124, 400, "connection ended inside the request body")                                     \
+    X(WS_HANDSHAKE, -200, 400, "malformed WebSocket handshake")                                                        \
+    X(WS_VERSION, -201, 426, "not a WebSocket handshake of version 13")                                                \
+    X(WS_ORIGIN, -202, 403, "WebSocket from an origin that is not allowed")                                            \
+    X(WS_RESERVED, -203, 0, "WebSocket frame with reserved bits or an unknown opcode")                                 \
+    X(WS_UNMASKED, -204, 0, "WebSocket frame of a client without a mask")                                              \
+    X(WS_LENGTH, -205, 0, "WebSocket frame length not minimal, or above 2^63-1")                                       \
+    X(WS_CONTROL, -206, 0, "WebSocket control frame in fragments or above 125 bytes")                                  \
+    X(WS_CONTINUATION, -207, 0, "WebSocket continuation of nothing, or a message inside another")                      \
+    X(WS_CLOSE, -208, 0, "malformed WebSocket close frame")                                                            \
+    X(WS_UTF8, -209, 0, "WebSocket text that is not UTF-8")                                                            \
+    X(WS_TOO_LARGE, -210, 0, "WebSocket message too large")                                                            \
+    X(WS_FRAGMENTS, -211, 0, "WebSocket message of too many frames")                                                   \
     X(FORM_TYPE, -300, 415, "request body is not a form")                                                              \
     X(FORM_ENCODING, -301, 400, "malformed urlencoded form")                                                           \
     X(FORM_TOO_MANY_FIELDS, -302, 413, "too many fields in a form")                                                    \

@@ -16,7 +16,7 @@ typedef struct uvhttp_tcp_ref uvhttp_tcp_ref_t;
 typedef struct uvhttp_tcp_handlers {
     /** A client has connected. May be NULL. */
     void (*on_open)(uvhttp_tcp_t *tcp, void *user);
-    /** Bytes came: data is valid in the call. Required. */
+    /** Bytes came: data is valid in the call, and may be overwritten in it. Required. */
     void (*on_data)(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user);
     /** After uvhttp_tcp_send reported backpressure: the queue is empty again. May be NULL. */
     void (*on_drain)(uvhttp_tcp_t *tcp, void *user);
@@ -25,6 +25,11 @@ typedef struct uvhttp_tcp_handlers {
     /** The last call for a connection: 0 after a regular close, UVHTTP_E_ABORTED (reset), UVHTTP_E_TIMEOUT, ... May be
      * NULL. */
     void (*on_close)(uvhttp_tcp_t *tcp, int status, void *user);
+    /** The time of uvhttp_tcp_set_timer is over. May be NULL. */
+    void (*on_timer)(uvhttp_tcp_t *tcp, void *user);
+    /** The server stops: the connection may say goodbye, and is cut off at the end of the drain time. NULL: it is
+     * closed after what is queued was sent. */
+    void (*on_stop)(uvhttp_tcp_t *tcp, void *user);
 } uvhttp_tcp_handlers_t;
 
 typedef struct uvhttp_tcp_config {
@@ -81,6 +86,9 @@ UVHTTP_EXPORT void uvhttp_tcp_close(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT void uvhttp_tcp_reset(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT void uvhttp_tcp_set_data(uvhttp_tcp_t *tcp, void *data);
 UVHTTP_EXPORT void *uvhttp_tcp_data(const uvhttp_tcp_t *tcp);
+/** Calls on_timer once, ms (at most 2^40) from now, up to 64 ms late; another call replaces it, 0 stops it. Returns 0,
+ * UVHTTP_E_CLOSED, or UVHTTP_E_STATE: the server's idle_timeout has the connection's only timer. */
+UVHTTP_EXPORT int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uint64_t ms);
 /** "192.0.2.1:50000", terminated, into text[size]; size of at least 64 is enough for IP. Returns 0 or UVHTTP_E_IO. */
 UVHTTP_EXPORT int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size);
 
@@ -91,6 +99,9 @@ UVHTTP_EXPORT uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
  * thread. */
 UVHTTP_EXPORT int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
 UVHTTP_EXPORT int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
+/** Calls run(tcp, arg) on the connection's thread, soon; tcp is NULL if the connection is gone by then. Returns 0,
+ * UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM; on failure run is not called. */
+UVHTTP_EXPORT int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg), void *arg);
 UVHTTP_EXPORT void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref);
 UVHTTP_EXPORT void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref);
 

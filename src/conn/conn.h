@@ -63,6 +63,18 @@ void uvhttp__conn_close(uvhttp__conn_t *conn, int status);
 /* The same with RST. */
 void uvhttp__conn_reset(uvhttp__conn_t *conn, int status);
 
+/* A head and what is behind it, to be sent as one. */
+typedef struct uvhttp__conn_parts {
+    const char *head;
+    size_t head_size;
+    const void *data;
+    size_t size;
+} uvhttp__conn_parts_t;
+
+/* uvhttp_tcp_send of both parts or none, with limits of the caller's. */
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uint64_t high_watermark,
+                            uint64_t queue_max);
+
 /* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out.
  */
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn);

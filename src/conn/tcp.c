@@ -34,7 +34,9 @@ struct uvhttp_tcp_ref {
 typedef struct ref_message {
     uvhttp__post_t post;
     uvhttp_tcp_ref_t *ref;
-    bool close;
+    void (*run)(uvhttp_tcp_t *tcp, void *arg); /* tcp NULL: the connection is gone */
+    void *arg;
+    bool own; /* run gets the message instead of arg */
     size_t size;
     char data[];
 } ref_message_t;
@@ -67,20 +69,28 @@ void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref) {
 
 static void run_message(uvhttp__post_t *post) {
     ref_message_t *message = UVHTTP__CONTAINER_OF(post, ref_message_t, post);
-    uvhttp__conn_t *conn = message->ref->conn;
-    if (conn && message->close)
-        uvhttp_tcp_close(conn);
-    else if (conn)
-        (void)uvhttp_tcp_send(conn, message->data, message->size, NULL);
+    message->run(message->ref->conn, message->own ? message : message->arg);
     uvhttp_tcp_ref_release(message->ref);
     uvhttp__free(message);
 }
 
-static int post_message(uvhttp_tcp_ref_t *ref, const void *data, size_t size, bool close) {
-    ref_message_t *message = uvhttp__malloc(sizeof *message + size);
+static void send_message(uvhttp_tcp_t *tcp, void *arg) {
+    const ref_message_t *message = arg;
+    if (tcp) (void)uvhttp_tcp_send(tcp, message->data, message->size, NULL);
+}
+
+static void close_by_message(uvhttp_tcp_t *tcp, void *arg) {
+    (void)arg;
+    if (tcp) uvhttp_tcp_close(tcp);
+}
+
+static int post_message(uvhttp_tcp_ref_t *ref, ref_message_t head, const void *data) {
+    ref_message_t *message = uvhttp__malloc(sizeof *message + head.size);
     if (!message) return UVHTTP_E_NOMEM;
-    *message = (ref_message_t){.post.run = run_message, .ref = ref, .close = close, .size = size};
-    if (size > 0) memcpy(message->data, data, size);
+    *message = head;
+    message->post.run = run_message;
+    message->ref = ref;
+    if (head.size > 0) memcpy(message->data, data, head.size);
     pthread_mutex_lock(&ref->lock);
     bool open = ref->open;
     if (open) {
@@ -94,11 +104,15 @@ static int post_message(uvhttp_tcp_ref_t *ref, const void *data, size_t size, bo
 }
 
 int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size) {
-    return post_message(ref, data, size, false);
+    return post_message(ref, (ref_message_t){.run = send_message, .own = true, .size = size}, data);
 }
 
 int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref) {
-    return post_message(ref, NULL, 0, true);
+    return post_message(ref, (ref_message_t){.run = close_by_message}, NULL);
+}
+
+int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg), void *arg) {
+    return post_message(ref, (ref_message_t){.run = run, .arg = arg}, NULL);
 }
 
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn) {
@@ -165,6 +179,11 @@ static void on_sent(uvhttp__conn_t *conn) {
 
 /* The kernel says nothing while it takes a long queue piece by piece: that it is shorter now is the sign of life. */
 static void on_timer(uvhttp__conn_t *conn) {
+    uvhttp_tcp_server_t *server = server_of(conn);
+    if (server->config.idle_timeout == 0) {
+        if (server->handlers.on_timer) server->handlers.on_timer(conn, server->user);
+        return;
+    }
     if (uvhttp__stream_out_size(&conn->stream) != conn->idle_out_size) {
         touch(conn);
         return;
@@ -174,7 +193,11 @@ static void on_timer(uvhttp__conn_t *conn) {
 }
 
 static void on_drain(uvhttp__conn_t *conn) {
-    uvhttp_tcp_close(conn);
+    uvhttp_tcp_server_t *server = server_of(conn);
+    if (server->handlers.on_stop)
+        server->handlers.on_stop(conn, server->user);
+    else
+        uvhttp_tcp_close(conn);
 }
 
 static void on_closed(uvhttp__conn_t *conn) {
@@ -193,31 +216,48 @@ static const uvhttp__conn_ops_t conn_ops = {.conn_size = sizeof(uvhttp__conn_t),
                                             .on_closed = on_closed};
 
 /* After something was queued: what the sender has to know. */
-static int queued_status(uvhttp__conn_t *conn, int status) {
+static int queued_status(uvhttp__conn_t *conn, int status, uint64_t high_watermark) {
     if (status != UVHTTP_OK) return status;
     touch(conn);
-    if (uvhttp__stream_out_size(&conn->stream) <= conn->worker->host->options.write_high_watermark) return UVHTTP_OK;
+    if (uvhttp__stream_out_size(&conn->stream) <= high_watermark) return UVHTTP_OK;
     conn->flags |= UVHTTP__CONN_PRESSED;
     uvhttp__stream_notify_sent(&conn->stream);
     return UVHTTP_E_AGAIN;
 }
 
-static int may_send(const uvhttp__conn_t *conn, size_t size) {
+static int may_send(const uvhttp__conn_t *conn, size_t size, uint64_t queue_max) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return UVHTTP_E_CLOSED;
     uint64_t after = (uint64_t)uvhttp__stream_out_size(&conn->stream) + size;
-    return after > conn->worker->host->options.write_queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
+    return after > queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
+}
+
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uint64_t high_watermark,
+                            uint64_t queue_max) {
+    size_t size = parts->head_size + parts->size;
+    int status = may_send(conn, size, queue_max);
+    if (status != UVHTTP_OK) return status;
+    char *copy = uvhttp__loop_turn_alloc(conn->stream.loop, size);
+    if (!copy) return UVHTTP_E_NOMEM;
+    memcpy(copy, parts->head, parts->head_size);
+    if (parts->size > 0) memcpy(copy + parts->head_size, parts->data, parts->size);
+    return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, copy, size), high_watermark);
 }
 
 int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued) {
-    int status = may_send(tcp, size);
-    if (status == UVHTTP_OK) status = queued_status(tcp, uvhttp__stream_send_copy(&tcp->stream, data, size));
+    const uvhttp__host_options_t *options = &tcp->worker->host->options;
+    int status = may_send(tcp, size, options->write_queue_max);
+    if (status == UVHTTP_OK)
+        status = queued_status(tcp, uvhttp__stream_send_copy(&tcp->stream, data, size), options->write_high_watermark);
     if (queued) *queued = uvhttp__stream_out_size(&tcp->stream);
     return status;
 }
 
 int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg) {
-    int status = may_send(tcp, size);
-    if (status == UVHTTP_OK) return queued_status(tcp, uvhttp__stream_send_ref(&tcp->stream, data, size, release, arg));
+    const uvhttp__host_options_t *options = &tcp->worker->host->options;
+    int status = may_send(tcp, size, options->write_queue_max);
+    if (status == UVHTTP_OK)
+        return queued_status(tcp, uvhttp__stream_send_ref(&tcp->stream, data, size, release, arg),
+                             options->write_high_watermark);
     if (release) release(arg);
     return status;
 }
@@ -241,6 +281,16 @@ void uvhttp_tcp_close(uvhttp_tcp_t *tcp) {
 
 void uvhttp_tcp_reset(uvhttp_tcp_t *tcp) {
     uvhttp__conn_reset(tcp, UVHTTP_OK);
+}
+
+int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uint64_t ms) {
+    if (tcp->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return UVHTTP_E_CLOSED;
+    if (tcp->worker->host->options.idle_timeout > 0) return UVHTTP_E_STATE;
+    if (ms == 0)
+        uvhttp__conn_timer_stop(tcp);
+    else
+        uvhttp__conn_timer_set(tcp, uvhttp__conn_now_ms(tcp) + ms);
+    return UVHTTP_OK;
 }
 
 void uvhttp_tcp_set_data(uvhttp_tcp_t *tcp, void *data) {

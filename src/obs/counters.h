@@ -41,6 +41,8 @@
     X(write_queue_full, "Times that a connection was not read because its output waited for the client")               \
     X(budget_exhausted, "Times that a connection used up its share of a turn")                                         \
     X(upgrades, "Connections handed over to another protocol")                                                         \
+    X(ws_messages_received, "WebSocket messages received")                                                             \
+    X(ws_messages_sent, "WebSocket messages sent")                                                                     \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

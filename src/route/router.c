@@ -249,6 +249,10 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
     return 0;
 }
 
+uvhttp__router_t *uvhttp__group_router(const uvhttp_group_t *group) {
+    return group->router;
+}
+
 uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router) {
     return router->last ? &router->last->route : NULL;
 }

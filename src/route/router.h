@@ -45,6 +45,9 @@ void uvhttp__router_free(uvhttp__router_t *router);
 /* The group that everything is in: no prefix, its middleware is the global one. */
 uvhttp_group_t *uvhttp__router_root(uvhttp__router_t *router);
 
+/* The router that a group belongs to. */
+uvhttp__router_t *uvhttp__group_router(const uvhttp_group_t *group);
+
 /* A group in a group. prefix: "" or a pattern without a wildcard; one trailing '/' is dropped. Never NULL (unless
  * parent is): after a failure, which is remembered, it is a group that refuses everything with UVHTTP_E_INVALID, as
  * NULL does. */

@@ -309,10 +309,16 @@ static bool must_wait(uvhttp__session_t *session) {
     return true;
 }
 
+/* As the public TCP server does: what was kept while it was paused comes in pieces of a receive. */
 static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, size_t size) {
-    if (session->conn.flags & UVHTTP__CONN_PAUSED) return 0;
-    session->upgraded->on_data(&session->conn, data, size, session->conn.user);
-    return size;
+    size_t used = 0, piece_max = config_of(session)->read_buffer_size;
+    while (used < size && !(session->conn.flags & UVHTTP__CONN_PAUSED)) {
+        if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
+        size_t piece = size - used < piece_max ? size - used : piece_max;
+        session->upgraded->on_data(&session->conn, data + used, piece, session->conn.user);
+        used += piece;
+    }
+    return used;
 }
 
 static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
@@ -432,6 +438,8 @@ static void on_timer(uvhttp__conn_t *conn) {
         check_writing(session);
     } else if (session->state == UVHTTP__SESSION_BODY) {
         check_body(session);
+    } else if (session->state == UVHTTP__SESSION_UPGRADED) {
+        if (session->upgraded->on_timer) session->upgraded->on_timer(conn, conn->user);
     } else if (session->state != UVHTTP__SESSION_HEAD) {
         return; /* an answer in the making has no deadline but its handler's */
     } else if (session->partial) {
@@ -456,7 +464,10 @@ static void on_timer(uvhttp__conn_t *conn) {
 static void on_drain(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
-        uvhttp_tcp_close(conn);
+        if (session->upgraded->on_stop)
+            session->upgraded->on_stop(conn, conn->user);
+        else
+            uvhttp_tcp_close(conn);
         return;
     }
     if (session->state != UVHTTP__SESSION_HEAD || session->partial) return;

@@ -1,0 +1,115 @@
+/* Owns: the opening handshake of a WebSocket route: what is accepted, what is refused and how (RFC 6455 section 4.2).
+ * May include: route message exec websocket conn base obs. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "handler/websocket.h"
+#include "message/message.h"
+#include "websocket/handshake.h"
+
+static_assert(offsetof(uvhttp__ws_endpoint_t, text) % sizeof(char *) == 0, "lists of pointers stand there");
+
+/* The only field of that name; false if there is none, or several. */
+static bool single_header(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value) {
+    size_t index = 0;
+    uvhttp_str_t other;
+    return uvhttp_request_header_next(req, name, &index, value) &&
+           !uvhttp_request_header_next(req, name, &index, &other);
+}
+
+static bool any_header_has(const uvhttp_request_t *req, const char *name, uvhttp_str_t token) {
+    size_t index = 0;
+    uvhttp_str_t value;
+    while (uvhttp_request_header_next(req, name, &index, &value))
+        if (uvhttp__ws_list_has(value, token)) return true;
+    return false;
+}
+
+/* Returns 0 and the key, or why it is no handshake that this server understands. */
+static int check_request(const uvhttp_request_t *req, uvhttp_str_t *key) {
+    uvhttp_str_t version;
+    if (uvhttp_request_method(req) != UVHTTP_GET || uvhttp_request_version_minor(req) != 1 || !req->head.upgrade ||
+        !any_header_has(req, "Upgrade", UVHTTP__STR("websocket")))
+        return UVHTTP_E_WS_VERSION;
+    if (!single_header(req, "Sec-WebSocket-Version", &version) || !uvhttp__str_equal(version, UVHTTP__STR("13")))
+        return UVHTTP_E_WS_VERSION;
+    if (!single_header(req, "Sec-WebSocket-Key", key) || !uvhttp__ws_key_valid(*key)) return UVHTTP_E_WS_HANDSHAKE;
+    return uvhttp_request_body(req).size > 0 ? UVHTTP_E_WS_HANDSHAKE : UVHTTP_OK;
+}
+
+/* A page of another site must not use the cookies of a visitor: browsers send Origin, and do not stop by themselves. */
+static int check_origin(const uvhttp_request_t *req, const char *const *origins) {
+    uvhttp_str_t origin;
+    if (!uvhttp_request_header(req, "Origin").data) return UVHTTP_OK;
+    if (!single_header(req, "Origin", &origin)) return UVHTTP_E_WS_ORIGIN;
+    if (!origins) return uvhttp__ws_origin_is_host(origin, uvhttp_request_host(req)) ? UVHTTP_OK : UVHTTP_E_WS_ORIGIN;
+    for (; *origins; origins++)
+        if (strcmp(*origins, "*") == 0 || uvhttp__str_equal_nocase(origin, uvhttp__str_from(*origins)))
+            return UVHTTP_OK;
+    return UVHTTP_E_WS_ORIGIN;
+}
+
+static const char *choose_subprotocol(const uvhttp_request_t *req, const char *const *spoken) {
+    size_t index = 0;
+    uvhttp_str_t list, offered;
+    while (spoken && uvhttp_request_header_next(req, "Sec-WebSocket-Protocol", &index, &list))
+        while (uvhttp__ws_list_next(&list, &offered))
+            for (const char *const *own = spoken; *own; own++)
+                if (uvhttp__str_equal(offered, uvhttp__str_from(*own))) return *own;
+    return NULL;
+}
+
+static int put(uvhttp_response_t *res, uvhttp_str_t name, const char *value) {
+    return uvhttp__response_put_header(res, name, uvhttp__str_from(value), true);
+}
+
+/* If there is no memory for what explains it, the status does. */
+static void refuse(uvhttp_response_t *res, int code) {
+    int status = uvhttp_error_http_status(code);
+    if (status == 426) {
+        (void)put(res, UVHTTP__STR("Upgrade"), "websocket");
+        (void)put(res, UVHTTP__STR("Connection"), "Upgrade");
+        (void)put(res, UVHTTP__STR("Sec-WebSocket-Version"), "13");
+    }
+    uvhttp__response_fail(res, status, uvhttp_error_message(code));
+}
+
+static int put_accept(uvhttp_response_t *res, uvhttp_str_t key, const char *subprotocol) {
+    char accept[UVHTTP__WS_ACCEPT_SIZE + 1];
+    int status = uvhttp__ws_accept(key, accept);
+    if (status == UVHTTP_OK) status = put(res, UVHTTP__STR("Sec-WebSocket-Accept"), accept);
+    if (status == UVHTTP_OK && subprotocol) status = put(res, UVHTTP__STR("Sec-WebSocket-Protocol"), subprotocol);
+    return status;
+}
+
+int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp__ws_endpoint_t *endpoint,
+                         uvhttp_ws_t **accepted) {
+    *accepted = NULL;
+    uvhttp_str_t key;
+    int status = check_request(req, &key);
+    if (status == UVHTTP_OK) status = check_origin(req, endpoint->options.origins);
+    if (status != UVHTTP_OK) {
+        refuse(res, status);
+        return status;
+    }
+    const uvhttp_ws_handlers_t *handlers = &endpoint->handlers;
+    if (handlers->on_upgrade && handlers->on_upgrade(req, res, endpoint->user) != UVHTTP_NEXT) return UVHTTP_OK;
+    const char *subprotocol = choose_subprotocol(req, endpoint->options.subprotocols);
+    uvhttp_ws_t *ws = uvhttp__calloc(1, sizeof *ws);
+    status = ws ? put_accept(res, key, subprotocol) : UVHTTP_E_NOMEM;
+    if (status != UVHTTP_OK) {
+        uvhttp__free(ws);
+        refuse(res, status);
+        return status;
+    }
+    ws->endpoint = endpoint;
+    ws->subprotocol = subprotocol;
+    ws->data = uvhttp_request_data(req);
+    *accepted = ws;
+    return UVHTTP_OK;
+}
+
+void uvhttp__ws_discard(uvhttp_ws_t *ws) {
+    uvhttp__free(ws);
+}

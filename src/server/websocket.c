@@ -1,0 +1,56 @@
+/* Owns: WebSocket routes: registration and the way from the HTTP request to the handler's connection. May include:
+ * everything. */
+#include "handler/websocket.h"
+#include "server/server_internal.h"
+
+/* The hand-over follows at once when the 101 went out; else nobody else knows the connection. */
+static void on_done(uvhttp_response_t *res, int status, void *user) {
+    if (status != UVHTTP_OK || uvhttp_response_status(res) != 101) uvhttp__ws_discard(user);
+}
+
+static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    uvhttp_ws_t *ws;
+    int status = uvhttp__ws_handshake(req, res, user, &ws);
+    if (status != UVHTTP_OK) uvhttp__counters_error(&uvhttp__exchange_of(res)->worker->worker->counters, status);
+    if (!ws) return;
+    status = uvhttp_response_on_done(res, on_done, ws);
+    if (status != UVHTTP_OK)
+        uvhttp__ws_discard(ws);
+    else
+        status = uvhttp_response_upgrade(res, "websocket", &uvhttp__ws_tcp_handlers, ws);
+    if (status != UVHTTP_OK) uvhttp__response_fail(res, uvhttp_error_http_status(status), uvhttp_error_message(status));
+}
+
+/* The route's middleware only owns the endpoint: it is freed with the router. */
+static uvhttp_flow_t pass_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)res, (void)user;
+    return UVHTTP_NEXT;
+}
+
+static void destroy(void *user) {
+    uvhttp__ws_endpoint_free(user);
+}
+
+int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                           void *user) {
+    if (!group) return UVHTTP_E_INVALID;
+    uvhttp__ws_endpoint_t *endpoint;
+    int status = uvhttp__ws_endpoint_new(handlers, user, pattern, &endpoint);
+    if (status != UVHTTP_OK) {
+        /* A route without a handler is refused, and so remembered for listen. */
+        (void)uvhttp__group_add(group, UVHTTP_GET, pattern, NULL, NULL, 0, NULL);
+        return status;
+    }
+    uvhttp__route_t *route;
+    status = uvhttp__group_add(group, UVHTTP_GET, pattern, serve, endpoint, 0, &route);
+    if (status != UVHTTP_OK) {
+        uvhttp__ws_endpoint_free(endpoint);
+        return status;
+    }
+    return uvhttp__route_use(uvhttp__group_router(group), route,
+                             (uvhttp_middleware_t){.run = pass_on, .user = endpoint, .destroy = destroy});
+}
+
+int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers, void *user) {
+    return uvhttp_group_websocket(uvhttp__router_root(server->router), pattern, handlers, user);
+}

@@ -1,0 +1,249 @@
+/* Owns: tests of WebSocket routes from the inside: registration and its errors, options, memory that runs out, what an
+ * idle connection costs. What goes over the wire is tested by test/integration/test_websocket.py. */
+#include "server/serving.h"
+
+#include "handler/websocket.h"
+#include "support/failing_allocator.h"
+
+static atomic_int opens, messages, closes, last_code;
+
+static void on_open(uvhttp_ws_t *ws, void *user) {
+    (void)ws, (void)user;
+    atomic_fetch_add(&opens, 1);
+}
+static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)user;
+    (void)uvhttp_ws_send(ws, message.type, message.data, message.size);
+    atomic_fetch_add(&messages, 1);
+}
+static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
+    (void)ws, (void)reason, (void)user;
+    atomic_store(&last_code, code);
+    atomic_fetch_add(&closes, 1);
+}
+
+static const uvhttp_ws_handlers_t handlers = {.on_open = on_open, .on_message = on_message, .on_close = on_close};
+
+static uvhttp_ws_handlers_t with_options(const uvhttp_ws_options_t *options) {
+    uvhttp_ws_handlers_t result = handlers;
+    result.options = options;
+    return result;
+}
+
+/* --- registration --- */
+
+static void test_defaults_are_filled_in_and_lists_are_copied(void **state) {
+    (void)state;
+    char protocol[] = "chat.v1", origin[] = "https://example.com";
+    const char *protocols[] = {protocol, "b", NULL}, *origins[] = {origin, NULL};
+    uvhttp_ws_options_t options = {.ping_interval = UVHTTP_WS_NEVER, .subprotocols = protocols, .origins = origins};
+    uvhttp_ws_handlers_t given = with_options(&options);
+    uvhttp__ws_endpoint_t *endpoint;
+    assert_int_equal(uvhttp__ws_endpoint_new(&given, &given, "/", &endpoint), UVHTTP_OK);
+    memset(protocol, 'x', sizeof protocol - 1);
+    memset(origin, 'x', sizeof origin - 1);
+    protocols[0] = origins[0] = NULL;
+    const uvhttp_ws_options_t *copied = &endpoint->options;
+    assert_int_equal(copied->message_size_max, 1 << 20);
+    assert_int_equal(copied->fragments_max, 131072);
+    assert_int_equal(copied->message_timeout, 300);
+    assert_int_equal(copied->ping_interval, UVHTTP_WS_NEVER);
+    assert_int_equal(copied->idle_timeout, 75);
+    assert_int_equal(copied->close_timeout, 5);
+    assert_int_equal(copied->send_high_watermark, 65536);
+    assert_int_equal(copied->send_queue_max, 4 << 20);
+    assert_string_equal(copied->subprotocols[0], "chat.v1");
+    assert_string_equal(copied->subprotocols[1], "b");
+    assert_null(copied->subprotocols[2]);
+    assert_string_equal(copied->origins[0], "https://example.com");
+    assert_null(copied->origins[1]);
+    assert_ptr_equal(endpoint->user, &given);
+    uvhttp__ws_endpoint_free(endpoint);
+}
+
+static void test_wrong_options_are_kept_for_listen(void **state) {
+    (void)state;
+    static const char *const bad_token[] = {"a b", NULL}, *const empty[] = {"", NULL},
+                             *const slash[] = {"https://example.com/", NULL}, *const bare[] = {"example.com", NULL};
+    const uvhttp_ws_options_t wrong[] = {{.message_size_max = UINT64_C(1) << 32},
+                                         {.idle_timeout = 1000001},
+                                         {.ping_interval = UINT32_MAX - 1},
+                                         {.message_timeout = 1000001},
+                                         {.close_timeout = 1000001},
+                                         {.subprotocols = bad_token},
+                                         {.subprotocols = empty},
+                                         {.origins = slash},
+                                         {.origins = bare},
+                                         {.origins = empty}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uvhttp_server_t *server = uvhttp_server_new(NULL);
+        uvhttp_ws_handlers_t given = with_options(&wrong[i]);
+        assert_int_equal(uvhttp_websocket(server, "/chat", &given, NULL), UVHTTP_E_CONFIG);
+        assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
+        assert_non_null(strstr(uvhttp_server_error_text(server), "/chat"));
+        uvhttp_server_free(server);
+    }
+}
+
+static void test_wrong_routes_are_refused(void **state) {
+    (void)state;
+    uvhttp_server_t *server = uvhttp_server_new(NULL);
+    const uvhttp_ws_handlers_t empty = {.on_open = on_open};
+    assert_int_equal(uvhttp_websocket(server, "/a", NULL, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_websocket(server, "/a", &empty, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_websocket(server, NULL, &handlers, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_websocket(server, "a", &handlers, NULL), UVHTTP_E_ROUTE_PATTERN);
+    assert_int_equal(uvhttp_websocket(server, "/a", &handlers, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_websocket(server, "/a", &handlers, NULL), UVHTTP_E_ROUTE_CONFLICT);
+    assert_int_equal(uvhttp_group_websocket(NULL, "/a", &handlers, NULL), UVHTTP_E_INVALID);
+    uvhttp_server_free(server);
+}
+
+static void register_one(void *user) {
+    (void)user;
+    static const char *const protocols[] = {"a", NULL};
+    static const uvhttp_ws_options_t options = {.subprotocols = protocols};
+    uvhttp_ws_handlers_t given = with_options(&options);
+    uvhttp_server_t *server = uvhttp_server_new(NULL);
+    if (!server) return;
+    int status = uvhttp_websocket(server, "/a", &given, NULL);
+    assert_true(status == UVHTTP_OK || status == UVHTTP_E_NOMEM);
+    uvhttp_server_free(server);
+}
+
+static void test_registration_bears_any_failed_allocation(void **state) {
+    (void)state;
+    assert_true(test_allocator_each_failure(register_one, NULL) > 3);
+}
+
+/* --- connections --- */
+
+#define HANDSHAKE                                                                                                      \
+    "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"        \
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+
+static int handshake(const serving_t *serving) {
+    int fd = client_ask(serving, HANDSHAKE);
+    assert_int_equal(client_read(fd)->status, 101);
+    return fd;
+}
+
+static void make(serving_t *serving) {
+    opens = messages = closes = last_code = 0;
+    serving_make(serving);
+    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &handlers, NULL), UVHTTP_OK);
+    serving_start(serving);
+}
+
+/* A message in two receives: handshake, connection, assembly. Whatever fails, the client sees an end or an answer, and
+ * each on_open has its on_close. */
+static void test_a_connection_bears_any_failed_allocation(void **state) {
+    serving_t *serving = *state;
+    make(serving);
+    int first = handshake(serving); /* the loop runs, and has what all connections share */
+    close(first);
+    WAIT_UNTIL(closes == 1);
+    for (size_t n = 1;; n++) {
+        assert_true(n < 100);
+        int opened = opens, closed = closes;
+        assert_int_equal(opened, closed);
+        test_allocator_fail_at(n);
+        int fd = client_ask(serving, HANDSHAKE);
+        if (client_read(fd)->status == 101) {
+            static const char halves[] = "\x01\x83\1\1\1\1idm\x80\x82\1\1\1\1mn";
+            (void)send(fd, halves, 9, MSG_NOSIGNAL);
+            (void)send(fd, halves + 9, sizeof halves - 10, MSG_NOSIGNAL); /* refused if it has been closed by now */
+            char byte;
+            while (client_receive(fd, &byte) == 1 && byte != 'o') continue;
+        }
+        bool failed = test_allocator_failed();
+        test_allocator_fail_at(0);
+        close(fd);
+        WAIT_UNTIL(closes == opens);
+        if (!failed) {
+            assert_int_equal(last_code, UVHTTP_WS_ABNORMAL); /* the whole attempt went well, and the client has left */
+            break;
+        }
+    }
+    assert_true(messages == 1);
+    serving_stop(serving);
+}
+
+static void test_memory_for_a_message_is_there_only_while_it_is_incomplete(void **state) {
+    serving_t *serving = *state;
+    make(serving);
+    int fd = handshake(serving);
+    WAIT_UNTIL(opens == 1);
+    size_t idle = test_allocator_live();
+    client_send(fd, "\x01\x81\1\1\1\1a");
+    WAIT_UNTIL(test_allocator_live() == idle + 1);
+    client_send(fd, "\x80\x81\1\1\1\1b");
+    WAIT_UNTIL(messages == 1);
+    WAIT_UNTIL(test_allocator_live() == idle);
+    client_send(fd, "\x81\x81\1\1\1\1c");
+    WAIT_UNTIL(messages == 2);
+    assert_int_equal(test_allocator_live(), idle);
+    close(fd);
+    WAIT_UNTIL(closes == 1);
+    serving_stop(serving);
+}
+
+enum { IDLE_COUNT = 64, IDLE_SIZE_MAX = 1024 };
+
+static void test_an_idle_connection_costs_less_than_a_kilobyte(void **state) {
+    serving_t *serving = *state;
+    make(serving);
+    int fds[IDLE_COUNT];
+    for (int i = 0; i < IDLE_COUNT; i++) fds[i] = handshake(serving); /* pools have grown to what is needed */
+    WAIT_UNTIL(opens == IDLE_COUNT);
+    for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);
+    WAIT_UNTIL(closes == IDLE_COUNT);
+    size_t before = test_allocator_live_bytes();
+    for (int i = 0; i < IDLE_COUNT; i++) fds[i] = handshake(serving);
+    WAIT_UNTIL(opens == 2 * IDLE_COUNT);
+    size_t each = (test_allocator_live_bytes() - before) / IDLE_COUNT;
+    assert_in_range(each, 1, IDLE_SIZE_MAX - 256); /* a connection of HTTP, from a slab: 256 */
+    for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);
+    WAIT_UNTIL(closes == 2 * IDLE_COUNT);
+    serving_stop(serving);
+}
+
+static void change_status(uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_response_set_status(res, 503);
+}
+static uvhttp_flow_t forbid(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_on_finish(res, change_status, NULL);
+    return UVHTTP_NEXT;
+}
+
+static void test_a_hook_that_changes_the_answer_leaves_no_connection_behind(void **state) {
+    serving_t *serving = *state;
+    opens = 0;
+    serving_make(serving);
+    uvhttp_use(serving->server, (uvhttp_middleware_t){.run = forbid});
+    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &handlers, NULL), UVHTTP_OK);
+    serving_start(serving);
+    int fd = client_ask(serving, HANDSHAKE);
+    assert_int_equal(client_read(fd)->status, 503);
+    close(fd);
+    serving_stop(serving);
+    assert_int_equal(opens, 0); /* that nothing leaks is the sanitizer's to say */
+}
+
+int main(void) {
+    test_allocator_install();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_are_filled_in_and_lists_are_copied),
+        cmocka_unit_test(test_wrong_options_are_kept_for_listen),
+        cmocka_unit_test(test_wrong_routes_are_refused),
+        cmocka_unit_test(test_registration_bears_any_failed_allocation),
+        ON_EACH(test_a_connection_bears_any_failed_allocation),
+        ON_EACH(test_memory_for_a_message_is_there_only_while_it_is_incomplete),
+        ON_EACH(test_an_idle_connection_costs_less_than_a_kilobyte),
+        ON_EACH(test_a_hook_that_changes_the_answer_leaves_no_connection_behind),
+    };
+    return RUN_ON_EACH(tests);
+}

@@ -1,0 +1,81 @@
+/* Owns: tests of keys, lists and origins of the opening handshake. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/str.h"
+#include "websocket/handshake.h"
+
+static uvhttp_str_t str(const char *text) {
+    return uvhttp__str_from(text);
+}
+
+static void test_the_accept_of_the_rfc(void **state) {
+    (void)state;
+    char accept[UVHTTP__WS_ACCEPT_SIZE + 1];
+    assert_int_equal(uvhttp__ws_accept(str("dGhlIHNhbXBsZSBub25jZQ=="), accept), UVHTTP_OK);
+    assert_string_equal(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+}
+
+static void test_a_key_is_the_base64_of_16_bytes(void **state) {
+    (void)state;
+    assert_true(uvhttp__ws_key_valid(str("dGhlIHNhbXBsZSBub25jZQ==")));
+    assert_true(uvhttp__ws_key_valid(str("++++++++//////////////==")));
+    static const char *const bad[] = {"",
+                                      "dGhlIHNhbXBsZSBub25jZQ=",
+                                      "dGhlIHNhbXBsZSBub25jZQ===",
+                                      "dGhlIHNhbXBsZSBub25jZQAA",
+                                      "dGhlIHNhbXBsZSBub25jZ===",
+                                      "dGhlIHNhbXBsZSBub25j-Q==",
+                                      "dGhlIHNhbXBsZSBub25j Q=="};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) assert_false(uvhttp__ws_key_valid(str(bad[i])));
+}
+
+static void test_lists_are_cut_at_commas(void **state) {
+    (void)state;
+    assert_true(uvhttp__ws_list_has(str("h2c, WebSocket"), str("websocket")));
+    assert_true(uvhttp__ws_list_has(str(" ,websocket\t,"), str("websocket")));
+    assert_false(uvhttp__ws_list_has(str("websockets"), str("websocket")));
+    assert_false(uvhttp__ws_list_has(str("web socket"), str("websocket")));
+    assert_false(uvhttp__ws_list_has(str(" , ,"), str("websocket")));
+    assert_false(uvhttp__ws_list_has(str(""), str("websocket")));
+}
+
+static void test_an_origin_is_the_host_of_the_request(void **state) {
+    (void)state;
+    static const struct {
+        const char *origin, *host;
+        bool same;
+    } cases[] = {{"http://example.com", "example.com", true},
+                 {"https://Example.com", "example.COM", true},
+                 {"https://example.com", "example.com:443", true},
+                 {"https://example.com:443", "example.com", true},
+                 {"http://example.com", "example.com:80", true},
+                 {"http://example.com:8080", "example.com:8080", true},
+                 {"http://[::1]:8080", "[::1]:8080", true},
+                 {"http://example.com", "example.com:8080", false},
+                 {"https://example.com", "example.com:80", false},
+                 {"http://evil.example", "example.com", false},
+                 {"http://example.com.evil", "example.com", false},
+                 {"http://notexample.com", "example.com", false},
+                 {"ftp://example.com", "example.com", false},
+                 {"http://", "", false},
+                 {"example.com", "example.com", false},
+                 {"null", "null", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (uvhttp__ws_origin_is_host(str(cases[i].origin), str(cases[i].host)) != cases[i].same)
+            fail_msg("%s for %s", cases[i].origin, cases[i].host);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_accept_of_the_rfc),
+        cmocka_unit_test(test_a_key_is_the_base64_of_16_bytes),
+        cmocka_unit_test(test_lists_are_cut_at_commas),
+        cmocka_unit_test(test_an_origin_is_the_host_of_the_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
