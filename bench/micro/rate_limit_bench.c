@@ -5,34 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 
+#include "measure.h"
 #include "message/message.h"
 #include "middleware/rate_limit.h"
-
-/* Time of this thread only: other work on the machine does not count. */
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-/* The best of several rounds: what disturbs a round only makes it slower. */
-#define MEASURE(name, statement)                                                                                       \
-    do {                                                                                                               \
-        double best = 1e9;                                                                                             \
-        for (int round = 0; round < 9; ++round) {                                                                      \
-            enum { COUNT = 300000 };                                                                                   \
-            double begin = now();                                                                                      \
-            for (int i = 0; i < COUNT; ++i) {                                                                          \
-                statement;                                                                                             \
-                __asm__ volatile("" ::: "memory");                                                                     \
-            }                                                                                                          \
-            double each = (now() - begin) / COUNT;                                                                     \
-            if (each < best) best = each;                                                                              \
-        }                                                                                                              \
-        printf("%-56s %7.1f ns\n", name, best);                                                                        \
-    } while (0)
 
 /* --- the table --- */
 

@@ -54,7 +54,7 @@ static const char *choose_subprotocol(const uvhttp_request_t *req, const char *c
     size_t index = 0;
     uvhttp_str_t list, offered;
     while (spoken && uvhttp_request_header_next(req, "Sec-WebSocket-Protocol", &index, &list))
-        while (uvhttp__ws_list_next(&list, &offered))
+        while (uvhttp__list_next(&list, &offered))
             for (const char *const *own = spoken; *own; own++)
                 if (uvhttp__str_equal(offered, uvhttp__str_from(*own))) return *own;
     return NULL;

@@ -18,9 +18,6 @@ bool uvhttp__single_header(const uvhttp_request_t *req, const char *name, uvhttp
 
 /* --- comma-separated lists --- */
 
-/* Takes the next item that is not empty off *rest, trimmed. False at the end. */
-bool uvhttp__list_next(uvhttp_str_t *rest, uvhttp_str_t *item);
-
 /* Whether `item` is in it, case of ASCII letters ignored. */
 bool uvhttp__list_has(uvhttp_str_t list, uvhttp_str_t item);
 

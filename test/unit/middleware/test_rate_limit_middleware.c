@@ -377,7 +377,7 @@ static void refused(uvhttp_rate_limit_options_t options, const char *words) {
     assert_null(limit.run);
     assert_null(limit.user);
     assert_null(limit.destroy);
-    assert_true(strncmp(last_line, "rate_limit: ", 12) == 0);
+    assert_true(strncmp(last_line, "middleware: rate_limit: ", 24) == 0);
     if (!strstr(last_line, words)) fail_msg("\"%s\" is not in \"%s\"", words, last_line);
     uvhttp_rate_limit_stats_t stats;
     assert_int_equal(uvhttp_rate_limit_stats(limit, &stats), UVHTTP_E_INVALID);
