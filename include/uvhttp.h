@@ -11,6 +11,7 @@
 #include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
+#include <uvhttp/proxy.h>
 #include <uvhttp/rate_limit.h>
 #include <uvhttp/request.h>
 #include <uvhttp/request_id.h>

@@ -75,7 +75,12 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_ENCODING, -308, 415, "transfer encoding of a multipart part not supported")                            \
     X(MULTIPART_INCOMPLETE, -309, 400, "multipart body ends before its last boundary")                                 \
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
-    X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")
+    X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
+    X(PROXY_MISSING, -600, 0, "connection that does not begin with a PROXY protocol header")                           \
+    X(PROXY_MALFORMED, -601, 0, "malformed PROXY protocol header")                                                     \
+    X(PROXY_TOO_LARGE, -602, 0, "PROXY protocol header too large")                                                     \
+    X(PROXY_UNTRUSTED, -603, 0, "PROXY protocol listener reached by a peer that is not trusted")                       \
+    X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not whole in time")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

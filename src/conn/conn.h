@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <uvhttp/tcp.h>
 
+#include "base/ip.h"
 #include "io/io.h"
 
 typedef struct uvhttp__worker uvhttp__worker_t;
@@ -23,6 +24,7 @@ struct uvhttp_tcp {
     uint32_t idle_out_size; /* bytes that were queued when the idle timer was set; it changes when some were sent */
     int16_t close_status;   /* UVHTTP_E_* for on_closed */
     uint16_t flags;         /* UVHTTP__CONN_* */
+    struct uvhttp__conn_peer *peer; /* remembered once it was asked for; NULL until then */
 };
 
 enum {
@@ -32,7 +34,8 @@ enum {
     UVHTTP__CONN_CLOSED = 1 << 3,  /* uvhttp__conn_close was called */
     UVHTTP__CONN_PAUSED = 1 << 4,  /* uvhttp_tcp_pause: the application does not want data */
     UVHTTP__CONN_PRESSED = 1 << 5, /* on_drain is owed to it */
-    UVHTTP__CONN_UPPER = 1 << 6,   /* this bit and those above are the upper layer's */
+    UVHTTP__CONN_PROXY = 1 << 6,   /* a PROXY protocol header is awaited; the upper layer knows of nothing */
+    UVHTTP__CONN_UPPER = 1 << 7,   /* this bit and those above are the upper layer's */
 };
 
 /* How long the peer may take to close after our FIN. */
@@ -79,7 +82,13 @@ int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *pa
  */
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
+/* --- who is there (peer.c) --- */
+
+typedef struct uvhttp__conn_peer uvhttp__conn_peer_t;
+
 /* The peer's address; false (and "unknown") if it can not be had any more. */
 bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text);
+/* Whom a proxy speaks for by the PROXY protocol, else the peer. */
+uvhttp__peer_t uvhttp__conn_client(uvhttp__conn_t *conn);
 
 #endif

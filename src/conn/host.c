@@ -102,7 +102,7 @@ static void drain(uvhttp__worker_t *worker) {
     uvhttp__list_t *node, *after;
     UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->conns) {
         uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
-        if (!(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED))) worker->host->options.ops->on_drain(conn);
+        uvhttp__conn_drain(conn);
     }
     check_done(worker);
 }

@@ -33,6 +33,7 @@ typedef struct uvhttp__host_options {
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
     uint32_t drain_timeout;        /* seconds */
+    uint32_t proxy_timeout;        /* seconds; for a PROXY protocol header, 0: none */
     uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
@@ -41,6 +42,12 @@ typedef struct uvhttp__host_options {
     const uvhttp__conn_ops_t *ops;
     void *user;
 } uvhttp__host_options_t;
+
+/* An accepted connection, and at which of the host's addresses. */
+typedef struct uvhttp__waiting {
+    int fd;
+    uint32_t row;
+} uvhttp__waiting_t;
 
 struct uvhttp__worker {
     uvhttp__counters_t counters; /* first: on cache lines of its own */
@@ -52,7 +59,7 @@ struct uvhttp__worker {
     uvhttp__listener_t *listeners; /* one per address of the host */
     uint32_t listeners_open;
     uint32_t index;
-    int *waiting; /* accepted, but over the limit: served first when there is room */
+    uvhttp__waiting_t *waiting; /* accepted, but over the limit: served first when there is room */
     uint32_t waiting_count, waiting_capacity;
     uvhttp__timer_t drain_timer;
     uvhttp__post_t stop_post, cut_post, room_post;
@@ -72,7 +79,8 @@ struct uvhttp__host {
     uvhttp__endpoint_t *endpoints;
     int *fds; /* endpoint_count rows of worker_count listening sockets, -1 once a worker owns them */
     uint32_t endpoint_count;
-    atomic_uint connections; /* open, all workers */
+    const uvhttp__ip_ranges_t *proxies; /* who may speak the PROXY protocol; the upper layer's. NULL: nobody */
+    atomic_uint connections;            /* open, all workers */
     atomic_uint workers_paused;
     pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */

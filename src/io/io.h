@@ -50,6 +50,7 @@ typedef struct uvhttp__endpoint {
     socklen_t address_size; /* bytes; 0 for an inherited descriptor */
     int fd;                 /* inherited descriptor, or -1 */
     bool dual_stack;        /* IPv6 socket that takes IPv4 too */
+    bool proxy_protocol;    /* " proxy_protocol" was behind the address: that is how connections have to begin */
 } uvhttp__endpoint_t;
 
 /* Returns 0 or UVHTTP_E_ADDRESS; no DNS beyond "localhost". */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/head.h"
+#include "base/ip.h"
 
 #define UVHTTP__QUERY_PARAM_MAX 1000               /* pairs of a query that can be seen; later ones are left out */
 #define UVHTTP__PARAM_MAX 32                       /* parameters of a route's pattern */
@@ -21,11 +22,22 @@
 
 /* --- request --- */
 
+/* Who a request comes from. */
+typedef struct uvhttp__client {
+    uvhttp__peer_t address;
+    bool https;        /* the client speaks https, with us or with a proxy */
+    uvhttp_str_t host; /* what it has addressed; size 0: what the request says. Lives as long as the request */
+} uvhttp__client_t;
+
 /* What the owner of a request knows and the request does not. */
 typedef struct uvhttp__request_ops {
     /* Writes the peer's address, terminated: "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:". Called at most once
      * per request, on the thread that asks. */
     void (*peer)(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]);
+    /* Who the request comes from, by what trusted proxies say. Called at most once per request if there is memory. */
+    void (*client)(uvhttp_request_t *req, struct uvhttp__client *client);
+    /* The shard of the request's loop; its thread. May be NULL. */
+    struct uvhttp__counters *(*counters)(const uvhttp_request_t *req);
     /* CLOCK_MONOTONIC at the begin of the loop's turn. Loop's thread. */
     uint64_t (*time_ns)(const uvhttp_request_t *req);
 } uvhttp__request_ops_t;
@@ -100,6 +112,26 @@ int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_
 
 /* What was left under `key`, valid as long as the request; data NULL if nothing was. */
 uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key);
+
+/* Who the request comes from. Loop thread, or the one thread that has the deferred handle. */
+void uvhttp__request_client(uvhttp_request_t *req, uvhttp__client_t *client);
+
+/* --- proxies (forwarded.c) --- */
+
+/* Who may speak for others, and how. */
+typedef struct uvhttp__trust {
+    uint8_t header;   /* uvhttp_proxy_header_t, with these values: */
+    uint8_t hops_max; /* elements that are looked at */
+    uvhttp__ip_ranges_t *ranges;
+} uvhttp__trust_t;
+
+enum { UVHTTP__PROXY_HEADER_NONE, UVHTTP__PROXY_HEADER_FORWARDED, UVHTTP__PROXY_HEADER_X_FORWARDED };
+
+/* client->address is who sent the request, and is trusted. Follows the fields from the last element, which that one has
+ * added, to the first address that is not trusted, and fills in *client. False if something had to be left out of
+ * account: an element that can not be read, or more than hops_max of them. Then the client is the last address that
+ * somebody trusted has vouched for. */
+bool uvhttp__forwarded_resolve(uvhttp_request_t *req, const uvhttp__trust_t *trust, uvhttp__client_t *client);
 
 /* --- response --- */
 

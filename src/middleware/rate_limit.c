@@ -5,45 +5,22 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "message/message.h"
 
 #define NUMBER_SIZE_MAX 20
 
 /* --- whose request it is --- */
 
-typedef struct who {
-    uvhttp__ip_t ip;
-    char kind;
-} who_t;
-
-static who_t who_asks(uvhttp_request_t *req) {
-    uvhttp_str_t peer = uvhttp_request_peer_address(req);
-    who_t who = {.kind = '?'};
-    if (uvhttp__str_starts_with(peer, UVHTTP__STR("unix:"))) {
-        who.kind = 'u'; /* its path is what the client has bound to: it could change it at will */
-    } else if (uvhttp__ip_parse(peer, &who.ip)) {
-        who.kind = who.ip.size == 4 ? '4' : '6';
-    } else {
-        who.ip.size = 0;
-    }
-    return who;
-}
-
-static bool allowed_always(const uvhttp__rate_limiter_t *limiter, const who_t *who) {
-    if (who->kind == '?') return false;
-    for (size_t i = 0; i < limiter->allow_count; i++)
-        if (uvhttp__ip_range_has(&limiter->allow[i], who->kind == 'u' ? NULL : &who->ip)) return true;
-    return false;
-}
-
-static void key_by_address(const uvhttp__rate_limiter_t *limiter, who_t *who, uvhttp_rate_limit_take_t *take) {
-    if (who->kind == '4') uvhttp__ip_mask(&who->ip, limiter->ipv4_prefix);
-    if (who->kind == '6') uvhttp__ip_mask(&who->ip, limiter->ipv6_prefix);
+static void key_by_address(const uvhttp__rate_limiter_t *limiter, uvhttp__peer_t *who, uvhttp_rate_limit_take_t *take) {
+    /* Of a Unix socket not even the path counts: it is what the client has bound to, and it could change it at will. */
+    if (who->kind == UVHTTP__PEER_IPV4) uvhttp__ip_mask(&who->ip, limiter->ipv4_prefix);
+    if (who->kind == UVHTTP__PEER_IPV6) uvhttp__ip_mask(&who->ip, limiter->ipv6_prefix);
     take->kind = who->kind;
     take->key = (uvhttp_str_t){(const char *)who->ip.bytes, who->ip.size};
 }
 
 /* Fills in kind and key, of which `who` holds the bytes of an address. False: the request is not limited. */
-static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, who_t *who,
+static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, uvhttp__peer_t *who,
                      uvhttp_rate_limit_take_t *take) {
     bool by_address = limiter->by == UVHTTP_RATE_LIMIT_BY_ADDRESS;
     if (limiter->by == UVHTTP_RATE_LIMIT_BY_HEADER) {
@@ -51,8 +28,12 @@ static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *re
         take->key = uvhttp_request_header(req, limiter->header);
         by_address = !take->key.data;
     }
-    if (by_address || limiter->allow_count > 0) *who = who_asks(req);
-    if (limiter->allow_count > 0 && allowed_always(limiter, who)) return false;
+    if (by_address || limiter->allow) {
+        uvhttp__client_t client;
+        uvhttp__request_client(req, &client);
+        *who = client.address;
+    }
+    if (uvhttp__ip_ranges_have(limiter->allow, who)) return false;
     if (by_address) key_by_address(limiter, who, take);
     if (limiter->by == UVHTTP_RATE_LIMIT_BY_ROUTE) {
         take->kind = 'r';
@@ -103,7 +84,7 @@ static uvhttp_flow_t refuse(uvhttp_response_t *res, int status) {
 
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__rate_limiter_t *limiter = user;
-    who_t who = {.kind = '?'};
+    uvhttp__peer_t who = {.kind = UVHTTP__PEER_UNKNOWN};
     uvhttp_rate_limit_take_t take = {
         .now_ns = uvhttp_request_time_ns(req), .interval_ns = limiter->interval_ns, .burst = limiter->burst};
     if (!make_key(limiter, req, &who, &take)) {

@@ -76,19 +76,13 @@ static bool read_allow(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_
     if (options->allow_count > UVHTTP__RATE_LIMIT_ALLOW_MAX || (options->allow_count > 0 && !options->allow))
         return REFUSE("allow_count is %zu: expected 0..%d entries of allow", options->allow_count,
                       UVHTTP__RATE_LIMIT_ALLOW_MAX);
-    if (options->allow_count == 0) return true;
-    limiter->allow = uvhttp__calloc(options->allow_count, sizeof *limiter->allow);
-    if (!limiter->allow) return REFUSE("out of memory");
-    limiter->allow_count = options->allow_count;
-    for (size_t i = 0; i < options->allow_count; i++) {
-        const char *text = options->allow[i];
-        const char *fault = uvhttp__ip_range_parse(text, &limiter->allow[i]);
-        if (fault)
-            return REFUSE("allow[%zu] is \"%s\": %s; expected \"192.0.2.1\", \"10.0.0.0/8\", \"2001:db8::/32\" or "
-                          "\"unix:\"",
-                          i, text ? text : "", fault);
-    }
-    return true;
+    size_t at;
+    const char *fault;
+    int status = uvhttp__ip_ranges_new(options->allow, options->allow_count, &limiter->allow, &at, &fault);
+    if (status == UVHTTP_OK) return true;
+    if (status == UVHTTP_E_NOMEM) return REFUSE("out of memory");
+    return REFUSE("allow[%zu] is \"%s\": %s; expected \"192.0.2.1\", \"10.0.0.0/8\", \"2001:db8::/32\" or \"unix:\"",
+                  at, options->allow[at] ? options->allow[at] : "", fault);
 }
 
 /* A token bucket as the draft's policy: the quota is what a full bucket holds, the window what it takes to fill it. */

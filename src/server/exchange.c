@@ -19,11 +19,26 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
         memcpy(text, "unknown", sizeof "unknown");
 }
 
+static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
+    const uvhttp__exchange_t *exchange = exchange_of_request(req);
+    const uvhttp__trust_t *trust = &exchange->worker->server->trust;
+    if (!exchange->session) return;
+    client->address = uvhttp__conn_client(&exchange->session->conn);
+    if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;
+    if (!uvhttp__forwarded_resolve(req, trust, client))
+        uvhttp__counters_add(&exchange->worker->worker->counters, forwarded_ignored, 1);
+}
+
+static uvhttp__counters_t *counters_of(const uvhttp_request_t *req) {
+    return &exchange_of_request(req)->worker->worker->counters;
+}
+
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
     return exchange_of_request(req)->worker->worker->loop->now_ns;
 }
 
-static const uvhttp__request_ops_t request_ops = {.peer = write_peer, .time_ns = read_time_ns};
+static const uvhttp__request_ops_t request_ops = {
+    .peer = write_peer, .client = read_client, .counters = counters_of, .time_ns = read_time_ns};
 
 static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     const uvhttp_server_t *server = worker->server;

@@ -50,6 +50,7 @@ static int make_host(uvhttp_server_t *server) {
                                       .read_buffer_size = config->read_buffer_size,
                                       .read_buffer_count = config->read_buffer_count,
                                       .drain_timeout = config->drain_timeout,
+                                      .proxy_timeout = config->connection_timeout,
                                       .write_high_watermark = config->write_buffer_size,
                                       .write_queue_max = config->write_queue_max,
                                       .install_signal_handlers = config->install_signal_handlers,
@@ -88,13 +89,13 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
+    uvhttp__free(server->trust.ranges);
     uvhttp__free(server);
 }
 
 /* --- errors --- */
 
-static int remember(uvhttp_server_t *server, int status, const char *format, ...) UVHTTP_PRINTF(3, 4);
-static int remember(uvhttp_server_t *server, int status, const char *format, ...) {
+int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(server->error, sizeof server->error, format, arguments);
@@ -158,11 +159,13 @@ int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
 
 static int freeze(uvhttp_server_t *server) {
     if (server->frozen) return UVHTTP_OK;
+    if (server->setup_status != UVHTTP_OK) return server->setup_status;
     int status = uvhttp__router_freeze(server->router);
     if (status != UVHTTP_OK) {
         const char *text = NULL;
         (void)uvhttp__router_error(server->router, &text);
-        return remember(server, status, "routes: %s", text && *text ? text : uvhttp_error_message(status));
+        return uvhttp__server_remember(server, status, "routes: %s",
+                                       text && *text ? text : uvhttp_error_message(status));
     }
     server->frozen = true;
     return UVHTTP_OK;
@@ -172,10 +175,11 @@ int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t 
     if (!server || !address) return UVHTTP_E_INVALID;
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
-    if (server->ran) return remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
+    if (server->ran) return uvhttp__server_remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
     status = uvhttp__host_listen(server->host, address, port);
-    if (status == UVHTTP_E_STATE) return remember(server, status, "listen: not after the server has started to run");
-    return status == UVHTTP_OK ? status : remember(server, status, "%s", server->host->error);
+    if (status == UVHTTP_E_STATE)
+        return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
+    return status == UVHTTP_OK ? status : uvhttp__server_remember(server, status, "%s", server->host->error);
 }
 
 static void publish_engine(uvhttp_server_t *server) {
@@ -211,15 +215,18 @@ static void tell_end(const uvhttp_server_t *server) {
 
 int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     if (!server) return UVHTTP_E_INVALID;
-    if (server->ran) return remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
+    if (server->ran)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
     int status = address ? uvhttp_server_listen(server, address, NULL) : freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->host->endpoint_count == 0)
-        return remember(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_server_listen before");
-    if (server->host->uv) return remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
+        return uvhttp__server_remember(server, UVHTTP_E_STATE,
+                                       "run: no address: pass one, or call uvhttp_server_listen before");
+    if (server->host->uv)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
     status = uvhttp__host_run(server->host, announce, server);
-    if (status != UVHTTP_OK) return remember(server, status, "run: %s", server->host->error);
+    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->host->error);
     tell_end(server);
     return UVHTTP_OK;
 }
@@ -227,7 +234,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     if (!server || !loop) return UVHTTP_E_INVALID;
     int status = uvhttp__host_attach(server->host, loop);
-    if (status != UVHTTP_OK) return remember(server, status, "attach: %s", uvhttp_error_message(status));
+    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "attach: %s", uvhttp_error_message(status));
     publish_engine(server);
     return UVHTTP_OK;
 }

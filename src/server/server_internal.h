@@ -23,10 +23,12 @@ struct uvhttp_server {
     uvhttp__host_t *host;
     uvhttp__router_t *router;
     uvhttp__http1_limits_t limits;
+    uvhttp__trust_t trust; /* proxies; ranges NULL: none */
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
-    bool frozen; /* routes are complete */
-    bool ran;    /* once: the loops and listening sockets are gone with the first run */
+    int setup_status; /* the first error of what was set up before the routes were complete */
+    bool frozen;      /* routes are complete */
+    bool ran;         /* once: the loops and listening sockets are gone with the first run */
     char error[512];
     char engine_reason[128];
     _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
@@ -44,6 +46,9 @@ typedef struct uvhttp__http_worker {
     char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__HTTP1_DATE_SIZE];
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
+
+/* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
+UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
 
 /* --- sessions --- */
 

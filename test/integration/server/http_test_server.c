@@ -1,9 +1,11 @@
 /* A server for the integration tests: routes for everything that the examples do not show. Not an example: it trusts
  * its clients and answers whatever a test asks for.
  *
- *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...]
+ *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
+ *                    [--forwarded standard|x]
  *
- * --set sets a field of the configuration by its name. A configuration that is refused: its message on stderr, exit 2.
+ * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed. A
+ * configuration that is refused: its message on stderr, exit 2.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,6 +38,8 @@ static void set(uvhttp_server_config_t *config, const char *text) {
 int main(int argc, char **argv) {
     const char *addresses[LISTEN_MAX];
     unsigned address_count = 0;
+    const char *trusted[LISTEN_MAX];
+    uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
     config.io_threads = 1;
@@ -43,10 +47,14 @@ int main(int argc, char **argv) {
         if (i + 1 == argc) die("an option lacks its value");
         if (strcmp(argv[i], "--listen") == 0 && address_count < LISTEN_MAX) {
             addresses[address_count++] = argv[++i];
+        } else if (strcmp(argv[i], "--trust") == 0 && proxies.trusted_count < LISTEN_MAX) {
+            trusted[proxies.trusted_count++] = argv[++i];
+        } else if (strcmp(argv[i], "--forwarded") == 0) {
+            proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
         } else {
-            die("options are --listen ADDRESS and --set name=value");
+            die("options are --listen, --set, --trust and --forwarded");
         }
     }
 
@@ -55,7 +63,7 @@ int main(int argc, char **argv) {
     later_t *later = later_new();
     if (!later) return 1;
     add_routes(server, later);
-    int status = 0;
+    int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;
     for (unsigned i = 0; i < address_count && status == 0; ++i) {
         status = uvhttp_server_listen(server, addresses[i], NULL);
     }
