@@ -75,7 +75,8 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_ENCODING, -308, 415, "transfer encoding of a multipart part not supported")                            \
     X(MULTIPART_INCOMPLETE, -309, 400, "multipart body ends before its last boundary")                                 \
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
-    X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")
+    X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
+    X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {
