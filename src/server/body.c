@@ -29,10 +29,14 @@ static int decode(uvhttp__exchange_t *exchange, const char *data, size_t size, s
     if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) return status;
     if (piece->size > exchange->body_max - exchange->body_seen) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
     exchange->body_seen += piece->size;
-    if (chunked->trailer_size == trailer_before) return status;
+    if (chunked->trailer_size == 0) return status;
     uvhttp_str_t trailer = uvhttp__http1_chunked_trailer(chunked, trailer_before, data, *consumed);
-    int kept = uvhttp__exchange_trailer_append(exchange, trailer.data, trailer.size);
-    return kept == UVHTTP_OK ? status : kept;
+    if (trailer.size > 0 && uvhttp__exchange_trailer_append(exchange, trailer.data, trailer.size) != UVHTTP_OK)
+        return UVHTTP_E_NOMEM;
+    uvhttp_request_t *req = &exchange->request;
+    if (status == UVHTTP_OK) /* not before its lines are whole */
+        req->trailer = (uvhttp_str_t){exchange->body + req->body.size, exchange->body_size - req->body.size};
+    return status;
 }
 
 /* --- collected --- */

@@ -150,7 +150,6 @@ int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *da
     if (append(exchange, data, size) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     uvhttp_request_t *req = &exchange->request;
     if (req->body.size > 0) req->body.data = exchange->body;
-    req->trailer = (uvhttp_str_t){exchange->body + req->body.size, exchange->body_size - req->body.size};
     return UVHTTP_OK;
 }
 

@@ -27,7 +27,7 @@ struct uvhttp_server {
     void *on_stopped_user;
     bool frozen;       /* routes are complete */
     bool routes_early; /* a request with a body is routed before it has come: its route may have options */
-    bool ran;    /* once: the loops and listening sockets are gone with the first run */
+    bool ran;          /* once: the loops and listening sockets are gone with the first run */
     char error[512];
     char engine_reason[128];
     _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
@@ -125,12 +125,12 @@ struct uvhttp__exchange {
     uvhttp__http_worker_t *worker;
     uvhttp__exchange_t *next_free;
 
-    uvhttp_deferred_t *deferred; /* NULL: not deferred. From here on: zero at the beginning */
-    uvhttp__incoming_t *incoming;   /* the handler takes the body as it comes; NULL: it does not */
-    uint64_t answer_by_ms;       /* loop time at which the application is late; 0: it has time */
-    const char *borrowed;        /* the receive buffer that the head stands in, NULL once it is a copy */
-    char *body;                  /* collected, NULL while it is a view */
-    size_t body_size, body_capacity; /* of it, with the trailer behind it */
+    uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
+    uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
+    uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
+    const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
+    char *body;                           /* collected, NULL while it is a view */
+    size_t body_size, body_capacity;      /* of it, with the trailer behind it */
     const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
     uint32_t borrowers;                   /* queued output that still points into the arena */
     bool released;                        /* goes back to the pool when the last borrower has gone */
@@ -140,9 +140,9 @@ struct uvhttp__exchange {
     uint32_t start_turn;
     const uvhttp__route_t *route; /* written by routing; NULL: none */
     const uvhttp__match_t *early; /* when there is a body: routed before it came; NULL: not yet routed */
-    uint64_t start_ns;  /* turn in which the head was seen whole */
-    uint64_t body_left; /* Content-Length still to come */
-    uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
+    uint64_t start_ns;            /* turn in which the head was seen whole */
+    uint64_t body_left;           /* Content-Length still to come */
+    uint64_t body_seen;           /* bytes that have come; body_* are written when there is a body to wait for */
     uint64_t body_max;
     uint64_t body_start_ms; /* moved by what does not count */
     void *upgrade_user;
@@ -169,7 +169,7 @@ void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker);
 /* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* Behind the body; request.trailer follows. Returns 0 or UVHTTP_E_NOMEM. */
+/* Behind the body. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
 /* Routes a request whose body has not come. Returns what its route says, or NULL if nothing special. */
 const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *exchange);

@@ -118,7 +118,7 @@ void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
     bool was_later = session->state != UVHTTP__SESSION_HEAD;
     session->state = UVHTTP__SESSION_HEAD;
     if (!keep_alive && session->writing) {
-        session->closing = session->blocked = true; /* on_sent goes on */
+        session->closing = session->blocked = true;   /* on_sent goes on */
         uvhttp__stream_resume(&session->conn.stream); /* what comes is thrown away, so that the client can read */
         return;
     }
