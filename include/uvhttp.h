@@ -4,6 +4,7 @@
 
 #include <uvhttp/alloc.h>
 #include <uvhttp/auth.h>
+#include <uvhttp/body.h>
 #include <uvhttp/compression.h>
 #include <uvhttp/cookie.h>
 #include <uvhttp/cors.h>

@@ -76,6 +76,7 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_INCOMPLETE, -309, 400, "multipart body ends before its last boundary")                                 \
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
     X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
+    X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")                                                    \
     X(PROXY_MISSING, -600, 0, "connection that does not begin with a PROXY protocol header")                           \
     X(PROXY_MALFORMED, -601, 0, "malformed PROXY protocol header")                                                     \
     X(PROXY_TOO_LARGE, -602, 0, "PROXY protocol header too large")                                                     \

@@ -25,6 +25,21 @@ typedef struct uvhttp_middleware {
     void (*destroy)(void *user);
 } uvhttp_middleware_t;
 
+/** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */
+typedef struct uvhttp_route_options {
+    bool stream_body; /**< the handler runs as soon as the head has come, and takes the body by uvhttp_request_on_body;
+                           default: when the body has come whole, for uvhttp_request_body */
+    uint64_t body_size_max; /**< bytes of a request's body, more or less than config.body_size_max, up to 2^62 and for a
+                                 stream any; larger ones are refused with 413. Default: config.body_size_max, or, with
+                                 stream_body, no limit */
+    uint32_t body_timeout;  /**< seconds for a whole body to come, in which a stream that is paused does not count;
+                                 UINT32_MAX: no limit; default: config.body_timeout */
+    uint32_t answer_timeout_ms; /**< how long the server waits for the application: from the return of the handler that
+                                     has deferred its answer (with a stream: from the end of its body, or while it is
+                                     paused) to the answer or the begin of one in pieces; then the client gets a 503.
+                                     1..604800000; default: for ever */
+} uvhttp_route_options_t;
+
 /** A set of routes with a common prefix and common middleware (server.h). */
 typedef struct uvhttp_group uvhttp_group_t;
 

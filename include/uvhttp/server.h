@@ -150,6 +150,10 @@ UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middle
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 /** Middleware of the route registered last on the server or group. */
 UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
+/** Options of the route registered last on the server or group; copied, and a second call replaces them. NULL:
+ * defaults. Returns 0, UVHTTP_E_STATE after listen, or UVHTTP_E_INVALID (there is no such route, a value is out of
+ * range); listen then fails, too, and says why. */
+UVHTTP_EXPORT int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options);
 
 /* --- other protocols --- */
 

@@ -194,3 +194,12 @@ int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *d
     *consumed = pos;
     return chunked->state == STATE_DONE ? 0 : chunked->error;
 }
+
+/* They are counted as they are read, and only the last empty line, which is not, can stand behind them. */
+uvhttp_str_t uvhttp__http1_chunked_trailer(const uvhttp__http1_chunked_t *chunked, uint32_t size_before,
+                                           const char *data, size_t consumed) {
+    size_t size = chunked->trailer_size - size_before;
+    size_t behind = chunked->state == STATE_DONE ? 2 : chunked->state == STATE_END_LF ? 1 : 0;
+    if (size == 0 || chunked->state == STATE_FAILED) return (uvhttp_str_t){NULL, 0};
+    return (uvhttp_str_t){data + consumed - behind - size, size};
+}

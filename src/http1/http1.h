@@ -74,15 +74,21 @@ void uvhttp__http1_chunked_init(uvhttp__http1_chunked_t *chunked, uint32_t exten
 
 /* Decodes from data[0..size). Stops at the end of the input, after one run of chunk data, at the end of the body, or at
  * an error. *consumed: bytes taken from data; *body: the run of body bytes among them, a view into data (size 0 if
- * none). Returns 0 when the body has ended (trailers are checked for syntax and dropped, never merged), UVHTTP_E_AGAIN
- * when not (call again while consumed < size, otherwise with more bytes), or an error, which it then keeps returning:
- *   UVHTTP_E_HTTP_CHUNK_SIZE         not 1 to 16 hexadecimal digits, more than INT64_MAX, or not followed by CRLF or
+ * none). Returns 0 when the body has ended (trailers are checked for syntax; uvhttp__http1_chunked_trailer has them),
+ * UVHTTP_E_AGAIN when not (call again while consumed < size, otherwise with more bytes), or an error, which it then
+ * keeps returning: UVHTTP_E_HTTP_CHUNK_SIZE         not 1 to 16 hexadecimal digits, more than INT64_MAX, or not
+ * followed by CRLF or
  * ';' UVHTTP_E_HTTP_CHUNK_EXTENSION    a control character, an open quote, or more than extension_size_max
  *   UVHTTP_E_HTTP_CHUNK_DATA         chunk data not followed by CRLF
  *   UVHTTP_E_HTTP_TRAILER            malformed, or a field that frames or routes the message
  *   UVHTTP_E_HTTP_TRAILER_TOO_LARGE  more than trailer_size_max */
 int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *data, size_t size, size_t *consumed,
                                  uvhttp_str_t *body);
+
+/* The bytes of the trailer section (lines with their CRLF, without the last empty one) among the `consumed` that a call
+ * of decode took from `data`. size_before: chunked->trailer_size before that call. */
+uvhttp_str_t uvhttp__http1_chunked_trailer(const uvhttp__http1_chunked_t *chunked, uint32_t size_before,
+                                           const char *data, size_t consumed);
 
 /* --- response --- */
 

@@ -62,6 +62,7 @@ struct uvhttp_request {
 
     uvhttp_str_t
         body; /* whole, unchunked; the session sets it, also after a rebase. From here on: zero after a reset */
+    uvhttp_str_t trailer; /* "Name: value" lines with CRLF, well-formed; the session sets it */
     uvhttp_str_t peer;
     const char *decoded;    /* the decoded path, in the arena; NULL: the raw path */
     const char *param_text; /* what params are offsets into; NULL: the decoded path */
@@ -168,6 +169,7 @@ enum {                                      /* uvhttp_response.flags */
            1 << 8, /* pieces do not add up to the size that begin() was given: must not be reused */
        UVHTTP__RESPONSE_ABORTED = 1 << 9,    /* the client has gone */
        UVHTTP__RESPONSE_TYPE_KEPT = 1 << 10, /* content_type was set by uvhttp_response_header */
+       UVHTTP__RESPONSE_BODY_OPEN = 1 << 11, /* the session's: more of a streamed request body is to come */
 };
 
 /* The session's part of a response. Called on the thread of the caller of the public function: the loop's, or a

@@ -1,4 +1,6 @@
 /* Owns: what a handler can ask about a request but its path's decoding and its query. May include: base. */
+#include <uvhttp/body.h>
+
 #include "base/str.h"
 #include "message/message.h"
 
@@ -117,6 +119,37 @@ bool uvhttp_request_header_next(const uvhttp_request_t *req, const char *name, s
     size_t found = find_field(req, name, *index);
     *index = found < req->head.header_count ? found + 1 : req->head.header_count;
     return uvhttp_request_header_at(req, found, NULL, value);
+}
+
+/* --- trailers --- */
+
+/* Takes a line off *rest. Line feed and colon are always found: the decoder has checked the lines. */
+static bool next_trailer(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *value) {
+    *name = *value = (uvhttp_str_t){NULL, 0};
+    if (rest->size == 0) return false;
+    const char *line = rest->data, *lf = memchr(line, '\n', rest->size);
+    const char *colon = memchr(line, ':', rest->size);
+    *name = (uvhttp_str_t){line, (size_t)(colon - line)};
+    *value = uvhttp__str_trim((uvhttp_str_t){colon + 1, (size_t)(lf - 1 - (colon + 1))});
+    rest->size -= (size_t)(lf + 1 - line);
+    rest->data = lf + 1;
+    return true;
+}
+
+bool uvhttp_request_trailer_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
+    uvhttp_str_t rest = req->trailer, name_here, value_here;
+    bool found = next_trailer(&rest, &name_here, &value_here);
+    while (found && index-- > 0) found = next_trailer(&rest, &name_here, &value_here);
+    if (name) *name = name_here;
+    if (value) *value = value_here;
+    return found;
+}
+
+uvhttp_str_t uvhttp_request_trailer(const uvhttp_request_t *req, const char *wanted_text) {
+    uvhttp_str_t wanted = uvhttp__str_from(wanted_text), rest = req->trailer, name, value;
+    while (next_trailer(&rest, &name, &value))
+        if (uvhttp__str_equal_nocase(name, wanted)) return value;
+    return value;
 }
 
 /* --- parameters of the route --- */

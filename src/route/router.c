@@ -288,3 +288,29 @@ int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_m
     if (!route) return reject(middleware, UVHTTP_E_INVALID);
     return use(router, &UVHTTP__CONTAINER_OF(route, uvhttp__route_entry_t, route)->middleware, middleware);
 }
+
+/* --- options --- */
+
+#define ANSWER_TIMEOUT_MS_MAX 604800000u /* a week */
+
+int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, const uvhttp_route_options_t *options) {
+    const uvhttp_route_options_t defaults = {0};
+    if (!route) return remember(router, UVHTTP_E_INVALID, "route options: there is no route before them");
+    if (!options) options = &defaults;
+    const char *method = method_text(route->method);
+    if (router->frozen) return remember(router, UVHTTP_E_STATE, "%s %s: options: %s", method, route->pattern, TOO_LATE);
+    if (!options->stream_body && options->body_size_max > UINT64_C(1) << 62)
+        return remember(router, UVHTTP_E_INVALID,
+                        "%s %s: body_size_max is %llu: give at most 2^62, or 0 for that of the server", method,
+                        route->pattern, (unsigned long long)options->body_size_max);
+    if (options->answer_timeout_ms > ANSWER_TIMEOUT_MS_MAX)
+        return remember(router, UVHTTP_E_INVALID, "%s %s: answer_timeout_ms is %u: give 1 to %u, or 0 for none", method,
+                        route->pattern, options->answer_timeout_ms, ANSWER_TIMEOUT_MS_MAX);
+    route->options = *options;
+    router->has_options = true;
+    return 0;
+}
+
+bool uvhttp__router_has_options(const uvhttp__router_t *router) {
+    return router->has_options;
+}

@@ -32,6 +32,9 @@ typedef struct uvhttp__route {
     uint8_t param_count;
     uint8_t method; /* uvhttp_method_t */
     uint8_t exec;   /* the caller's: how the handler is to be run */
+    uvhttp_route_options_t options;
+    uvhttp_handler_t stream_handler; /* options.stream_body: the caller has put itself before this one */
+    void *stream_user;
 } uvhttp__route_t;
 
 /* --- registration: before freeze, one thread. --- Every failure is returned, and the first one is remembered with a
@@ -63,6 +66,11 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
  * Returns 0, UVHTTP_E_INVALID (no run function), UVHTTP_E_STATE or UVHTTP_E_NOMEM. */
 int uvhttp__group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_middleware_t middleware);
+/* Gives a route its options (NULL: defaults). Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, const uvhttp_route_options_t *options);
+/* Whether a route has options that matter before its request's body has come: then a request with a body has to be
+ * routed early. */
+bool uvhttp__router_has_options(const uvhttp__router_t *router);
 /* The route registered last; NULL if that failed or there is none. */
 uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
 

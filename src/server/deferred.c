@@ -168,16 +168,24 @@ static void go_on(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
         uvhttp__response_redefer(res);
 }
 
+void uvhttp__deferred_enter(uvhttp_deferred_t *deferred) {
+    uvhttp_deferred_retain(deferred); /* it may be released in the call */
+    uvhttp__response_undefer(&deferred->exchange->response);
+}
+
+void uvhttp__deferred_leave(uvhttp_deferred_t *deferred) {
+    go_on(deferred, deferred->exchange);
+    drop(deferred);
+}
+
 void uvhttp__deferred_drained(uvhttp_deferred_t *deferred) {
     uvhttp__exchange_t *exchange = deferred->exchange;
     if (!exchange || !deferred->on_drain) return;
     uvhttp_response_t *res = &exchange->response;
     if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN) || uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED)) return;
-    uvhttp_deferred_retain(deferred); /* it may be released in the call */
-    uvhttp__response_undefer(res);
+    uvhttp__deferred_enter(deferred);
     deferred->on_drain(res, deferred->on_drain_user);
-    go_on(deferred, exchange);
-    drop(deferred);
+    uvhttp__deferred_leave(deferred);
 }
 
 static void run_message(uvhttp__post_t *post) {
@@ -314,6 +322,24 @@ int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response
     message->run = run;
     message->arg = user;
     return post(message, OPEN);
+}
+
+static void pause_body(uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (res) (void)uvhttp_request_pause_body(uvhttp_response_request(res));
+}
+
+static void resume_body(uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (res) (void)uvhttp_request_resume_body(uvhttp_response_request(res));
+}
+
+int uvhttp_deferred_pause_body(uvhttp_deferred_t *deferred) {
+    return uvhttp_deferred_run(deferred, pause_body, NULL);
+}
+
+int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred) {
+    return uvhttp_deferred_run(deferred, resume_body, NULL);
 }
 
 bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred) {

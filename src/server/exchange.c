@@ -140,7 +140,7 @@ int uvhttp__exchange_own(uvhttp__exchange_t *exchange) {
     return UVHTTP_OK;
 }
 
-int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+static int append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
     if (exchange->body_size + size > exchange->body_capacity) {
         /* Grown by what has come, not by what was announced, so that an announcement costs nothing. */
         size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 4096;
@@ -152,7 +152,19 @@ int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data,
     }
     memcpy(exchange->body + exchange->body_size, data, size);
     exchange->body_size += size;
+    return UVHTTP_OK;
+}
+
+int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+    if (append(exchange, data, size) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     exchange->request.body = (uvhttp_str_t){exchange->body, exchange->body_size};
+    return UVHTTP_OK;
+}
+
+int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+    if (append(exchange, data, size) != UVHTTP_OK) return UVHTTP_E_NOMEM;
+    uvhttp_request_t *req = &exchange->request;
+    if (req->body.size > 0) req->body.data = exchange->body;
     return UVHTTP_OK;
 }
 
@@ -183,23 +195,57 @@ static bool answered(const uvhttp_response_t *res) {
     return uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED);
 }
 
-void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
-    const uvhttp_server_t *server = exchange->worker->server;
+static inline void dispatch(uvhttp__exchange_t *exchange, const uvhttp__match_t *match, int status) {
     uvhttp_response_t *res = &exchange->response;
+    exchange->route = match->route;
+    uvhttp_flow_t flow = uvhttp__chain_run(match, &exchange->request, res);
+    if (flow == UVHTTP_NEXT && match->outcome != UVHTTP__MATCH_FOUND && !answered(res))
+        answer_unrouted(exchange, match, status);
+}
+
+static inline void conclude(uvhttp__exchange_t *exchange) {
+    if (!answered(&exchange->response)) uvhttp__exchange_no_answer(exchange);
+    uvhttp__exchange_returned(exchange);
+}
+
+void uvhttp__exchange_no_answer(uvhttp__exchange_t *exchange) {
+    uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
+    uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
+}
+
+void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
     uvhttp__match_t match;
-    int status = UVHTTP_OK;
     if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
         /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
-        uvhttp__response_fail(res, 501, "Not Implemented\n");
+        uvhttp__response_fail(&exchange->response, 501, "Not Implemented\n");
     } else {
-        status = uvhttp__router_route(server->router, &exchange->request, &match);
-        uvhttp_flow_t flow = uvhttp__chain_run(&match, &exchange->request, res);
-        if (flow == UVHTTP_NEXT && match.outcome != UVHTTP__MATCH_FOUND && !answered(res))
-            answer_unrouted(exchange, &match, status);
+        int status = uvhttp__router_route(exchange->worker->server->router, &exchange->request, &match);
+        dispatch(exchange, &match, status);
     }
-    if (!answered(res)) {
-        uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
-        uvhttp__response_fail(res, 500, "Internal Server Error\n");
+    conclude(exchange);
+}
+
+const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *exchange) {
+    const uvhttp_server_t *server = exchange->worker->server;
+    exchange->early = NULL;
+    exchange->route = NULL;
+    if (!server->routes_early || exchange->request.head.form == UVHTTP__FORM_AUTHORITY) return NULL;
+    uvhttp__match_t *match = uvhttp__arena_alloc(&exchange->arena, sizeof *match);
+    /* Whatever is wrong here will be wrong again, when it is answered. */
+    if (!match || uvhttp__router_route(server->router, &exchange->request, match) != UVHTTP_OK) return NULL;
+    exchange->early = match;
+    exchange->route = match->route;
+    return match->route ? &match->route->options : NULL;
+}
+
+void uvhttp__exchange_run_early(uvhttp__exchange_t *exchange) {
+    if (!exchange->early) {
+        uvhttp__exchange_run(exchange);
+        return;
     }
-    uvhttp__exchange_returned(exchange);
+    dispatch(exchange, exchange->early, UVHTTP_OK);
+    if (exchange->incoming)
+        uvhttp__body_handler_returned(exchange);
+    else
+        conclude(exchange);
 }

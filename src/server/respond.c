@@ -73,12 +73,15 @@ static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length
 }
 
 /* Whether the connection can serve another request after this answer. A server that drains still answers what it was
- * sent. */
+ * sent. An answer in pieces may outlast the body of its request. */
 static void decide_keep_alive(uvhttp__exchange_t *exchange) {
     const uvhttp__session_t *session = exchange->session;
+    const uvhttp_response_t *res = &exchange->response;
     bool drained = session->conn.worker->draining && !session->more && !uvhttp__stream_unread(&session->conn.stream);
-    if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_CLOSE) || drained ||
-        (session->conn.flags & UVHTTP__CONN_PEER_ENDED))
+    if (drained || (session->conn.flags & UVHTTP__CONN_PEER_ENDED)) exchange->keep_alive = false;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_CLOSE | UVHTTP__RESPONSE_BODY_OPEN) &&
+        (uvhttp__response_is(res, UVHTTP__RESPONSE_CLOSE) ||
+         (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN) && uvhttp__body_rest(exchange) < 0)))
         exchange->keep_alive = false;
 }
 
@@ -95,6 +98,11 @@ static void measure(uvhttp__exchange_t *exchange) {
 static void complete(uvhttp__exchange_t *exchange) {
     uvhttp__session_t *session = exchange->session;
     bool keep_alive = exchange->keep_alive;
+    if (__builtin_expect(uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BODY_OPEN), 0)) {
+        int64_t rest = uvhttp__body_rest(exchange);
+        keep_alive = keep_alive && rest >= 0;
+        session->discard = keep_alive ? (uint32_t)rest : 0;
+    }
     measure(exchange);
     uvhttp__response_done(&exchange->response, UVHTTP_OK);
     if (exchange->deferred) uvhttp__deferred_answered(exchange->deferred);
@@ -202,6 +210,7 @@ static int sink_begin(uvhttp_response_t *res) {
     decide_keep_alive(exchange);
     bool unknown = res->stream_size == UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status);
     exchange->chunked_out = unknown && exchange->request.head.version_minor == 1;
+    exchange->answer_by_ms = 0;
     if (unknown && !exchange->chunked_out && exchange->request.head.method != UVHTTP_HEAD) exchange->keep_alive = false;
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res));
     if (!begin) return UVHTTP_E_NOMEM;
@@ -253,7 +262,10 @@ const uvhttp__response_sink_t uvhttp__exchange_sink = {
 
 void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED)) return;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED)) {
+        uvhttp__exchange_await(exchange);
+        return;
+    }
     if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) {
         uvhttp__exchange_answer(exchange);
         return;
@@ -262,16 +274,16 @@ void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
     complete(exchange);
 }
 
-void uvhttp__exchange_abort(uvhttp__exchange_t *exchange) {
+void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
+    uvhttp__session_t *session = exchange->session;
     uvhttp__response_abort(&exchange->response);
-    if (exchange->session->state == UVHTTP__SESSION_ANSWER)
-        uvhttp__counters_add(&exchange->worker->worker->counters, aborted, 1);
-    exchange->session->exchange = NULL;
+    session->exchange = NULL;
     exchange->session = NULL;
     uvhttp_deferred_t *deferred = exchange->deferred;
     /* Once it is aborted, the last release on any thread frees handle and exchange: a reference of our own lasts until
      * the hooks have run. */
     if (deferred) uvhttp_deferred_retain(deferred);
+    uvhttp__body_fail(exchange, status);
     bool kept = deferred && uvhttp__deferred_abort(deferred);
     uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
     if (!kept) uvhttp__exchange_release(exchange);
@@ -283,7 +295,7 @@ int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const 
     if (!res || !protocol || !handlers || !handlers->on_data) return UVHTTP_E_INVALID;
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->request.head.upgrade || exchange->request.head.version_minor != 1 ||
-        exchange->request.body.size > 0 ||
+        exchange->request.body.size > 0 || exchange->incoming ||
         uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_COMMITTED))
         return UVHTTP_E_STATE;
     int status = uvhttp__response_put_header(res, (uvhttp_str_t){"Upgrade", 7},

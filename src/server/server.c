@@ -155,6 +155,23 @@ int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
     return uvhttp__route_use(server->router, uvhttp__router_last(server->router), middleware);
 }
 
+int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
+    uvhttp__route_t *route = uvhttp__router_last(server->router);
+    int status = uvhttp__route_set_options(server->router, route, options);
+    if (status != UVHTTP_OK) return status;
+    if (route->stream_handler) {
+        route->handler = route->stream_handler;
+        route->user = route->stream_user;
+        route->stream_handler = NULL;
+    }
+    if (!route->options.stream_body) return UVHTTP_OK;
+    route->stream_handler = route->handler;
+    route->stream_user = route->user;
+    route->handler = uvhttp__body_serve;
+    route->user = route;
+    return UVHTTP_OK;
+}
+
 /* --- life --- */
 
 static int freeze(uvhttp_server_t *server) {
@@ -168,6 +185,7 @@ static int freeze(uvhttp_server_t *server) {
                                        text && *text ? text : uvhttp_error_message(status));
     }
     server->frozen = true;
+    server->routes_early = uvhttp__router_has_options(server->router);
     return UVHTTP_OK;
 }
 

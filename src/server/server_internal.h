@@ -26,9 +26,10 @@ struct uvhttp_server {
     uvhttp__trust_t trust; /* proxies; ranges NULL: none */
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
-    int setup_status; /* the first error of what was set up before the routes were complete */
-    bool frozen;      /* routes are complete */
-    bool ran;         /* once: the loops and listening sockets are gone with the first run */
+    int setup_status;  /* the first error of what was set up before the routes were complete */
+    bool frozen;       /* routes are complete */
+    bool routes_early; /* a request with a body is routed before it has come: its route may have options */
+    bool ran;          /* once: the loops and listening sockets are gone with the first run */
     char error[512];
     char engine_reason[128];
     _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
@@ -69,8 +70,9 @@ struct uvhttp__session {
     uint32_t request_count;
     uint32_t turn_number; /* of the loop, that turn_requests belongs to */
     uint32_t turn_requests;
-    uint32_t phase_start; /* ms, low 32 bits of the loop's time: when reading the body or writing began */
+    uint32_t phase_start; /* ms, low 32 bits of the loop's time: when writing began */
     uint32_t phase_size;  /* bytes queued when writing began */
+    uint32_t discard;     /* bytes of a body that was answered before it came: thrown away before the next head */
     uint8_t state;        /* uvhttp__session_state */
     bool writing;         /* output waits for the client: rates and the write timeout count */
     bool blocked;         /* reading waits for the output to drain */
@@ -81,8 +83,8 @@ struct uvhttp__session {
 
 enum uvhttp__session_state {
     UVHTTP__SESSION_HEAD,     /* between requests, or part of a head is there */
-    UVHTTP__SESSION_BODY,     /* reading a body */
-    UVHTTP__SESSION_ANSWER,   /* a deferred or streamed answer is being made */
+    UVHTTP__SESSION_BODY,     /* reading a body, before the handler or while it takes it */
+    UVHTTP__SESSION_ANSWER,   /* the body has come; a deferred or streamed answer is being made */
     UVHTTP__SESSION_UPGRADED, /* another protocol's */
 };
 
@@ -99,12 +101,26 @@ static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__sessio
 void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive);
 /* Starts to watch how fast the client reads what is queued. */
 void uvhttp__session_watch_writing(uvhttp__session_t *session);
+/* Sets the timer for what is under way in the states BODY and ANSWER. */
+void uvhttp__session_watch(uvhttp__session_t *session);
 /* Refuses what came: status, Connection: close, a counter by reason. There may be an exchange or not. */
 void uvhttp__session_refuse(uvhttp__session_t *session, int code);
 
 /* --- exchanges --- */
 
 #define UVHTTP__EXCHANGE_ARENA_SIZE 2048
+
+/* A body that the handler takes as it comes; in the arena. */
+typedef struct uvhttp__incoming {
+    uvhttp_body_data_cb on_data;
+    uvhttp_body_end_cb on_end; /* NULL: the handler did not ask for the body */
+    void *user;
+    uint64_t paused_at_ms;
+    bool handler_runs; /* it may ask for the body */
+    bool paused;       /* by the application */
+    bool end_told;
+    bool owes_continue; /* 100 has to be sent before the client sends the body */
+} uvhttp__incoming_t;
 
 struct uvhttp__exchange {
     uvhttp_request_t request;
@@ -114,10 +130,12 @@ struct uvhttp__exchange {
     uvhttp__http_worker_t *worker;
     uvhttp__exchange_t *next_free;
 
-    uvhttp_deferred_t *deferred; /* NULL: not deferred. From here on: zero at the beginning */
-    const char *borrowed;        /* the receive buffer that the head stands in, NULL once it is a copy */
-    char *body;                  /* collected, NULL while it is a view */
-    size_t body_size, body_capacity;
+    uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
+    uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
+    uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
+    const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
+    char *body;                           /* collected, NULL while it is a view */
+    size_t body_size, body_capacity;      /* of it, with the trailer behind it */
     const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
     uint32_t borrowers;                   /* queued output that still points into the arena */
     bool released;                        /* goes back to the pool when the last borrower has gone */
@@ -125,8 +143,13 @@ struct uvhttp__exchange {
 
     bool keep_alive;
     uint32_t start_turn;
-    uint64_t start_ns;  /* turn in which the head was seen whole */
-    uint64_t body_left; /* Content-Length still to come */
+    const uvhttp__route_t *route; /* written by routing; NULL: none */
+    const uvhttp__match_t *early; /* when there is a body: routed before it came; NULL: not yet routed */
+    uint64_t start_ns;            /* turn in which the head was seen whole */
+    uint64_t body_left;           /* Content-Length still to come */
+    uint64_t body_seen;           /* bytes that have come; body_* are written when there is a body to wait for */
+    uint64_t body_max;
+    uint64_t body_start_ms; /* moved by what does not count */
     void *upgrade_user;
     uvhttp__http1_chunked_t chunked_in;
     _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
@@ -151,8 +174,35 @@ void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker);
 /* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* Behind the body. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* Routes a request whose body has not come. Returns what its route says, or NULL if nothing special. */
+const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *exchange);
 /* Routes the request, runs middleware and handler, and answers unless the answer comes later. */
 void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
+/* The same for a request with a body, which may have been routed before. */
+void uvhttp__exchange_run_early(uvhttp__exchange_t *exchange);
+/* The application has neither answered nor deferred: 500. */
+void uvhttp__exchange_no_answer(uvhttp__exchange_t *exchange);
+
+/* --- bodies (body.c) --- */
+
+/* A request with a body whose head has been read; `data` is what follows it. Returns bytes used of data. */
+size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t size);
+/* The handler of all routes with stream_body; user: the route. */
+void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+/* More of it. Returns bytes used of data; 0: nothing is wanted now. */
+size_t uvhttp__body_read(uvhttp__session_t *session, const char *data, size_t size);
+/* Whether the client is held back, so that its time does not count. */
+bool uvhttp__body_held_back(const uvhttp__exchange_t *exchange);
+/* The handler of a request whose body is streamed has returned. */
+void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange);
+/* It will not come whole: tells it, if the handler has asked for it and has not been told. */
+void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status);
+/* Whether the connection can be used again although the body has not been read: bytes to throw away, or -1. */
+int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange);
+/* From here on the application is waited for, if its route has a limit. */
+void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
 
 /* --- answers (respond.c) --- */
 
@@ -160,8 +210,9 @@ extern const uvhttp__response_sink_t uvhttp__exchange_sink;
 
 /* Hooks, head and body go out; the exchange is released and the session goes on. */
 void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
-/* The client has gone: hooks, abort callbacks; the exchange is released, or left to the deferred handle. */
-void uvhttp__exchange_abort(uvhttp__exchange_t *exchange);
+/* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
+ * the deferred handle. */
+void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
 /* What to do after the handler, or what a deferred handle ran, has returned. */
 void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
 
@@ -173,6 +224,10 @@ uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
 bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);
 /* Loop's thread. The client has taken what was queued: on_drain. */
 void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
+/* Loop's thread. Around a call into the application that may use the response as in uvhttp_deferred_run; leave answers
+ * if it did. */
+void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);
+void uvhttp__deferred_leave(uvhttp_deferred_t *deferred);
 /* Loop's thread. The answer is out: the handle forgets the exchange. */
 void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);
 

@@ -12,8 +12,6 @@ static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: a
  * long. */
 #define DRAIN_IDLE_MS 100
 
-static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
 static const uvhttp_server_config_t *config_of(const uvhttp__session_t *session) {
     return &uvhttp__session_worker(session)->server->config;
 }
@@ -30,15 +28,19 @@ static void set_deadline(uvhttp__session_t *session, uint64_t seconds) {
         uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + seconds * 1000);
 }
 
-static void start_phase(uvhttp__session_t *session, uint32_t size) {
-    session->phase_start = (uint32_t)uvhttp__conn_now_ms(&session->conn);
-    session->phase_size = size;
-    /* Looked at once a second: rates need it. */
-    uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + 1000);
-}
+/* Rates are looked at so often. */
+#define RATE_INTERVAL_MS 1000
 
-static uint32_t phase_ms(const uvhttp__session_t *session) {
-    return (uint32_t)uvhttp__conn_now_ms(&session->conn) - session->phase_start;
+void uvhttp__session_watch(uvhttp__session_t *session) {
+    const uvhttp__exchange_t *exchange = session->exchange;
+    uint64_t at = UINT64_MAX;
+    bool receiving = session->state == UVHTTP__SESSION_BODY && !uvhttp__body_held_back(exchange);
+    if (session->writing || receiving) at = uvhttp__conn_now_ms(&session->conn) + RATE_INTERVAL_MS;
+    if (exchange->answer_by_ms > 0 && exchange->answer_by_ms < at) at = exchange->answer_by_ms;
+    if (at == UINT64_MAX)
+        uvhttp__conn_timer_stop(&session->conn);
+    else
+        uvhttp__conn_timer_set(&session->conn, at);
 }
 
 static uint64_t finish_deadline(const uvhttp__session_t *session) {
@@ -58,28 +60,45 @@ static void drop_partial(uvhttp__session_t *session) {
 
 /* --- refusing --- */
 
+/* Makes an exchange for an answer to nobody's request. */
+static bool begin_headless(uvhttp__session_t *session) {
+    if (uvhttp__exchange_begin(session) != UVHTTP_OK) {
+        uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
+        return false;
+    }
+    uvhttp__exchange_headless(session->exchange);
+    return true;
+}
+
 void uvhttp__session_refuse(uvhttp__session_t *session, int code) {
     uvhttp__counters_error(counters_of(session), code);
-    if (!session->exchange) {
-        if (uvhttp__exchange_begin(session) != UVHTTP_OK) {
-            uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
+    if (session->exchange) {
+        if (uvhttp__response_is(&session->exchange->response, UVHTTP__RESPONSE_COMMITTED)) {
+            uvhttp__conn_close(&session->conn, code);
             return;
         }
-        uvhttp__exchange_headless(session->exchange);
+        if (session->exchange->deferred)
+            uvhttp__exchange_abort(session->exchange, code); /* another thread may be reading it */
+        else
+            uvhttp__body_fail(session->exchange, code);
     }
+    if (!session->exchange && !begin_headless(session)) return;
     uvhttp__exchange_t *exchange = session->exchange;
-    if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_COMMITTED)) {
+    uvhttp_response_t *res = &exchange->response;
+    exchange->keep_alive = false;
+    session->conn.close_status = (int16_t)code;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED)) { /* begun just now */
         uvhttp__conn_close(&session->conn, code);
         return;
     }
-    exchange->keep_alive = false;
-    session->conn.close_status = (int16_t)code;
-    char text[128];
-    int size = snprintf(text, sizeof text, "%s\n", uvhttp_error_message(code));
-    int status = uvhttp_error_http_status(code);
-    uvhttp__response_undefer(&exchange->response);
-    if (uvhttp_response_send(&exchange->response, status, "text/plain; charset=utf-8", text, (size_t)size) != UVHTTP_OK)
-        uvhttp__response_fail(&exchange->response, status, NULL);
+    uvhttp__response_undefer(res);
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED)) {
+        char text[128];
+        int size = snprintf(text, sizeof text, "%s\n", uvhttp_error_message(code));
+        int status = uvhttp_error_http_status(code);
+        if (uvhttp_response_send(res, status, "text/plain; charset=utf-8", text, (size_t)size) != UVHTTP_OK)
+            uvhttp__response_fail(res, status, NULL);
+    }
     uvhttp__exchange_answer(exchange);
 }
 
@@ -89,16 +108,18 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
     if (session->writing) return;
     session->writing = true;
     uvhttp__stream_notify_sent(&session->conn.stream);
-    uvhttp__conn_timer_stop(&session->conn);
-    start_phase(session, uvhttp__stream_out_size(&session->conn.stream));
+    session->phase_start = (uint32_t)uvhttp__conn_now_ms(&session->conn);
+    session->phase_size = uvhttp__stream_out_size(&session->conn.stream);
+    uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + RATE_INTERVAL_MS);
 }
 
 void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
     session->exchange = NULL;
-    bool was_later = session->state == UVHTTP__SESSION_ANSWER;
+    bool was_later = session->state != UVHTTP__SESSION_HEAD;
     session->state = UVHTTP__SESSION_HEAD;
     if (!keep_alive && session->writing) {
-        session->closing = session->blocked = true; /* on_sent goes on */
+        session->closing = session->blocked = true;   /* on_sent goes on */
+        uvhttp__stream_resume(&session->conn.stream); /* what comes is thrown away, so that the client can read */
         return;
     }
     if (!keep_alive) {
@@ -112,80 +133,7 @@ void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
     if (was_later) uvhttp__stream_resume(&session->conn.stream);
 }
 
-/* --- bodies --- */
-
-/* The request is whole. */
-static void run(uvhttp__session_t *session) {
-    uvhttp__exchange_t *exchange = session->exchange;
-    session->state = UVHTTP__SESSION_ANSWER;
-    uvhttp__exchange_run(exchange);
-}
-
-static size_t read_sized(uvhttp__session_t *session, const char *data, size_t size) {
-    uvhttp__exchange_t *exchange = session->exchange;
-    size_t take = size < exchange->body_left ? size : (size_t)exchange->body_left;
-    if (uvhttp__exchange_body_append(exchange, data, take) != UVHTTP_OK) {
-        uvhttp__session_refuse(session, UVHTTP_E_NOMEM);
-        return size;
-    }
-    exchange->body_left -= take;
-    session->more = size > take || session->full;
-    if (exchange->body_left == 0) run(session);
-    return take;
-}
-
-static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t size) {
-    uvhttp__exchange_t *exchange = session->exchange;
-    size_t used = 0;
-    int status = UVHTTP_E_AGAIN;
-    while (status == UVHTTP_E_AGAIN && used < size) {
-        size_t consumed;
-        uvhttp_str_t piece;
-        status = uvhttp__http1_chunked_decode(&exchange->chunked_in, data + used, size - used, &consumed, &piece);
-        used += consumed;
-        if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) break;
-        if (piece.size > config_of(session)->body_size_max - exchange->body_size)
-            status = UVHTTP_E_HTTP_BODY_TOO_LARGE;
-        else if (piece.size > 0 && uvhttp__exchange_body_append(exchange, piece.data, piece.size) != UVHTTP_OK)
-            status = UVHTTP_E_NOMEM;
-    }
-    if (status == UVHTTP_E_AGAIN) return used;
-    if (status == UVHTTP_OK) {
-        session->more = size > used || session->full;
-        run(session);
-        return used;
-    }
-    uvhttp__session_refuse(session, status);
-    return size;
-}
-
-static size_t read_body(uvhttp__session_t *session, const char *data, size_t size) {
-    return session->exchange->request.head.chunked ? read_chunked(session, data, size)
-                                                   : read_sized(session, data, size);
-}
-
 /* --- heads --- */
-
-/* A body that has to be waited for: what is there is kept, the rest is asked for. Returns bytes used of data. */
-static size_t start_body(uvhttp__session_t *session, const char *data, size_t size) {
-    uvhttp__exchange_t *exchange = session->exchange;
-    const uvhttp_server_config_t *config = config_of(session);
-    if (uvhttp__exchange_own(exchange) != UVHTTP_OK) {
-        uvhttp__session_refuse(session, UVHTTP_E_NOMEM);
-        return size;
-    }
-    session->state = UVHTTP__SESSION_BODY;
-    if (exchange->request.head.chunked)
-        uvhttp__http1_chunked_init(&exchange->chunked_in, config->chunk_extension_max, config->trailer_size_max);
-    else
-        exchange->body_left = exchange->request.head.content_length;
-    if (exchange->request.head.expect_continue && size == 0) {
-        uvhttp__counters_add(counters_of(session), responses_1xx, 1);
-        (void)uvhttp__stream_send_turn(&session->conn.stream, continue_line, sizeof continue_line - 1);
-    }
-    start_phase(session, 0);
-    return size > 0 ? read_body(session, data, size) : 0;
-}
 
 /* exchange->head has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */
 static size_t on_head(uvhttp__session_t *session, const char *base, const char *data, size_t size) {
@@ -198,16 +146,12 @@ static size_t on_head(uvhttp__session_t *session, const char *base, const char *
     exchange->keep_alive =
         exchange->request.head.keep_alive && session->request_count != server->config.keepalive_requests;
     exchange->request.base = base;
-    uint64_t length = exchange->request.head.content_length;
-    if (length > server->config.body_size_max) {
-        uvhttp__session_refuse(session, UVHTTP_E_HTTP_BODY_TOO_LARGE);
-        return size;
-    }
-    if (exchange->request.head.chunked || length > size) return start_body(session, data, size);
-    exchange->request.body = (uvhttp_str_t){length ? data : NULL, (size_t)length};
-    session->more = size > length || session->full;
-    run(session);
-    return (size_t)length;
+    if (exchange->request.head.chunked || exchange->request.head.content_length > 0)
+        return uvhttp__body_start(session, data, size);
+    session->more = size > 0 || session->full;
+    session->state = UVHTTP__SESSION_ANSWER;
+    uvhttp__exchange_run(exchange);
+    return 0;
 }
 
 /* Keeps what has come of a head. Returns 0 or UVHTTP_E_NOMEM. */
@@ -321,20 +265,29 @@ static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, siz
     return used;
 }
 
+static size_t discard(uvhttp__session_t *session, size_t size) {
+    if (size > session->discard) size = session->discard;
+    session->discard -= (uint32_t)size;
+    return size;
+}
+
 static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     size_t used = 0;
     session->full = size >= config_of(session)->read_buffer_size;
     while (used < size) {
         if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
-        if (session->state == UVHTTP__SESSION_ANSWER) break;
-        if (session->state == UVHTTP__SESSION_UPGRADED)
+        if (session->state == UVHTTP__SESSION_HEAD) {
+            if (must_wait(session)) return session->closing ? size : used;
+            used += session->discard ? discard(session, size - used) : read_head(session, data + used, size - used);
+        } else if (session->state == UVHTTP__SESSION_BODY) {
+            size_t taken = uvhttp__body_read(session, data + used, size - used);
+            if (taken == 0) break;
+            used += taken;
+        } else if (session->state == UVHTTP__SESSION_UPGRADED) {
             return used + on_upgraded_data(session, data + used, size - used);
-        if (session->state == UVHTTP__SESSION_BODY) {
-            used += read_body(session, data + used, size - used);
         } else {
-            if (must_wait(session)) break;
-            used += read_head(session, data + used, size - used);
+            break;
         }
     }
     return used;
@@ -384,10 +337,11 @@ static void on_sent(uvhttp__conn_t *conn) {
     }
     if (session->writing) {
         session->writing = false;
-        uvhttp__conn_timer_stop(conn);
         if (session->state == UVHTTP__SESSION_HEAD)
             set_deadline(session, session->partial ? config_of(session)->connection_timeout
                                                    : config_of(session)->keepalive_timeout);
+        else
+            uvhttp__session_watch(session);
     }
     if (session->blocked) {
         session->blocked = false;
@@ -396,52 +350,64 @@ static void on_sent(uvhttp__conn_t *conn) {
     if (session->exchange && session->exchange->deferred) uvhttp__deferred_drained(session->exchange->deferred);
 }
 
-static bool too_slow(uint64_t bytes, uint32_t ms, uint32_t rate, uint32_t grace) {
+static bool too_slow(uint64_t bytes, uint64_t ms, uint32_t rate, uint32_t grace) {
     return rate > 0 && ms > (uint64_t)grace * 1000 && bytes * 1000 < (uint64_t)rate * ms;
 }
 
-static void check_writing(uvhttp__session_t *session) {
+/* Returns false if the connection was given up. */
+static bool check_writing(uvhttp__session_t *session) {
     const uvhttp_server_config_t *config = config_of(session);
-    uint32_t ms = phase_ms(session), left = uvhttp__stream_out_size(&session->conn.stream);
+    uint32_t ms = (uint32_t)uvhttp__conn_now_ms(&session->conn) - session->phase_start;
+    uint32_t left = uvhttp__stream_out_size(&session->conn.stream);
     uint32_t sent = session->phase_size > left ? session->phase_size - left : 0;
     bool late = config->write_timeout > 0 && ms >= (uint64_t)config->write_timeout * 1000;
     bool slow = session->phase_size != UINT32_MAX && too_slow(sent, ms, config->min_send_rate, config->rate_grace);
-    if (!late && !slow) {
-        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + 1000);
-        return;
-    }
+    if (!late && !slow) return true;
     if (late)
         uvhttp__counters_add(counters_of(session), timeouts_write, 1);
     else
         uvhttp__counters_add(counters_of(session), slow_write, 1);
     uvhttp__conn_reset(&session->conn, UVHTTP_E_TIMEOUT);
+    return false;
 }
 
-static void check_body(uvhttp__session_t *session) {
+/* Returns false if the request was given up. */
+static bool check_body(uvhttp__session_t *session) {
     const uvhttp_server_config_t *config = config_of(session);
-    uint32_t ms = phase_ms(session);
-    bool late = config->body_timeout > 0 && ms >= (uint64_t)config->body_timeout * 1000;
-    if (!late && !too_slow(session->exchange->body_size, ms, config->min_receive_rate, config->rate_grace)) {
-        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + 1000);
-        return;
-    }
+    const uvhttp__exchange_t *exchange = session->exchange;
+    if (uvhttp__body_held_back(exchange)) return true;
+    uint32_t timeout = exchange->route ? exchange->route->options.body_timeout : 0;
+    if (timeout == 0) timeout = config->body_timeout > 0 ? config->body_timeout : UINT32_MAX;
+    uint64_t ms = uvhttp__conn_now_ms(&session->conn) - exchange->body_start_ms;
+    bool late = timeout != UINT32_MAX && ms >= (uint64_t)timeout * 1000;
+    if (!late && !too_slow(exchange->body_seen, ms, config->min_receive_rate, config->rate_grace)) return true;
     if (late)
         uvhttp__counters_add(counters_of(session), timeouts_body, 1);
     else
         uvhttp__counters_add(counters_of(session), slow_read, 1);
     uvhttp__session_refuse(session, UVHTTP_E_TIMEOUT);
+    return false;
+}
+
+/* A request is received, answered, or both. */
+static void check_exchange(uvhttp__session_t *session) {
+    if (session->writing && !check_writing(session)) return;
+    if (session->state == UVHTTP__SESSION_BODY && !check_body(session)) return;
+    uint64_t answer_by_ms = session->exchange->answer_by_ms;
+    if (answer_by_ms > 0 && uvhttp__conn_now_ms(&session->conn) >= answer_by_ms)
+        uvhttp__session_refuse(session, UVHTTP_E_ANSWER_TIMEOUT);
+    else
+        uvhttp__session_watch(session);
 }
 
 static void on_timer(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
-    if (session->writing) {
-        check_writing(session);
-    } else if (session->state == UVHTTP__SESSION_BODY) {
-        check_body(session);
-    } else if (session->state == UVHTTP__SESSION_UPGRADED) {
+    if (session->state == UVHTTP__SESSION_UPGRADED) {
         if (session->upgraded->on_timer) session->upgraded->on_timer(conn, conn->user);
     } else if (session->state != UVHTTP__SESSION_HEAD) {
-        return; /* an answer in the making has no deadline but its handler's */
+        check_exchange(session);
+    } else if (session->writing) {
+        if (check_writing(session)) uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + RATE_INTERVAL_MS);
     } else if (session->partial) {
         uvhttp__counters_add(counters_of(session), timeouts_header, 1);
         drop_partial(session);
@@ -479,13 +445,20 @@ static void on_drain(uvhttp__conn_t *conn) {
         uvhttp__conn_close(conn, UVHTTP_OK);
 }
 
+static void abort_exchange(uvhttp__session_t *session) {
+    int status = session->conn.close_status;
+    if (session->state == UVHTTP__SESSION_ANSWER || session->exchange->incoming)
+        uvhttp__counters_add(counters_of(session), aborted, 1);
+    uvhttp__exchange_abort(session->exchange, status < 0 ? status : UVHTTP_E_ABORTED);
+}
+
 static void on_closed(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
         if (session->upgraded->on_close) session->upgraded->on_close(conn, conn->close_status, conn->user);
     } else {
         drop_partial(session);
-        if (session->exchange) uvhttp__exchange_abort(session->exchange);
+        if (session->exchange) abort_exchange(session);
     }
     uvhttp__conn_close_ref(conn);
 }

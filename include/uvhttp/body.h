@@ -1,0 +1,58 @@
+/* Owns: request bodies that a handler takes piece by piece, as they come, and their trailers. Loop's thread, unless a
+ * function says otherwise. */
+#ifndef UVHTTP_BODY_H
+#define UVHTTP_BODY_H
+
+#include <uvhttp/request.h>
+#include <uvhttp/response.h>
+
+UVHTTP_BEGIN_DECLS
+
+/** A piece of the body, unchunked, in order: 1 to config.read_buffer_size bytes, valid during the call. */
+typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user);
+
+/** The end, once: UVHTTP_OK when the body has come whole (trailers can be asked for now), else why it never will:
+ * UVHTTP_E_ABORTED or UVHTTP_E_HTTP_BODY_INCOMPLETE (the client has gone: nobody waits for an answer),
+ * UVHTTP_E_HTTP_BODY_TOO_LARGE (413), UVHTTP_E_HTTP_CHUNK_* and UVHTTP_E_HTTP_TRAILER* (400, 431), UVHTTP_E_TIMEOUT
+ * (408), UVHTTP_E_ANSWER_TIMEOUT (503), UVHTTP_E_NOMEM (503). For these the client gets the status in brackets, unless
+ * an answer is made in this call. It does not come once an answer is complete: uvhttp_response_on_done always does. */
+typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
+
+/** In the handler of a route with `stream_body` (or its middleware), before it returns: it wants the body. Its first
+ * piece comes after the handler has returned; for a client that has sent "Expect: 100-continue", 100 is sent first.
+ *
+ * The request stays readable, and its views valid, until it is answered. The answer can be made in the handler, in any
+ * call of on_data and in on_end, or by a deferred handle; in the calls a deferred response may be used directly, as in
+ * uvhttp_deferred_run. What is said elsewhere of the handler's return holds for the return of on_end: then there has to
+ * be an answer or a deferred handle, and an answer in pieces that was begun is ended. An answer that is complete before
+ * the body is: nothing of the rest is told; up to 64 KiB that Content-Length has announced are thrown away, else the
+ * connection ends after the answer (RFC 9112 section 9.6).
+ *
+ * Returns 0, UVHTTP_E_INVALID (a function is NULL) or UVHTTP_E_STATE (not such a route, called already, or too late).
+ */
+UVHTTP_EXPORT int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end,
+                                         void *user);
+
+/** No on_data from here on, until resume. The socket is not read beyond what fits a bound of 64 KiB and one receive, so
+ * that TCP holds the client back; the time does not count for body_timeout and min_receive_rate. on_end can still come:
+ * behind the last piece of a body with Content-Length, or because it has failed. A client that goes is noticed at once
+ * when it resets the connection, else when what it had sent has been read. Both are idempotent and return 0,
+ * UVHTTP_E_STATE (uvhttp_request_on_body was not called) or UVHTTP_E_ABORTED (the client has gone). */
+UVHTTP_EXPORT int uvhttp_request_pause_body(uvhttp_request_t *req);
+UVHTTP_EXPORT int uvhttp_request_resume_body(uvhttp_request_t *req);
+
+/** The same from any thread; they take effect soon. Return 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM, UVHTTP_E_ABORTED or
+ * UVHTTP_E_STATE (answered already). */
+UVHTTP_EXPORT int uvhttp_deferred_pause_body(uvhttp_deferred_t *deferred);
+UVHTTP_EXPORT int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred);
+
+/** Trailer fields of a chunked body (RFC 9110 section 6.5), when it has come whole: the value of the first one called
+ * `name` (ASCII case ignored; data is NULL if there is none), or all in the order received, `index` from 0, false past
+ * the last. They never become header fields. Valid as long as the request. */
+UVHTTP_EXPORT uvhttp_str_t uvhttp_request_trailer(const uvhttp_request_t *req, const char *name);
+UVHTTP_EXPORT bool uvhttp_request_trailer_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name,
+                                             uvhttp_str_t *value);
+
+UVHTTP_END_DECLS
+
+#endif

@@ -1,0 +1,137 @@
+/* Owns: what the tests of streamed request bodies share: a handler that takes what comes and writes down what it was
+ * told, and clients for it. */
+#ifndef UVHTTP_TEST_UNIT_SERVER_STREAMING_H
+#define UVHTTP_TEST_UNIT_SERVER_STREAMING_H
+
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include "server/serving.h"
+
+/* What the handler does, and what it has seen. */
+static MAYBE_UNUSED struct {
+    atomic_bool defer, pause_in_handler, pause_at_first, answer_in_handler, answer_at_first, no_answer, no_on_body;
+    atomic_ullong bytes;
+    atomic_ulong sum; /* of bytes times position: order matters */
+    atomic_int handlers, pieces, ends, end_status, dones, done_status, aborts, largest;
+    _Atomic(uvhttp_deferred_t *) deferred;
+    char trailer[64]; /* written before `ends` */
+} seen;
+
+static MAYBE_UNUSED void seen_reset(void) {
+    memset(&seen, 0, sizeof seen);
+}
+
+static MAYBE_UNUSED unsigned long sum_of(const char *data, size_t size, unsigned long long from) {
+    unsigned long sum = 0;
+    for (size_t i = 0; i < size; ++i) sum += (unsigned char)data[i] * (unsigned long)(from + i + 1);
+    return sum;
+}
+
+static void take_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)user;
+    if (data.size == 0) abort();
+    atomic_fetch_add(&seen.sum, sum_of(data.data, data.size, atomic_load(&seen.bytes)));
+    atomic_fetch_add(&seen.bytes, data.size);
+    if ((int)data.size > atomic_load(&seen.largest)) atomic_store(&seen.largest, (int)data.size);
+    if (atomic_fetch_add(&seen.pieces, 1) > 0) return;
+    if (seen.pause_at_first && uvhttp_request_pause_body(req) != UVHTTP_OK) abort();
+    if (seen.answer_at_first) uvhttp_response_text(res, 200, "early");
+}
+
+static void take_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)user;
+    uvhttp_str_t trailer = uvhttp_request_trailer(req, "x-check");
+    if (trailer.data) snprintf(seen.trailer, sizeof seen.trailer, "%.*s", (int)trailer.size, trailer.data);
+    if (uvhttp_request_path(req).size == 0) abort(); /* still readable */
+    atomic_store(&seen.end_status, status);
+    atomic_fetch_add(&seen.ends, 1);
+    if (status != UVHTTP_OK || seen.no_answer) return;
+    char text[64];
+    snprintf(text, sizeof text, "%llu %lu", atomic_load(&seen.bytes), atomic_load(&seen.sum));
+    if (uvhttp_response_text(res, 200, text) != UVHTTP_OK) abort();
+}
+
+static void take_done(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)user;
+    atomic_store(&seen.done_status, status);
+    atomic_fetch_add(&seen.dones, 1);
+}
+
+static void take_abort(uvhttp_deferred_t *deferred, void *user) {
+    (void)deferred, (void)user;
+    atomic_fetch_add(&seen.aborts, 1);
+}
+
+static MAYBE_UNUSED void take(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    atomic_fetch_add(&seen.handlers, 1);
+    if (uvhttp_response_on_done(res, take_done, NULL) != UVHTTP_OK) return;
+    if (uvhttp_request_body(req).size != 0) abort();
+    uvhttp_deferred_t *deferred = seen.defer ? uvhttp_response_defer(res) : NULL;
+    if (deferred) uvhttp_deferred_on_abort(deferred, take_abort, NULL);
+    if (!seen.no_on_body) {
+        if (uvhttp_request_on_body(req, NULL, take_end, NULL) != UVHTTP_E_INVALID) abort();
+        if (uvhttp_request_on_body(req, take_data, take_end, NULL) != UVHTTP_OK) abort();
+        if (uvhttp_request_on_body(req, take_data, take_end, NULL) != UVHTTP_E_STATE) abort();
+        if (seen.pause_in_handler && uvhttp_request_pause_body(req) != UVHTTP_OK) abort();
+    }
+    if (seen.answer_in_handler) uvhttp_response_text(res, 200, "at once");
+    atomic_store(&seen.deferred, deferred);
+}
+
+static MAYBE_UNUSED void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_text(res, 200, "hello");
+}
+
+/* A server with POST /take (streamed, `options`) and GET /hello. */
+static MAYBE_UNUSED void streaming_start(serving_t *serving, uvhttp_route_options_t options) {
+    seen_reset();
+    serving_make(serving);
+    options.stream_body = true;
+    assert_int_equal(uvhttp_get(serving->server, "/hello", hello, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_post(serving->server, "/take", take, NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(serving->server, &options), UVHTTP_OK);
+    serving_start(serving);
+}
+
+static MAYBE_UNUSED uint64_t counter(const serving_t *serving, const char *name) {
+    return uvhttp_server_counter(serving->server, name);
+}
+
+/* The answer of take_end to these bytes. */
+static MAYBE_UNUSED void expect_taken(int fd, const char *data, size_t size) {
+    char text[64];
+    snprintf(text, sizeof text, "%zu %lu", size, sum_of(data, size, 0));
+    answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, 200);
+    assert_string_equal(answer->body, text);
+}
+
+static MAYBE_UNUSED void expect_hello(int fd) {
+    answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, 200);
+    assert_string_equal(answer->body, "hello");
+}
+
+static MAYBE_UNUSED void send_bytes(int fd, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t sent = send(fd, data, size, MSG_NOSIGNAL);
+        assert_true(sent > 0);
+        data += sent;
+        size -= (size_t)sent;
+    }
+}
+
+static MAYBE_UNUSED void reset_connection(int fd) {
+    struct linger at_once = {.l_onoff = 1};
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(fd);
+}
+
+#define HEAD(rest) "POST /take HTTP/1.1\r\nHost: a\r\n" rest "\r\n"
+#define CHUNKED_HEAD HEAD("Transfer-Encoding: chunked\r\n")
+
+#endif

@@ -1,0 +1,289 @@
+/* Owns: tests of what a route has of its own: the limit of its bodies, and its times. */
+#include "server/streaming.h"
+
+static void echo_size(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    char text[32];
+    snprintf(text, sizeof text, "%zu", uvhttp_request_body(req).size);
+    uvhttp_str_t trailer = uvhttp_request_trailer(req, "x-check");
+    if (trailer.data) snprintf(seen.trailer, sizeof seen.trailer, "%.*s", (int)trailer.size, trailer.data);
+    uvhttp_response_text(res, 200, text);
+}
+
+/* POST /small takes 10 bytes, /usual what the server takes (100), /large 1000. */
+static void start_limits(serving_t *serving) {
+    seen_reset();
+    serving->config.body_size_max = 100;
+    serving_make(serving);
+    uvhttp_server_t *server = serving->server;
+    uvhttp_post(server, "/small", echo_size, NULL);
+    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.body_size_max = 10}), UVHTTP_OK);
+    uvhttp_post(server, "/usual", echo_size, NULL);
+    uvhttp_group_t *group = uvhttp_group(server, "/group");
+    uvhttp_group_route(group, UVHTTP_POST, "/large/:id", echo_size, NULL);
+    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.body_size_max = 1000}), UVHTTP_OK);
+    uvhttp_post(server, "/reset", echo_size, NULL);
+    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.body_size_max = 10}), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(server, NULL), UVHTTP_OK);
+    serving_start(serving);
+}
+
+static void expect(const serving_t *serving, const char *path, size_t size, bool chunked, bool split, int status) {
+    char request[2048], text[32];
+    static char body[1100];
+    memset(body, 'b', sizeof body);
+    int head = snprintf(request, sizeof request, "POST %s HTTP/1.1\r\nHost: a\r\n", path);
+    if (chunked)
+        head += snprintf(request + head, sizeof request - (size_t)head,
+                         "Transfer-Encoding: chunked\r\n\r\n%zx\r\n%.*s\r\n0\r\n\r\n", size, (int)size, body);
+    else
+        head += snprintf(request + head, sizeof request - (size_t)head, "Content-Length: %zu\r\n\r\n%.*s", size,
+                         (int)size, body);
+    int fd = client_connect(serving->port);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    size_t first = split ? (size_t)head - 7 : (size_t)head;
+    send_bytes(fd, request, first);
+    if (split) send_bytes(fd, request + first, (size_t)head - first);
+    answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, status);
+    snprintf(text, sizeof text, "%zu", size);
+    if (status == 200) assert_string_equal(answer->body, text);
+    close(fd);
+}
+
+static void test_a_route_may_take_less_or_more_than_the_server(void **state) {
+    serving_t *serving = *state;
+    start_limits(serving);
+    for (int way = 0; way < 4; ++way) {
+        bool chunked = way & 1, split = way & 2;
+        expect(serving, "/small", 10, chunked, split, 200);
+        expect(serving, "/small", 11, chunked, split, 413);
+        expect(serving, "/usual", 100, chunked, split, 200);
+        expect(serving, "/usual", 101, chunked, split, 413);
+        expect(serving, "/reset", 100, chunked, split, 200);
+        expect(serving, "/group/large/a%2Fb", 1000, chunked, split, 200);
+        expect(serving, "/group/large/x", 1001, chunked, split, 413);
+        expect(serving, "/nowhere", 50, chunked, split, 404);
+        expect(serving, "/nowhere", 101, chunked, split, 413);
+        expect(serving, "/%zz", 50, chunked, split, 400);
+    }
+    assert_int_equal(counter(serving, "rejected_http_body_too_large"), 16);
+}
+
+static void test_trailers_of_a_collected_body_can_be_read(void **state) {
+    serving_t *serving = *state;
+    start_limits(serving);
+    int fd = client_ask(serving, "POST /usual HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                 "3\r\nabc\r\n0\r\nX-Check: collected\r\n\r\n");
+    assert_string_equal(client_read(fd)->body, "3");
+    assert_string_equal(seen.trailer, "collected");
+    close(fd);
+}
+
+static void test_a_streamed_body_has_no_limit_but_its_route_s(void **state) {
+    serving_t *serving = *state;
+    static char body[5000];
+    memset(body, 'x', sizeof body);
+    serving->config.body_size_max = 10;
+    streaming_start(serving, (uvhttp_route_options_t){0});
+    int fd = client_ask(serving, HEAD("Content-Length: 5000\r\n"));
+    send_bytes(fd, body, sizeof body);
+    expect_taken(fd, body, sizeof body);
+    close(fd);
+}
+
+static void test_a_streamed_body_beyond_the_limit_of_its_route_is_413(void **state) {
+    serving_t *serving = *state;
+    streaming_start(serving, (uvhttp_route_options_t){.body_size_max = 5});
+    int fd = client_ask(serving, HEAD("Content-Length: 6\r\n"));
+    assert_int_equal(client_read(fd)->status, 413);
+    close(fd);
+    assert_int_equal(seen.handlers, 0);
+    fd = client_ask(serving, CHUNKED_HEAD "5\r\n12345\r\n1\r\n6\r\n");
+    assert_int_equal(client_read(fd)->status, 413);
+    client_expect_end(fd);
+    close(fd);
+    assert_int_equal(seen.end_status, UVHTTP_E_HTTP_BODY_TOO_LARGE);
+    assert_int_equal(seen.bytes, 5);
+    assert_int_equal(counter(serving, "rejected_http_body_too_large"), 2);
+}
+
+/* --- times --- */
+
+static void test_a_body_that_does_not_come_in_the_time_of_its_route_is_408(void **state) {
+    serving_t *serving = *state;
+    serving->config.min_receive_rate = 0;
+    streaming_start(serving, (uvhttp_route_options_t){.body_timeout = 1});
+    int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "x");
+    assert_int_equal(client_read(fd)->status, 408);
+    client_expect_end(fd);
+    close(fd);
+    assert_int_equal(seen.end_status, UVHTTP_E_TIMEOUT);
+    assert_int_equal(counter(serving, "timeouts_body"), 1);
+}
+
+static void test_a_slow_body_is_408_and_that_of_a_route_without_limit_is_not(void **state) {
+    serving_t *serving = *state;
+    serving->config.body_timeout = 1;
+    serving->config.min_receive_rate = 1000;
+    serving->config.rate_grace = 2;
+    streaming_start(serving, (uvhttp_route_options_t){.body_timeout = UINT32_MAX});
+    int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "x");
+    assert_int_equal(client_read(fd)->status, 408);
+    close(fd);
+    assert_int_equal(counter(serving, "timeouts_body"), 0);
+    assert_int_equal(counter(serving, "slow_read"), 1);
+}
+
+/* What the application takes is not the client's: three times as long as the client may. */
+static void test_the_time_of_a_pause_does_not_count(void **state) {
+    serving_t *serving = *state;
+    serving->config.body_timeout = 1;
+    serving->config.rate_grace = 1;
+    serving->config.min_receive_rate = 1000;
+    streaming_start(serving, (uvhttp_route_options_t){0});
+    atomic_store(&seen.defer, true);
+    atomic_store(&seen.pause_in_handler, true);
+    int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "12345");
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
+    assert_int_equal(seen.ends, 0);
+    assert_int_equal(uvhttp_deferred_resume_body(seen.deferred), UVHTTP_OK);
+    WAIT_UNTIL(seen.bytes == 5);
+    client_send(fd, "6");
+    expect_taken(fd, "123456", 6);
+    uvhttp_deferred_release(seen.deferred);
+    close(fd);
+}
+
+static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
+    serving_t *serving = *state;
+    streaming_start(serving, (uvhttp_route_options_t){.answer_timeout_ms = 200});
+    for (int defer = 0; defer < 2; ++defer) {
+        seen_reset();
+        atomic_store(&seen.defer, defer);
+        atomic_store(&seen.pause_at_first, true);
+        int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "1");
+        answer_t *answer = client_read(fd);
+        assert_int_equal(answer->status, 503);
+        assert_string_equal(answer->body, "the answer was not made in time\n");
+        client_expect_end(fd);
+        close(fd);
+        assert_int_equal(seen.ends, 1);
+        assert_int_equal(seen.end_status, UVHTTP_E_ANSWER_TIMEOUT);
+        assert_int_equal(seen.dones, 1);
+        if (defer) assert_int_equal(uvhttp_deferred_text(seen.deferred, 200, "late"), UVHTTP_E_ABORTED);
+        if (defer) uvhttp_deferred_release(seen.deferred);
+    }
+    assert_int_equal(counter(serving, "rejected_answer_timeout"), 2);
+}
+
+static _Atomic(uvhttp_deferred_t *) late;
+
+static void never(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_on_done(res, take_done, NULL);
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    uvhttp_deferred_on_abort(deferred, take_abort, NULL);
+    atomic_store(&late, deferred);
+}
+
+static void begin_now(uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (res) uvhttp_response_begin(res, 200, "text/plain", 4);
+}
+
+static void end_now(uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (!res) return;
+    uvhttp_response_write(res, "done", 4);
+    uvhttp_response_end(res);
+}
+
+static void start_late(serving_t *serving) {
+    seen_reset();
+    atomic_store(&late, NULL);
+    serving_make(serving);
+    uvhttp_any(serving->server, "/late", never, NULL);
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 100});
+    serving_start(serving);
+}
+
+static void test_a_deferred_answer_that_is_late_is_503(void **state) {
+    serving_t *serving = *state;
+    start_late(serving);
+    static const char *const requests[] = {
+        GET("/late"), "POST /late HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody",
+        "POST /late HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"};
+    for (int i = 0; i < 3; ++i) {
+        int fd = client_ask(serving, requests[i]);
+        assert_int_equal(client_read(fd)->status, 503);
+        client_expect_end(fd);
+        close(fd);
+        assert_int_equal(seen.aborts, i + 1);
+        assert_int_equal(seen.dones, i + 1);
+        assert_int_equal(seen.done_status, UVHTTP_E_ABORTED);
+        uvhttp_deferred_t *deferred = atomic_load(&late);
+        /* The request of the handle stays readable, although the answer has left. */
+        assert_int_equal(uvhttp_request_path(uvhttp_deferred_request(deferred)).size, strlen("/late"));
+        assert_true(uvhttp_deferred_aborted(deferred));
+        assert_int_equal(uvhttp_deferred_text(deferred, 200, "late"), UVHTTP_E_ABORTED);
+        uvhttp_deferred_release(deferred);
+    }
+    assert_int_equal(counter(serving, "rejected_answer_timeout"), 3);
+    assert_int_equal(counter(serving, "aborted"), 0);
+}
+
+static void test_an_answer_that_is_begun_in_time_may_take_longer(void **state) {
+    serving_t *serving = *state;
+    start_late(serving);
+    int fd = client_ask(serving, GET("/late"));
+    WAIT_UNTIL(atomic_load(&late) != NULL);
+    assert_int_equal(uvhttp_deferred_run(late, begin_now, NULL), UVHTTP_OK);
+    nanosleep(&(struct timespec){.tv_nsec = 400000000}, NULL);
+    assert_int_equal(uvhttp_deferred_run(late, end_now, NULL), UVHTTP_OK);
+    uvhttp_deferred_release(late);
+    assert_string_equal(client_read(fd)->body, "done");
+    close(fd);
+    assert_int_equal(counter(serving, "rejected_answer_timeout"), 0);
+}
+
+/* --- refused --- */
+
+static void expect_refused(serving_t *serving, const uvhttp_route_options_t *options, bool with_route,
+                           const char *words) {
+    serving_make(serving);
+    if (with_route) uvhttp_get(serving->server, "/x", hello, NULL);
+    assert_int_equal(uvhttp_route_options(serving->server, options), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), words));
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
+static void test_wrong_options_are_refused_with_a_reason(void **state) {
+    serving_t *serving = *state;
+    serving->config.performance.log_level = UVHTTP_LOG_LEVEL_NONE;
+    expect_refused(serving, &(uvhttp_route_options_t){.answer_timeout_ms = 604800001}, true,
+                   "GET /x: answer_timeout_ms is 604800001");
+    expect_refused(serving, &(uvhttp_route_options_t){.body_size_max = UINT64_MAX}, true, "GET /x: body_size_max");
+    expect_refused(serving, NULL, false, "there is no route");
+    streaming_start(serving, (uvhttp_route_options_t){.body_size_max = UINT64_MAX});
+    assert_int_equal(uvhttp_route_options(serving->server, NULL), UVHTTP_E_STATE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_a_route_may_take_less_or_more_than_the_server),
+        ON_EACH(test_trailers_of_a_collected_body_can_be_read),
+        ON_EACH(test_a_streamed_body_has_no_limit_but_its_route_s),
+        ON_EACH(test_a_streamed_body_beyond_the_limit_of_its_route_is_413),
+        ON_EACH(test_a_body_that_does_not_come_in_the_time_of_its_route_is_408),
+        ON_EACH(test_a_slow_body_is_408_and_that_of_a_route_without_limit_is_not),
+        ON_EACH(test_the_time_of_a_pause_does_not_count),
+        ON_EACH(test_a_pause_without_end_is_503_if_the_route_says_so),
+        ON_EACH(test_a_deferred_answer_that_is_late_is_503),
+        ON_EACH(test_an_answer_that_is_begun_in_time_may_take_longer),
+        ON_EACH(test_wrong_options_are_refused_with_a_reason),
+    };
+    return RUN_ON_EACH(tests);
+}
