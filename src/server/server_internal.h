@@ -23,6 +23,8 @@ struct uvhttp_server {
     uvhttp__host_t *host;
     uvhttp__router_t *router;
     uvhttp__http1_limits_t limits;
+    struct uvhttp__ws_hub *ws_hub; /* NULL: no WebSocket route */
+    void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
     bool frozen; /* routes are complete */
