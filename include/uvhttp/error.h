@@ -64,6 +64,8 @@ UVHTTP_BEGIN_DECLS
     X(WS_UTF8, -209, 0, "WebSocket text that is not UTF-8")                                                            \
     X(WS_TOO_LARGE, -210, 0, "WebSocket message too large")                                                            \
     X(WS_FRAGMENTS, -211, 0, "WebSocket message of too many frames")                                                   \
+    X(WS_DEFLATE, -212, 0, "malformed compressed WebSocket message")                                                   \
+    X(WS_INFLATED, -213, 0, "WebSocket message too large when inflated")                                               \
     X(FORM_TYPE, -300, 415, "request body is not a form")                                                              \
     X(FORM_ENCODING, -301, 400, "malformed urlencoded form")                                                           \
     X(FORM_TOO_MANY_FIELDS, -302, 413, "too many fields in a form")                                                    \

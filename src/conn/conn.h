@@ -21,9 +21,12 @@ struct uvhttp_tcp {
     uvhttp__worker_t *worker;
     uvhttp_tcp_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
-    uint32_t idle_out_size; /* bytes that were queued when the idle timer was set; it changes when some were sent */
-    int16_t close_status;   /* UVHTTP_E_* for on_closed */
-    uint16_t flags;         /* UVHTTP__CONN_* */
+    union {
+        uint32_t idle_out_size; /* bytes queued when the idle timer was set; it changes when some were sent */
+        uint32_t put_back;      /* uvhttp__conn_put_back; connections of HTTP have no idle timer of this layer */
+    };
+    int16_t close_status;           /* UVHTTP_E_* for on_closed */
+    uint16_t flags;                 /* UVHTTP__CONN_* */
     struct uvhttp__conn_peer *peer; /* remembered once it was asked for; NULL until then */
 };
 
@@ -74,9 +77,25 @@ typedef struct uvhttp__conn_parts {
     size_t size;
 } uvhttp__conn_parts_t;
 
+/* What a queue may hold: bytes from which a send reports backpressure, and with which it refuses. */
+typedef struct uvhttp__conn_room {
+    uint64_t high_watermark, queue_max;
+} uvhttp__conn_room_t;
+
 /* uvhttp_tcp_send of both parts or none, with limits of the caller's. */
-int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uint64_t high_watermark,
-                            uint64_t queue_max);
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uvhttp__conn_room_t room);
+/* The same of bytes that stand in turn memory. */
+int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__conn_room_t room);
+/* uvhttp_tcp_send_ref, with limits of the caller's. */
+int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
+                          uvhttp__conn_room_t room);
+
+/* In on_data of a connection that was handed over by HTTP: the last bytes of what was given come again after
+ * uvhttp_tcp_resume. The connection is paused. */
+static inline void uvhttp__conn_put_back(uvhttp__conn_t *conn, size_t size) {
+    assert(conn->flags & UVHTTP__CONN_PAUSED);
+    conn->put_back = (uint32_t)size;
+}
 
 /* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out.
  */

@@ -44,6 +44,10 @@
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
     X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
+    X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \
+    X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \
+    X(ws_publications_skipped, "WebSocket publications left out for a subscriber whose queue was full")                \
+    X(ws_subscribers_dropped, "WebSocket connections reset because their queue was full at a publication")             \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

@@ -96,6 +96,14 @@ void uvhttp__router_free(uvhttp__router_t *router) {
     uvhttp__free(router);
 }
 
+void uvhttp__router_set_owner(uvhttp__router_t *router, void *owner) {
+    router->owner = owner;
+}
+
+void *uvhttp__router_owner(const uvhttp__router_t *router) {
+    return router->owner;
+}
+
 uvhttp_group_t *uvhttp__router_root(uvhttp__router_t *router) {
     return router->groups;
 }

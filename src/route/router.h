@@ -51,6 +51,10 @@ uvhttp_group_t *uvhttp__router_root(uvhttp__router_t *router);
 /* The router that a group belongs to. */
 uvhttp__router_t *uvhttp__group_router(const uvhttp_group_t *group);
 
+/* What the router is part of; NULL until it is set. */
+void uvhttp__router_set_owner(uvhttp__router_t *router, void *owner);
+void *uvhttp__router_owner(const uvhttp__router_t *router);
+
 /* A group in a group. prefix: "" or a pattern without a wildcard; one trailing '/' is dropped. Never NULL (unless
  * parent is): after a failure, which is remembered, it is a group that refuses everything with UVHTTP_E_INVALID, as
  * NULL does. */

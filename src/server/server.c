@@ -78,6 +78,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
                                               .header_count_max = server->config.header_count_max};
     server->router = uvhttp__router_new();
     if (!server->router || make_host(server) != UVHTTP_OK) goto fail;
+    uvhttp__router_set_owner(server->router, server);
     return server;
 fail:
     uvhttp__router_free(server->router);
@@ -90,6 +91,7 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
     uvhttp__free(server->trust.ranges);
+    if (server->ws_hub) server->ws_hub_release(server->ws_hub);
     uvhttp__free(server);
 }
 

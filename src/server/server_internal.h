@@ -23,7 +23,9 @@ struct uvhttp_server {
     uvhttp__host_t *host;
     uvhttp__router_t *router;
     uvhttp__http1_limits_t limits;
-    uvhttp__trust_t trust; /* proxies; ranges NULL: none */
+    uvhttp__trust_t trust;         /* proxies; ranges NULL: none */
+    struct uvhttp__ws_hub *ws_hub; /* NULL: no WebSocket route */
+    void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
     int setup_status;  /* the first error of what was set up before the routes were complete */

@@ -253,14 +253,16 @@ static bool must_wait(uvhttp__session_t *session) {
     return true;
 }
 
-/* As the public TCP server does: what was kept while it was paused comes in pieces of a receive. */
+/* As the public TCP server does: what was kept while it was paused comes in pieces of a receive. Who puts back bytes is
+ * paused. */
 static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, size_t size) {
     size_t used = 0, piece_max = config_of(session)->read_buffer_size;
     while (used < size && !(session->conn.flags & UVHTTP__CONN_PAUSED)) {
         if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
         size_t piece = size - used < piece_max ? size - used : piece_max;
         session->upgraded->on_data(&session->conn, data + used, piece, session->conn.user);
-        used += piece;
+        used += piece - session->conn.put_back;
+        session->conn.put_back = 0;
     }
     return used;
 }
