@@ -75,7 +75,11 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_ENCODING, -308, 415, "transfer encoding of a multipart part not supported")                            \
     X(MULTIPART_INCOMPLETE, -309, 400, "multipart body ends before its last boundary")                                 \
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
-    X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")
+    X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
+    X(STATIC_ROOT, -500, 0, "directory of static files can not be opened")                                             \
+    X(STATIC_BUSY, -501, 503, "too many static files wait to be opened")                                               \
+    X(STATIC_RANGE, -502, 416, "no byte of the ranges asked for is there")                                             \
+    X(STATIC_RANGES_ABSURD, -503, 0, "ranges that overlap, or too many: the whole file was sent")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

@@ -43,6 +43,11 @@
     X(upgrades, "Connections handed over to another protocol")                                                         \
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
+    X(static_hits, "Static files that were answered from the cache")                                                   \
+    X(static_misses, "Static files that had to be looked up")                                                          \
+    X(static_revalidated, "Cached static files that were looked at again")                                             \
+    X(static_evictions, "Static files that left the cache to make room")                                               \
+    X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

@@ -77,6 +77,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
                                               .header_count_max = server->config.header_count_max};
     server->router = uvhttp__router_new();
     if (!server->router || make_host(server) != UVHTTP_OK) goto fail;
+    uvhttp__router_set_owner(server->router, server);
     return server;
 fail:
     uvhttp__router_free(server->router);
@@ -86,6 +87,12 @@ fail:
 
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
+    /* Messages of the helper threads may be on their way still: the loops go first. */
+    uvhttp__http_worker_t *worker = server->host->workers[0].upper;
+    if (worker)
+        worker->sites = server->sites;
+    else
+        uvhttp__static_free(server->sites);
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
     uvhttp__free(server);
