@@ -20,6 +20,7 @@
 #include <uvhttp/route.h>
 #include <uvhttp/security_headers.h>
 #include <uvhttp/server.h>
+#include <uvhttp/static.h>
 #include <uvhttp/tcp.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>

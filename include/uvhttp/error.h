@@ -79,6 +79,10 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
     X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
     X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")                                                    \
+    X(STATIC_ROOT, -500, 0, "directory of static files can not be opened")                                             \
+    X(STATIC_BUSY, -501, 503, "too many static files wait to be opened")                                               \
+    X(STATIC_RANGE, -502, 416, "no byte of the ranges asked for is there")                                             \
+    X(STATIC_RANGES_ABSURD, -503, 0, "ranges that overlap, or too many: the whole file was sent")                      \
     X(PROXY_MISSING, -600, 0, "connection that does not begin with a PROXY protocol header")                           \
     X(PROXY_MALFORMED, -601, 0, "malformed PROXY protocol header")                                                     \
     X(PROXY_TOO_LARGE, -602, 0, "PROXY protocol header too large")                                                     \

@@ -141,8 +141,23 @@ typedef enum uvhttp__body_kind {
     UVHTTP__BODY_MEMORY, /* in the arena: lives as long as the exchange */
     UVHTTP__BODY_STATIC, /* lives as long as the server */
     UVHTTP__BODY_REF,    /* until release(arg) */
-    UVHTTP__BODY_FILE,   /* fd, to be closed */
+    UVHTTP__BODY_FILE,   /* fd, until release(arg), or, without release, to be closed */
+    UVHTTP__BODY_PARTS,  /* several pieces of memory and of one file, each held until its release(arg) */
 } uvhttp__body_kind_t;
+
+/* A piece of a body in parts; all of it in the arena. */
+typedef struct uvhttp__body_part {
+    const char *data; /* NULL: of the file */
+    uint64_t offset;  /* in the file */
+    uint64_t size;
+    bool held; /* release(arg) is called for it; else the text is copied when it is sent */
+} uvhttp__body_part_t;
+
+typedef struct uvhttp__body_parts {
+    int fd; /* -1: no part is of a file */
+    uint32_t count;
+    uvhttp__body_part_t parts[];
+} uvhttp__body_parts_t;
 
 typedef struct uvhttp__body {
     uint8_t kind;  /* uvhttp__body_kind_t */
@@ -151,9 +166,10 @@ typedef struct uvhttp__body {
     union {
         const char *data;
         uint64_t offset; /* FILE */
+        const uvhttp__body_parts_t *parts;
     };
-    void (*release)(void *arg); /* REF only, else not written; may be NULL */
-    void *arg;                  /* REF only */
+    void (*release)(void *arg); /* REF, FILE and PARTS only, else not written; may be NULL but for PARTS */
+    void *arg;                  /* the same */
 } uvhttp__body_t;
 
 enum {                                      /* uvhttp_response.flags */
@@ -279,6 +295,15 @@ static inline void uvhttp__response_redefer(uvhttp_response_t *res) {
 static inline bool uvhttp__response_is(const uvhttp_response_t *res, unsigned flags) {
     return (res->flags & flags) != 0;
 }
+
+/* Records a complete answer with a body of any kind; what it holds is released on failure. Returns what
+ * uvhttp_response_send does. */
+int uvhttp__response_answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body);
+
+/* Adds fields that are written already, "Name: value\r\n" one after the other, none of them the library's or
+ * Content-Type. What is there of the same names is replaced, but for Vary. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT.
+ */
+int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t size);
 
 /* Sets (replace) or adds a field, with the checks on syntax but without those on state and on names that are the
  * library's: for the deferred handle and for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or

@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "message/accept_encoding.h"
 #include "message/message.h"
-#include "middleware/accept_encoding.h"
 #include "middleware/encoder.h"
 #include "middleware/middleware.h"
 
@@ -46,7 +46,7 @@ static bool worth_compressing(const compression_t *self, const uvhttp_response_t
 static bool is_candidate(const compression_t *self, const uvhttp_response_t *res) {
     const uvhttp__body_t *body = &res->body;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) return false;
-    if (body->kind == UVHTTP__BODY_NONE || body->kind == UVHTTP__BODY_FILE) return false;
+    if (body->kind == UVHTTP__BODY_NONE || body->kind >= UVHTTP__BODY_FILE) return false;
     if (body->size < self->size_min || body->size > self->size_max) return false;
     if (res->status == 206 || !uvhttp__status_has_body(res->status)) return false;
     if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;

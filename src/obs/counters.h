@@ -48,6 +48,11 @@
     X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \
     X(ws_publications_skipped, "WebSocket publications left out for a subscriber whose queue was full")                \
     X(ws_subscribers_dropped, "WebSocket connections reset because their queue was full at a publication")             \
+    X(static_hits, "Static files that were answered from the cache")                                                   \
+    X(static_misses, "Static files that had to be looked up")                                                          \
+    X(static_revalidated, "Cached static files that were looked at again")                                             \
+    X(static_evictions, "Static files that left the cache to make room")                                               \
+    X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

@@ -78,6 +78,12 @@ bool uvhttp__router_has_options(const uvhttp__router_t *router);
 /* The route registered last; NULL if that failed or there is none. */
 uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
 
+/* What a group's patterns begin with. */
+uvhttp_str_t uvhttp__group_prefix(const uvhttp_group_t *group);
+
+/* Remembers a failure of a registration that needed more than routes, if it is the first. Returns the code. */
+int uvhttp__router_fail(uvhttp__router_t *router, int code, const char *text);
+
 /* The first failure: its code or 0, and a line such as "GET /users/:id conflicts with GET /users/:name (registered
  * first)". text may be NULL; it is valid as long as the router. */
 int uvhttp__router_error(const uvhttp__router_t *router, const char **text);

@@ -18,8 +18,8 @@ static inline char *put(char *out, const char *data, size_t size) {
 static void refresh_date(uvhttp__http_worker_t *worker, uint64_t now_ms) {
     int64_t unix_ms = uvhttp__clock_unix_ms();
     memcpy(worker->date_line, "Date: ", 6);
-    uvhttp__http1_write_date(worker->date_line + 6, unix_ms / 1000);
-    memcpy(worker->date_line + 6 + UVHTTP__HTTP1_DATE_SIZE, "\r\n", 2);
+    uvhttp__date_write(worker->date_line + 6, unix_ms / 1000);
+    memcpy(worker->date_line + 6 + UVHTTP__DATE_SIZE, "\r\n", 2);
     worker->date_until_ms = now_ms + (uint64_t)(1000 - unix_ms % 1000);
 }
 
@@ -129,6 +129,27 @@ static void close_file(void *arg) {
     close((int)(intptr_t)arg);
 }
 
+/* Goes on after a failure, so that every part is released; nothing of what follows it is sent then. */
+static int send_parts(uvhttp__stream_t *stream, const uvhttp__body_t *body) {
+    int status = UVHTTP_OK;
+    for (uint32_t i = 0; i < body->parts->count; i++) {
+        const uvhttp__body_part_t *part = &body->parts->parts[i];
+        int sent = UVHTTP_OK;
+        if (status != UVHTTP_OK) {
+            if (part->held) body->release(body->arg);
+        } else if (!part->held) {
+            sent = uvhttp__stream_send_copy(stream, part->data, (size_t)part->size);
+        } else if (part->data) {
+            sent = uvhttp__stream_send_ref(stream, part->data, (size_t)part->size, body->release, body->arg);
+        } else {
+            sent = uvhttp__stream_send_file(stream, body->parts->fd, (int64_t)part->offset, part->size, body->release,
+                                            body->arg);
+        }
+        if (status == UVHTTP_OK) status = sent;
+    }
+    return status;
+}
+
 /* A body that is not copied. The queue takes over the duty to release it, also on failure. */
 static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) {
     uvhttp__stream_t *stream = &exchange->session->conn.stream;
@@ -137,8 +158,10 @@ static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
             exchange->borrowers++;
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, on_borrower_gone, exchange);
         case UVHTTP__BODY_FILE:
-            return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size, close_file,
-                                            (void *)(intptr_t)body->fd);
+            return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size,
+                                            body->release ? body->release : close_file,
+                                            body->release ? body->arg : (void *)(intptr_t)body->fd);
+        case UVHTTP__BODY_PARTS: return send_parts(stream, body);
         case UVHTTP__BODY_REF:
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
         default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, NULL, NULL);
@@ -175,7 +198,7 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     exchange->chunked_out = false;
     uvhttp__body_t *body = &res->body;
     bool with_body = body->size > 0 && wants_body(exchange);
-    bool copied = with_body && body->size <= COPY_MAX && body->kind != UVHTTP__BODY_FILE;
+    bool copied = with_body && body->size <= COPY_MAX && body->kind < UVHTTP__BODY_FILE;
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res) + (copied ? (size_t)body->size : 0));
     if (!begin) {
         give_up(exchange, UVHTTP_E_NOMEM);

@@ -88,6 +88,12 @@ fail:
 
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
+    /* Messages of the helper threads may be on their way still: the loops go first. */
+    uvhttp__http_worker_t *worker = server->host->workers[0].upper;
+    if (worker)
+        worker->sites = server->sites;
+    else
+        uvhttp__static_free(server->sites);
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
     uvhttp__free(server->trust.ranges);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <uvhttp.h>
 
+#include "base/date.h"
 #include "conn/host.h"
 #include "http1/http1.h"
 #include "message/message.h"
@@ -28,8 +29,9 @@ struct uvhttp_server {
     void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
-    int setup_status;  /* the first error of what was set up before the routes were complete */
-    bool frozen;       /* routes are complete */
+    struct uvhttp__static_site *sites; /* static files */
+    int setup_status;                  /* the first error of what was set up before the routes were complete */
+    bool frozen;                       /* routes are complete */
     bool routes_early; /* a request with a body is routed before it has come: its route may have options */
     bool ran;          /* once: the loops and listening sockets are gone with the first run */
     char error[512];
@@ -43,10 +45,11 @@ typedef struct uvhttp__http_worker {
     uvhttp__worker_t *worker;
     uvhttp_server_t *server;
     uvhttp__exchange_t *free_exchanges;
+    struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
     uint32_t free_count;
     uint32_t answered_in_turn; /* requests that were seen and answered in this turn: one entry of the histogram */
     uint64_t date_until_ms;    /* loop time at which date_line is out of date */
-    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__HTTP1_DATE_SIZE];
+    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
 
@@ -217,6 +220,12 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
 /* What to do after the handler, or what a deferred handle ran, has returned. */
 void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
+
+/* --- static files (static.c) --- */
+
+/* The worker's loop ends, and does not turn any more. */
+void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
+void uvhttp__static_free(struct uvhttp__static_site *sites);
 
 /* --- deferred (deferred.c) --- */
 

@@ -480,12 +480,14 @@ static int on_worker_start(uvhttp__worker_t *worker) {
 
 static void on_worker_stop(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
+    uvhttp__static_worker_stop(upper);
     uvhttp__exchange_pool_free(upper);
     upper->answered_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
 }
 
 /* Until here the figures of a server that has stopped can be read. */
 static void on_worker_delete(uvhttp__worker_t *worker) {
+    uvhttp__static_free(((uvhttp__http_worker_t *)worker->upper)->sites);
     uvhttp__free_aligned(worker->upper);
 }
 
