@@ -27,6 +27,21 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
     uvhttp__stream_reset(&conn->stream);
 }
 
+void uvhttp__conn_opened(uvhttp__conn_t *conn) {
+    conn->flags &= (uint16_t)~UVHTTP__CONN_HANDSHAKE;
+    uvhttp__conn_timer_stop(conn);
+    ops_of(conn)->on_open(conn);
+}
+
+/* A handshake that has begun may end, under its own deadline: the request behind it is answered. */
+void uvhttp__conn_drain(uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
+    if (!(conn->flags & UVHTTP__CONN_HANDSHAKE))
+        ops_of(conn)->on_drain(conn);
+    else if (!uvhttp__stream_unread(&conn->stream))
+        uvhttp__conn_close(conn, UVHTTP_OK);
+}
+
 void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     conn->flags |= UVHTTP__CONN_FINISHING;
@@ -75,7 +90,7 @@ static void on_sent(uvhttp__stream_t *stream) {
 
 static void on_closed(uvhttp__stream_t *stream) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
-    ops_of(conn)->on_closed(conn);
+    if (!(conn->flags & UVHTTP__CONN_HANDSHAKE)) ops_of(conn)->on_closed(conn);
     uvhttp__worker_conn_closed(conn);
 }
 
@@ -90,6 +105,9 @@ void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
     } else if (conn->flags & UVHTTP__CONN_FINISHING) {
         uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
         uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
+    } else if (conn->flags & UVHTTP__CONN_HANDSHAKE) {
+        uvhttp__counters_add(&conn->worker->counters, timeouts_handshake, 1);
+        uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
     } else {
         ops_of(conn)->on_timer(conn);
     }

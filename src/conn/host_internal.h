@@ -4,7 +4,6 @@
 
 #include "conn/host.h"
 
-extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
 void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 
 /* accept.c */

@@ -173,7 +173,7 @@ int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t 
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->ran) return remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
-    status = uvhttp__host_listen(server->host, address, port);
+    status = uvhttp__host_listen(server->host, address, NULL, port);
     if (status == UVHTTP_E_STATE) return remember(server, status, "listen: not after the server has started to run");
     return status == UVHTTP_OK ? status : remember(server, status, "%s", server->host->error);
 }
