@@ -19,6 +19,7 @@
 #include <uvhttp/security_headers.h>
 #include <uvhttp/server.h>
 #include <uvhttp/tcp.h>
+#include <uvhttp/tls.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>
 #if __has_include(<uvhttp/websocket.h>)

@@ -43,7 +43,9 @@
     X(upgrades, "Connections handed over to another protocol")                                                         \
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
-    X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
+    X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")                          \
+    X(tls_handshakes, "TLS handshakes done")                                                                           \
+    X(tls_resumed, "TLS handshakes that resumed a session")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */
 enum {

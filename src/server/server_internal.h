@@ -45,6 +45,12 @@ typedef struct uvhttp__http_worker {
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
 
+/* uvhttp_server_listen with a filter, as uvhttp__host_listen. */
+int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
+                          uint16_t *port);
+/* Remembers and logs what went wrong; returns `status`. */
+int uvhttp__server_fail(uvhttp_server_t *server, int status, const char *text);
+
 /* --- sessions --- */
 
 /* Part of a head that has not come whole. */

@@ -16,6 +16,7 @@
 
 #include "later.h"
 #include "routes.h"
+#include "tls.h"
 
 #define LISTEN_MAX 16
 
@@ -45,8 +46,10 @@ int main(int argc, char **argv) {
             addresses[address_count++] = argv[++i];
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
+        } else if (tls_option(argv[i], argv[i + 1])) {
+            ++i;
         } else {
-            die("options are --listen ADDRESS and --set name=value");
+            die("options are --listen ADDRESS, --set name=value and those of tls.c");
         }
     }
 
@@ -55,12 +58,14 @@ int main(int argc, char **argv) {
     later_t *later = later_new();
     if (!later) return 1;
     add_routes(server, later);
-    int status = 0;
+    tls_routes(server);
+    int status = tls_listen(server);
     for (unsigned i = 0; i < address_count && status == 0; ++i) {
         status = uvhttp_server_listen(server, addresses[i], NULL);
     }
     if (status == 0) status = uvhttp_server_run(server, NULL);
     later_free(later);
+    tls_free();
     uvhttp_server_free(server);
     return status != 0;
 }
