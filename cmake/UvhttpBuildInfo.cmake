@@ -25,7 +25,7 @@ foreach(name IN ITEMS BUILD_WITH_WEBSOCKET:${UVHTTP_HAVE_WEBSOCKET}
   string(APPEND UVHTTP_OPTIONS_TEXT "${CMAKE_MATCH_1}=${value} ")
 endforeach()
 string(REPLACE ";" "," sanitize_text "${UVHTTP_SANITIZERS}")
-string(APPEND UVHTTP_OPTIONS_TEXT "UVHTTP_SANITIZE=${sanitize_text}")
+string(APPEND UVHTTP_OPTIONS_TEXT "UVHTTP_TLS=${UVHTTP_TLS} UVHTTP_SANITIZE=${sanitize_text}")
 
 foreach(name IN ITEMS UVHTTP_FLAGS_TEXT UVHTTP_OPTIONS_TEXT)
   string(REPLACE "\\" "\\\\" ${name} "${${name}}")

@@ -22,6 +22,7 @@
 #include <uvhttp/server.h>
 #include <uvhttp/static.h>
 #include <uvhttp/tcp.h>
+#include <uvhttp/tls.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>
 #if __has_include(<uvhttp/websocket.h>)

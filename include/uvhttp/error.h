@@ -79,6 +79,17 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
     X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
     X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")                                                    \
+    X(TLS_CERTIFICATE, -400, 0, "TLS certificate, key or authority that can not be used")                              \
+    X(TLS_HANDSHAKE, -401, 0, "TLS handshake failed")                                                                  \
+    X(TLS_PLAIN_HTTP, -402, 400, "plain HTTP sent to a TLS port")                                                      \
+    X(TLS_NOT_TLS, -403, 0, "what came to a TLS port is not TLS")                                                      \
+    X(TLS_VERSION, -404, 0, "no TLS version in common")                                                                \
+    X(TLS_CIPHER, -405, 0, "no TLS cipher, group or signature in common")                                              \
+    X(TLS_ALPN, -406, 0, "no application protocol in common")                                                          \
+    X(TLS_CLIENT_CERTIFICATE, -407, 0, "client certificate missing or not trusted")                                    \
+    X(TLS_ALERT, -408, 0, "TLS ended by an alert of the peer")                                                         \
+    X(TLS_RECORD, -409, 0, "TLS record that can not be read")                                                          \
+    X(TLS_TRUNCATED, -410, 0, "TLS connection ended without close_notify")                                             \
     X(STATIC_ROOT, -500, 0, "directory of static files can not be opened")                                             \
     X(STATIC_BUSY, -501, 503, "too many static files wait to be opened")                                               \
     X(STATIC_RANGE, -502, 416, "no byte of the ranges asked for is there")                                             \

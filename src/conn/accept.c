@@ -67,7 +67,8 @@ static int fail(uvhttp__host_t *host, const char *address, int status) {
     return status;
 }
 
-int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *port) {
+int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter,
+                        uint16_t *port) {
     if (host->finished || (host->running && (!host->uv || host->workers[0].draining))) return UVHTTP_E_STATE;
     if (!address) return UVHTTP_E_INVALID;
     uvhttp__endpoint_t endpoint;
@@ -86,6 +87,9 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *por
     uvhttp__endpoint_t *endpoints = uvhttp__realloc(host->endpoints, (row + 1) * sizeof *endpoints);
     if (!endpoints) return UVHTTP_E_NOMEM;
     host->endpoints = endpoints;
+    uvhttp__conn_filter_t *filters = uvhttp__realloc(host->filters, (row + 1) * sizeof *filters);
+    if (!filters) return UVHTTP_E_NOMEM;
+    host->filters = filters;
     int *fds = uvhttp__realloc(host->fds, (row + 1) * count * sizeof *fds);
     if (!fds) return UVHTTP_E_NOMEM;
     host->fds = fds;
@@ -99,6 +103,7 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *por
     }
     if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[row * count]));
     endpoints[row] = endpoint;
+    filters[row] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
     if (port) *port = port_of(fds[row * count]);
     host->endpoint_count++;
     return host->uv ? uvhttp__worker_open_listeners(&host->workers[0]) : UVHTTP_OK;
@@ -114,8 +119,9 @@ void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size)
             snprintf(one, sizeof one, "fd:%d", endpoint->fd);
         else
             uvhttp__address_format(&endpoint->address, endpoint->address_size, one);
-        int wrote = snprintf(text + used, size - used, "%s%s%s", used ? ", " : "", one,
-                             endpoint->proxy_protocol ? " proxy_protocol" : "");
+        const char *name = host->filters[i].open ? host->filters[i].name : "";
+        int wrote = snprintf(text + used, size - used, "%s%s%s%s", used ? ", " : "", one,
+                             endpoint->proxy_protocol ? " proxy_protocol" : "", name);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
 }
@@ -152,12 +158,13 @@ static void serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     conn->close_status = UVHTTP_OK;
     conn->flags = 0;
     conn->peer = NULL;
+    int status = UVHTTP_OK;
     if (worker->host->endpoints[row].proxy_protocol)
-        uvhttp__conn_proxy_begin(conn); /* on_open when it is known who is there */
+        uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
     else
-        worker->host->options.ops->on_open(conn);
+        status = uvhttp__conn_begin(conn, row);
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
-    int status = uvhttp__stream_read_start(&conn->stream);
+    if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&conn->stream);
     if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
 }
 

@@ -25,6 +25,31 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
     uvhttp__stream_reset(&conn->stream);
 }
 
+int uvhttp__conn_begin(uvhttp__conn_t *conn, uint32_t row) {
+    const uvhttp__conn_filter_t *filter = &conn->worker->host->filters[row];
+    if (filter->open) {
+        conn->flags |= UVHTTP__CONN_HANDSHAKE;
+        return filter->open(conn, filter->arg);
+    }
+    ops_of(conn)->on_open(conn);
+    return UVHTTP_OK;
+}
+
+void uvhttp__conn_opened(uvhttp__conn_t *conn) {
+    conn->flags &= (uint16_t)~UVHTTP__CONN_HANDSHAKE;
+    uvhttp__conn_timer_stop(conn);
+    ops_of(conn)->on_open(conn);
+}
+
+/* A handshake that has begun may end, under its own deadline: the request behind it is answered. */
+void uvhttp__conn_drain(uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
+    if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)))
+        ops_of(conn)->on_drain(conn);
+    else if ((conn->flags & UVHTTP__CONN_PROXY) || !uvhttp__stream_unread(&conn->stream))
+        uvhttp__conn_close(conn, UVHTTP_OK);
+}
+
 void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     conn->flags |= UVHTTP__CONN_FINISHING;
@@ -76,7 +101,7 @@ static void on_sent(uvhttp__stream_t *stream) {
 
 static void on_closed(uvhttp__stream_t *stream) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
-    if (!(conn->flags & UVHTTP__CONN_PROXY)) ops_of(conn)->on_closed(conn);
+    if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE))) ops_of(conn)->on_closed(conn);
     uvhttp__conn_forget_peer(conn);
     uvhttp__worker_conn_closed(conn);
 }
@@ -94,15 +119,10 @@ void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
         uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
     } else if (conn->flags & UVHTTP__CONN_PROXY) {
         uvhttp__conn_proxy_late(conn);
+    } else if (conn->flags & UVHTTP__CONN_HANDSHAKE) {
+        uvhttp__counters_add(&conn->worker->counters, timeouts_handshake, 1);
+        uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
     } else {
         ops_of(conn)->on_timer(conn);
     }
-}
-
-void uvhttp__conn_drain(uvhttp__conn_t *conn) {
-    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
-    if (conn->flags & UVHTTP__CONN_PROXY)
-        uvhttp__conn_close(conn, UVHTTP_OK);
-    else
-        ops_of(conn)->on_drain(conn);
 }

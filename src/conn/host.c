@@ -346,6 +346,9 @@ static void host_delete(void *arg) {
         if (host->workers[i].upper && host->options.ops->on_worker_delete)
             host->options.ops->on_worker_delete(&host->workers[i]);
     pthread_mutex_destroy(&host->stop_lock);
+    for (uint32_t i = 0; i < host->endpoint_count; i++)
+        if (host->filters[i].open) host->filters[i].release(host->filters[i].arg);
+    uvhttp__free(host->filters);
     uvhttp__free(host->fds);
     uvhttp__free(host->endpoints);
     uvhttp__free_aligned(host->workers);

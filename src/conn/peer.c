@@ -10,6 +10,7 @@ struct uvhttp__conn_peer {
     uvhttp__peer_t socket;
     uvhttp__peer_t source;  /* whom a proxy speaks for; of kind UNKNOWN: nobody but itself */
     uvhttp__proxy_t *proxy; /* while its header is awaited */
+    uint32_t row;           /* of the address that it came to */
 };
 
 static bool ask_socket(const uvhttp__conn_t *conn, uvhttp__address_t *address, socklen_t *size) {
@@ -84,7 +85,7 @@ static void refuse(uvhttp__conn_t *conn, int code) {
     uvhttp__conn_close(conn, code);
 }
 
-void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn) {
+void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row) {
     conn->flags |= UVHTTP__CONN_PROXY;
     uvhttp__conn_peer_t *peer = remembered(conn);
     if (peer) peer->proxy = uvhttp__calloc(1, sizeof *peer->proxy);
@@ -96,13 +97,13 @@ void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn) {
         refuse(conn, UVHTTP_E_PROXY_UNTRUSTED);
         return;
     }
+    peer->row = row;
     uint32_t seconds = conn->worker->host->options.proxy_timeout;
     if (seconds > 0) uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)seconds * 1000);
 }
 
 size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__conn_peer_t *peer = conn->peer;
-    const uvhttp__conn_ops_t *ops = conn->worker->host->options.ops;
     size_t used;
     int status = uvhttp__proxy_read(peer->proxy, data, size, &used, &peer->source);
     if (status == UVHTTP_E_AGAIN) return size;
@@ -114,9 +115,10 @@ size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t si
     peer->proxy = NULL;
     uvhttp__conn_timer_stop(conn);
     conn->flags &= (uint16_t)~UVHTTP__CONN_PROXY;
-    ops->on_open(conn);
+    status = uvhttp__conn_begin(conn, peer->row);
+    if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
-    return used < size ? used + ops->on_data(conn, data + used, size - used) : size;
+    return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
 }
 
 /* A connection that ends without a word was a look whether somebody listens. */

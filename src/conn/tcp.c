@@ -418,8 +418,13 @@ static int refuse(uvhttp_tcp_server_t *server, int status, const char *text) {
 }
 
 int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port) {
+    return uvhttp__tcp_server_listen_filter(server, address, NULL, port);
+}
+
+int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
+                                     const uvhttp__conn_filter_t *filter, uint16_t *port) {
     if (!address) return UVHTTP_E_INVALID;
-    int status = uvhttp__host_listen(server->host, address, port);
+    int status = uvhttp__host_listen(server->host, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
     if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
     return logged(server, status);

@@ -207,11 +207,24 @@ static void send_file(uvhttp__stream_t *stream) {
     }
 }
 
-static void hand_over(uvhttp__stream_t *stream) {
-    if (!stream->out_first->data) {
+/* The head of the queue is no memory that could be sent as it is. Returns whether it is by now. */
+static bool make_memory(uvhttp__stream_t *stream) {
+    if (!stream->filter) {
         send_file(stream);
-        return;
+        return false;
     }
+    int status = uvhttp__filter_encode(stream);
+    if (status != UVHTTP_OK)
+        uvhttp__stream_ended(stream, status);
+    else if (stream->out_first && stream->out_first->data)
+        return true;
+    else
+        uvhttp__out_progress(stream);
+    return false;
+}
+
+static void hand_over(uvhttp__stream_t *stream) {
+    if (!stream->out_first->data && !make_memory(stream)) return;
     struct io_uring_sqe *sqe = sqe_of(stream);
     prepare_send(stream, sqe, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL, &stream->out_flying);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;

@@ -53,6 +53,8 @@
     X(static_revalidated, "Cached static files that were looked at again")                                             \
     X(static_evictions, "Static files that left the cache to make room")                                               \
     X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
+    X(tls_handshakes, "TLS handshakes done")                                                                           \
+    X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

@@ -198,11 +198,15 @@ static int freeze(uvhttp_server_t *server) {
 }
 
 int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port) {
-    if (!server || !address) return UVHTTP_E_INVALID;
+    return server && address ? uvhttp__server_listen(server, address, NULL, port) : UVHTTP_E_INVALID;
+}
+
+int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
+                          uint16_t *port) {
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->ran) return uvhttp__server_remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
-    status = uvhttp__host_listen(server->host, address, port);
+    status = uvhttp__host_listen(server->host, address, filter, port);
     if (status == UVHTTP_E_STATE)
         return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
     return status == UVHTTP_OK ? status : uvhttp__server_remember(server, status, "%s", server->host->error);

@@ -55,6 +55,9 @@ typedef struct uvhttp__http_worker {
 
 /* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
 UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
+/* uvhttp_server_listen with a filter, as uvhttp__host_listen. */
+int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
+                          uint16_t *port);
 
 /* --- sessions --- */
 

@@ -18,6 +18,7 @@
 
 #include "later.h"
 #include "routes.h"
+#include "tls.h"
 
 #define LISTEN_MAX 16
 
@@ -53,8 +54,10 @@ int main(int argc, char **argv) {
             proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
+        } else if (tls_option(argv[i], argv[i + 1])) {
+            ++i;
         } else {
-            die("options are --listen, --set, --trust and --forwarded");
+            die("options are --listen, --set, --trust, --forwarded and those of tls.c");
         }
     }
 
@@ -63,12 +66,15 @@ int main(int argc, char **argv) {
     later_t *later = later_new();
     if (!later) return 1;
     add_routes(server, later);
+    tls_routes(server);
     int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;
+    if (status == 0) status = tls_listen(server);
     for (unsigned i = 0; i < address_count && status == 0; ++i) {
         status = uvhttp_server_listen(server, addresses[i], NULL);
     }
     if (status == 0) status = uvhttp_server_run(server, NULL);
     later_free(later);
+    tls_free();
     uvhttp_server_free(server);
     return status != 0;
 }
