@@ -24,6 +24,7 @@ static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     const uvhttp__trust_t *trust = &exchange->worker->server->trust;
     if (!exchange->session) return;
     client->address = uvhttp__conn_client(&exchange->session->conn);
+    client->https = uvhttp_tcp_is_tls(&exchange->session->conn);
     if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;
     if (!uvhttp__forwarded_resolve(req, trust, client))
         uvhttp__counters_add(&exchange->worker->worker->counters, forwarded_ignored, 1);
