@@ -159,8 +159,22 @@ static uvhttp__segment_t *encode_share(uvhttp__stream_t *stream, uvhttp__segment
 }
 
 int uvhttp__filter_encode(uvhttp__stream_t *stream) {
-    uvhttp__segment_t *first = stream->out_first, *last = stream->out_last;
-    stream->out_first = stream->out_last = NULL;
+    uvhttp__segment_t *before = NULL, *first = stream->out_first, *last = stream->out_last;
+    uint64_t encoded = 0;
+    for (; first && first->data; first = first->next) {
+        before = first;
+        encoded += first->size;
+    }
+    if (!first) return UVHTTP_OK;
+    if (encoded >= UVHTTP__FILTER_PIECE_MAX) {
+        stream->loop->settle_due = true;
+        return UVHTTP_OK;
+    }
+    if (before)
+        before->next = NULL;
+    else
+        stream->out_first = NULL;
+    stream->out_last = before;
     int status = UVHTTP_OK;
     first = encode_share(stream, first, &status);
     uvhttp__list_remove(&stream->dirty); /* filter_put has put it there; the hand-over is going on */
@@ -173,7 +187,5 @@ int uvhttp__filter_encode(uvhttp__stream_t *stream) {
         stream->loop->settle_due = true; /* there is more: come back at once */
     }
     if (stream->out_size == UINT32_MAX) uvhttp__out_size_remove(stream, 0); /* counts anew */
-    /* One byte of distance: what the owner queues next in turn memory is no continuation of what is encoded. */
-    (void)uvhttp__loop_turn_alloc(stream->loop, 1);
     return status;
 }

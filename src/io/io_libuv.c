@@ -234,8 +234,8 @@ static void flushed(uvhttp__stream_t *stream) {
     }
 }
 
-/* The head of the queue has to be encoded first. What was encoded before is sent by now, and its turn memory, which
- * begins at *begin, can be used again. */
+/* Lets the filter encode. If that is not the first time in this hand-over, what was encoded before is sent by now, and
+ * its turn memory, which begins at *begin, can be used again. */
 static int encode(uvhttp__stream_t *stream, char **begin, const char **end) {
     uvhttp__loop_t *loop = stream->loop;
     if (*begin && *end == loop->turn_end) uvhttp__loop_turn_trim(loop, *begin);
@@ -250,6 +250,7 @@ static void hand_over(uvhttp__stream_t *stream) {
     size_t share = SEND_TURN_MAX;
     char *encoded = NULL;
     const char *encoded_end = NULL;
+    if (stream->filter) status = encode(stream, &encoded, &encoded_end); /* behind what it has queued itself */
     while (status == UVHTTP_OK && stream->out_first) {
         if (stream->out_first->data) {
             size_t sent = 0;

@@ -179,7 +179,7 @@ int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t 
      * happening now. */
     uint8_t mark = turn_mark(stream->loop->turn->filling);
     if (last && last->turn == mark && last->data + last->size == data && can_send(stream) &&
-        !stream->loop->handing_over) {
+        !stream->loop->handing_over && !stream->filter) {
         last->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;

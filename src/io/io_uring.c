@@ -207,7 +207,7 @@ static void send_file(uvhttp__stream_t *stream) {
     }
 }
 
-/* The head of the queue is no memory that could be sent as it is. Returns whether it is by now. */
+/* The queue is not only memory that could be sent as it is. Returns whether its head is by now. */
 static bool make_memory(uvhttp__stream_t *stream) {
     if (!stream->filter) {
         send_file(stream);
@@ -224,7 +224,7 @@ static bool make_memory(uvhttp__stream_t *stream) {
 }
 
 static void hand_over(uvhttp__stream_t *stream) {
-    if (!stream->out_first->data && !make_memory(stream)) return;
+    if ((!stream->out_first->data || stream->filter) && !make_memory(stream)) return;
     struct io_uring_sqe *sqe = sqe_of(stream);
     prepare_send(stream, sqe, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL, &stream->out_flying);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;

@@ -91,9 +91,13 @@ static void reload(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
                          status == UVHTTP_OK ? "reloaded" : uvhttp_tls_error_text(tls));
 }
 
+/* Missing in a build without WebSocket, which leaves its file out. */
+__attribute__((weak)) void tls_websocket_route(uvhttp_server_t *server);
+
 void tls_routes(uvhttp_server_t *server) {
     uvhttp_get(server, "/tls", about, NULL);
     uvhttp_post(server, "/tls/reload", reload, NULL);
+    if (tls_websocket_route) tls_websocket_route(server);
 }
 
 void tls_free(void) {
