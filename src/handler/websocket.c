@@ -226,8 +226,8 @@ static void deliver_fragment(uvhttp_ws_t *ws, const char *data, size_t size, boo
     ws->endpoint->handlers.on_fragment(ws, fragment, ws->endpoint->user);
 }
 
-/* Payload of the message in hand; last: it ends with this. Returns 0, or why the connection fails. A message that has
- * come whole is delivered from where it stands. */
+/* Payload of the message in hand; last: it ends with this. Returns 0, or why the connection fails. What has come whole
+ * is delivered from where it stands. */
 static int take_payload(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
     uvhttp__ws_assembly_t *message = &ws->message;
     if (message->type == UVHTTP_WS_TEXT) {
@@ -272,7 +272,18 @@ static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool 
     return taken;
 }
 
+/* A message in one frame that has come whole is delivered from where it stands. */
+static int take_whole(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
+    if (piece->size > uvhttp__ws_options(ws)->message_size_max) return UVHTTP_E_WS_TOO_LARGE;
+    if (piece->opcode == UVHTTP__WS_TEXT && !uvhttp__ws_is_utf8(piece->data, piece->size)) return UVHTTP_E_WS_UTF8;
+    deliver(ws, piece->opcode, piece->data, piece->size);
+    return UVHTTP_OK;
+}
+
 static int take_data(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
+    if (piece->first && piece->last && piece->fin && piece->opcode != UVHTTP__WS_CONTINUATION && !piece->compressed &&
+        ws->endpoint->handlers.on_message)
+        return take_whole(ws, piece);
     bool fresh = ws->message.fragments == 0;
     int status = piece->first ? begin_frame(ws, piece) : UVHTTP_OK;
     if (status != UVHTTP_OK) return status;

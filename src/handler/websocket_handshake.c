@@ -123,7 +123,10 @@ int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uv
     ws->subprotocol = subprotocol;
     ws->data = uvhttp_request_data(req);
     ws->deflate = deflate;
-    ws->special = ws->parser.deflate = deflate.server_bits > 0;
+    if (deflate.server_bits > 0) {
+        ws->special = true;
+        ws->parser.allowed = UVHTTP__WS_COMPRESSED;
+    }
     *accepted = ws;
     return UVHTTP_OK;
 }

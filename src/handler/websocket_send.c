@@ -47,9 +47,13 @@ static void pressed(uvhttp_ws_t *ws) {
     uvhttp__ws_set_timer(ws);
 }
 
-static int after_queuing(uvhttp_ws_t *ws, int status, size_t size) {
-    if (was_taken(status)) ws->queued += size;
-    if (status == UVHTTP_E_AGAIN) pressed(ws);
+static inline int after_queuing(uvhttp_ws_t *ws, int status, size_t size) {
+    if (status == UVHTTP_OK) {
+        ws->queued += size;
+    } else if (status == UVHTTP_E_AGAIN) {
+        ws->queued += size;
+        pressed(ws);
+    }
     return status;
 }
 
@@ -147,11 +151,9 @@ static int hold_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data
 int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
     if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
     int status;
-    if (!ws->special)
-        status = send_plain(ws, type, data, size);
-    else if (ws->out)
+    if (ws->special && ws->out)
         status = hold_message(ws, type, data, size);
-    else if (size >= uvhttp__ws_options(ws)->compression_size_min)
+    else if (ws->special && size >= uvhttp__ws_options(ws)->compression_size_min)
         status = send_compressed(ws, type, data, size);
     else
         status = send_plain(ws, type, data, size);
@@ -160,7 +162,6 @@ int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *
 }
 
 int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
     return uvhttp__ws_may_be_sent(type, data, size) ? uvhttp__ws_send_message(ws, type, data, size) : UVHTTP_E_INVALID;
 }
 

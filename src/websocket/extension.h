@@ -7,7 +7,7 @@
 
 #define UVHTTP__WS_BITS_MIN 9 /* zlib has no raw deflate with a window of 2^8 */
 #define UVHTTP__WS_BITS_MAX 15
-#define UVHTTP__WS_EXTENSION_SIZE_MAX 128
+#define UVHTTP__WS_EXTENSION_SIZE_MAX 160
 
 /* permessage-deflate, as agreed on or as the server is willing. */
 typedef struct uvhttp__ws_deflate {

@@ -32,10 +32,10 @@ void uvhttp__ws_mask(char *data, size_t size, const uint8_t mask[4], unsigned at
 
 static int check_first_byte(const uvhttp__ws_parser_t *parser) {
     uint8_t byte = parser->head[0], opcode = byte & OPCODE;
-    bool may_be_compressed = parser->deflate && (opcode == UVHTTP__WS_TEXT || opcode == UVHTTP__WS_BINARY);
-    if (byte & (may_be_compressed ? RESERVED & ~UVHTTP__WS_COMPRESSED : RESERVED) ||
-        (opcode > UVHTTP__WS_BINARY && opcode < UVHTTP__WS_CLOSE) || opcode > UVHTTP__WS_PONG)
+    if (byte & RESERVED & ~parser->allowed || (opcode > UVHTTP__WS_BINARY && opcode < UVHTTP__WS_CLOSE) ||
+        opcode > UVHTTP__WS_PONG)
         return UVHTTP_E_WS_RESERVED;
+    if (byte & parser->allowed && opcode != UVHTTP__WS_TEXT && opcode != UVHTTP__WS_BINARY) return UVHTTP_E_WS_RESERVED;
     if (uvhttp__ws_is_control(opcode)) return byte & FIN ? UVHTTP_OK : UVHTTP_E_WS_CONTROL;
     return parser->in_message == (opcode == UVHTTP__WS_CONTINUATION) ? UVHTTP_OK : UVHTTP_E_WS_CONTINUATION;
 }

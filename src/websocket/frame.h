@@ -30,7 +30,7 @@ typedef struct uvhttp__ws_parser {
     uint8_t mask_at;   /* 0..3: byte of the mask that the next byte of payload goes with */
     bool in_payload;   /* the head is whole, the frame is not */
     bool in_message;   /* the last data frame was not a final one */
-    bool deflate;      /* permessage-deflate was agreed on: the first frame of a message may have RSV1 */
+    uint8_t allowed;   /* reserved bits that the first frame of a message may have: 0 or UVHTTP__WS_COMPRESSED */
     int16_t error;     /* not 0: what is reported from here on */
 } uvhttp__ws_parser_t;
 

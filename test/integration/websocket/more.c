@@ -188,9 +188,9 @@ static void start_flood(uvhttp_server_t *server, const char *topic) {
 /* "+topic": subscribe; "-topic": unsubscribe; "!topic text": publish; "*topic text": publish from the server; "#topic":
  * a thousand numbers from a thread; "@topic n": n MB. Says what the call has returned, but for '!' and '@'. */
 static void obey(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
-    char topic[300] = "";
-    size_t size = message.size > 0 ? message.size - 1 : 0;
-    memcpy(topic, message.data + 1, size < sizeof topic ? size : sizeof topic - 1);
+    if (message.size == 0) return;
+    char *topic = calloc(1, message.size);
+    memcpy(topic, message.data + 1, message.size - 1);
     char *blank = strchr(topic, ' ');
     const char *text = blank ? blank + 1 : "";
     if (blank) *blank = '\0';
@@ -210,6 +210,7 @@ static void obey(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
         }
         default: break;
     }
+    free(topic);
 }
 
 /* Leaves in the close of a connection that others are told of: publishing there is allowed. */

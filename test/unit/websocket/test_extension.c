@@ -52,6 +52,11 @@ static void test_good_offers_are_answered(void **state) {
          "permessage-deflate; client_max_window_bits=10"},
         {"permessage-deflate ;\tserver_max_window_bits = 10 ; client_no_context_takeover", &takeover,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"},
+        {"permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=10; "
+         "client_max_window_bits=11",
+         &takeover,
+         "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=10; "
+         "client_max_window_bits=11"},
         /* several: the first that is good */
         {"permessage-deflate; server_max_window_bits=9, permessage-deflate", &takeover,
          "permessage-deflate; server_max_window_bits=9"},
