@@ -54,8 +54,7 @@ static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, vo
 static void hash_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     upload_t *upload = new_upload(req);
-    if (!upload || uvhttp_request_on_body(req, on_data, on_end, upload) != UVHTTP_OK)
-        uvhttp_response_empty(res, 503);
+    if (!upload || uvhttp_request_on_body(req, on_data, on_end, upload) != UVHTTP_OK) uvhttp_response_empty(res, 503);
 }
 
 /* --- the files of a form --- */
@@ -75,8 +74,7 @@ static void hash_form(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     (void)user;
     upload_t *upload = new_upload(req);
     int status = upload ? uvhttp_request_on_multipart(req, NULL, on_part, on_end, upload) : UVHTTP_E_NOMEM;
-    if (status != UVHTTP_OK)
-        uvhttp_response_text(res, uvhttp_error_http_status(status), uvhttp_error_message(status));
+    if (status != UVHTTP_OK) uvhttp_response_text(res, uvhttp_error_http_status(status), uvhttp_error_message(status));
 }
 
 int main(int argc, char **argv) {

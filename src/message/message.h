@@ -157,6 +157,14 @@ typedef struct uvhttp__response_sink {
 
 typedef struct uvhttp__hook uvhttp__hook_t;
 
+#define UVHTTP__RESPONSE_TRAILERS_SIZE_MAX 8192u /* bytes */
+
+/* Fields behind a chunked body: "Name: value\r\n" each. */
+typedef struct uvhttp__trailers {
+    uint32_t size, capacity;
+    char text[];
+} uvhttp__trailers_t;
+
 #define UVHTTP__CHECKED_TYPE_MAX 48 /* bytes of a Content-Type that is remembered, with its terminator */
 
 struct uvhttp_response {
@@ -167,6 +175,7 @@ struct uvhttp_response {
     uint32_t content_type_size;
     uvhttp__hook_t *finish_hooks; /* last registered first */
     uvhttp__hook_t *done_hooks;
+    uvhttp__trailers_t *trailers;        /* in the arena; NULL: none */
     uvhttp__body_t body;                 /* to here */
     const char *content_type;            /* in the arena or static, without CR or LF; content_type_size 0: none */
     char *headers;                       /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */

@@ -240,12 +240,29 @@ static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
     return UVHTTP_OK;
 }
 
+static int send_last_chunk(uvhttp__exchange_t *exchange) {
+    const uvhttp__trailers_t *trailers = exchange->response.trailers;
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+    size_t size = trailers ? trailers->size : 0;
+    char *begin = uvhttp__loop_turn_alloc(stream->loop, size + 5), *end = begin;
+    if (!begin) { /* without its end it must not look whole */
+        exchange->keep_alive = false;
+        return UVHTTP_E_NOMEM;
+    }
+    end = PUT(end, "0\r\n");
+    if (size > 0) end = put(end, trailers->text, size);
+    end = PUT(end, "\r\n");
+    uvhttp__loop_turn_trim(stream->loop, end);
+    return uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK : UVHTTP_E_ABORTED;
+}
+
 static int sink_end(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->session) return UVHTTP_E_ABORTED;
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED)) exchange->keep_alive = false;
-    if (exchange->chunked_out && wants_body(exchange))
-        (void)uvhttp__stream_send_turn(&exchange->session->conn.stream, "0\r\n\r\n", 5);
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED))
+        exchange->keep_alive = false;
+    else if (exchange->chunked_out && wants_body(exchange))
+        return send_last_chunk(exchange);
     return UVHTTP_OK;
 }
 

@@ -124,8 +124,8 @@ static void test_limits_of_parts_are_413(void **state) {
     assert_int_equal(client_read(fd)->status, 413);
     close(fd);
     expect_form(serving,
-                "--b\r\n" PART_HEAD("a") "\r\n--b\r\n" PART_HEAD("b") "\r\n--b\r\n" PART_HEAD("c") "\r\n--b\r\n" PART_HEAD(
-                    "d") "\r\n--b--",
+                "--b\r\n" PART_HEAD("a") "\r\n--b\r\n" PART_HEAD("b") "\r\n--b\r\n" PART_HEAD(
+                    "c") "\r\n--b\r\n" PART_HEAD("d") "\r\n--b--",
                 413, "<a></><b></><c></>UVHTTP_E_FORM_TOO_MANY_FIELDS");
 }
 
