@@ -73,7 +73,7 @@ int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size)
         res->flags |= UVHTTP__RESPONSE_MISSIZED;
         return UVHTTP_E_INVALID;
     }
-    problem = res->sink->write(res, data, size);
+    problem = res->coder ? res->coder->write(res->coder, res, data, size) : res->sink->write(res, data, size);
     if (problem == 0 && sized) res->stream_left -= size;
     return problem;
 }
@@ -86,6 +86,7 @@ int uvhttp_response_end(uvhttp_response_t *res) {
     if (has_body && res->stream_size != UVHTTP_SIZE_UNKNOWN && res->stream_left)
         res->flags |= UVHTTP__RESPONSE_MISSIZED;
     res->flags |= UVHTTP__RESPONSE_ENDED;
+    if (res->coder && res->coder->end(res->coder, res) != 0) res->flags |= UVHTTP__RESPONSE_MISSIZED;
     return res->sink->end(res);
 }
 
