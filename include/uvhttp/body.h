@@ -16,7 +16,9 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  * UVHTTP_E_ABORTED or UVHTTP_E_HTTP_BODY_INCOMPLETE (the client has gone: nobody waits for an answer),
  * UVHTTP_E_HTTP_BODY_TOO_LARGE (413), UVHTTP_E_HTTP_CHUNK_* and UVHTTP_E_HTTP_TRAILER* (400, 431), UVHTTP_E_TIMEOUT
  * (408), UVHTTP_E_ANSWER_TIMEOUT (503), UVHTTP_E_NOMEM (503). For these the client gets the status in brackets, unless
- * an answer is made in this call. It does not come once an answer is complete: uvhttp_response_on_done always does. */
+ * an answer is made in this call (which a deferred response does not allow: the thread that has its handle may be using
+ * the request; that handle gets UVHTTP_E_ABORTED). It does not come once an answer is complete: uvhttp_response_on_done
+ * always does. */
 typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
 
 /** In the handler of a route with `stream_body` (or its middleware), before it returns: it wants the body. Its first
