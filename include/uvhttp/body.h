@@ -3,6 +3,7 @@
 #ifndef UVHTTP_BODY_H
 #define UVHTTP_BODY_H
 
+#include <uvhttp/form.h>
 #include <uvhttp/request.h>
 #include <uvhttp/response.h>
 
@@ -15,7 +16,9 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  * UVHTTP_E_ABORTED or UVHTTP_E_HTTP_BODY_INCOMPLETE (the client has gone: nobody waits for an answer),
  * UVHTTP_E_HTTP_BODY_TOO_LARGE (413), UVHTTP_E_HTTP_CHUNK_* and UVHTTP_E_HTTP_TRAILER* (400, 431), UVHTTP_E_TIMEOUT
  * (408), UVHTTP_E_ANSWER_TIMEOUT (503), UVHTTP_E_NOMEM (503). For these the client gets the status in brackets, unless
- * an answer is made in this call. It does not come once an answer is complete: uvhttp_response_on_done always does. */
+ * an answer is made in this call (which a deferred response does not allow: the thread that has its handle may be using
+ * the request; that handle gets UVHTTP_E_ABORTED). It does not come once an answer is complete: uvhttp_response_on_done
+ * always does. */
 typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
 
 /** In the handler of a route with `stream_body` (or its middleware), before it returns: it wants the body. Its first
@@ -45,6 +48,23 @@ UVHTTP_EXPORT int uvhttp_request_resume_body(uvhttp_request_t *req);
  * UVHTTP_E_STATE (answered already). */
 UVHTTP_EXPORT int uvhttp_deferred_pause_body(uvhttp_deferred_t *deferred);
 UVHTTP_EXPORT int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred);
+
+/** A part begins, a piece of its content, or its end (UVHTTP_MULTIPART_PART, _DATA, _PART_END). Views are valid during
+ * the call. When it has made an answer, no more is told. */
+typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *res,
+                                    const uvhttp_multipart_event_t *event, void *user);
+
+/** uvhttp_request_on_body for multipart/form-data: the parts as they come, with the same rules. A body may have any
+ * size; limits NULL: defaults. on_end gets UVHTTP_OK when the last boundary and the whole body have come, or also
+ * UVHTTP_E_FORM_TOO_MANY_FIELDS and UVHTTP_E_MULTIPART_* (see uvhttp_request_form for the status that the client gets,
+ * unless an answer is made there). A pause takes effect behind the piece of the body in hand, of at most
+ * config.read_buffer_size: its events still come. The parser takes 4.4 KiB of the request's memory.
+ *
+ * Returns 0, or a code of uvhttp_request_on_body, UVHTTP_E_FORM_TYPE (415: no Content-Type, several, or another one),
+ * UVHTTP_E_MULTIPART_BOUNDARY (400), UVHTTP_E_INVALID (limits) or UVHTTP_E_NOMEM: the handler has to answer then. */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
+                                                              uvhttp_multipart_cb on_event, uvhttp_body_end_cb on_end,
+                                                              void *user);
 
 /** Trailer fields of a chunked body (RFC 9110 section 6.5), when it has come whole: the value of the first one called
  * `name` (ASCII case ignored; data is NULL if there is none), or all in the order received, `index` from 0, false past

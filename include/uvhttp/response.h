@@ -77,6 +77,14 @@ UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, cons
  * UVHTTP_E_LIMIT when more than config.write_queue_max bytes would wait for a slow client (nothing was taken: try again
  * in uvhttp_deferred_on_drain; a piece larger than that is never taken). */
 UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
+/** Adds a field behind the body (RFC 9110 section 6.5); copied. For a chunked answer, between begin and end, to a
+ * client that has sent "TE: trailers"; such a one should be told before, by uvhttp_response_header(res, "Trailer",
+ * name) before begin: the library takes that field away again where no trailer can follow. Returns 0,
+ * UVHTTP_E_UNSUPPORTED (HTTP/1.0, a size known in advance, no body, or the client does not ask for trailers: nothing is
+ * sent, and that is no fault), UVHTTP_E_INVALID (malformed, or a field that must not be a trailer: of framing, routing,
+ * authentication, caching, cookies, or about the content), UVHTTP_E_LIMIT (8 KiB of them, or
+ * config.request_memory_max), UVHTTP_E_NOMEM, UVHTTP_E_ABORTED or UVHTTP_E_STATE. */
+UVHTTP_EXPORT int uvhttp_response_trailer(uvhttp_response_t *res, const char *name, const char *value);
 /** A handler that returns after begin, without end and without defer, has ended its answer. */
 UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
 

@@ -182,7 +182,7 @@ enum {                                      /* uvhttp_response.flags */
        UVHTTP__RESPONSE_DONE = 1 << 6,      /* on_done hooks have been called */
        UVHTTP__RESPONSE_CLOSE = 1 << 7,     /* close the connection afterwards */
        UVHTTP__RESPONSE_MISSIZED =
-           1 << 8, /* pieces do not add up to the size that begin() was given: must not be reused */
+           1 << 8, /* pieces do not add up to the size that begin() was given, or one was lost: must not be reused */
        UVHTTP__RESPONSE_ABORTED = 1 << 9,    /* the client has gone */
        UVHTTP__RESPONSE_TYPE_KEPT = 1 << 10, /* content_type was set by uvhttp_response_header */
        UVHTTP__RESPONSE_BODY_OPEN = 1 << 11, /* the session's: more of a streamed request body is to come */
@@ -197,6 +197,9 @@ typedef struct uvhttp__response_sink {
     int (*begin)(uvhttp_response_t *res);
     /* Takes all of it or nothing (UVHTTP_E_LIMIT, UVHTTP_E_ABORTED, UVHTTP_E_NOMEM). */
     int (*write)(uvhttp_response_t *res, const char *data, size_t size);
+    /* For a coder: whether write would take so many bytes now (0 or its codes), and writing without asking. */
+    int (*room)(uvhttp_response_t *res, size_t size);
+    int (*push)(uvhttp_response_t *res, const char *data, size_t size);
     /* The last piece has been written; closes the connection if UVHTTP__RESPONSE_MISSIZED is set. */
     int (*end)(uvhttp_response_t *res);
     /* Makes a handle (count 1); NULL if out of memory. */
@@ -204,6 +207,23 @@ typedef struct uvhttp__response_sink {
 } uvhttp__response_sink_t;
 
 typedef struct uvhttp__hook uvhttp__hook_t;
+
+#define UVHTTP__RESPONSE_TRAILERS_SIZE_MAX 8192u /* bytes */
+
+/* What turns the pieces of an answer into other bytes, of another size: for a hook of on_finish to set. */
+typedef struct uvhttp__coder {
+    /* As uvhttp__response_sink_t.write, by means of sink->room and sink->push. A code that is not sink->room's says
+     * that the answer can not be completed. */
+    int (*write)(struct uvhttp__coder *coder, uvhttp_response_t *res, const char *data, size_t size);
+    /* What is left goes to sink->push. Returns 0 or why the answer can not be completed. */
+    int (*end)(struct uvhttp__coder *coder, uvhttp_response_t *res);
+} uvhttp__coder_t;
+
+/* Fields behind a chunked body: "Name: value\r\n" each. */
+typedef struct uvhttp__trailers {
+    uint32_t size, capacity;
+    char text[];
+} uvhttp__trailers_t;
 
 #define UVHTTP__CHECKED_TYPE_MAX 48 /* bytes of a Content-Type that is remembered, with its terminator */
 
@@ -215,6 +235,8 @@ struct uvhttp_response {
     uint32_t content_type_size;
     uvhttp__hook_t *finish_hooks; /* last registered first */
     uvhttp__hook_t *done_hooks;
+    uvhttp__trailers_t *trailers;        /* in the arena; NULL: none */
+    uvhttp__coder_t *coder;              /* NULL: pieces leave as they are */
     uvhttp__body_t body;                 /* to here */
     const char *content_type;            /* in the arena or static, without CR or LF; content_type_size 0: none */
     char *headers;                       /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */

@@ -1,4 +1,6 @@
 /* Owns: answers in pieces, hooks, and the way to a deferred answer. May include: base. */
+#include "base/chars.h"
+#include "base/str.h"
 #include "message/response_internal.h"
 
 struct uvhttp__hook {
@@ -9,6 +11,29 @@ struct uvhttp__hook {
     };
     void *user;
 };
+
+static bool names_trailers(uvhttp_str_t list) {
+    while (list.size > 0) {
+        const char *comma = memchr(list.data, ',', list.size);
+        size_t size = comma ? (size_t)(comma - list.data) : list.size;
+        uvhttp_str_t item = uvhttp__str_trim((uvhttp_str_t){list.data, size});
+        if (uvhttp__str_equal_nocase(item, UVHTTP__STR("trailers"))) return true;
+        size += comma != NULL;
+        list = (uvhttp_str_t){list.data + size, list.size - size};
+    }
+    return false;
+}
+
+/* Whether fields behind the body would be sent, and be understood. */
+static bool takes_trailers(const uvhttp_response_t *res) {
+    const uvhttp_request_t *req = res->request;
+    if (res->stream_size != UVHTTP_SIZE_UNKNOWN || !uvhttp__status_has_body(res->status)) return false;
+    if (req->head.version_minor != 1 || req->head.method == UVHTTP_HEAD) return false;
+    size_t index = 0;
+    for (uvhttp_str_t value; uvhttp_request_header_next(req, "TE", &index, &value);)
+        if (names_trailers(value)) return true;
+    return false;
+}
 
 /* --- pieces --- */
 
@@ -26,6 +51,7 @@ int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *conten
     res->stream_size = res->stream_left = size;
     res->flags = (uint16_t)((res->flags & ~(unsigned)UVHTTP__RESPONSE_ANSWERED) | UVHTTP__RESPONSE_BEGUN);
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_ABORTED)) return UVHTTP_E_ABORTED;
+    if (res->headers_size > 0 && !takes_trailers(res)) uvhttp__response_remove_fields(res, UVHTTP__STR("Trailer"));
     return res->sink->begin(res);
 }
 
@@ -47,7 +73,7 @@ int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size)
         res->flags |= UVHTTP__RESPONSE_MISSIZED;
         return UVHTTP_E_INVALID;
     }
-    problem = res->sink->write(res, data, size);
+    problem = res->coder ? res->coder->write(res->coder, res, data, size) : res->sink->write(res, data, size);
     if (problem == 0 && sized) res->stream_left -= size;
     return problem;
 }
@@ -60,7 +86,57 @@ int uvhttp_response_end(uvhttp_response_t *res) {
     if (has_body && res->stream_size != UVHTTP_SIZE_UNKNOWN && res->stream_left)
         res->flags |= UVHTTP__RESPONSE_MISSIZED;
     res->flags |= UVHTTP__RESPONSE_ENDED;
+    if (res->coder && res->coder->end(res->coder, res) != 0) res->flags |= UVHTTP__RESPONSE_MISSIZED;
     return res->sink->end(res);
+}
+
+/* --- trailers --- */
+
+/* Fields that a recipient must have seen before the body, or that steer who passes it on (RFC 9110 section 6.5.1). */
+static bool may_be_trailer(uvhttp_str_t name) {
+    static const char no[] = "content-length\0transfer-encoding\0host\0trailer\0connection\0keep-alive\0te\0upgrade\0"
+                             "expect\0content-type\0content-encoding\0content-range\0content-location\0date\0location\0"
+                             "vary\0age\0cache-control\0expires\0pragma\0retry-after\0warning\0set-cookie\0"
+                             "authorization\0proxy-authorization\0www-authenticate\0proxy-authenticate\0range\0"
+                             "if-range\0max-forwards\0";
+    for (const char *field = no; *field; field += strlen(field) + 1)
+        if (uvhttp__str_equal_nocase(name, uvhttp__str_from(field))) return false;
+    return true;
+}
+
+static int reserve_trailer(uvhttp_response_t *res, size_t size) {
+    uvhttp__trailers_t *old = res->trailers;
+    size_t used = old ? old->size : 0, needed = used + size, capacity = old ? old->capacity : 256;
+    if (size > UVHTTP__RESPONSE_TRAILERS_SIZE_MAX || needed > UVHTTP__RESPONSE_TRAILERS_SIZE_MAX) return UVHTTP_E_LIMIT;
+    if (old && needed <= capacity) return 0;
+    while (capacity < needed) capacity *= 2;
+    uvhttp__trailers_t *grown = uvhttp__arena_alloc(res->arena, sizeof *grown + capacity);
+    if (!grown) return res->arena->size_max - res->arena->used < capacity ? UVHTTP_E_LIMIT : UVHTTP_E_NOMEM;
+    if (used) memcpy(grown->text, old->text, used);
+    grown->size = (uint32_t)used;
+    grown->capacity = (uint32_t)capacity;
+    res->trailers = grown;
+    return 0;
+}
+
+int uvhttp_response_trailer(uvhttp_response_t *res, const char *name_text, const char *value_text) {
+    if (!name_text || !value_text) return UVHTTP_E_INVALID;
+    uvhttp_str_t name = uvhttp__str_from(name_text), value = uvhttp__str_from(value_text);
+    int problem = refusal(res);
+    if (problem != 0) return problem;
+    if (!uvhttp__valid_header_name(name) || !uvhttp__valid_header_value(value) || !may_be_trailer(name))
+        return UVHTTP_E_INVALID;
+    if (!takes_trailers(res)) return UVHTTP_E_UNSUPPORTED;
+    problem = reserve_trailer(res, name.size + value.size + 4);
+    if (problem != 0) return problem;
+    uvhttp__trailers_t *trailers = res->trailers;
+    char *at = trailers->text + trailers->size;
+    memcpy(at, name.data, name.size);
+    memcpy(at + name.size, ": ", 2);
+    if (value.size) memcpy(at + name.size + 2, value.data, value.size);
+    memcpy(at + name.size + 2 + value.size, "\r\n", 2);
+    trailers->size += (uint32_t)(name.size + value.size + 4);
+    return 0;
 }
 
 /* --- hooks --- */

@@ -1,8 +1,9 @@
-/* Owns: compression of complete answers: which ones, in which coding, and what their heads say. May include: message,
+/* Owns: compression of answers: which ones, in which coding, and what their heads say. May include: message,
  * base. */
 #include <uvhttp/compression.h>
 
 #include "base/alloc.h"
+#include "base/list.h"
 #include "base/str.h"
 #include "message/accept_encoding.h"
 #include "message/message.h"
@@ -11,7 +12,7 @@
 
 typedef struct compression {
     uint32_t size_min, size_max;
-    bool gzip, brotli;
+    bool gzip, brotli, streams;
     char *types; /* terminated texts, one after the other, and an empty one; NULL: the defaults */
     uvhttp__encoder_pool_t *encoders;
 } compression_t;
@@ -38,16 +39,23 @@ static bool worth_compressing(const compression_t *self, const uvhttp_response_t
     if (semicolon) type.size = (size_t)(semicolon - type.data);
     type = uvhttp__str_trim(type);
     if (type.size == 0) return false;
+    /* It has to be asked for: a proxy in between may wait for more of it. */
+    bool events = uvhttp__str_equal_nocase(type, UVHTTP__STR("text/event-stream"));
+    if (events && !self->types) return false;
     for (const char *pattern = self->types ? self->types : default_types; *pattern; pattern += strlen(pattern) + 1)
-        if (type_fits(type, uvhttp__str_from(pattern))) return true;
+        if (type_fits(type, uvhttp__str_from(pattern)) && !(events && strchr(pattern, '*'))) return true;
     return !self->types && (ends_with(type, UVHTTP__STR("+json")) || ends_with(type, UVHTTP__STR("+xml")));
 }
 
-static bool is_candidate(const compression_t *self, const uvhttp_response_t *res) {
+static bool size_fits(const compression_t *self, const uvhttp_response_t *res) {
     const uvhttp__body_t *body = &res->body;
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) return false;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) return self->streams && res->stream_size >= self->size_min;
     if (body->kind == UVHTTP__BODY_NONE || body->kind >= UVHTTP__BODY_FILE) return false;
-    if (body->size < self->size_min || body->size > self->size_max) return false;
+    return body->size >= self->size_min && body->size <= self->size_max;
+}
+
+static bool is_candidate(const compression_t *self, const uvhttp_response_t *res) {
+    if (!size_fits(self, res)) return false;
     if (res->status == 206 || !uvhttp__status_has_body(res->status)) return false;
     if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;
     if (uvhttp__list_has(uvhttp_response_header_get(res, "Cache-Control"), UVHTTP__STR("no-transform"))) return false;
@@ -82,6 +90,76 @@ static int weaken_etag(uvhttp_response_t *res) {
     return put(res, UVHTTP__STR("ETag"), (uvhttp_str_t){weak, etag.size + 2}, true);
 }
 
+static int tell_coding(uvhttp_response_t *res, uvhttp__coding_t coding) {
+    uvhttp_str_t name = coding == UVHTTP__CODING_BROTLI ? UVHTTP__STR("br") : UVHTTP__STR("gzip");
+    int status = weaken_etag(res);
+    return status == 0 ? put(res, UVHTTP__STR("Content-Encoding"), name, true) : status;
+}
+
+/* --- a complete body --- */
+
+static void encode_whole(const compression_t *self, uvhttp_response_t *res, uvhttp__coding_t coding) {
+    size_t size;
+    void *encoded = uvhttp__encode(self->encoders, coding, res->body.data, (size_t)res->body.size, &size);
+    if (!encoded) return;
+    if (tell_coding(res, coding) != 0) {
+        uvhttp__free(encoded);
+        return;
+    }
+    uvhttp__body_release(&res->body);
+    res->body = (uvhttp__body_t){
+        .kind = UVHTTP__BODY_REF, .data = encoded, .size = size, .release = uvhttp__free, .arg = encoded};
+}
+
+/* --- pieces --- */
+
+typedef struct stream_coder {
+    uvhttp__coder_t coder;
+    uvhttp__encoder_t *encoder; /* NULL: for HEAD, which shows the head only */
+} stream_coder_t;
+
+static int push(void *arg, const char *data, size_t size) {
+    uvhttp_response_t *res = arg;
+    return res->sink->push(res, data, size);
+}
+
+static int coder_write(uvhttp__coder_t *coder, uvhttp_response_t *res, const char *data, size_t size) {
+    stream_coder_t *self = UVHTTP__CONTAINER_OF(coder, stream_coder_t, coder);
+    int status = res->sink->room(res, size); /* what the encoder has taken can not be given back */
+    if (status != 0 || !self->encoder) return status;
+    status = uvhttp__encoder_write(self->encoder, data, size, false, push, res);
+    if (status != 0) res->flags |= UVHTTP__RESPONSE_MISSIZED;
+    return status;
+}
+
+static int coder_end(uvhttp__coder_t *coder, uvhttp_response_t *res) {
+    stream_coder_t *self = UVHTTP__CONTAINER_OF(coder, stream_coder_t, coder);
+    /* An answer that is too short must not look whole. */
+    if (!self->encoder || uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED)) return 0;
+    return uvhttp__encoder_write(self->encoder, NULL, 0, true, push, res);
+}
+
+static void on_done(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)status;
+    uvhttp__encoder_close(user);
+}
+
+static void encode_pieces(const compression_t *self, uvhttp_response_t *res, uvhttp__coding_t coding) {
+    stream_coder_t *coder = uvhttp__arena_alloc(res->arena, sizeof *coder);
+    if (!coder) return;
+    *coder = (stream_coder_t){.coder = {.write = coder_write, .end = coder_end}};
+    bool only_head = uvhttp_request_method(uvhttp_response_request(res)) == UVHTTP_HEAD;
+    if (!only_head) {
+        coder->encoder = uvhttp__encoder_open(self->encoders, coding);
+        if (!coder->encoder) return;
+        if (uvhttp_response_on_done(res, on_done, coder->encoder) != 0) {
+            uvhttp__encoder_close(coder->encoder);
+            return;
+        }
+    }
+    if (tell_coding(res, coding) == 0) res->coder = &coder->coder;
+}
+
 static void on_finish(uvhttp_response_t *res, void *user) {
     const compression_t *self = user;
     if (!is_candidate(self, res)) return;
@@ -89,17 +167,10 @@ static void on_finish(uvhttp_response_t *res, void *user) {
     if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) != 0) return;
     uvhttp__coding_t coding = choose(self, uvhttp_response_request(res));
     if (coding == UVHTTP__CODING_IDENTITY) return;
-    size_t size;
-    void *encoded = uvhttp__encode(self->encoders, coding, res->body.data, (size_t)res->body.size, &size);
-    if (!encoded) return;
-    uvhttp_str_t name = coding == UVHTTP__CODING_BROTLI ? UVHTTP__STR("br") : UVHTTP__STR("gzip");
-    if (weaken_etag(res) != 0 || put(res, UVHTTP__STR("Content-Encoding"), name, true) != 0) {
-        uvhttp__free(encoded);
-        return;
-    }
-    uvhttp__body_release(&res->body);
-    res->body = (uvhttp__body_t){
-        .kind = UVHTTP__BODY_REF, .data = encoded, .size = size, .release = uvhttp__free, .arg = encoded};
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN))
+        encode_pieces(self, res, coding);
+    else
+        encode_whole(self, res, coding);
 }
 
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -145,9 +216,10 @@ uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *optio
     const uvhttp_compression_options_t none = {0};
     const uvhttp_middleware_t failed = {NULL, NULL, NULL};
     const uvhttp_compression_options_t *given = options ? options : &none;
-    uint32_t level, quality, size_min, size_max;
+    uint32_t level, quality, size_min, size_max, streams_max;
     if (!option("gzip_level", given->gzip_level, 4, 9, &level) ||
         !option("brotli_quality", given->brotli_quality, 4, 11, &quality) ||
+        !option("streams_max", given->streams_max, 64, 65536, &streams_max) ||
         !option("size_max", given->size_max, 1 << 20, INT32_MAX, &size_max) ||
         !option("size_min", given->size_min, 1024, size_max, &size_min))
         return failed;
@@ -156,9 +228,12 @@ uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *optio
                                           "no_gzip and no_brotli leave no coding: set at most one of them");
     compression_t *self = uvhttp__calloc(1, sizeof *self);
     if (!self) return failed;
-    *self = (compression_t){
-        .size_min = size_min, .size_max = size_max, .gzip = !given->no_gzip, .brotli = !given->no_brotli};
-    self->encoders = uvhttp__encoder_pool_new((int)level, (int)quality);
+    *self = (compression_t){.size_min = size_min,
+                            .size_max = size_max,
+                            .gzip = !given->no_gzip,
+                            .brotli = !given->no_brotli,
+                            .streams = !given->no_streams};
+    self->encoders = uvhttp__encoder_pool_new((int)level, (int)quality, streams_max);
     if (given->types) self->types = copy_types(given->types);
     if (self->encoders && (self->types || !given->types)) return (uvhttp_middleware_t){run, self, destroy};
     destroy(self);

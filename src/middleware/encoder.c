@@ -5,10 +5,12 @@
 #include <limits.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <zlib.h>
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include <uvhttp/error.h>
 
 /* A deflate stream is 270 KB that want to be set up once; a brotli encoder can not be used again. */
 typedef struct gzip_encoder {
@@ -20,6 +22,8 @@ struct uvhttp__encoder_pool {
     pthread_mutex_t lock;
     gzip_encoder_t *free; /* under lock */
     int gzip_level, brotli_quality;
+    uint32_t streams_max;
+    atomic_uint streams; /* open */
 };
 
 static void *zlib_alloc(void *opaque, unsigned count, unsigned size) {
@@ -61,12 +65,18 @@ static void brotli_free(void *opaque, void *data) {
     uvhttp__free(block);
 }
 
-uvhttp__encoder_pool_t *uvhttp__encoder_pool_new(int gzip_level, int brotli_quality) {
+static void free_blocks(brotli_memory_t *memory) {
+    for (uvhttp__list_t *link; (link = uvhttp__list_pop_front(&memory->blocks));)
+        uvhttp__free(UVHTTP__CONTAINER_OF(link, brotli_block_t, link));
+}
+
+uvhttp__encoder_pool_t *uvhttp__encoder_pool_new(int gzip_level, int brotli_quality, uint32_t streams_max) {
     uvhttp__encoder_pool_t *pool = uvhttp__calloc(1, sizeof *pool);
     if (!pool) return NULL;
     pthread_mutex_init(&pool->lock, NULL);
     pool->gzip_level = gzip_level;
     pool->brotli_quality = brotli_quality;
+    pool->streams_max = streams_max;
     return pool;
 }
 
@@ -147,8 +157,7 @@ static size_t encode_brotli(const uvhttp__encoder_pool_t *pool, const void *data
         BrotliEncoderState *encoder = BrotliEncoderCreateInstance(brotli_alloc, brotli_free, &memory);
         if (encoder) written = run_brotli(encoder, pool->brotli_quality, data, size, out, out_size);
     }
-    for (uvhttp__list_t *link; (link = uvhttp__list_pop_front(&memory.blocks));)
-        uvhttp__free(UVHTTP__CONTAINER_OF(link, brotli_block_t, link));
+    free_blocks(&memory);
     return written;
 }
 
@@ -167,4 +176,98 @@ void *uvhttp__encode(uvhttp__encoder_pool_t *pool, uvhttp__coding_t coding, cons
     *encoded_size = written;
     void *shrunk = uvhttp__realloc(out, written); /* a slow client may keep it for long */
     return shrunk ? shrunk : out;
+}
+
+/* --- in pieces --- */
+
+/* What leaves at once; on the stack. */
+#define OUT_SIZE 8192
+/* log2 of how far back a brotli stream looks: its memory is a multiple of that. */
+#define STREAM_WINDOW_BITS 16
+
+struct uvhttp__encoder {
+    uvhttp__encoder_pool_t *pool;
+    gzip_encoder_t *gzip; /* or NULL: brotli */
+    BrotliEncoderState *brotli;
+    brotli_memory_t memory;
+    bool failed;
+};
+
+static bool open_brotli(uvhttp__encoder_t *encoder) {
+    if (setjmp(encoder->memory.out_of_memory) != 0) return false;
+    encoder->brotli = BrotliEncoderCreateInstance(brotli_alloc, brotli_free, &encoder->memory);
+    if (!encoder->brotli) return false;
+    BrotliEncoderSetParameter(encoder->brotli, BROTLI_PARAM_QUALITY, (uint32_t)encoder->pool->brotli_quality);
+    BrotliEncoderSetParameter(encoder->brotli, BROTLI_PARAM_LGWIN, STREAM_WINDOW_BITS);
+    BrotliEncoderSetParameter(encoder->brotli, BROTLI_PARAM_LGBLOCK, BROTLI_MIN_INPUT_BLOCK_BITS);
+    return true;
+}
+
+uvhttp__encoder_t *uvhttp__encoder_open(uvhttp__encoder_pool_t *pool, uvhttp__coding_t coding) {
+    uvhttp__encoder_t *encoder = uvhttp__calloc(1, sizeof *encoder);
+    if (!encoder) return NULL;
+    encoder->pool = pool;
+    uvhttp__list_init(&encoder->memory.blocks);
+    bool room = atomic_fetch_add(&pool->streams, 1) < pool->streams_max;
+    if (room && coding == UVHTTP__CODING_GZIP) encoder->gzip = gzip_take(pool);
+    if (room && (encoder->gzip || (coding == UVHTTP__CODING_BROTLI && open_brotli(encoder)))) return encoder;
+    uvhttp__encoder_close(encoder);
+    return NULL;
+}
+
+void uvhttp__encoder_close(uvhttp__encoder_t *encoder) {
+    if (encoder->gzip) gzip_give_back(encoder->pool, encoder->gzip);
+    free_blocks(&encoder->memory); /* all that the brotli encoder has */
+    atomic_fetch_sub(&encoder->pool->streams, 1);
+    uvhttp__free(encoder);
+}
+
+static int write_gzip(z_stream *stream, const void *data, size_t size, bool last,
+                      int (*out)(void *arg, const char *data, size_t size), void *arg) {
+    char buffer[OUT_SIZE];
+    stream->next_in = (Bytef *)(uintptr_t)data;
+    stream->avail_in = (unsigned)size;
+    int status = UVHTTP_OK;
+    do {
+        stream->next_out = (Bytef *)buffer;
+        stream->avail_out = sizeof buffer;
+        (void)deflate(stream, last ? Z_FINISH : Z_SYNC_FLUSH);
+        size_t made = sizeof buffer - stream->avail_out;
+        if (made > 0) status = out(arg, buffer, made);
+    } while (status == UVHTTP_OK && stream->avail_out == 0); /* a full buffer: there may be more */
+    return status;
+}
+
+/* One call of the encoder, which may leave by the jump. Returns false if memory ran out. */
+static bool step_brotli(uvhttp__encoder_t *encoder, BrotliEncoderOperation operation, const uint8_t **data,
+                        size_t *size, char *buffer, size_t *made) {
+    uint8_t *next_out = (uint8_t *)buffer;
+    size_t room = OUT_SIZE;
+    if (setjmp(encoder->memory.out_of_memory) != 0) return false;
+    BROTLI_BOOL good = BrotliEncoderCompressStream(encoder->brotli, operation, size, data, &room, &next_out, NULL);
+    *made = (size_t)(next_out - (uint8_t *)buffer);
+    return good;
+}
+
+static int write_brotli(uvhttp__encoder_t *encoder, const void *data, size_t size, bool last,
+                        int (*out)(void *arg, const char *data, size_t size), void *arg) {
+    char buffer[OUT_SIZE];
+    BrotliEncoderOperation operation = last ? BROTLI_OPERATION_FINISH : BROTLI_OPERATION_FLUSH;
+    const uint8_t *at = data;
+    for (;;) {
+        size_t made;
+        if (!step_brotli(encoder, operation, &at, &size, buffer, &made)) return UVHTTP_E_NOMEM;
+        int status = made > 0 ? out(arg, buffer, made) : UVHTTP_OK;
+        if (status != UVHTTP_OK) return status;
+        if (size == 0 && !BrotliEncoderHasMoreOutput(encoder->brotli)) return UVHTTP_OK;
+    }
+}
+
+int uvhttp__encoder_write(uvhttp__encoder_t *encoder, const void *data, size_t size, bool last,
+                          int (*out)(void *arg, const char *data, size_t size), void *arg) {
+    if (encoder->failed || size > INT_MAX) return UVHTTP_E_NOMEM;
+    int status = encoder->gzip ? write_gzip(&encoder->gzip->stream, data, size, last, out, arg)
+                               : write_brotli(encoder, data, size, last, out, arg);
+    encoder->failed = status != UVHTTP_OK;
+    return status;
 }

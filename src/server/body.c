@@ -120,7 +120,7 @@ static void let_come(uvhttp__exchange_t *exchange) {
     uvhttp__stream_resume(&exchange->session->conn.stream);
 }
 
-static bool is_complete(const uvhttp_response_t *res) {
+bool uvhttp__response_is_complete(const uvhttp_response_t *res) {
     return uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
            (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN));
 }
@@ -129,7 +129,7 @@ static bool is_complete(const uvhttp_response_t *res) {
  * not deferred its answer. */
 static void settle(uvhttp__exchange_t *exchange, bool final) {
     uvhttp_response_t *res = &exchange->response;
-    if (!is_complete(res) && !final) return;
+    if (!uvhttp__response_is_complete(res) && !final) return;
     const unsigned something = UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED;
     if (!uvhttp__response_is(res, something)) uvhttp__exchange_no_answer(exchange);
     uvhttp__exchange_returned(exchange);
@@ -306,11 +306,11 @@ static void tell_empty(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     bool deferred = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
     incoming->handler_runs = false;
-    if (!incoming->on_end || (!deferred && is_complete(res))) return;
+    if (!incoming->on_end || (!deferred && uvhttp__response_is_complete(res))) return;
     incoming->end_told = true;
     uvhttp__response_undefer(res);
     incoming->on_end(&exchange->request, res, UVHTTP_OK, incoming->user);
-    if (deferred && !is_complete(res)) uvhttp__response_redefer(res);
+    if (deferred && !uvhttp__response_is_complete(res)) uvhttp__response_redefer(res);
 }
 
 void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

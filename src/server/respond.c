@@ -231,27 +231,32 @@ static int sink_begin(uvhttp_response_t *res) {
     uvhttp__response_finish(res);
     uvhttp__response_commit(res);
     decide_keep_alive(exchange);
-    bool unknown = res->stream_size == UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status);
+    uint64_t size = res->coder ? UVHTTP_SIZE_UNKNOWN : res->stream_size;
+    bool unknown = size == UVHTTP_SIZE_UNKNOWN && uvhttp__status_has_body(res->status);
     exchange->chunked_out = unknown && exchange->request.head.version_minor == 1;
     exchange->answer_by_ms = 0;
     if (unknown && !exchange->chunked_out && exchange->request.head.method != UVHTTP_HEAD) exchange->keep_alive = false;
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res));
     if (!begin) return UVHTTP_E_NOMEM;
-    char *end = write_head(exchange, begin, res->stream_size);
+    char *end = write_head(exchange, begin, size);
     uvhttp__loop_turn_trim(stream->loop, end);
     return uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK : UVHTTP_E_ABORTED;
 }
 
-static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
+static int sink_room(uvhttp_response_t *res, size_t size) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->session || (exchange->session->conn.flags & UVHTTP__CONN_CLOSED)) return UVHTTP_E_ABORTED;
     if (!wants_body(exchange)) return UVHTTP_OK;
+    uint32_t queued = uvhttp__stream_out_size(&exchange->session->conn.stream);
+    if (queued + (uint64_t)size <= exchange->worker->server->config.write_queue_max) return UVHTTP_OK;
+    if (queued > 0) uvhttp__session_watch_writing(exchange->session); /* on_drain follows */
+    return UVHTTP_E_LIMIT;
+}
+
+static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    if (!wants_body(exchange)) return UVHTTP_OK;
     uvhttp__stream_t *stream = &exchange->session->conn.stream;
-    if (uvhttp__stream_out_size(stream) + (uint64_t)size > exchange->worker->server->config.write_queue_max) {
-        if (uvhttp__stream_out_size(stream) > 0)
-            uvhttp__session_watch_writing(exchange->session); /* on_drain follows */
-        return UVHTTP_E_LIMIT;
-    }
     char *begin = uvhttp__loop_turn_alloc(stream->loop, size + UVHTTP__HTTP1_CHUNK_HEAD_MAX + 2), *end = begin;
     if (!begin) return UVHTTP_E_NOMEM;
     if (exchange->chunked_out) end += uvhttp__http1_write_chunk_head(end, size);
@@ -263,12 +268,34 @@ static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
     return UVHTTP_OK;
 }
 
+static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
+    int status = sink_room(res, size);
+    return status == UVHTTP_OK ? sink_push(res, data, size) : status;
+}
+
+static int send_last_chunk(uvhttp__exchange_t *exchange) {
+    const uvhttp__trailers_t *trailers = exchange->response.trailers;
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+    size_t size = trailers ? trailers->size : 0;
+    char *begin = uvhttp__loop_turn_alloc(stream->loop, size + 5), *end = begin;
+    if (!begin) { /* without its end it must not look whole */
+        exchange->keep_alive = false;
+        return UVHTTP_E_NOMEM;
+    }
+    end = PUT(end, "0\r\n");
+    if (size > 0) end = put(end, trailers->text, size);
+    end = PUT(end, "\r\n");
+    uvhttp__loop_turn_trim(stream->loop, end);
+    return uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK : UVHTTP_E_ABORTED;
+}
+
 static int sink_end(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->session) return UVHTTP_E_ABORTED;
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED)) exchange->keep_alive = false;
-    if (exchange->chunked_out && wants_body(exchange))
-        (void)uvhttp__stream_send_turn(&exchange->session->conn.stream, "0\r\n\r\n", 5);
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED))
+        exchange->keep_alive = false;
+    else if (exchange->chunked_out && wants_body(exchange))
+        return send_last_chunk(exchange);
     return UVHTTP_OK;
 }
 
@@ -278,8 +305,12 @@ static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     return uvhttp__deferred_new(exchange);
 }
 
-const uvhttp__response_sink_t uvhttp__exchange_sink = {
-    .begin = sink_begin, .write = sink_write, .end = sink_end, .defer = sink_defer};
+const uvhttp__response_sink_t uvhttp__exchange_sink = {.begin = sink_begin,
+                                                       .write = sink_write,
+                                                       .room = sink_room,
+                                                       .push = sink_push,
+                                                       .end = sink_end,
+                                                       .defer = sink_defer};
 
 /* --- what follows --- */
 

@@ -209,6 +209,8 @@ void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange);
 void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status);
 /* Whether the connection can be used again although the body has not been read: bytes to throw away, or -1. */
 int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange);
+/* Whether there is an answer that has to leave as soon as the application returns. */
+bool uvhttp__response_is_complete(const uvhttp_response_t *res);
 /* From here on the application is waited for, if its route has a limit. */
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
 

@@ -7,7 +7,9 @@ typedef struct decoded {
     int code;
     size_t consumed;
     size_t body_size;
+    size_t trailer_size;
     char body[8192];
+    char trailer[256];
 } decoded_t;
 
 static const uint32_t extension_max = 40, trailer_max = 64;
@@ -18,6 +20,7 @@ static bool decode_piece(uvhttp__http1_chunked_t *chunked, const char *data, siz
     for (;;) {
         size_t consumed = SIZE_MAX;
         uvhttp_str_t body = {NULL, SIZE_MAX};
+        uint32_t trailer_before = chunked->trailer_size;
         out->code = uvhttp__http1_chunked_decode(chunked, data + pos, size - pos, &consumed, &body);
         assert_true(consumed <= size - pos);
         assert_true(body.size <= consumed);
@@ -26,6 +29,13 @@ static bool decode_piece(uvhttp__http1_chunked_t *chunked, const char *data, siz
             assert_true(out->body_size + body.size <= sizeof out->body);
             memcpy(out->body + out->body_size, body.data, body.size);
             out->body_size += body.size;
+        }
+        uvhttp_str_t trailer = uvhttp__http1_chunked_trailer(chunked, trailer_before, data + pos, consumed);
+        if (trailer.size > 0) {
+            assert_true(trailer.data >= data + pos && trailer.data + trailer.size <= data + pos + consumed);
+            assert_true(out->trailer_size + trailer.size <= sizeof out->trailer);
+            memcpy(out->trailer + out->trailer_size, trailer.data, trailer.size);
+            out->trailer_size += trailer.size;
         }
         pos += consumed;
         out->consumed += consumed;
@@ -59,6 +69,9 @@ static void expect_same(const decoded_t *a, const decoded_t *b) {
     assert_int_equal(a->consumed, b->consumed);
     assert_int_equal(a->body_size, b->body_size);
     assert_memory_equal(a->body, b->body, a->body_size);
+    if (a->code != 0) return; /* what came before an error is for nobody */
+    assert_int_equal(a->trailer_size, b->trailer_size);
+    assert_memory_equal(a->trailer, b->trailer, a->trailer_size);
 }
 
 /* Whole, byte by byte, and cut at every place. */
@@ -329,6 +342,24 @@ static void test_tiny_chunks_are_decoded_fast(void **state) {
     assert_true(seconds < 5); /* 120 times the time it takes: catches only what is not linear */
 }
 
+static void test_trailers_are_handed_out_however_they_are_cut(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *trailer;
+    } cases[] = {
+        {"0\r\n\r\n", ""},
+        {"0\r\nA: 1\r\n\r\n", "A: 1\r\n"},
+        {"3\r\nabc\r\n0\r\nA:\r\nlong-name:  x y \r\n\r\n", "A:\r\nlong-name:  x y \r\n"},
+    };
+    static decoded_t out;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        decode_all_ways(cases[i].text, strlen(cases[i].text), &out);
+        assert_int_equal(out.code, 0);
+        assert_int_equal(out.trailer_size, strlen(cases[i].trailer));
+        assert_memory_equal(out.trailer, cases[i].trailer, out.trailer_size);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_chunked_bodies_are_decoded),
@@ -341,6 +372,7 @@ int main(void) {
         cmocka_unit_test(test_trailer_section_is_bounded),
         cmocka_unit_test(test_every_byte_in_every_place_of_a_chunked_body),
         cmocka_unit_test(test_tiny_chunks_are_decoded_fast),
+        cmocka_unit_test(test_trailers_are_handed_out_however_they_are_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

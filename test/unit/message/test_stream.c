@@ -54,6 +54,64 @@ static void test_pieces_add_up_to_the_announced_size(void **state) {
     assert_string_equal(ex.log, "begin:200 write:abc write:de end ");
 }
 
+static void ask_for_trailers(const char *te) {
+    exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
+    if (te) exchange_field(&ex, "TE", te);
+    assert_int_equal(uvhttp_response_header(&ex.res, "Trailer", "X-Sum"), 0);
+}
+
+static void test_trailers_go_to_those_who_ask_for_them(void **state) {
+    (void)state;
+    static const char *const yes[] = {"trailers", "gzip;q=0.5, Trailers", ",,trailers ,deflate"};
+    for (size_t i = 0; i < 3; ++i) {
+        ask_for_trailers(yes[i]);
+        assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Sum", "1"), UVHTTP_E_STATE);
+        assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, UVHTTP_SIZE_UNKNOWN), 0);
+        assert_str(uvhttp_response_header_get(&ex.res, "Trailer"), "X-Sum");
+        assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Sum", "1"), 0);
+        assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Empty", ""), 0);
+        assert_int_equal(ex.res.trailers->size, strlen("X-Sum: 1\r\nX-Empty: \r\n"));
+        assert_memory_equal(ex.res.trailers->text, "X-Sum: 1\r\nX-Empty: \r\n", ex.res.trailers->size);
+        assert_int_equal(uvhttp_response_end(&ex.res), 0);
+        assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Sum", "1"), UVHTTP_E_STATE);
+    }
+}
+
+static void test_trailers_that_nobody_would_read_are_not_announced(void **state) {
+    (void)state;
+    for (int way = 0; way < 6; ++way) {
+        ask_for_trailers(way == 0 ? NULL : way == 1 ? "trailer, xtrailers" : "trailers");
+        if (way == 2) ex.req.head.version_minor = 0;
+        if (way == 3) ex.req.head.method = UVHTTP_HEAD;
+        assert_int_equal(uvhttp_response_begin(&ex.res, way == 4 ? 204 : 200, NULL, way == 5 ? 3 : UVHTTP_SIZE_UNKNOWN),
+                         0);
+        assert_null(uvhttp_response_header_get(&ex.res, "Trailer").data);
+        assert_int_equal(uvhttp_response_trailer(&ex.res, "X-Sum", "1"), UVHTTP_E_UNSUPPORTED);
+        assert_null(ex.res.trailers);
+    }
+}
+
+static void test_wrong_trailers_are_refused(void **state) {
+    (void)state;
+    static const char *const names[] = {"Content-Length", "transfer-encoding", "Set-Cookie", "Cache-Control", "X Y", "",
+                                        "Max-Forwards"};
+    char large[UVHTTP__RESPONSE_TRAILERS_SIZE_MAX];
+    ask_for_trailers("trailers");
+    assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, UVHTTP_SIZE_UNKNOWN), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        assert_int_equal(uvhttp_response_trailer(&ex.res, names[i], "1"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_trailer(&ex.res, "X", "a\r\nb"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_trailer(&ex.res, NULL, ""), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_response_trailer(&ex.res, "X", NULL), UVHTTP_E_INVALID);
+    memset(large, 'x', sizeof large - 1);
+    large[sizeof large - 1] = '\0';
+    assert_int_equal(uvhttp_response_trailer(&ex.res, "X", large), UVHTTP_E_LIMIT);
+    large[sizeof large - 5] = '\0'; /* "X: " and CRLF: full to the last byte */
+    assert_int_equal(uvhttp_response_trailer(&ex.res, "X", large), 0);
+    assert_int_equal(uvhttp_response_trailer(&ex.res, "Y", ""), UVHTTP_E_LIMIT);
+    assert_int_equal(ex.res.trailers->size, sizeof large);
+}
+
 static void test_writing_too_much_spoils_the_connection(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, 3), 0);
@@ -270,6 +328,9 @@ int main(void) {
         TEST(test_pieces_go_through_the_sink),
         TEST(test_pieces_out_of_order_are_refused),
         TEST(test_pieces_add_up_to_the_announced_size),
+        TEST(test_trailers_go_to_those_who_ask_for_them),
+        TEST(test_trailers_that_nobody_would_read_are_not_announced),
+        TEST(test_wrong_trailers_are_refused),
         TEST(test_writing_too_much_spoils_the_connection),
         TEST(test_ending_early_spoils_the_connection),
         TEST(test_head_announces_a_size_that_is_not_sent),

@@ -158,6 +158,33 @@ static void test_a_deferred_answer_without_on_body_leaves_the_body_unread(void *
     close(fd);
 }
 
+enum { LARGE_ANSWER = 8 << 20 };
+
+static void answer_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_ANSWER);
+}
+
+/* Such a client would wait for ever for a server that waits for it. */
+static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer(void **state) {
+    serving_t *serving = *state;
+    char *data = calloc(1, LARGE_ANSWER);
+    serving_make(serving);
+    uvhttp_post(serving->server, "/take", answer_large, data);
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
+    serving_start(serving);
+    int fd = client_ask(serving, HEAD("Content-Length: 67108864\r\n"));
+    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    for (int i = 0; i < 8; ++i) send_bytes(fd, data, LARGE_ANSWER);
+    size_t got = 0;
+    for (ssize_t now; (now = recv(fd, data, LARGE_ANSWER, 0)) > 0;) got += (size_t)now;
+    assert_true(got > LARGE_ANSWER);
+    close(fd);
+    serving_stop(serving);
+    free(data);
+}
+
 /* --- backpressure --- */
 
 enum { MIB = 1 << 20 };
@@ -429,6 +456,7 @@ int main(void) {
         ON_EACH(test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away),
         ON_EACH(test_a_large_or_chunked_rest_ends_the_connection_after_the_answer),
         ON_EACH(test_a_handler_that_neither_answers_nor_asks_gets_500),
+        ON_EACH(test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer),
         ON_EACH(test_a_deferred_answer_without_on_body_leaves_the_body_unread),
         ON_EACH(test_a_paused_handler_holds_back_a_client_of_64_mib),
         ON_EACH(test_pausing_from_another_thread_and_in_the_handler),
