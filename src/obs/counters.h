@@ -43,6 +43,7 @@
     X(upgrades, "Connections handed over to another protocol")                                                         \
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
+    X(access_log_dropped, "Requests that the access log had no room for")                                              \
     X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 

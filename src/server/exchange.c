@@ -37,8 +37,13 @@ static uint64_t read_time_ns(const uvhttp_request_t *req) {
     return exchange_of_request(req)->worker->worker->loop->now_ns;
 }
 
+static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
+    *begin_ns = exchange_of_request(req)->start_ns;
+    *now_ns = uvhttp__clock_ns();
+}
+
 static const uvhttp__request_ops_t request_ops = {
-    .peer = write_peer, .client = read_client, .counters = counters_of, .time_ns = read_time_ns};
+    .peer = write_peer, .client = read_client, .counters = counters_of, .time_ns = read_time_ns, .times = read_times};
 
 static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     const uvhttp_server_t *server = worker->server;
