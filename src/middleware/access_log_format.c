@@ -64,13 +64,33 @@ static char *put_field(char *out, const uvhttp__entry_t *entry, const uvhttp_str
 }
 
 /* " [10/Oct/2000:13:55:36 +0000]". In English whatever the locale. */
-static char *put_time(char *out, uint64_t real_ns) {
+static void write_time(uint64_t second, char text[TIME_SIZE]) {
     static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    time_t seconds = (time_t)(real_ns / NS);
+    time_t seconds = (time_t)second;
     struct tm utc = {0};
     gmtime_r(&seconds, &utc);
-    return out + snprintf(out, TIME_SIZE, " [%02d/%.3s/%04d:%02d:%02d:%02d +0000]", utc.tm_mday,
-                          months + 3 * utc.tm_mon, utc.tm_year + 1900, utc.tm_hour, utc.tm_min, utc.tm_sec);
+    snprintf(text, TIME_SIZE, " [%02d/%.3s/%04d:%02d:%02d:%02d +0000]", utc.tm_mday, months + 3 * utc.tm_mon,
+             utc.tm_year + 1900, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+/* A second's text is made once for all of its lines. */
+typedef struct second_text {
+    uint64_t second; /* 0: none yet */
+    char text[TIME_SIZE];
+} second_text_t;
+
+static const char *text_of(second_text_t *known, uint64_t second,
+                           void (*write)(uint64_t second, char text[TIME_SIZE])) {
+    if (known->second != second) {
+        write(second, known->text);
+        known->second = second;
+    }
+    return known->text;
+}
+
+static char *put_time(char *out, uint64_t real_ns) {
+    static _Thread_local second_text_t latest;
+    return put(out, text_of(&latest, real_ns / NS, write_time));
 }
 
 static char *put_common(char *out, const uvhttp__entry_t *entry, const uvhttp_str_t *fields, uint64_t real_ns) {
@@ -141,13 +161,20 @@ static char *put_json(char *out, uvhttp_str_t text, bool cut) {
     return out;
 }
 
-static char *put_json_time(char *out, uint64_t real_ns) {
-    time_t seconds = (time_t)(real_ns / NS);
+static void write_json_time(uint64_t second, char text[TIME_SIZE]) {
+    time_t seconds = (time_t)second;
     struct tm utc = {0};
     gmtime_r(&seconds, &utc);
-    return out + snprintf(out, TIME_SIZE, "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06uZ\"", utc.tm_year + 1900,
-                          utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                          (unsigned)(real_ns % NS / 1000));
+    snprintf(text, TIME_SIZE, "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.", utc.tm_year + 1900, utc.tm_mon + 1,
+             utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+static char *put_json_time(char *out, uint64_t real_ns) {
+    static _Thread_local second_text_t latest;
+    out = put(out, text_of(&latest, real_ns / NS, write_json_time));
+    uint32_t us = (uint32_t)(real_ns % NS / 1000);
+    for (int i = 5; i >= 0; i--, us /= 10) out[i] = (char)('0' + us % 10);
+    return put(out + 6, "Z\"");
 }
 
 static char *put_object(char *out, const uvhttp__entry_t *entry, const uvhttp_str_t *fields, uint64_t real_ns) {
