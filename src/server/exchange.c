@@ -164,23 +164,24 @@ int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data,
 /* --- from the head to the answer --- */
 
 /* 405 and OPTIONS name what there is (RFC 9110 sections 15.5.6 and 9.3.7). */
-static void answer_unrouted(uvhttp__exchange_t *exchange, const uvhttp__match_t *match, int status) {
+static void answer_unrouted(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    if (status != UVHTTP_OK) {
-        uvhttp__counters_error(&exchange->worker->worker->counters, status);
-        uvhttp__response_fail(res, uvhttp_error_http_status(status), "Bad Request\n");
+    const uvhttp__unrouted_t *unrouted = &exchange->unrouted;
+    if (unrouted->status != UVHTTP_OK) {
+        uvhttp__counters_error(&exchange->worker->worker->counters, unrouted->status);
+        uvhttp__response_fail(res, uvhttp_error_http_status(unrouted->status), "Bad Request\n");
         return;
     }
-    if (match->outcome == UVHTTP__MATCH_NOT_FOUND) {
+    if (unrouted->outcome == UVHTTP__MATCH_NOT_FOUND) {
         uvhttp__response_fail(res, 404, "Not Found\n");
         return;
     }
-    if (match->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
+    if (unrouted->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
         uvhttp__response_fail(res, 405, "Method Not Allowed\n");
     else
         (void)uvhttp_response_empty(res, 204);
     char text[UVHTTP__ALLOW_TEXT_MAX];
-    size_t size = uvhttp__allow_text(match->allow, text);
+    size_t size = uvhttp__allow_text(unrouted->allow, text);
     (void)uvhttp__response_put_header(res, (uvhttp_str_t){"Allow", 5}, (uvhttp_str_t){text, size}, true);
 }
 
@@ -188,23 +189,45 @@ static bool answered(const uvhttp_response_t *res) {
     return uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED);
 }
 
-void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
-    const uvhttp_server_t *server = exchange->worker->server;
+/* The rest of the chain, the handler, and what is said if there is none. */
+static void go(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    uvhttp__match_t match;
-    int status = UVHTTP_OK;
-    if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
-        /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
-        uvhttp__response_fail(res, 501, "Not Implemented\n");
-    } else {
-        status = uvhttp__router_route(server->router, &exchange->request, &match);
-        uvhttp_flow_t flow = uvhttp__chain_run(&match, &exchange->request, res);
-        if (flow == UVHTTP_NEXT && match.outcome != UVHTTP__MATCH_FOUND && !answered(res))
-            answer_unrouted(exchange, &match, status);
-    }
-    if (!answered(res)) {
+    if (uvhttp__way_go(&exchange->way, &exchange->request, res) == UVHTTP_STOP)
+        exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+    else if (!exchange->way.route && !answered(res))
+        answer_unrouted(exchange);
+}
+
+static void finish_run(uvhttp__exchange_t *exchange) {
+    if (!answered(&exchange->response)) {
         uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
-        uvhttp__response_fail(res, 500, "Internal Server Error\n");
+        uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
     }
     uvhttp__exchange_returned(exchange);
+}
+
+void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
+    if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
+        /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
+        uvhttp__response_fail(&exchange->response, 501, "Not Implemented\n");
+    } else {
+        uvhttp__match_t match;
+        int status = uvhttp__router_route(exchange->worker->server->router, &exchange->request, &match);
+        exchange->way = (uvhttp__way_t){match.chain, match.route, 0};
+        if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
+        go(exchange);
+    }
+    finish_run(exchange);
+}
+
+void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user) {
+    uvhttp_response_t *res = &exchange->response;
+    if (exchange->may_go_on) {
+        exchange->may_go_on = false;
+        if (go_on(&exchange->request, res, user) == UVHTTP_NEXT)
+            go(exchange);
+        else
+            exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+    }
+    finish_run(exchange);
 }

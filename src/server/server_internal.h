@@ -106,6 +106,13 @@ void uvhttp__session_refuse(uvhttp__session_t *session, int code);
 
 #define UVHTTP__EXCHANGE_ARENA_SIZE 2048
 
+/* Why there is no route. */
+typedef struct uvhttp__unrouted {
+    int status; /* of routing */
+    uvhttp__match_outcome_t outcome;
+    uint32_t allow;
+} uvhttp__unrouted_t;
+
 struct uvhttp__exchange {
     uvhttp_request_t request;
     uvhttp_response_t response;
@@ -121,6 +128,7 @@ struct uvhttp__exchange {
     const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
     uint32_t borrowers;                   /* queued output that still points into the arena */
     bool released;                        /* goes back to the pool when the last borrower has gone */
+    bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
     bool chunked_out;                     /* a streamed answer is chunked; to here */
 
     bool keep_alive;
@@ -128,6 +136,8 @@ struct uvhttp__exchange {
     uint64_t start_ns;  /* turn in which the head was seen whole */
     uint64_t body_left; /* Content-Length still to come */
     void *upgrade_user;
+    uvhttp__way_t way;           /* through middleware to the handler */
+    uvhttp__unrouted_t unrouted; /* if way.route is NULL */
     uvhttp__http1_chunked_t chunked_in;
     _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
     uvhttp__field_t fields[]; /* limits.header_count_max */
@@ -153,6 +163,8 @@ int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
 /* Routes the request, runs middleware and handler, and answers unless the answer comes later. */
 void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
+/* uvhttp_deferred_next: the exchange is no longer deferred. */
+void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user);
 
 /* --- answers (respond.c) --- */
 
