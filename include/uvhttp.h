@@ -2,6 +2,7 @@
 #ifndef UVHTTP_H
 #define UVHTTP_H
 
+#include <uvhttp/access_log.h>
 #include <uvhttp/alloc.h>
 #include <uvhttp/auth.h>
 #include <uvhttp/body.h>

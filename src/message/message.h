@@ -40,6 +40,8 @@ typedef struct uvhttp__request_ops {
     struct uvhttp__counters *(*counters)(const uvhttp_request_t *req);
     /* CLOCK_MONOTONIC at the begin of the loop's turn. Loop's thread. */
     uint64_t (*time_ns)(const uvhttp_request_t *req);
+    /* CLOCK_MONOTONIC when the head was seen whole, and now. Loop's thread. */
+    void (*times)(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns);
 } uvhttp__request_ops_t;
 
 typedef struct uvhttp__query_param {
@@ -244,6 +246,7 @@ struct uvhttp_response {
     uint8_t checked_type_size;           /* 0: none */
     uint64_t stream_size;                /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
     uint64_t stream_left;                /* bytes of it not yet written */
+    uint64_t sent_size;                  /* bytes of the body handed over; the session's, once the head is written */
     uvhttp_request_t *request;           /* set once by init */
     uvhttp__arena_t *arena;              /* set once by init */
     const uvhttp__response_sink_t *sink; /* set once by init */

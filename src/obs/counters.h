@@ -43,6 +43,7 @@
     X(upgrades, "Connections handed over to another protocol")                                                         \
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
+    X(access_log_dropped, "Requests that the access log had no room for")                                              \
     X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
     X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \
     X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \

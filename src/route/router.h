@@ -125,11 +125,15 @@ int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, 
 /* "GET, HEAD, OPTIONS" for an allow mask, terminated; returns its size. */
 size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]);
 
-/* Runs the middleware on this thread until one says UVHTTP_STOP (returns that) or all have passed the request on. */
-uvhttp_flow_t uvhttp__chain_run_middleware(const uvhttp__chain_t *chain, uvhttp_request_t *req, uvhttp_response_t *res);
+/* A chain, where to go on in it, and the route at its end or NULL. */
+typedef struct uvhttp__way {
+    const uvhttp__chain_t *chain;
+    const uvhttp__route_t *route;
+    size_t next; /* index of the middleware that runs next */
+} uvhttp__way_t;
 
-/* Middleware, then, for FOUND, the handler on this thread. UVHTTP_STOP: a middleware has dealt with the request.
- * UVHTTP_NEXT: the handler has run, or there is none. */
-uvhttp_flow_t uvhttp__chain_run(const uvhttp__match_t *match, uvhttp_request_t *req, uvhttp_response_t *res);
+/* Middleware from way->next on, then the handler, if there is one, on this thread. UVHTTP_STOP: a middleware has dealt
+ * with the request, way->next is the one behind it. UVHTTP_NEXT: the handler has run, or there is none. */
+uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res);
 
 #endif

@@ -111,6 +111,8 @@ static void complete(uvhttp__exchange_t *exchange) {
 }
 
 static void give_up(uvhttp__exchange_t *exchange, int status) {
+    /* The hooks of the end come in a later turn, when the receive buffer is another's. */
+    if (uvhttp__exchange_own(exchange) != UVHTTP_OK) uvhttp__exchange_headless(exchange);
     uvhttp__conn_close(&exchange->session->conn, status); /* on_closed aborts the exchange */
 }
 
@@ -198,6 +200,7 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     exchange->chunked_out = false;
     uvhttp__body_t *body = &res->body;
     bool with_body = body->size > 0 && wants_body(exchange);
+    res->sent_size = with_body ? body->size : 0;
     bool copied = with_body && body->size <= COPY_MAX && body->kind < UVHTTP__BODY_FILE;
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res) + (copied ? (size_t)body->size : 0));
     if (!begin) {
@@ -239,6 +242,7 @@ static int sink_begin(uvhttp_response_t *res) {
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res));
     if (!begin) return UVHTTP_E_NOMEM;
     char *end = write_head(exchange, begin, size);
+    res->sent_size = 0;
     uvhttp__loop_turn_trim(stream->loop, end);
     return uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK : UVHTTP_E_ABORTED;
 }
@@ -264,6 +268,7 @@ static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
     if (exchange->chunked_out) end = PUT(end, "\r\n");
     uvhttp__loop_turn_trim(stream->loop, end);
     if (uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) != UVHTTP_OK) return UVHTTP_E_ABORTED;
+    res->sent_size += size;
     if (uvhttp__stream_out_size(stream) > COPY_MAX) uvhttp__session_watch_writing(exchange->session);
     return UVHTTP_OK;
 }

@@ -130,6 +130,13 @@ typedef struct uvhttp__incoming {
     bool owes_continue; /* 100 has to be sent before the client sends the body */
 } uvhttp__incoming_t;
 
+/* Why there is no route. */
+typedef struct uvhttp__unrouted {
+    int status; /* of routing */
+    uvhttp__match_outcome_t outcome;
+    uint32_t allow;
+} uvhttp__unrouted_t;
+
 struct uvhttp__exchange {
     uvhttp_request_t request;
     uvhttp_response_t response;
@@ -147,18 +154,20 @@ struct uvhttp__exchange {
     const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
     uint32_t borrowers;                   /* queued output that still points into the arena */
     bool released;                        /* goes back to the pool when the last borrower has gone */
+    bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
     bool chunked_out;                     /* a streamed answer is chunked; to here */
 
     bool keep_alive;
     uint32_t start_turn;
-    const uvhttp__route_t *route; /* written by routing; NULL: none */
-    const uvhttp__match_t *early; /* when there is a body: routed before it came; NULL: not yet routed */
-    uint64_t start_ns;            /* turn in which the head was seen whole */
-    uint64_t body_left;           /* Content-Length still to come */
-    uint64_t body_seen;           /* bytes that have come; body_* are written when there is a body to wait for */
+    bool routed_early;  /* written when there is a body: routed before it has come */
+    uint64_t start_ns;  /* turn in which the head was seen whole */
+    uint64_t body_left; /* Content-Length still to come */
+    uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
     uint64_t body_max;
     uint64_t body_start_ms; /* moved by what does not count */
     void *upgrade_user;
+    uvhttp__way_t way;           /* through middleware to the handler */
+    uvhttp__unrouted_t unrouted; /* if way.route is NULL */
     uvhttp__http1_chunked_t chunked_in;
     _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
     uvhttp__field_t fields[]; /* limits.header_count_max */
@@ -213,6 +222,8 @@ int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange);
 bool uvhttp__response_is_complete(const uvhttp_response_t *res);
 /* From here on the application is waited for, if its route has a limit. */
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
+/* uvhttp_deferred_next: the exchange is no longer deferred. */
+void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user);
 
 /* --- answers (respond.c) --- */
 

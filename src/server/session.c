@@ -378,7 +378,7 @@ static bool check_body(uvhttp__session_t *session) {
     const uvhttp_server_config_t *config = config_of(session);
     const uvhttp__exchange_t *exchange = session->exchange;
     if (uvhttp__body_held_back(exchange)) return true;
-    uint32_t timeout = exchange->route ? exchange->route->options.body_timeout : 0;
+    uint32_t timeout = exchange->way.route ? exchange->way.route->options.body_timeout : 0;
     if (timeout == 0) timeout = config->body_timeout > 0 ? config->body_timeout : UINT32_MAX;
     uint64_t ms = uvhttp__conn_now_ms(&session->conn) - exchange->body_start_ms;
     bool late = timeout != UINT32_MAX && ms >= (uint64_t)timeout * 1000;

@@ -2,7 +2,7 @@
  * its clients and answers whatever a test asks for.
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
- *                    [--forwarded standard|x]
+ *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]]
  *
  * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed. A
  * configuration that is refused: its message on stderr, exit 2.
@@ -17,6 +17,7 @@
 #include <uvhttp.h>
 
 #include "later.h"
+#include "middleware.h"
 #include "routes.h"
 #include "tls.h"
 
@@ -40,6 +41,7 @@ int main(int argc, char **argv) {
     const char *addresses[LISTEN_MAX];
     unsigned address_count = 0;
     const char *trusted[LISTEN_MAX];
+    const char *access_log = NULL;
     uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
@@ -50,6 +52,8 @@ int main(int argc, char **argv) {
             addresses[address_count++] = argv[++i];
         } else if (strcmp(argv[i], "--trust") == 0 && proxies.trusted_count < LISTEN_MAX) {
             trusted[proxies.trusted_count++] = argv[++i];
+        } else if (strcmp(argv[i], "--access-log") == 0) {
+            access_log = argv[++i];
         } else if (strcmp(argv[i], "--forwarded") == 0) {
             proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
@@ -57,7 +61,7 @@ int main(int argc, char **argv) {
         } else if (tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
-            die("options are --listen, --set, --trust, --forwarded and those of tls.c");
+            die("options are --listen, --set, --trust, --forwarded, --access-log and those of tls.c");
         }
     }
 
@@ -65,6 +69,7 @@ int main(int argc, char **argv) {
     if (!server) return 2;
     later_t *later = later_new();
     if (!later) return 1;
+    if (access_log) add_access_log(server, access_log);
     add_routes(server, later);
     tls_routes(server);
     int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;

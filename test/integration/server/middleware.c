@@ -1,4 +1,8 @@
 /* Owns: the routes of the test server that pass the library's own middleware. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "middleware.h"
 
 static void deny_frames_otherwise(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -40,4 +44,50 @@ void add_guarded_routes(uvhttp_server_t *server) {
     uvhttp_group_route(group, UVHTTP_GET, "/nothing", no_answer, NULL);
     uvhttp_group_route(group, UVHTTP_GET, "/pieces", in_pieces, NULL);
     uvhttp_group_route(group, UVHTTP_GET, "/later", deferred, NULL);
+}
+
+static uvhttp_middleware_t access_log;
+
+static void reopen(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_text(res, uvhttp_access_log_reopen(access_log) == 0 ? 200 : 500, "");
+}
+
+static void show_log(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_access_log_stats_t stats;
+    char json[256];
+    uvhttp_access_log_stats(access_log, &stats);
+    snprintf(json, sizeof json,
+             "{\"lines\":%" PRIu64 ",\"dropped\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"reopened\":%" PRIu64 "}",
+             stats.lines, stats.dropped, stats.failed, stats.reopened);
+    uvhttp_response_json(res, 200, json);
+}
+
+void add_access_log(uvhttp_server_t *server, const char *text) {
+    uvhttp_access_log_options_t options = {.flush_ms = 5, .ring_size = 65536};
+    const char *path = strchr(text, ':') + 1;
+    if (strncmp(text, "common:", 7) == 0) options.format = UVHTTP_ACCESS_LOG_COMMON;
+    if (strncmp(text, "json:", 5) == 0) options.format = UVHTTP_ACCESS_LOG_JSON;
+    if (*path) options.path = path;
+    access_log = uvhttp_access_log(&options);
+    uvhttp_use(server, access_log);
+    uvhttp_get(server, "/access_log/reopen", reopen, NULL);
+    uvhttp_get(server, "/access_log/stats", show_log, NULL);
+}
+
+static bool check_user(uvhttp_request_t *req, uvhttp_str_t user, uvhttp_str_t password, void *arg) {
+    (void)req, (void)user, (void)arg;
+    return password.size == 6 && memcmp(password.data, "secret", 6) == 0;
+}
+
+static void private_page(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_text(res, 200, "private");
+}
+
+void add_private_routes(uvhttp_server_t *server) {
+    uvhttp_group_t *group = uvhttp_group(server, "/private");
+    uvhttp_group_use(group, uvhttp_basic_auth(&(uvhttp_basic_auth_options_t){.check = check_user}));
+    uvhttp_group_route(group, UVHTTP_GET, "/page", private_page, NULL);
 }

@@ -422,6 +422,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     for (size_t i = 0; i < STATIC_MAX; ++i) pattern[i] = (char)('a' + i % 26);
     add_middleware_routes(server);
     add_guarded_routes(server);
+    add_private_routes(server);
     uvhttp_any(server, "/echo", describe, NULL);
     uvhttp_any(server, "/echo/*rest", describe, NULL);
     uvhttp_get(server, "/users/:id/files/:name", describe, NULL);
