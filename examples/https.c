@@ -38,9 +38,10 @@ int main(int argc, char **argv) {
     const char *address = argc > 1 ? argv[1] : "127.0.0.1:8443";
     uvhttp_tls_t *tls = argc == 4 ? read_certificate(argv[2], argv[3]) : uvhttp_tls_development(NULL);
     if (!tls) {
-        fprintf(stderr, "https: no certificate, no HTTPS: the line above says what is wrong. To make one:\n"
-                        "  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \\\n"
-                        "    -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out chain.pem\n");
+        fprintf(stderr,
+                "https: no certificate, no HTTPS: the line above says what is wrong. To make one:\n"
+                "  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \\\n"
+                "    -subj /CN=localhost -addext subjectAltName=DNS:localhost -keyout key.pem -out chain.pem\n");
         return 1;
     }
     /* Before the loops' threads, which inherit it: only the thread below sees the signal. */

@@ -36,8 +36,8 @@ typedef struct uvhttp_tls_certificate {
     const void *key;              /**< instead of key_file */
     size_t key_size;              /**< bytes */
     const char *ocsp_file;        /**< an OCSP response (DER, RFC 6960) to staple; default none */
-    const char *names;            /**< host names it serves, "example.org, *.example.org"; default: those in it (DNS names
-                                       of its subjectAltName, else its common name) */
+    const char *names; /**< host names it serves, "example.org, *.example.org"; default: those in it (DNS names
+                            of its subjectAltName, else its common name) */
 } uvhttp_tls_certificate_t;
 
 /** Zero is the default everywhere. Everything is copied. */
@@ -52,31 +52,31 @@ typedef struct uvhttp_tls_options {
     const char *alpn; /**< protocols by preference, "http/1.1" (default); "none": ALPN is ignored. A client that offers
                            ALPN and has none of them is refused (RFC 7301 section 3.2) */
     uvhttp_tls_clients_t clients;
-    const char *client_ca_file;  /**< certificates, PEM, that clients' ones must lead to; for VERIFY and REQUIRE */
-    const void *client_ca;       /**< instead of client_ca_file */
-    size_t client_ca_size;       /**< bytes */
-    uint32_t handshake_timeout;  /**< seconds from accepting to the end of the handshake, 1..3600; default 10 */
-    uint32_t ticket_period;      /**< seconds that a key for session tickets is used for new ones, and as long again for
-                                      old ones, 1..604800; default 43200 */
-    bool no_tickets;             /**< true: sessions are not resumed */
+    const char *client_ca_file; /**< certificates, PEM, that clients' ones must lead to; for VERIFY and REQUIRE */
+    const void *client_ca;      /**< instead of client_ca_file */
+    size_t client_ca_size;      /**< bytes */
+    uint32_t handshake_timeout; /**< seconds from accepting to the end of the handshake, 1..3600; default 10 */
+    uint32_t ticket_period;     /**< seconds that a key for session tickets is used for new ones, and as long again for
+                                     old ones, 1..604800; default 43200 */
+    bool no_tickets;            /**< true: sessions are not resumed */
 } uvhttp_tls_options_t;
 
 /** Reads and checks everything. Returns NULL when something is wrong, or out of memory; the log names the certificate,
  * the file and the reason. A key that others may read is a warning. Reads files: not on a loop's thread. */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options);
 
-/** For development only: as uvhttp_tls_new with a certificate that it makes in memory, ECDSA P-256, signed by itself, for
- * localhost, 127.0.0.1 and ::1, valid for 30 days. options may be NULL; its certificates are ignored. */
+/** For development only: as uvhttp_tls_new with a certificate that it makes in memory, ECDSA P-256, signed by itself,
+ * for localhost, 127.0.0.1 and ::1, valid for 30 days. options may be NULL; its certificates are ignored. */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options);
 
 /** Counted: servers that listen with it keep it. Any thread. NULL is allowed in free. */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls);
 UVHTTP_EXPORT void uvhttp_tls_free(uvhttp_tls_t *tls);
 
-/** Reads all files again: connections accepted from now on get what is in them, others keep what they have, tickets stay
- * valid. All or nothing: on a failure everything stays as it was, and the log and uvhttp_tls_error_text say file and
- * reason. Returns 0, UVHTTP_E_TLS_CERTIFICATE, UVHTTP_E_NOMEM or UVHTTP_E_INVALID. Any thread but a loop's (it reads
- * files), one at a time. */
+/** Reads all files again: connections accepted from now on get what is in them, others keep what they have, tickets
+ * stay valid. All or nothing: on a failure everything stays as it was, and the log and uvhttp_tls_error_text say file
+ * and reason. Returns 0, UVHTTP_E_TLS_CERTIFICATE, UVHTTP_E_NOMEM or UVHTTP_E_INVALID. Any thread but a loop's (it
+ * reads files), one at a time. */
 UVHTTP_EXPORT int uvhttp_tls_reload(uvhttp_tls_t *tls);
 
 /** Why the last reload failed, one line; "" if it did not. Valid until the next one. */
@@ -95,7 +95,8 @@ UVHTTP_EXPORT bool uvhttp_tcp_is_tls(const uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT bool uvhttp_request_is_tls(const uvhttp_request_t *req);
 
 /** The subject of the client's certificate, which was verified, as in RFC 4514 ("CN=alice,O=Example"); NULL if there is
- * none, or no memory. Valid until the connection is closed. Loop's thread. For a request: NULL once its client has gone.
+ * none, or no memory. Valid until the connection is closed. Loop's thread. For a request: NULL once its client has
+ * gone.
  */
 UVHTTP_EXPORT const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT const char *uvhttp_request_client_subject(uvhttp_request_t *req);

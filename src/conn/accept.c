@@ -67,7 +67,8 @@ static int fail(uvhttp__host_t *host, const char *address, int status) {
     return status;
 }
 
-int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter, uint16_t *port) {
+int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter,
+                        uint16_t *port) {
     if (host->finished || (host->running && (!host->uv || host->workers[0].draining))) return UVHTTP_E_STATE;
     if (!address) return UVHTTP_E_INVALID;
     uvhttp__endpoint_t endpoint;

@@ -29,9 +29,9 @@ enum {
     UVHTTP__CONN_FINISHING = 1 << 0, /* no more data for the upper layer: what is queued goes out, then FIN */
     UVHTTP__CONN_LINGERING = 1 << 1, /* FIN sent: waits for the peer's, so that it can read our last bytes */
     UVHTTP__CONN_PEER_ENDED = 1 << 2,
-    UVHTTP__CONN_CLOSED = 1 << 3,  /* uvhttp__conn_close was called */
-    UVHTTP__CONN_PAUSED = 1 << 4,  /* uvhttp_tcp_pause: the application does not want data */
-    UVHTTP__CONN_PRESSED = 1 << 5, /* on_drain is owed to it */
+    UVHTTP__CONN_CLOSED = 1 << 3,    /* uvhttp__conn_close was called */
+    UVHTTP__CONN_PAUSED = 1 << 4,    /* uvhttp_tcp_pause: the application does not want data */
+    UVHTTP__CONN_PRESSED = 1 << 5,   /* on_drain is owed to it */
     UVHTTP__CONN_HANDSHAKE = 1 << 6, /* its filter has not let it open yet: the upper layer does not know of it */
     UVHTTP__CONN_UPPER = 1 << 7,     /* this bit and those above are the upper layer's */
 };
@@ -56,8 +56,8 @@ static inline void uvhttp__conn_timer_stop(uvhttp__conn_t *conn) {
     uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
 }
 
-/* For filters: the upper layer gets the connection now, and then its bytes through uvhttp__conn_stream_ops. Its timer is
- * the filter's until then. */
+/* For filters: the upper layer gets the connection now, and then its bytes through uvhttp__conn_stream_ops. Its timer
+ * is the filter's until then. */
 void uvhttp__conn_opened(uvhttp__conn_t *conn);
 extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
 /* The server stops: the connection ends when what is running is done. */

@@ -27,8 +27,8 @@ typedef struct uvhttp__conn_ops {
 
 /* What connections of an address go through (TLS). */
 typedef struct uvhttp__conn_filter {
-    /* Instead of the upper layer's on_open: sets the stream's filter and the timer. uvhttp__conn_opened follows when the
-     * handshake is done. A code other than 0 closes the connection. */
+    /* Instead of the upper layer's on_open: sets the stream's filter and the timer. uvhttp__conn_opened follows when
+     * the handshake is done. A code other than 0 closes the connection. */
     int (*open)(uvhttp__conn_t *conn, void *arg);
     void (*release)(void *arg); /* once, when the host is freed */
     void *arg;

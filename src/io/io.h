@@ -116,8 +116,8 @@ typedef struct uvhttp__segment {
     void *arg;
     const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
     int fd;            /* file only, else -1 */
-    uint8_t turn; /* data is turn memory: 1 or 2, which half; 0: it is not */
-    bool owned;   /* data was copied by the engine: uvhttp__free when sent */
+    uint8_t turn;      /* data is turn memory: 1 or 2, which half; 0: it is not */
+    bool owned;        /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
 
 /* Embedded in a connection. Fields are the engines' own: others use the functions. */
@@ -128,7 +128,7 @@ struct uvhttp__stream {
     uvhttp__list_t dirty;                    /* in loop->dirty while it has output to hand over this turn */
     uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
     char *held;                              /* bytes kept for later delivery, NULL if none */
-    void *engine; /* engine: per-stream state that most streams do not need (libuv: the handle) */
+    void *engine;             /* engine: per-stream state that most streams do not need (libuv: the handle) */
     uvhttp__filter_t *filter; /* NULL: none */
     int fd;
     uint32_t out_size;   /* bytes queued, saturating: for watermarks */
@@ -307,8 +307,8 @@ struct uvhttp__loop {
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
-    bool settle_due;   /* the loop must not wait: a stream in `settling` wants to know */
-    bool handing_over; /* in the hand-over at the end of a turn */
+    bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
+    bool handing_over;   /* in the hand-over at the end of a turn */
     bool stopping;
     bool is_guest;
     uint32_t stream_count;

@@ -1,6 +1,6 @@
-/* Owns: what a filter (TLS) needs of a stream's output queue. In the queue of a stream with a filter encoded bytes stand
- * in front, then what its owner has queued; only a share of that is encoded at a time, and only when nothing encoded
- * waits any more, so that a peer that does not read costs no more than a share. May include: base, obs.
+/* Owns: what a filter (TLS) needs of a stream's output queue. In the queue of a stream with a filter encoded bytes
+ * stand in front, then what its owner has queued; only a share of that is encoded at a time, and only when nothing
+ * encoded waits any more, so that a peer that does not read costs no more than a share. May include: base, obs.
  *
  * Here would be the place for kernel TLS: a filter that has given its keys to the kernel leaves the queue as it is. */
 #include <errno.h>

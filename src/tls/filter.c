@@ -129,8 +129,10 @@ static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     size_t before = tls->io.in_size;
     int status = uvhttp__tls_session_handshake(tls->session);
     tls->received += (uint32_t)(before - tls->io.in_size);
-    if (status == UVHTTP_E_AGAIN) status = tls->received > HANDSHAKE_SIZE_MAX ? UVHTTP_E_TLS_HANDSHAKE : UVHTTP_OK;
-    else if (status == UVHTTP_OK) tls->open = true;
+    if (status == UVHTTP_E_AGAIN)
+        status = tls->received > HANDSHAKE_SIZE_MAX ? UVHTTP_E_TLS_HANDSHAKE : UVHTTP_OK;
+    else if (status == UVHTTP_OK)
+        tls->open = true;
     if (status != UVHTTP_OK) {
         fail(tls, conn, status);
         return;

@@ -37,8 +37,7 @@ static bool fill(X509 *certificate, EVP_PKEY *key) {
            add_extension(certificate, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1,IP:::1") &&
            add_extension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
            add_extension(certificate, NID_key_usage, "critical,digitalSignature") &&
-           add_extension(certificate, NID_ext_key_usage, "serverAuth") &&
-           X509_sign(certificate, key, EVP_sha256()) > 0;
+           add_extension(certificate, NID_ext_key_usage, "serverAuth") && X509_sign(certificate, key, EVP_sha256()) > 0;
 }
 
 static char *text_of(BIO *bio) {

@@ -66,8 +66,8 @@ static int read_chain(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t
     if (!loaded->chain) {
         status = uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "%s: out of memory", name);
     } else if (!loaded->leaf) {
-        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: no PEM certificate: %s", name,
-                                  uvhttp__tls_reason());
+        status =
+            uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: no PEM certificate: %s", name, uvhttp__tls_reason());
     } else {
         X509 *next;
         while ((next = PEM_read_bio_X509(source.bio, NULL, no_password, NULL)))
@@ -92,8 +92,8 @@ static int read_key(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t *
     const char *name = label(from->key_file);
     loaded->key = PEM_read_bio_PrivateKey(source.bio, NULL, no_password, NULL);
     if (!loaded->key)
-        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: no PEM private key (or one with a password): %s",
-                                  name, uvhttp__tls_reason());
+        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE,
+                                  "%s: no PEM private key (or one with a password): %s", name, uvhttp__tls_reason());
     else if (X509_check_private_key(loaded->leaf, loaded->key) != 1)
         status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: is not the key of %s: %s", name,
                                   label(from->certificate_file), uvhttp__tls_reason());
@@ -137,8 +137,8 @@ static int add_given_names(uvhttp__tls_names_t *names, const char *list, uint32_
         int status = uvhttp__tls_names_add(names, uvhttp__str_trim((uvhttp_str_t){at, field}), index);
         if (status == UVHTTP_E_INVALID)
             return uvhttp__tls_fail(error, UVHTTP_E_CONFIG,
-                                    "certificates[%u]: names is \"%s\": expected host names with commas between",
-                                    index, list);
+                                    "certificates[%u]: names is \"%s\": expected host names with commas between", index,
+                                    list);
         if (status != UVHTTP_OK || at[field] == '\0') return status;
         at += field + 1;
     }
@@ -184,8 +184,8 @@ int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvh
     if (status == UVHTTP_OK) status = read_ocsp(from, loaded, error);
     if (status != UVHTTP_OK) return status;
     warn_of_dates(from, loaded->leaf);
-    status = from->names ? add_given_names(names, from->names, index, error)
-                         : add_own_names(names, loaded->leaf, index);
+    status =
+        from->names ? add_given_names(names, from->names, index, error) : add_own_names(names, loaded->leaf, index);
     ERR_clear_error();
     return status == UVHTTP_E_NOMEM ? uvhttp__tls_fail(error, status, "out of memory") : status;
 }

@@ -1,5 +1,5 @@
-/* Owns: uvhttp_tls_t: its options checked and copied, what is loaded from them, reloading, listening. May include: conn,
- * io, base, obs. */
+/* Owns: uvhttp_tls_t: its options checked and copied, what is loaded from them, reloading, listening. May include:
+ * conn, io, base, obs. */
 #include "tls/tls.h"
 
 #include <errno.h>
@@ -105,8 +105,7 @@ static int take_certificate(uvhttp__tls_settings_t *settings, const uvhttp_tls_c
     if ((given->certificate && given->certificate_size == 0) || (given->key && given->key_size == 0) ||
         given->certificate_size > FILE_SIZE_MAX || given->key_size > FILE_SIZE_MAX)
         problem = "certificate_size and key_size are bytes, 1 to 16 MiB";
-    if (problem)
-        return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "certificates[%u]: %s", index, problem);
+    if (problem) return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "certificates[%u]: %s", index, problem);
     uvhttp_tls_certificate_t *copy = &settings->certificates[index];
     *copy = *given;
     uvhttp__arena_t *arena = &settings->arena;
@@ -202,7 +201,8 @@ uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
         pthread_mutex_init(&tls->lock, NULL);
         uvhttp__tickets_init(&tls->tickets, 0, uvhttp__tls_random);
         status = take_options(tls, options, &error);
-        if (status == UVHTTP_OK) status = uvhttp__tls_contexts_new(&tls->settings, &tls->tickets, &tls->contexts, &error);
+        if (status == UVHTTP_OK)
+            status = uvhttp__tls_contexts_new(&tls->settings, &tls->tickets, &tls->contexts, &error);
     }
     if (status == UVHTTP_OK) return tls;
     UVHTTP_LOG_ERROR("tls: %s", error.text);
@@ -270,10 +270,8 @@ uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
         UVHTTP_LOG_ERROR("tls: a development certificate can not be made");
         return NULL;
     }
-    uvhttp_tls_certificate_t own = {.certificate = certificate,
-                                    .certificate_size = strlen(certificate),
-                                    .key = key,
-                                    .key_size = strlen(key)};
+    uvhttp_tls_certificate_t own = {
+        .certificate = certificate, .certificate_size = strlen(certificate), .key = key, .key_size = strlen(key)};
     uvhttp_tls_options_t with = options ? *options : (uvhttp_tls_options_t){.certificates = NULL};
     with.certificates = &own;
     with.certificate_count = 1;

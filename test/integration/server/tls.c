@@ -87,7 +87,8 @@ static void about(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 static void reload(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     int status = tls ? uvhttp_tls_reload(tls) : UVHTTP_E_STATE;
-    uvhttp_response_text(res, status == UVHTTP_OK ? 200 : 500, status == UVHTTP_OK ? "reloaded" : uvhttp_tls_error_text(tls));
+    uvhttp_response_text(res, status == UVHTTP_OK ? 200 : 500,
+                         status == UVHTTP_OK ? "reloaded" : uvhttp_tls_error_text(tls));
 }
 
 /* Missing in a build without WebSocket, which leaves its file out. */
