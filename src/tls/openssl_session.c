@@ -16,6 +16,12 @@ static const SSL *const_ssl_of(const uvhttp__tls_session_t *session) {
     return (const SSL *)(const void *)session;
 }
 
+/* The queue of errors is the thread's, not the session's: what the application has left there is not of ours, and
+ * nothing of ours stays. */
+static void no_errors(void) {
+    if (ERR_peek_error() != 0) ERR_clear_error();
+}
+
 /* --- bytes in and out --- */
 
 static int bio_read(BIO *bio, char *data, int size) {
@@ -78,7 +84,7 @@ uvhttp__tls_session_t *uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts,
 
 void uvhttp__tls_session_free(uvhttp__tls_session_t *session) {
     SSL_free(ssl_of(session));
-    if (ERR_peek_error() != 0) ERR_clear_error();
+    no_errors();
 }
 
 /* --- errors --- */
@@ -110,10 +116,11 @@ static int code_of(unsigned long error, int otherwise) {
     }
 }
 
-/* An operation has not succeeded: it needs bytes, or the session has failed. The queue of errors, which is the thread's
- * and not the session's, is empty afterwards. */
-static int failure(SSL *ssl, int otherwise) {
-    if (SSL_want_read(ssl)) return UVHTTP_E_AGAIN;
+/* An operation has not succeeded: it needs bytes, or the session has failed. */
+static int failure(SSL *ssl, int result, int otherwise) {
+    int error = SSL_get_error(ssl, result);
+    if (error == SSL_ERROR_WANT_READ) return UVHTTP_E_AGAIN;
+    if (error == SSL_ERROR_ZERO_RETURN) return UVHTTP_E_EOF;
     int code = code_of(ERR_peek_last_error(), otherwise);
     ERR_clear_error();
     return code;
@@ -122,9 +129,11 @@ static int failure(SSL *ssl, int otherwise) {
 /* --- a session --- */
 
 int uvhttp__tls_session_handshake(uvhttp__tls_session_t *session) {
-    ERR_clear_error();
+    no_errors();
     int done = SSL_do_handshake(ssl_of(session));
-    return done == 1 ? UVHTTP_OK : failure(ssl_of(session), UVHTTP_E_TLS_HANDSHAKE);
+    int status = done == 1 ? UVHTTP_OK : failure(ssl_of(session), done, UVHTTP_E_TLS_HANDSHAKE);
+    no_errors();
+    return status == UVHTTP_E_EOF ? UVHTTP_E_TLS_ALERT : status; /* close_notify in place of a handshake */
 }
 
 bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
@@ -133,9 +142,8 @@ bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
 
 int uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got) {
     SSL *ssl = ssl_of(session);
-    if (SSL_read_ex(ssl, data, size, got) == 1) return UVHTTP_OK;
-    if (SSL_get_error(ssl, 0) == SSL_ERROR_ZERO_RETURN) return UVHTTP_E_EOF;
-    return failure(ssl, UVHTTP_E_TLS_RECORD);
+    no_errors();
+    return SSL_read_ex(ssl, data, size, got) == 1 ? UVHTTP_OK : failure(ssl, 0, UVHTTP_E_TLS_RECORD);
 }
 
 bool uvhttp__tls_session_pending(const uvhttp__tls_session_t *session) {
@@ -151,7 +159,7 @@ int uvhttp__tls_session_write(uvhttp__tls_session_t *session, const char *data, 
 
 void uvhttp__tls_session_close(uvhttp__tls_session_t *session) {
     (void)SSL_shutdown(ssl_of(session));
-    ERR_clear_error();
+    no_errors();
 }
 
 char *uvhttp__tls_session_subject(const uvhttp__tls_session_t *session) {

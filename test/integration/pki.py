@@ -136,6 +136,14 @@ class ByHand:
                 data += part
         return data
 
+    def read_until(self, end):
+        data = b""
+        while end not in data:
+            one = self.read(1)
+            assert one, data
+            data += one
+        return data
+
     def read(self, size):
         data = b""
         while len(data) < size:

@@ -313,9 +313,8 @@ def test_bodies_by_reference_by_copy_and_from_files(site, pki, tmp_path, size):
 
 def test_a_file_that_shrinks_ends_the_connection(site, pki, tmp_path):
     path = tmp_path / "file"
-    path.write_bytes(bytes(8 << 20))
+    path.write_bytes(bytes(64 << 20))
     with connect(site, pki) as connection:
-        connection.socket.setsockopt(1, 8, 4096)
         connection.send(request(target=f"/file?path={path}"))
         assert connection.response_head().status == 200
         os.truncate(path, 1000)
@@ -332,6 +331,22 @@ def test_answers_of_a_batch_are_one_record(site, pki):
             client.incoming.write(data)
         assert [kind for kind, _ in records(data)] == [23], records(data)
         assert client.read_some().count(b"Hello, World!") == 16
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_request_right_behind_the_handshake_is_answered(site, pki, version):
+    with ByHand(site.tls, pki.context(version=version)) as client:
+        done = False
+        while not done:
+            try:
+                client.tls.do_handshake()
+                done = True
+            except ssl.SSLWantReadError:
+                client.flush()
+                assert client.pull()
+        client.tls.write(request())  # TLS 1.3: behind Finished, in one segment with it
+        client.flush()
+        client.read_until(b"Hello, World!")
 
 
 def test_large_answers_use_full_records(site, pki):
