@@ -76,6 +76,15 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     client_send(fd, "body" GET("/hello"));
     expect_taken(fd, "body", 4);
     expect_hello(fd);
+    /* Once; and after it the body comes, whatever the answer. */
+    seen_reset();
+    atomic_store(&seen.answer_at_first, true);
+    client_send(fd, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
+    assert_int_equal(recv(fd, interim, 25, MSG_WAITALL), 25);
+    client_send(fd, "b");
+    assert_string_equal(client_read(fd)->body, "early");
+    client_send(fd, "ody" GET("/hello"));
+    expect_hello(fd);
     close(fd);
 }
 
