@@ -36,11 +36,12 @@ typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res
 UVHTTP_EXPORT int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end,
                                          void *user);
 
-/** No on_data from here on, until resume. The socket is not read beyond what fits a bound of 64 KiB and one receive, so
- * that TCP holds the client back; the time does not count for body_timeout and min_receive_rate. on_end can still come:
- * behind the last piece of a body with Content-Length, or because it has failed. A client that goes is noticed at once
- * when it resets the connection, else when what it had sent has been read. Both are idempotent and return 0,
- * UVHTTP_E_STATE (uvhttp_request_on_body was not called) or UVHTTP_E_ABORTED (the client has gone). */
+/** No on_data from here on, until resume. The socket is not read beyond a bound, so that TCP holds the client back: 64
+ * KiB and what has been received when they are reached (on io_uring up to all receive buffers of the loop, 1 MiB by
+ * default). The time does not count for body_timeout and min_receive_rate. on_end can still come: behind the last piece
+ * of a body with Content-Length, or because it has failed. A client that goes is noticed at once when it resets the
+ * connection, else when what it had sent has been read. Both are idempotent and return 0, UVHTTP_E_STATE
+ * (uvhttp_request_on_body was not called) or UVHTTP_E_ABORTED (the client has gone). */
 UVHTTP_EXPORT int uvhttp_request_pause_body(uvhttp_request_t *req);
 UVHTTP_EXPORT int uvhttp_request_resume_body(uvhttp_request_t *req);
 

@@ -16,12 +16,39 @@ static MAYBE_UNUSED struct {
     atomic_ulong sum; /* of bytes times position: order matters */
     atomic_int handlers, pieces, ends, end_status, dones, done_status, aborts, largest;
     _Atomic(uvhttp_deferred_t *) deferred;
-    char trailer[64]; /* written before `ends` */
+    char trailer[64]; /* under text_lock */
 } seen;
 
+static MAYBE_UNUSED pthread_mutex_t text_lock = PTHREAD_MUTEX_INITIALIZER;
+
 static MAYBE_UNUSED void seen_reset(void) {
-    memset(&seen, 0, sizeof seen);
+    seen.defer = seen.pause_in_handler = seen.pause_at_first = seen.answer_in_handler = seen.answer_at_first = false;
+    seen.no_answer = seen.no_on_body = false;
+    atomic_store(&seen.bytes, 0);
+    atomic_store(&seen.sum, 0);
+    seen.handlers = seen.pieces = seen.ends = seen.end_status = seen.dones = seen.done_status = seen.aborts =
+        seen.largest = 0;
+    atomic_store(&seen.deferred, NULL);
+    pthread_mutex_lock(&text_lock);
+    seen.trailer[0] = '\0';
+    pthread_mutex_unlock(&text_lock);
 }
+
+static MAYBE_UNUSED void keep_trailer(uvhttp_request_t *req) {
+    uvhttp_str_t trailer = uvhttp_request_trailer(req, "x-check");
+    pthread_mutex_lock(&text_lock);
+    if (trailer.data) snprintf(seen.trailer, sizeof seen.trailer, "%.*s", (int)trailer.size, trailer.data);
+    pthread_mutex_unlock(&text_lock);
+}
+
+#define assert_trailer(text)                                                                                           \
+    do {                                                                                                               \
+        pthread_mutex_lock(&text_lock);                                                                                \
+        char seen_[sizeof seen.trailer];                                                                               \
+        memcpy(seen_, seen.trailer, sizeof seen_);                                                                     \
+        pthread_mutex_unlock(&text_lock);                                                                              \
+        assert_string_equal(seen_, text);                                                                              \
+    } while (0)
 
 static MAYBE_UNUSED unsigned long sum_of(const char *data, size_t size, unsigned long long from) {
     unsigned long sum = 0;
@@ -42,8 +69,7 @@ static void take_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_
 
 static void take_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
     (void)user;
-    uvhttp_str_t trailer = uvhttp_request_trailer(req, "x-check");
-    if (trailer.data) snprintf(seen.trailer, sizeof seen.trailer, "%.*s", (int)trailer.size, trailer.data);
+    keep_trailer(req);
     if (uvhttp_request_path(req).size == 0) abort(); /* still readable */
     atomic_store(&seen.end_status, status);
     atomic_fetch_add(&seen.ends, 1);

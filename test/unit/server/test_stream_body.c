@@ -26,7 +26,7 @@ static void test_a_chunked_body_byte_by_byte_with_trailers(void **state) {
     int fd = client_connect(serving->port);
     send_byte_by_byte(fd, CHUNKED_HEAD "5\r\nhello\r\n6;x=y\r\n world\r\n0\r\nX-Other: 1\r\nX-Check:  fine \r\n\r\n");
     expect_taken(fd, "hello world", 11);
-    assert_string_equal(seen.trailer, "fine");
+    assert_trailer("fine");
     client_send(fd, GET("/hello"));
     expect_hello(fd);
     close(fd);
@@ -38,7 +38,7 @@ static void test_a_whole_chunked_message_in_one_piece(void **state) {
     int fd = client_ask(serving, CHUNKED_HEAD "1\r\na\r\n2\r\nbc\r\n0\r\nx-check: t\r\n\r\n" GET("/hello"));
     expect_taken(fd, "abc", 3);
     expect_hello(fd);
-    assert_string_equal(seen.trailer, "t");
+    assert_trailer("t");
     assert_int_equal(seen.pieces, 2);
     close(fd);
 }
@@ -75,6 +75,15 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     assert_string_equal(interim, "HTTP/1.1 100 Continue\r\n\r\n");
     client_send(fd, "body" GET("/hello"));
     expect_taken(fd, "body", 4);
+    expect_hello(fd);
+    /* Once; and after it the body comes, whatever the answer. */
+    seen_reset();
+    atomic_store(&seen.answer_at_first, true);
+    client_send(fd, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
+    assert_int_equal(recv(fd, interim, 25, MSG_WAITALL), 25);
+    client_send(fd, "b");
+    assert_string_equal(client_read(fd)->body, "early");
+    client_send(fd, "ody" GET("/hello"));
     expect_hello(fd);
     close(fd);
 }
@@ -177,8 +186,9 @@ static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_a
     struct timeval limit = {.tv_sec = LIMIT_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     for (int i = 0; i < 8; ++i) send_bytes(fd, data, LARGE_ANSWER);
+    static char in[65536]; /* the server's thread may still be reading `data` */
     size_t got = 0;
-    for (ssize_t now; (now = recv(fd, data, LARGE_ANSWER, 0)) > 0;) got += (size_t)now;
+    for (ssize_t now; (now = recv(fd, in, sizeof in, 0)) > 0;) got += (size_t)now;
     assert_true(got > LARGE_ANSWER);
     close(fd);
     serving_stop(serving);
@@ -226,7 +236,9 @@ static void test_a_paused_handler_holds_back_a_client_of_64_mib(void **state) {
     assert_true(sent < total); /* the kernel's buffers are full: TCP holds the client back */
     assert_int_equal(seen.pieces, 1);
     uint64_t received = counter(serving, "bytes_received");
-    assert_true(received < 512 * 1024);
+    /* 64 KiB are kept, and what was in receive buffers when that was reached. */
+    const uvhttp_server_config_t *config = &serving->config;
+    assert_true(received < 2 * 65536 + (uint64_t)config->read_buffer_count * config->read_buffer_size);
     size_t grown = resident_bytes() - before;
     assert_true(resident_bytes() < before || grown < 4u * MIB);
     print_message("stalled with %zu bytes sent, %llu received\n", sent, (unsigned long long)received);

@@ -5,15 +5,25 @@
     HEAD("Content-Type: multipart/form-data; boundary=b\r\nTransfer-Encoding: chunked\r\n" rest)
 #define PART_HEAD(name) "Content-Disposition: form-data; name=\"" name "\"\r\n\r\n"
 
-/* "<name>content</>" for each part and "$" or the code at the end; read by the test when the answer has come. */
+/* "<name>content</>" for each part and "$" or the code at the end; under text_lock. */
 static char told[2000];
 static atomic_bool answer_at_part, defer, own_answer, begin_first;
 static atomic_int ends;
 static _Atomic(uvhttp_deferred_t *) handle;
 
 static void tell(uvhttp_str_t text) {
+    pthread_mutex_lock(&text_lock);
     size_t size = strlen(told);
     snprintf(told + size, sizeof told - size, "%.*s", (int)text.size, text.data);
+    pthread_mutex_unlock(&text_lock);
+}
+
+static void assert_told(const char *text) {
+    char copy[sizeof told];
+    pthread_mutex_lock(&text_lock);
+    memcpy(copy, told, sizeof copy);
+    pthread_mutex_unlock(&text_lock);
+    assert_string_equal(copy, text);
 }
 
 static void on_event(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp_multipart_event_t *event, void *user) {
@@ -43,7 +53,9 @@ static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, vo
 static void form(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const uvhttp_form_limits_t limits = {.field_count_max = 3, .part_size_max = 100};
     (void)user;
+    pthread_mutex_lock(&text_lock);
     told[0] = '\0';
+    pthread_mutex_unlock(&text_lock);
     uvhttp_deferred_t *deferred = defer ? uvhttp_response_defer(res) : NULL;
     if (begin_first) uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
     int status = uvhttp_request_on_multipart(req, &limits, on_event, on_end, NULL);
@@ -81,7 +93,7 @@ static void test_parts_come_in_order_however_the_body_is_cut(void **state) {
     for (size_t size = 1; size <= sizeof body; ++size) {
         send_form(fd, body, size);
         assert_int_equal(client_read(fd)->status, 200);
-        assert_string_equal(told, "<one>first\r\n-</><two></>$");
+        assert_told("<one>first\r\n-</><two></>$");
     }
     close(fd);
 }
@@ -91,7 +103,7 @@ static void expect_form(const serving_t *serving, const char *body, int status, 
         int fd = client_connect(serving->port);
         send_form(fd, body, size);
         assert_int_equal(client_read(fd)->status, status);
-        assert_string_equal(told, text);
+        assert_told(text);
         if (defer) uvhttp_deferred_release(handle);
         close(fd);
     }
@@ -171,7 +183,7 @@ static void test_a_malformed_form_cuts_off_an_answer_that_was_begun(void **state
     assert_null(strstr(answer->text, "0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(ends == 1);
-    assert_string_equal(told, "UVHTTP_E_MULTIPART_DISPOSITION");
+    assert_told("UVHTTP_E_MULTIPART_DISPOSITION");
 }
 
 int main(void) {
