@@ -16,6 +16,7 @@ endmacro()
 
 uvhttp_boolean(BUILD_WITH_WEBSOCKET ON "WebSocket support")
 uvhttp_boolean(BUILD_WITH_COMPRESSION ON "Compression of answers (needs zlib and brotli)")
+uvhttp_boolean(BUILD_WITH_REDIS ON "Rate limits in Redis, if hiredis is there")
 uvhttp_boolean(BUILD_WITH_MIMALLOC ON "Use mimalloc as the default allocator")
 uvhttp_boolean(ENABLE_DEBUG OFF "Debug build: -O0 -g, asserts on")
 uvhttp_boolean(ENABLE_COVERAGE OFF "Instrument for gcov or llvm-cov")

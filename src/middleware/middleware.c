@@ -20,6 +20,7 @@ uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *for
 }
 
 uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res) {
+    uvhttp__middleware_count(uvhttp_response_request(res), middleware_no_memory);
     (void)uvhttp_response_empty(res, 503);
     return UVHTTP_STOP;
 }

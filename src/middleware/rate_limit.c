@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "message/message.h"
+#include "middleware/middleware.h"
 
 #define NUMBER_SIZE_MAX 20
 
@@ -82,26 +83,77 @@ static uvhttp_flow_t refuse(uvhttp_response_t *res, int status) {
     return UVHTTP_STOP;
 }
 
+/* The store's outcome becomes what happens to the request. */
+static uvhttp_flow_t act(uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, uvhttp_response_t *res, int status,
+                         const uvhttp_rate_limit_decision_t *decision) {
+    if (status != UVHTTP_OK) {
+        atomic_fetch_add_explicit(&limiter->store_errors, 1, memory_order_relaxed);
+        uvhttp__middleware_count(req, rate_limit_undecided);
+        return limiter->refuse_on_error ? refuse(res, 503) : UVHTTP_NEXT;
+    }
+    if (!limiter->omit_headers) say_what_is_left(limiter, res, decision);
+    if (decision->allowed) return UVHTTP_NEXT;
+    uvhttp__middleware_count(req, rate_limited);
+    char seconds[NUMBER_SIZE_MAX + 1];
+    *write_number(seconds, uvhttp__seconds_up(decision->next_ns)) = '\0';
+    (void)uvhttp_response_header(res, "Retry-After", seconds);
+    return refuse(res, limiter->status);
+}
+
+/* --- a store that decides later --- */
+
+/* In the request's memory. */
+struct uvhttp_rate_limit_ticket {
+    uvhttp__rate_limiter_t *limiter;
+    uvhttp_deferred_t *deferred;
+    int status;
+    uvhttp_rate_limit_decision_t decision;
+};
+
+static uvhttp_flow_t go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    if (!res) return UVHTTP_STOP; /* and the ticket is gone with the request */
+    const uvhttp_rate_limit_ticket_t *ticket = user;
+    return act(ticket->limiter, req, res, ticket->status, &ticket->decision);
+}
+
+void uvhttp_rate_limit_decided(uvhttp_rate_limit_ticket_t *ticket, int status,
+                               const uvhttp_rate_limit_decision_t *decision) {
+    uvhttp_deferred_t *deferred = ticket->deferred;
+    ticket->status = status == UVHTTP_OK && !decision ? UVHTTP_E_INVALID : status;
+    if (decision) ticket->decision = *decision;
+    /* Without memory for the message, releasing the handle gives the client a 500. */
+    (void)uvhttp_deferred_next(deferred, go_on, ticket);
+    uvhttp_deferred_release(deferred);
+}
+
+static uvhttp_flow_t ask_later(uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, uvhttp_response_t *res,
+                               uvhttp_rate_limit_take_t *take) {
+    uvhttp_rate_limit_ticket_t *ticket = uvhttp__arena_alloc(req->arena, sizeof *ticket);
+    /* Deferring moves the request, and with it what the key may be a part of. */
+    char *key = take->key.size > 0 ? uvhttp__arena_alloc_bytes(req->arena, take->key.size) : NULL;
+    if (!ticket || (take->key.size > 0 && !key)) return act(limiter, req, res, UVHTTP_E_NOMEM, NULL);
+    if (key) memcpy(key, take->key.data, take->key.size);
+    take->key.data = key ? key : "";
+    *ticket = (uvhttp_rate_limit_ticket_t){.limiter = limiter, .deferred = uvhttp_response_defer(res)};
+    if (ticket->deferred) limiter->store.take_later(limiter->store.user, take, ticket);
+    return UVHTTP_STOP;
+}
+
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__rate_limiter_t *limiter = user;
     uvhttp__peer_t who = {.kind = UVHTTP__PEER_UNKNOWN};
-    uvhttp_rate_limit_take_t take = {
-        .now_ns = uvhttp_request_time_ns(req), .interval_ns = limiter->interval_ns, .burst = limiter->burst};
+    uvhttp_rate_limit_take_t take = {.policy = limiter->name,
+                                     .now_ns = uvhttp_request_time_ns(req),
+                                     .interval_ns = limiter->interval_ns,
+                                     .burst = limiter->burst};
     if (!make_key(limiter, req, &who, &take)) {
         atomic_fetch_add_explicit(&limiter->exempt, 1, memory_order_relaxed);
         return UVHTTP_NEXT;
     }
+    if (limiter->store.take_later) return ask_later(limiter, req, res, &take);
     uvhttp_rate_limit_decision_t decision;
-    if (limiter->store.take(limiter->store.user, &take, &decision) != UVHTTP_OK) {
-        atomic_fetch_add_explicit(&limiter->store_errors, 1, memory_order_relaxed);
-        return limiter->refuse_on_error ? refuse(res, 503) : UVHTTP_NEXT;
-    }
-    if (!limiter->omit_headers) say_what_is_left(limiter, res, &decision);
-    if (decision.allowed) return UVHTTP_NEXT;
-    char seconds[NUMBER_SIZE_MAX + 1];
-    *write_number(seconds, uvhttp__seconds_up(decision.next_ns)) = '\0';
-    (void)uvhttp_response_header(res, "Retry-After", seconds);
-    return refuse(res, limiter->status);
+    int status = limiter->store.take(limiter->store.user, &take, &decision);
+    return act(limiter, req, res, status, &decision);
 }
 
 /* --- the public functions --- */

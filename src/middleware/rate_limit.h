@@ -49,8 +49,9 @@ typedef struct uvhttp__rate_limiter {
     uvhttp_rate_limit_key_cb key;
     void *key_user;
     uvhttp__ip_ranges_t *allow; /* NULL: nobody */
-    const char *policy;         /* the value of RateLimit-Policy */
-    const char *quoted;         /* "\"name\";r=": how the value of RateLimit begins */
+    const char *name;
+    const char *policy; /* the value of RateLimit-Policy */
+    const char *quoted; /* "\"name\";r=": how the value of RateLimit begins */
     size_t quoted_size;
     uvhttp_rate_limit_store_t store;
     _Atomic uint64_t exempt, store_errors;

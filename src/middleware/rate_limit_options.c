@@ -89,7 +89,7 @@ static bool read_allow(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_
 static bool make_texts(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
     const char *name = options->name ? options->name : "default";
     const char *header = options->header ? options->header : "";
-    size_t size = UVHTTP__RATE_LIMIT_NAME_MAX * 2 + 64 + strlen(header) + 1;
+    size_t size = UVHTTP__RATE_LIMIT_NAME_MAX * 3 + 64 + strlen(header) + 2;
     char *text = uvhttp__malloc(size);
     if (!text) return REFUSE("out of memory");
     limiter->policy = text;
@@ -98,12 +98,18 @@ static bool make_texts(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_
     limiter->quoted = text + used;
     limiter->quoted_size = (size_t)snprintf(text + used, size - used, "\"%s\";r=", name);
     limiter->header = text + used + limiter->quoted_size + 1;
-    memcpy(text + used + limiter->quoted_size + 1, header, strlen(header) + 1);
+    used += limiter->quoted_size + 1;
+    memcpy(text + used, header, strlen(header) + 1);
+    used += strlen(header) + 1;
+    limiter->name = text + used;
+    memcpy(text + used, name, strlen(name) + 1);
     return true;
 }
 
 static bool make_store(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
-    if (options->store) return options->store->take || REFUSE("store has no function take");
+    if (options->store)
+        return !options->store->take != !options->store->take_later ||
+               REFUSE("store: expected one of take and take_later");
     if (!in_range("max_keys", options->max_keys, KEYS_MAX)) return false;
     uint32_t max_keys = options->by == UVHTTP_RATE_LIMIT_BY_ROUTE ? 1 : options->max_keys ? options->max_keys : 100000;
     if (uvhttp__rate_limit_local_store(max_keys, &limiter->store) == UVHTTP_OK) return true;

@@ -43,6 +43,11 @@
     X(upgrades, "Connections handed over to another protocol")                                                         \
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
+    X(refused_auth, "Requests answered 401 by basic_auth or bearer_auth")                                              \
+    X(refused_cors, "Preflights of an origin that is not allowed")                                                     \
+    X(rate_limited, "Requests refused because their bucket was empty")                                                 \
+    X(rate_limit_undecided, "Requests that the store of a rate limiter could not decide on")                           \
+    X(middleware_no_memory, "Requests answered 503 because a middleware had no memory for them")                       \
     X(access_log_dropped, "Requests that the access log had no room for")                                              \
     X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
     X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \

@@ -2,7 +2,7 @@
  * its clients and answers whatever a test asks for.
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
- *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]]
+ *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]] [--redis ADDRESS]
  *
  * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed. A
  * configuration that is refused: its message on stderr, exit 2.
@@ -41,7 +41,7 @@ int main(int argc, char **argv) {
     const char *addresses[LISTEN_MAX];
     unsigned address_count = 0;
     const char *trusted[LISTEN_MAX];
-    const char *access_log = NULL;
+    const char *access_log = NULL, *redis = NULL;
     uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
@@ -54,6 +54,8 @@ int main(int argc, char **argv) {
             trusted[proxies.trusted_count++] = argv[++i];
         } else if (strcmp(argv[i], "--access-log") == 0) {
             access_log = argv[++i];
+        } else if (strcmp(argv[i], "--redis") == 0) {
+            redis = argv[++i];
         } else if (strcmp(argv[i], "--forwarded") == 0) {
             proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
@@ -61,7 +63,7 @@ int main(int argc, char **argv) {
         } else if (tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
-            die("options are --listen, --set, --trust, --forwarded, --access-log and those of tls.c");
+            die("options are --listen, --set, --trust, --forwarded, --access-log, --redis and those of tls.c");
         }
     }
 
@@ -72,6 +74,7 @@ int main(int argc, char **argv) {
     if (access_log) add_access_log(server, access_log);
     add_routes(server, later);
     tls_routes(server);
+    if (redis) add_shared_limits(server, redis);
     int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;
     if (status == 0) status = tls_listen(server);
     for (unsigned i = 0; i < address_count && status == 0; ++i) {

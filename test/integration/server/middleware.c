@@ -91,3 +91,34 @@ void add_private_routes(uvhttp_server_t *server) {
     uvhttp_group_use(group, uvhttp_basic_auth(&(uvhttp_basic_auth_options_t){.check = check_user}));
     uvhttp_group_route(group, UVHTTP_GET, "/page", private_page, NULL);
 }
+
+static uvhttp_middleware_t shared[2];
+
+static void show_shared(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_rate_limit_stats_t open, closed;
+    char json[256];
+    uvhttp_rate_limit_stats(shared[0], &open);
+    uvhttp_rate_limit_stats(shared[1], &closed);
+    snprintf(json, sizeof json, "{\"allowed\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"errors\":%" PRIu64 "}",
+             open.allowed + closed.allowed, open.refused + closed.refused, open.store_errors + closed.store_errors);
+    uvhttp_response_json(res, 200, json);
+}
+
+void add_shared_limits(uvhttp_server_t *server, const char *redis) {
+    static const char *const patterns[] = {"/shared/open/:id", "/shared/closed/:id"};
+    for (int i = 0; i < 2; ++i) {
+        uvhttp_rate_limit_store_t store;
+        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis, .timeout_ms = 200}, &store);
+        shared[i] = uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.per_second = 1.0 / 3600,
+                                                                     .burst = 100,
+                                                                     .name = i ? "closed" : "open",
+                                                                     .by = UVHTTP_RATE_LIMIT_BY_HEADER,
+                                                                     .header = "X-Key",
+                                                                     .store = &store,
+                                                                     .refuse_on_error = i == 1});
+        uvhttp_get(server, patterns[i], private_page, NULL);
+        uvhttp_route_use(server, shared[i]);
+    }
+    uvhttp_get(server, "/shared-stats", show_shared, NULL);
+}

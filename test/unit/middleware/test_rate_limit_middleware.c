@@ -418,7 +418,7 @@ static void test_wrong_options_are_refused_with_a_line_that_says_which(void **st
     REFUSED("name is", .name = "1234567890123456789012345678901234567890123456789012345678901234+");
     REFUSED("allow_count is 1001", .allow = (const char *const[]){"::1"}, .allow_count = 1001);
     REFUSED("allow_count is 1", .allow_count = 1);
-    REFUSED("store has no function", .store = &(uvhttp_rate_limit_store_t){.take = NULL});
+    REFUSED("store: expected one of take and take_later", .store = &(uvhttp_rate_limit_store_t){.take = NULL});
     uvhttp_middleware_t other = {.run = NULL};
     assert_int_equal(uvhttp_rate_limit_stats(other, NULL), UVHTTP_E_INVALID);
     const char *const wrong[][2] = {
