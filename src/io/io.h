@@ -132,6 +132,7 @@ enum {
     UVHTTP__STREAM_FLUSHED = 1 << 14,    /* engine: handed over in the last turn, outcome not yet known */
     UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
     UVHTTP__STREAM_RESUMED = 1 << 16,    /* resume was called while nothing was kept */
+    UVHTTP__STREAM_BREAK_TOLD = 1 << 18, /* on_end has been called for a broken connection */
     UVHTTP__STREAM_WATCHED = 1 << 17,    /* engine: nothing is received, but a reset would be seen */
 };
 

@@ -434,20 +434,19 @@ bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t 
 /* A FIN is told once. That the connection broke is told after a FIN, too: who still sends would wait for ever. */
 static void tell_end(uvhttp__stream_t *stream, int status) {
     if (stream->flags & UVHTTP__STREAM_CLOSING) return;
-    if (status == UVHTTP_OK && (stream->flags & UVHTTP__STREAM_END_TOLD)) return;
-    stream->flags |= UVHTTP__STREAM_END_TOLD;
+    if (stream->flags & (status == UVHTTP_OK ? UVHTTP__STREAM_END_TOLD : UVHTTP__STREAM_BREAK_TOLD)) return;
+    stream->flags |= UVHTTP__STREAM_END_TOLD | (status == UVHTTP_OK ? 0u : (uint32_t)UVHTTP__STREAM_BREAK_TOLD);
     stream->ops->on_end(stream, status);
 }
 
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
     stream->flags |= UVHTTP__STREAM_ENDED;
     if (status != UVHTTP_OK) {
-        bool known = stream->flags & UVHTTP__STREAM_BROKEN;
         stream->flags |= UVHTTP__STREAM_BROKEN;
         drop_held(stream);
         if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_FLUSHED))) uvhttp__out_drop(stream);
         uvhttp__list_remove(&stream->ready);
-        if (!known) tell_end(stream, status);
+        tell_end(stream, status);
     } else if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
         tell_end(stream, UVHTTP_OK);
     }
