@@ -72,8 +72,8 @@ typedef struct uvhttp__stream_ops {
      * the call. */
     size_t (*on_data)(uvhttp__stream_t *stream, const char *data, size_t size);
     /* The peer sent FIN (status UVHTTP_OK; all data before it has been consumed) or the connection broke
-     * (UVHTTP_E_ABORTED; at once, kept bytes are dropped). Sending may still work after UVHTTP_OK. Comes at most once.
-     */
+     * (UVHTTP_E_ABORTED; at once, kept bytes are dropped). Sending may still work after UVHTTP_OK. Each comes at
+     * most once, and after UVHTTP_E_ABORTED nothing does. */
     void (*on_end)(uvhttp__stream_t *stream, int status);
     /* All that was queued has been handed to the kernel; only when it was asked for with uvhttp__stream_notify_sent. */
     void (*on_sent)(uvhttp__stream_t *stream);
@@ -156,6 +156,7 @@ enum {
     UVHTTP__STREAM_FLUSHED = 1 << 14,    /* engine: handed over in the last turn, outcome not yet known */
     UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
     UVHTTP__STREAM_RESUMED = 1 << 16,    /* resume was called while nothing was kept */
+    UVHTTP__STREAM_BREAK_TOLD = 1 << 18, /* on_end has been called for a broken connection */
     UVHTTP__STREAM_WATCHED = 1 << 17,    /* engine: nothing is received, but a reset would be seen */
 };
 

@@ -307,7 +307,7 @@ static void finish_connect(uvhttp__stream_t *stream) {
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_CONNECTING;
     if (error != 0) { /* on_connect is the news: on_end would be the same once more */
-        stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD;
+        stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
         uvhttp__out_drop(stream);
     }
     update_interest(stream);

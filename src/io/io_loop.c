@@ -444,9 +444,11 @@ bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t 
     return stream->held_size < UVHTTP__HELD_MAX;
 }
 
+/* A FIN is told once. That the connection broke is told after a FIN, too: who still sends would wait for ever. */
 static void tell_end(uvhttp__stream_t *stream, int status) {
-    if (stream->flags & (UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_CLOSING)) return;
-    stream->flags |= UVHTTP__STREAM_END_TOLD;
+    if (stream->flags & UVHTTP__STREAM_CLOSING) return;
+    if (stream->flags & (status == UVHTTP_OK ? UVHTTP__STREAM_END_TOLD : UVHTTP__STREAM_BREAK_TOLD)) return;
+    stream->flags |= UVHTTP__STREAM_END_TOLD | (status == UVHTTP_OK ? 0u : (uint32_t)UVHTTP__STREAM_BREAK_TOLD);
     stream->ops->on_end(stream, status);
 }
 

@@ -295,7 +295,7 @@ static void on_connect(uvhttp__stream_t *stream, int result) {
         stream_close(stream);
         return;
     }
-    if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD;
+    if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
     stream->ops->on_connect(stream, result == 0            ? UVHTTP_OK
                                     : result == -ETIMEDOUT ? UVHTTP_E_TIMEOUT
                                                            : UVHTTP_E_ABORTED);
