@@ -14,7 +14,8 @@ endif()
 # What is in the binary, not what was asked for: BUILD_WITH_MIMALLOC is OFF here if mimalloc was not found.
 set(UVHTTP_OPTIONS_TEXT "")
 foreach(name IN ITEMS BUILD_WITH_WEBSOCKET:${UVHTTP_HAVE_WEBSOCKET}
-                       BUILD_WITH_COMPRESSION:${UVHTTP_HAVE_COMPRESSION} BUILD_WITH_MIMALLOC:${UVHTTP_HAVE_MIMALLOC}
+                       BUILD_WITH_COMPRESSION:${UVHTTP_HAVE_COMPRESSION} BUILD_WITH_REDIS:${UVHTTP_HAVE_REDIS}
+                       BUILD_WITH_MIMALLOC:${UVHTTP_HAVE_MIMALLOC}
                       ENABLE_DEBUG:${ENABLE_DEBUG} ENABLE_COVERAGE:${ENABLE_COVERAGE}
                       UVHTTP_WITH_URING:${UVHTTP_HAVE_URING} UVHTTP_LTO:${UVHTTP_LTO})
   string(REGEX MATCH "^([^:]*):(.*)$" ignored "${name}")
@@ -25,7 +26,7 @@ foreach(name IN ITEMS BUILD_WITH_WEBSOCKET:${UVHTTP_HAVE_WEBSOCKET}
   string(APPEND UVHTTP_OPTIONS_TEXT "${CMAKE_MATCH_1}=${value} ")
 endforeach()
 string(REPLACE ";" "," sanitize_text "${UVHTTP_SANITIZERS}")
-string(APPEND UVHTTP_OPTIONS_TEXT "UVHTTP_SANITIZE=${sanitize_text}")
+string(APPEND UVHTTP_OPTIONS_TEXT "UVHTTP_TLS=${UVHTTP_TLS} UVHTTP_SANITIZE=${sanitize_text}")
 
 foreach(name IN ITEMS UVHTTP_FLAGS_TEXT UVHTTP_OPTIONS_TEXT)
   string(REPLACE "\\" "\\\\" ${name} "${${name}}")
@@ -38,5 +39,5 @@ function(uvhttp_print_summary)
   message(STATUS "  flags     ${UVHTTP_FLAGS_TEXT}")
   message(STATUS "  options   ${UVHTTP_OPTIONS_TEXT}")
   message(STATUS "  event loop ${UVHTTP_STATUS_LIBUV}; io_uring: ${UVHTTP_STATUS_URING}; "
-                 "allocator: ${UVHTTP_STATUS_MIMALLOC}")
+                 "allocator: ${UVHTTP_STATUS_MIMALLOC}; Redis: ${UVHTTP_STATUS_REDIS}")
 endfunction()

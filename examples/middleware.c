@@ -1,14 +1,16 @@
-/* An API for a page of another origin: ids for the log, security headers, CORS, and two ways to say who one is. The
- * order of the calls is the order in which they run: CORS before authentication, for a preflight carries no
+/* An API for a page of another origin: an access log with ids, security headers, CORS, and two ways to say who one is.
+ * The order of the calls is the order in which they run: CORS before authentication, for a preflight carries no
  * credentials.
  *
- *   build/dist/bin/middleware              # or: middleware 127.0.0.1:9000
+ *   build/dist/bin/middleware              # or: middleware 127.0.0.1:9000 /var/log/my/access.log
+ *   kill -HUP ...                          # the log file has been renamed: a new one is begun
  *   curl -i -H 'Origin: https://app.example' http://127.0.0.1:8080/
  *   curl -i -X OPTIONS -H 'Origin: https://app.example' -H 'Access-Control-Request-Method: PUT' \
  *        http://127.0.0.1:8080/admin/name
  *   curl -i -u alice:wonderland http://127.0.0.1:8080/admin/name
  *   curl -i -H 'Authorization: Bearer key-of-ci' http://127.0.0.1:8080/machines/name
  */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <uvhttp.h>
@@ -37,10 +39,22 @@ static bool check_token(uvhttp_request_t *req, uvhttp_str_t token, uvhttp_str_t 
     return true;
 }
 
+static uvhttp_middleware_t access_log;
+
+static void on_hangup(int signal_number) {
+    (void)signal_number;
+    (void)uvhttp_access_log_reopen(access_log); /* may be called in a signal handler */
+}
+
 int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(NULL);
     if (!server) return 1;
 
+    access_log = uvhttp_access_log(&(uvhttp_access_log_options_t){
+        .format = UVHTTP_ACCESS_LOG_JSON, .path = argc > 2 ? argv[2] : NULL, /* NULL: standard output */
+    });
+    uvhttp_use(server, access_log); /* first, so that it sees how everything ends */
+    signal(SIGHUP, on_hangup);
     uvhttp_use(server, uvhttp_request_id(NULL));
     uvhttp_use(server, uvhttp_security_headers(&(uvhttp_security_headers_options_t){
                            .content_security_policy = "default-src 'none'; frame-ancestors 'none'",

@@ -6,9 +6,11 @@
  *   curl -i -H 'X-Api-Key: tea' http://127.0.0.1:8080/api/hello
  *   for i in 1 2 3 4 5 6; do curl -i -X POST http://127.0.0.1:8080/login; done    # the sixth: 429, Retry-After: 12
  *   curl http://127.0.0.1:8080/stats
+ *   REDIS=127.0.0.1:6379 build/dist/bin/rate_limit     # log-ins are counted in Redis, for all servers together
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <uvhttp.h>
 
 static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -49,7 +51,14 @@ int main(int argc, char **argv) {
     uvhttp_group_use(api, uvhttp_rate_limit(&by_api_key));
     uvhttp_group_route(api, UVHTTP_GET, "/hello", hello, NULL);
 
-    const uvhttp_rate_limit_options_t five_a_minute = {.per_second = 5.0 / 60, .burst = 5, .name = "login"};
+    uvhttp_rate_limit_options_t five_a_minute = {.per_second = 5.0 / 60, .burst = 5, .name = "login"};
+    uvhttp_rate_limit_store_t shared;
+    const char *redis = getenv("REDIS");
+    if (redis) {
+        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis}, &shared);
+        five_a_minute.store = &shared;
+        five_a_minute.refuse_on_error = true; /* rather no log-in than any number of guesses */
+    }
     uvhttp_post(server, "/login", hello, NULL);
     uvhttp_route_use(server, uvhttp_rate_limit(&five_a_minute));
     uvhttp_get(server, "/", hello, NULL);

@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
     const char *const subprotocols[] = {"echo.v1", NULL}, *const everyone[] = {"*", NULL};
     const uvhttp_ws_options_t options = {.message_size_max = 16 << 20,
                                          .send_queue_max = 40 << 20,
+                                         .compression = true,
                                          .subprotocols = subprotocols,
                                          .origins = everyone}; /* echoing has no secrets */
     uvhttp_websocket(server, "/echo",

@@ -2,6 +2,7 @@
 #ifndef UVHTTP_H
 #define UVHTTP_H
 
+#include <uvhttp/access_log.h>
 #include <uvhttp/alloc.h>
 #include <uvhttp/auth.h>
 #include <uvhttp/body.h>
@@ -12,6 +13,7 @@
 #include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
+#include <uvhttp/proxy.h>
 #include <uvhttp/rate_limit.h>
 #include <uvhttp/request.h>
 #include <uvhttp/request_id.h>
@@ -19,7 +21,9 @@
 #include <uvhttp/route.h>
 #include <uvhttp/security_headers.h>
 #include <uvhttp/server.h>
+#include <uvhttp/static.h>
 #include <uvhttp/tcp.h>
+#include <uvhttp/tls.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>
 #if __has_include(<uvhttp/websocket.h>)

@@ -1,38 +1,14 @@
 /* Owns: the cost of the rate limiter, in ns per request. Run by hand: build/bench/rate_limit_bench. */
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "measure.h"
 #include "message/message.h"
 #include "middleware/rate_limit.h"
-
-/* Time of this thread only: other work on the machine does not count. */
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-/* The best of several rounds: what disturbs a round only makes it slower. */
-#define MEASURE(name, statement)                                                                                       \
-    do {                                                                                                               \
-        double best = 1e9;                                                                                             \
-        for (int round = 0; round < 9; ++round) {                                                                      \
-            enum { COUNT = 300000 };                                                                                   \
-            double begin = now();                                                                                      \
-            for (int i = 0; i < COUNT; ++i) {                                                                          \
-                statement;                                                                                             \
-                __asm__ volatile("" ::: "memory");                                                                     \
-            }                                                                                                          \
-            double each = (now() - begin) / COUNT;                                                                     \
-            if (each < best) best = each;                                                                              \
-        }                                                                                                              \
-        printf("%-56s %7.1f ns\n", name, best);                                                                        \
-    } while (0)
 
 /* --- the table --- */
 
@@ -108,19 +84,31 @@ static void bench_two_threads(const char *name, uint64_t count, uint64_t apart) 
     store.destroy(store.user);
 }
 
+static size_t resident(void) {
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long all, pages = 0;
+    if (!file || fscanf(file, "%lu %lu", &all, &pages) != 2) abort();
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void bench_memory(void) {
+    enum { KEYS = 1000000 };
+    size_t before = resident();
+    uvhttp_rate_limit_store_t store = store_of(KEYS);
+    for (uint64_t i = 0; i < KEYS; i++) take(&store, i);
+    printf("%-56s %7.1f bytes a key\n", "memory of 1,000,000 keys", (double)(resident() - before) / KEYS);
+    for (uint64_t i = KEYS; i < 10 * KEYS; i++) take(&store, i);
+    printf("%-56s %7.1f bytes a key\n", "... after 10,000,000 others", (double)(resident() - before) / KEYS);
+    store.destroy(store.user);
+}
+
 /* --- the middleware --- */
 
-static int peer_socket = -1;
-
-/* What a server does for uvhttp_request_peer. */
-static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
+/* What a server does when the connection remembers its peer. */
+static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     (void)req;
-    struct sockaddr_in address;
-    socklen_t size = sizeof address;
-    char host[INET_ADDRSTRLEN];
-    if (getpeername(peer_socket, (struct sockaddr *)&address, &size) != 0) abort();
-    inet_ntop(AF_INET, &address.sin_addr, host, sizeof host);
-    snprintf(text, UVHTTP__PEER_TEXT_MAX, "%s:%u", host, ntohs(address.sin_port));
+    client->address = uvhttp__peer_of_ip("\177\0\0\1", 4, 50000);
 }
 
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
@@ -128,20 +116,8 @@ static uint64_t read_time_ns(const uvhttp_request_t *req) {
     return time_ns += 20000;
 }
 
-static const uvhttp__request_ops_t ops = {.peer = write_peer, .time_ns = read_time_ns};
+static const uvhttp__request_ops_t ops = {.client = read_client, .time_ns = read_time_ns};
 static const uvhttp__response_sink_t sink;
-
-/* The listener stays: without it the connection would be reset. */
-static void connect_a_peer(void) {
-    int listener = socket(AF_INET, SOCK_STREAM, 0);
-    peer_socket = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    if (bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 1) != 0 ||
-        getsockname(listener, (struct sockaddr *)&address, &size) != 0 ||
-        connect(peer_socket, (struct sockaddr *)&address, size) != 0)
-        abort();
-}
 
 static void bench_middleware(const char *name, uvhttp_rate_limit_options_t options) {
     static char first[2048];
@@ -160,10 +136,10 @@ static void bench_middleware(const char *name, uvhttp_rate_limit_options_t optio
 }
 
 int main(void) {
+    bench_memory();
     bench_table();
     bench_two_threads("take, two threads, all for one key", 1, 0);
     bench_two_threads("take, two threads, 1000 keys each", 1000, 1000000);
-    connect_a_peer();
     const double fast = 1e5;
     bench_middleware(
         "middleware by route, without fields",

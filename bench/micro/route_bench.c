@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/str.h"
+#include "measure.h"
 #include "message/message.h"
 #include "route/router.h"
 
@@ -12,30 +12,6 @@ static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     (void)uvhttp_response_text(res, 200, "Hello, World!");
 }
-
-/* Time of this thread only: other work on the machine does not count. */
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-/* The best of several rounds: what disturbs a round only makes it slower. */
-#define MEASURE(name, statement)                                                                                       \
-    do {                                                                                                               \
-        double best = 1e9;                                                                                             \
-        for (int round = 0; round < 15; ++round) {                                                                     \
-            enum { COUNT = 300000 };                                                                                   \
-            double begin = now();                                                                                      \
-            for (int i = 0; i < COUNT; ++i) {                                                                          \
-                statement;                                                                                             \
-                __asm__ volatile("" ::: "memory");                                                                     \
-            }                                                                                                          \
-            double each = (now() - begin) / COUNT;                                                                     \
-            if (each < best) best = each;                                                                              \
-        }                                                                                                              \
-        printf("%-48s %7.1f ns\n", name, best);                                                                        \
-    } while (0)
 
 static uvhttp__router_t *make_router(void) {
     static const char *const patterns[] = {"/",
@@ -98,8 +74,8 @@ static void bench_exchange(const uvhttp__router_t *router) {
             (void)uvhttp_response_text(&res, 200, "Hello, World!"));
     MEASURE("header lookup, last of 3", (void)uvhttp_request_header(&req, "accept"));
     MEASURE("reset + route + handler + finish + done", RESET(); (void)uvhttp__router_route(router, &req, &match);
-            (void)uvhttp__chain_run(&match, &req, &res); uvhttp__response_finish(&res); uvhttp__response_commit(&res);
-            uvhttp__response_done(&res, 0));
+            (void)uvhttp__way_go(&(uvhttp__way_t){match.chain, match.route, 0}, &req, &res);
+            uvhttp__response_finish(&res); uvhttp__response_commit(&res); uvhttp__response_done(&res, 0));
     static const char target[] = "/users/a%20b/files/x%2Fy.txt?name=value&other=1%202";
     req.base = target;
     req.head.path = (uvhttp__span_t){0, 28};

@@ -64,6 +64,8 @@ UVHTTP_BEGIN_DECLS
     X(WS_UTF8, -209, 0, "WebSocket text that is not UTF-8")                                                            \
     X(WS_TOO_LARGE, -210, 0, "WebSocket message too large")                                                            \
     X(WS_FRAGMENTS, -211, 0, "WebSocket message of too many frames")                                                   \
+    X(WS_DEFLATE, -212, 0, "malformed compressed WebSocket message")                                                   \
+    X(WS_INFLATED, -213, 0, "WebSocket message too large when inflated")                                               \
     X(FORM_TYPE, -300, 415, "request body is not a form")                                                              \
     X(FORM_ENCODING, -301, 400, "malformed urlencoded form")                                                           \
     X(FORM_TOO_MANY_FIELDS, -302, 413, "too many fields in a form")                                                    \
@@ -76,7 +78,27 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_INCOMPLETE, -309, 400, "multipart body ends before its last boundary")                                 \
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
     X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
-    X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")
+    X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")                                                    \
+    X(TLS_CERTIFICATE, -400, 0, "TLS certificate, key or authority that can not be used")                              \
+    X(TLS_HANDSHAKE, -401, 0, "TLS handshake failed")                                                                  \
+    X(TLS_PLAIN_HTTP, -402, 400, "plain HTTP sent to a TLS port")                                                      \
+    X(TLS_NOT_TLS, -403, 0, "what came to a TLS port is not TLS")                                                      \
+    X(TLS_VERSION, -404, 0, "no TLS version in common")                                                                \
+    X(TLS_CIPHER, -405, 0, "no TLS cipher, group or signature in common")                                              \
+    X(TLS_ALPN, -406, 0, "no application protocol in common")                                                          \
+    X(TLS_CLIENT_CERTIFICATE, -407, 0, "client certificate missing or not trusted")                                    \
+    X(TLS_ALERT, -408, 0, "TLS ended by an alert of the peer")                                                         \
+    X(TLS_RECORD, -409, 0, "TLS record that can not be read")                                                          \
+    X(TLS_TRUNCATED, -410, 0, "TLS connection ended without close_notify")                                             \
+    X(STATIC_ROOT, -500, 0, "directory of static files can not be opened")                                             \
+    X(STATIC_BUSY, -501, 503, "too many static files wait to be opened")                                               \
+    X(STATIC_RANGE, -502, 416, "no byte of the ranges asked for is there")                                             \
+    X(STATIC_RANGES_ABSURD, -503, 0, "ranges that overlap, or too many: the whole file was sent")                      \
+    X(PROXY_MISSING, -600, 0, "connection that does not begin with a PROXY protocol header")                           \
+    X(PROXY_MALFORMED, -601, 0, "malformed PROXY protocol header")                                                     \
+    X(PROXY_TOO_LARGE, -602, 0, "PROXY protocol header too large")                                                     \
+    X(PROXY_UNTRUSTED, -603, 0, "PROXY protocol listener reached by a peer that is not trusted")                       \
+    X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not whole in time")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

@@ -28,6 +28,7 @@ typedef uvhttp_str_t (*uvhttp_rate_limit_key_cb)(uvhttp_request_t *req, void *us
 
 /** One request that wants to be admitted. */
 typedef struct uvhttp_rate_limit_take {
+    const char *policy;   /**< options.name */
     char kind;            /**< what `key` is: '4', '6' address bytes (masked), 'u' Unix socket, '?' unknown address,
                                'h' header value, 'r' route (empty), 'c' of the callback */
     uvhttp_str_t key;     /**< valid in the call */
@@ -51,17 +52,50 @@ typedef struct uvhttp_rate_limit_stats {
     uint64_t store_errors; /**< requests for which the store failed */
 } uvhttp_rate_limit_stats_t;
 
-/** A store: copied. `take` and `stats` are called on any thread, at the same time, and must not block. */
+/** A request that waits for a store's decision. */
+typedef struct uvhttp_rate_limit_ticket uvhttp_rate_limit_ticket_t;
+
+/** A store: copied. Has `take` or `take_later`. All but destroy are called on any thread, at the same time, and must
+ * not block. */
 typedef struct uvhttp_rate_limit_store {
     /** Decides, and takes the request out of the bucket if it is allowed. Returns 0, or a UVHTTP_E_* code when it can
      * not decide: options.refuse_on_error says what becomes of the request then. */
     int (*take)(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_rate_limit_decision_t *decision);
+    /** For a store that has to ask somebody: the request waits until uvhttp_rate_limit_decided was called with its
+     * ticket, exactly once and soon, for the client waits too; `destroy` has to call it for all that are left. */
+    void (*take_later)(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_rate_limit_ticket_t *ticket);
     /** Fills in allowed, refused, keys and evicted (the structure is zero before). May be NULL. */
     void (*stats)(void *user, uvhttp_rate_limit_stats_t *stats);
     /** Called once, with the middleware's end, or in a uvhttp_rate_limit that fails. May be NULL. */
     void (*destroy)(void *user);
     void *user;
 } uvhttp_rate_limit_store_t;
+
+/** The decision for a ticket, which is gone afterwards: status 0 and the decision (copied), or a UVHTTP_E_* code when
+ * there is none. Any thread, also within take_later. */
+UVHTTP_EXPORT void uvhttp_rate_limit_decided(uvhttp_rate_limit_ticket_t *ticket, int status,
+                                             const uvhttp_rate_limit_decision_t *decision);
+
+/** Zero is the default everywhere. Strings are copied. */
+typedef struct uvhttp_rate_limit_redis_options {
+    const char *address;  /**< "192.0.2.1:6379", "[2001:db8::1]:6379", "localhost:6379" or "unix:/path"; default
+                               "127.0.0.1:6379" */
+    const char *user;     /**< for AUTH with a password; default none */
+    const char *password; /**< default none */
+    uint32_t database;    /**< for SELECT; default 0 */
+    const char *prefix;   /**< what keys in Redis begin with, 0..64 bytes; default "uvhttp:". The name of the limiter
+                               follows: limiters that shall not share buckets need different ones */
+    uint32_t timeout_ms;  /**< after which a request is decided without Redis, 1..10000; default 50 */
+    uint32_t pending_max; /**< questions under way, 1..1,000,000; default 10000; more are decided without Redis */
+} uvhttp_rate_limit_redis_options_t;
+
+/** Fills in *store for options.store: buckets in a Redis server (5 or later), shared by all processes and machines that
+ * use it with the same prefix, name and rates. A thread of its own asks; while Redis is away, slow or wrong, requests
+ * pass or are refused as options.refuse_on_error says, and it is tried again. Give each limiter a store of its own.
+ * Returns 0; UVHTTP_E_CONFIG, UVHTTP_E_NOMEM or UVHTTP_E_UNSUPPORTED (built without), which are logged, and then *store
+ * is one that uvhttp_rate_limit refuses; UVHTTP_E_INVALID (store NULL). */
+UVHTTP_EXPORT int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options,
+                                          uvhttp_rate_limit_store_t *store);
 
 /* --- the middleware --- */
 

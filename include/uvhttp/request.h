@@ -62,9 +62,18 @@ UVHTTP_EXPORT int uvhttp_request_version_minor(const uvhttp_request_t *req);
 /** The whole body, unchunked. Its size was limited by config.body_size_max. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_body(const uvhttp_request_t *req);
 
-/** The peer as text, "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:"; the address alone without the port. */
+/** The peer of the connection as text, "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:"; the address alone without
+ * the port. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_peer(uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req);
+
+/** Who the request comes from: the address of the client, "192.0.2.1", "2001:db8::1", "unix:" or "unknown". What
+ * trusted proxies have said counts (uvhttp_server_trust_proxies); without any it is the peer. */
+UVHTTP_EXPORT uvhttp_str_t uvhttp_request_client(uvhttp_request_t *req);
+/** "https" or "http": how that client has asked, as far as trusted proxies say. */
+UVHTTP_EXPORT uvhttp_str_t uvhttp_request_client_scheme(uvhttp_request_t *req);
+/** Host and port that it has addressed: what a trusted proxy says, else uvhttp_request_host. */
+UVHTTP_EXPORT uvhttp_str_t uvhttp_request_client_host(uvhttp_request_t *req);
 
 /** Monotonic time of the loop's turn in ns: no call of the system, the same for all that a turn handles, never goes
  * back on a loop. Loop thread only. */

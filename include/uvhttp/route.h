@@ -17,6 +17,15 @@ typedef enum uvhttp_flow { UVHTTP_NEXT, UVHTTP_STOP } uvhttp_flow_t;
 /** Runs before the handler; to act on the way back it registers uvhttp_response_on_finish or _on_done. */
 typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
+/** Goes on where a middleware had to wait. It has called uvhttp_response_defer and returned UVHTTP_STOP; in place of an
+ * answer, `go_on` runs on the loop's thread and decides: UVHTTP_NEXT passes the request on to the rest of the chain and
+ * the handler, which find the response as if nobody had deferred it, UVHTTP_STOP says that it has answered (or deferred
+ * again). When the client has gone meanwhile, `res` and `req` are NULL and what it returns does not matter. The handle
+ * has done its work: release it. Any thread, at most once and not after an answer. Returns 0, UVHTTP_E_ABORTED (the
+ * client has gone, go_on is not called), UVHTTP_E_STATE, UVHTTP_E_INVALID or UVHTTP_E_NOMEM (the handle can still
+ * answer). A handle of a handler gets the client a 500. */
+UVHTTP_EXPORT int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on, void *user);
+
 /** By value; `destroy(user)`, if set, is called once: when the server is freed, or when registering it has failed.
  * Register a value once only. run NULL: registering it fails with UVHTTP_E_INVALID. */
 typedef struct uvhttp_middleware {

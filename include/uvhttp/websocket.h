@@ -40,12 +40,22 @@ typedef struct uvhttp_ws_message {
     size_t size; /**< bytes */
 } uvhttp_ws_message_t;
 
-#define UVHTTP_WS_NEVER UINT32_MAX /**< for a time: no limit */
+/** A piece of a message, as it has come: the client's frames are not told apart. Text is valid UTF-8 as a whole; a
+ * piece may end inside a character. data is valid until on_fragment returns, never NULL and not terminated. */
+typedef struct uvhttp_ws_fragment {
+    uvhttp_ws_type_t type; /**< of the message */
+    bool first, last;      /**< the message begins, ends with this piece */
+    const char *data;
+    size_t size; /**< bytes; may be 0 */
+} uvhttp_ws_fragment_t;
+
+#define UVHTTP_WS_NEVER UINT32_MAX /**< for a time or a rate: no limit */
 
 /** 0 (NULL) in any field means its default, so that an initialiser names only what differs. Times are seconds,
  * 1..1,000,000 or UVHTTP_WS_NEVER. Everything is copied. */
 typedef struct uvhttp_ws_options {
-    uint64_t message_size_max;    /**< bytes of a message, fragments together, 1..2^32-1; default 1 MiB; more: 1009 */
+    uint64_t message_size_max;    /**< bytes of a message, fragments together and inflated, 1..2^32-1; default 1 MiB;
+                                       with on_fragment 1..2^63-1, default 1 GiB; more: 1009 */
     uint32_t fragments_max;       /**< frames of a message; default 131072; more: 1009 */
     uint32_t message_timeout;     /**< from the first byte of a message to its last; default 300; then 1008 */
     uint32_t ping_interval;       /**< without a byte from the client before a ping is sent; default 30 */
@@ -54,6 +64,28 @@ typedef struct uvhttp_ws_options {
     uint32_t close_timeout;       /**< for the client to answer our close frame; default 5 */
     uint32_t send_high_watermark; /**< bytes queued above which send reports backpressure; default 65536 */
     uint32_t send_queue_max;      /**< bytes queued at most; default 4 MiB */
+    uint32_t min_send_rate;       /**< bytes per second that a client must take, averaged over the time since its queue
+                                       rose above send_high_watermark; 1..2^30 or UVHTTP_WS_NEVER; default 240; then it
+                                       is reset */
+    uint32_t rate_grace;          /**< seconds before that rate counts; default 5 */
+    /** permessage-deflate (RFC 7692) with clients that offer it; default false. A build without compression refuses it
+     * with UVHTTP_E_UNSUPPORTED. Secrets do not belong into one message with what others choose: the size tells. */
+    bool compression;
+    /** Messages may refer to those before: smaller, for about 300 KB per connection that sends and receives; default
+     * false: a connection needs memory for compression only while a compressed message of it is incomplete. */
+    bool context_takeover;
+    uint32_t compression_level;        /**< 1 (fast)..9 (small); default 4 */
+    uint32_t compression_memory_level; /**< 1..9: 2^(n+9) bytes of a compressor; default 8 */
+    uint32_t compression_size_min;     /**< bytes; smaller messages go as they are; default 256 */
+    uint32_t server_window_bits;       /**< 9..15: 2^(n+2) bytes of a compressor; default 15 */
+    uint32_t client_window_bits;       /**< 9..15: asked of clients that can be asked; default 15 */
+    uint32_t topics_max;               /**< of a connection; default 64; more: subscribe returns UVHTTP_E_LIMIT */
+    uint32_t topic_size_max;           /**< bytes of a topic, 1..65535; default 128 */
+    uint32_t subscriptions_max;        /**< of all connections of the route; default 1,000,000 */
+    bool publish_to_self;              /**< uvhttp_ws_publish reaches the publishing connection, too; default false */
+    /** What happens to a subscriber whose queue has no room below send_queue_max: true: it is reset; false (default):
+     * the publication is left out for it. */
+    bool drop_slow_subscribers;
     /** NULL-terminated: protocols that the server speaks (tokens). The first that the client offers and the server has
      * is chosen; if there is none the handshake goes on without (RFC 6455 section 4.2.2). Default: none. */
     const char *const *subprotocols;
@@ -70,9 +102,13 @@ typedef struct uvhttp_ws_handlers {
     uvhttp_flow_t (*on_upgrade)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
     /** The 101 is on its way; messages can be sent. May be NULL. */
     void (*on_open)(uvhttp_ws_t *ws, void *user);
-    /** Required. */
+    /** Required, unless there is on_fragment. */
     void (*on_message)(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user);
-    /** After a send reported backpressure: the queue is empty again. May be NULL. */
+    /** Instead of on_message: messages in pieces as they come, for those that are not to stand in memory as a whole.
+     * uvhttp_ws_pause works between two pieces. A message of which the end does not come ends with on_close. */
+    void (*on_fragment)(uvhttp_ws_t *ws, uvhttp_ws_fragment_t fragment, void *user);
+    /** After a send reported backpressure, or publications filled the queue that far: it is empty again. May be NULL.
+     */
     void (*on_drain)(uvhttp_ws_t *ws, void *user);
     /** Exactly once for each on_open, and the last call: the code and reason of the peer's close frame, or the code
      * that we have closed with because of an error of the peer, or UVHTTP_WS_ABNORMAL. The reason is valid in the call.
@@ -82,20 +118,30 @@ typedef struct uvhttp_ws_handlers {
 } uvhttp_ws_handlers_t;
 
 /** Serves WebSocket at a pattern (route.h), for GET; handlers are copied. What is no handshake gets 426 (with the
- * version that is spoken), 400 or 403. Before the first listen or run. Returns 0, UVHTTP_E_INVALID (on_message is
- * missing), UVHTTP_E_CONFIG (an option out of range; the log says which), or a code of uvhttp_get. As with every
- * route, the first error is kept and returned by listen and run. */
+ * version that is spoken), 400 or 403. Before the first listen or run. Returns 0, UVHTTP_E_INVALID (on_message and
+ * on_fragment are both missing, or both there), UVHTTP_E_CONFIG (an option out of range; the log says which),
+ * UVHTTP_E_UNSUPPORTED (compression in a build without), or a code of uvhttp_get. As with every route, the first error
+ * is kept and returned by listen and run. */
 UVHTTP_EXPORT int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
                                    void *user);
 /** The same in a group, behind its prefix and middleware. */
 UVHTTP_EXPORT int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
                                          const uvhttp_ws_handlers_t *handlers, void *user);
 
-/** Queues a message, as one frame, a copy; all that is queued in one turn of the loop leaves in one send. Returns 0;
- * UVHTTP_E_AGAIN: taken, but the queue is above send_high_watermark: stop until on_drain; UVHTTP_E_LIMIT: not taken,
- * send_queue_max; UVHTTP_E_CLOSED: a close frame has been sent or received; UVHTTP_E_INVALID: text that is not UTF-8,
- * or an unknown type; UVHTTP_E_NOMEM. */
+/** Queues a message, as one frame, a copy; all that is queued in one turn of the loop leaves in one send. It waits
+ * behind a message that is being sent in pieces. Returns 0; UVHTTP_E_AGAIN: taken, but the queue is above
+ * send_high_watermark: stop until on_drain; UVHTTP_E_LIMIT: not taken, send_queue_max; UVHTTP_E_CLOSED: a close frame
+ * has been sent or received; UVHTTP_E_INVALID: text that is not UTF-8, or an unknown type; UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size);
+/** Begins a message that is sent in pieces, uncompressed. Nothing goes out yet. Returns 0, UVHTTP_E_CLOSED,
+ * UVHTTP_E_INVALID (type), UVHTTP_E_STATE (another has not ended) or UVHTTP_E_NOMEM. */
+UVHTTP_EXPORT int uvhttp_ws_begin(uvhttp_ws_t *ws, uvhttp_ws_type_t type);
+/** Queues the next piece, as a frame, a copy. Text may be cut anywhere. Returns as uvhttp_ws_send (after
+ * UVHTTP_E_AGAIN: go on in on_drain), or UVHTTP_E_STATE: no message has begun. */
+UVHTTP_EXPORT int uvhttp_ws_write(uvhttp_ws_t *ws, const void *data, size_t size);
+/** Ends the message; what has waited behind it follows. Returns 0, UVHTTP_E_CLOSED, UVHTTP_E_STATE, UVHTTP_E_INVALID
+ * (the text ends inside a character: go on, or close) or UVHTTP_E_NOMEM. */
+UVHTTP_EXPORT int uvhttp_ws_end(uvhttp_ws_t *ws);
 /** Bytes queued that the kernel has not taken. */
 UVHTTP_EXPORT size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
 /** Starts the close handshake (RFC 6455 section 7.1.2): what is queued goes out first, messages that still come are
@@ -103,8 +149,8 @@ UVHTTP_EXPORT size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
  * 1007..1014 or 3000..4999. reason: UTF-8, at most 123 bytes; NULL: none. Returns 0, UVHTTP_E_INVALID or
  * UVHTTP_E_CLOSED (closing already). */
 UVHTTP_EXPORT int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
-/** Stops and restarts reading, for an application that can not keep up. Messages that had come in the same receive are
- * still delivered. The client's silence is not held against it meanwhile. */
+/** Stops and restarts reading, for an application that can not keep up. No message follows until uvhttp_ws_resume; of a
+ * compressed one on_fragment may get up to 256 KiB more. The client's silence is not held against it meanwhile. */
 UVHTTP_EXPORT void uvhttp_ws_pause(uvhttp_ws_t *ws);
 UVHTTP_EXPORT void uvhttp_ws_resume(uvhttp_ws_t *ws);
 /** A pointer of the application's. */
@@ -114,6 +160,26 @@ UVHTTP_EXPORT void *uvhttp_ws_data(const uvhttp_ws_t *ws);
 UVHTTP_EXPORT const char *uvhttp_ws_subprotocol(const uvhttp_ws_t *ws);
 /** As uvhttp_tcp_peer. */
 UVHTTP_EXPORT int uvhttp_ws_peer(uvhttp_ws_t *ws, char *text, size_t size);
+
+/** Whether messages may be compressed on this connection. */
+UVHTTP_EXPORT bool uvhttp_ws_is_compressed(const uvhttp_ws_t *ws);
+
+/* Topics are texts of the server, the same on all routes and loops; one exists as long as it has a subscriber. */
+/** The connection gets what is published to the topic from now on. Returns 0 (also if it had subscribed),
+ * UVHTTP_E_INVALID (an empty topic, or one above topic_size_max), UVHTTP_E_LIMIT (topics_max or subscriptions_max),
+ * UVHTTP_E_CLOSED or UVHTTP_E_NOMEM. A connection that closes unsubscribes by itself. */
+UVHTTP_EXPORT int uvhttp_ws_subscribe(uvhttp_ws_t *ws, const char *topic);
+/** Returns 0 or UVHTTP_E_NOT_FOUND. */
+UVHTTP_EXPORT int uvhttp_ws_unsubscribe(uvhttp_ws_t *ws, const char *topic);
+/** Sends a message to all subscribers of a topic but, unless publish_to_self, this connection, which need not be one.
+ * It is encoded, and compressed, once. What one thread publishes arrives in that order. Returns 0 (on its way; also if
+ * nobody has subscribed), UVHTTP_E_INVALID (type, or text that is not UTF-8), UVHTTP_E_LIMIT (64 MiB of publications
+ * wait for the loops) or UVHTTP_E_NOMEM (it may have gone to some of the loops). */
+UVHTTP_EXPORT int uvhttp_ws_publish(uvhttp_ws_t *ws, const char *topic, uvhttp_ws_type_t type, const void *data,
+                                    size_t size);
+/** The same to all subscribers, from any thread. UVHTTP_E_STATE: the server has no WebSocket route. */
+UVHTTP_EXPORT int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic, uvhttp_ws_type_t type,
+                                           const void *data, size_t size);
 
 /** A counted handle for other threads; NULL when out of memory or closed. Release it with uvhttp_ws_ref_release. */
 UVHTTP_EXPORT uvhttp_ws_ref_t *uvhttp_ws_ref(uvhttp_ws_t *ws);

@@ -1,4 +1,5 @@
-/* Owns: what one does with a uvhttp_str_t: compare, trim, parse a number, percent-decode. May include: load. */
+/* Owns: what one does with a uvhttp_str_t: compare, trim, take a list apart, parse a number, percent-decode. May
+ * include: load. */
 #ifndef UVHTTP_SRC_BASE_STR_H
 #define UVHTTP_SRC_BASE_STR_H
 
@@ -74,6 +75,19 @@ static inline uvhttp_str_t uvhttp__str_trim(uvhttp_str_t str) {
     while (str.size && (str.data[0] == ' ' || str.data[0] == '\t')) str.data++, str.size--;
     while (str.size && (str.data[str.size - 1] == ' ' || str.data[str.size - 1] == '\t')) str.size--;
     return str;
+}
+
+/* Takes the next element that is not empty off the front of a comma-separated list, trimmed (RFC 9110 section 5.6.1).
+ * False at the end. */
+static inline bool uvhttp__list_next(uvhttp_str_t *rest, uvhttp_str_t *item) {
+    while (rest->size > 0) {
+        const char *comma = (const char *)memchr(rest->data, ',', rest->size);
+        size_t size = comma ? (size_t)(comma - rest->data) : rest->size, taken = size + (comma != NULL);
+        *item = uvhttp__str_trim((uvhttp_str_t){rest->data, size});
+        *rest = (uvhttp_str_t){rest->data + taken, rest->size - taken};
+        if (item->size > 0) return true;
+    }
+    return false;
 }
 
 /* Digits only, at least one; no sign, no space. Returns 0, UVHTTP_E_INVALID, or UVHTTP_E_LIMIT when the number is above

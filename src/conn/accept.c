@@ -67,17 +67,29 @@ static int fail(uvhttp__host_t *host, const char *address, int status) {
     return status;
 }
 
-int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *port) {
+int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter,
+                        uint16_t *port) {
     if (host->finished || (host->running && (!host->uv || host->workers[0].draining))) return UVHTTP_E_STATE;
     if (!address) return UVHTTP_E_INVALID;
     uvhttp__endpoint_t endpoint;
     int status = uvhttp__endpoint_parse(address, &endpoint);
     if (status == UVHTTP_OK && host->uv && host->endpoint_count == ATTACHED_ADDRESSES_MAX) status = UVHTTP_E_LIMIT;
     if (status != UVHTTP_OK) return fail(host, address, status);
+    if (endpoint.proxy_protocol && !host->proxies) {
+        snprintf(
+            host->error, sizeof host->error,
+            "can not listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
+            "before",
+            address);
+        return UVHTTP_E_CONFIG;
+    }
     uint32_t row = host->endpoint_count, count = host->worker_count;
     uvhttp__endpoint_t *endpoints = uvhttp__realloc(host->endpoints, (row + 1) * sizeof *endpoints);
     if (!endpoints) return UVHTTP_E_NOMEM;
     host->endpoints = endpoints;
+    uvhttp__conn_filter_t *filters = uvhttp__realloc(host->filters, (row + 1) * sizeof *filters);
+    if (!filters) return UVHTTP_E_NOMEM;
+    host->filters = filters;
     int *fds = uvhttp__realloc(host->fds, (row + 1) * count * sizeof *fds);
     if (!fds) return UVHTTP_E_NOMEM;
     host->fds = fds;
@@ -91,6 +103,7 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *por
     }
     if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[row * count]));
     endpoints[row] = endpoint;
+    filters[row] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
     if (port) *port = port_of(fds[row * count]);
     host->endpoint_count++;
     return host->uv ? uvhttp__worker_open_listeners(&host->workers[0]) : UVHTTP_OK;
@@ -106,7 +119,9 @@ void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size)
             snprintf(one, sizeof one, "fd:%d", endpoint->fd);
         else
             uvhttp__address_format(&endpoint->address, endpoint->address_size, one);
-        int wrote = snprintf(text + used, size - used, "%s%s", used ? ", " : "", one);
+        const char *name = host->filters[i].open ? host->filters[i].name : "";
+        int wrote = snprintf(text + used, size - used, "%s%s%s%s", used ? ", " : "", one,
+                             endpoint->proxy_protocol ? " proxy_protocol" : "", name);
         used += wrote > 0 ? (size_t)wrote : 0;
     }
 }
@@ -124,7 +139,7 @@ static void leave_place(uvhttp__host_t *host) {
     }
 }
 
-static void serve(uvhttp__worker_t *worker, int fd) {
+static void serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     uvhttp__conn_t *conn = uvhttp__slab_alloc(&worker->slab);
     if (!conn) {
         close(fd);
@@ -142,9 +157,14 @@ static void serve(uvhttp__worker_t *worker, int fd) {
     conn->idle_out_size = 0;
     conn->close_status = UVHTTP_OK;
     conn->flags = 0;
-    worker->host->options.ops->on_open(conn);
+    conn->peer = NULL;
+    int status = UVHTTP_OK;
+    if (worker->host->endpoints[row].proxy_protocol)
+        uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
+    else
+        status = uvhttp__conn_begin(conn, row);
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
-    int status = uvhttp__stream_read_start(&conn->stream);
+    if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&conn->stream);
     if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
 }
 
@@ -172,10 +192,10 @@ static void resume_listeners(uvhttp__worker_t *worker) {
 }
 
 /* A connection that was already on its way when the listener paused. */
-static void wait_for_room(uvhttp__worker_t *worker, int fd) {
+static void wait_for_room(uvhttp__worker_t *worker, int fd, uint32_t row) {
     if (worker->waiting_count == worker->waiting_capacity) {
         uint32_t capacity = worker->waiting_capacity ? worker->waiting_capacity * 2 : 16;
-        int *waiting = uvhttp__realloc(worker->waiting, capacity * sizeof *waiting);
+        uvhttp__waiting_t *waiting = uvhttp__realloc(worker->waiting, capacity * sizeof *waiting);
         if (!waiting) {
             close(fd);
             return;
@@ -183,14 +203,15 @@ static void wait_for_room(uvhttp__worker_t *worker, int fd) {
         worker->waiting = waiting;
         worker->waiting_capacity = capacity;
     }
-    worker->waiting[worker->waiting_count++] = fd;
+    worker->waiting[worker->waiting_count++] = (uvhttp__waiting_t){fd, row};
     uvhttp__counters_add(&worker->counters, connections_waited, 1);
 }
 
 /* There may be room: those that wait first, then the backlog. */
 static void fill(uvhttp__worker_t *worker) {
     uint32_t served = 0;
-    while (served < worker->waiting_count && take_place(worker->host)) serve(worker, worker->waiting[served++]);
+    for (; served < worker->waiting_count && take_place(worker->host); served++)
+        serve(worker, worker->waiting[served].fd, worker->waiting[served].row);
     worker->waiting_count -= served;
     memmove(worker->waiting, worker->waiting + served, worker->waiting_count * sizeof *worker->waiting);
     if (worker->waiting_count == 0 &&
@@ -210,19 +231,17 @@ static uvhttp__worker_t *worker_of(uvhttp__listener_t *listener) {
 
 static void on_accept(uvhttp__listener_t *listener, int fd) {
     uvhttp__worker_t *worker = worker_of(listener);
+    uint32_t row = (uint32_t)(listener - worker->listeners);
     if (worker->cut) {
         close(fd);
     } else if (take_place(worker->host)) {
-        serve(worker, fd);
-        if (worker->draining && !uvhttp__list_empty(&worker->conns)) {
-            uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(worker->conns.prev, uvhttp__conn_t, link);
-            if (!(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)))
-                worker->host->options.ops->on_drain(conn);
-        }
+        serve(worker, fd, row);
+        if (worker->draining && !uvhttp__list_empty(&worker->conns))
+            uvhttp__conn_drain(UVHTTP__CONTAINER_OF(worker->conns.prev, uvhttp__conn_t, link));
     } else if (worker->draining) {
         close(fd);
     } else {
-        wait_for_room(worker, fd);
+        wait_for_room(worker, fd, row);
         pause_listeners(worker);
         /* A place may have become free between the refusal and the pause, and nobody would tell. */
         if (atomic_load(&worker->host->connections) < worker->host->options.max_connections) fill(worker);
@@ -264,7 +283,7 @@ int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
 
 void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
     for (uint32_t i = worker->listeners_open; i-- > 0;) uvhttp__listener_close(&worker->listeners[i]);
-    for (uint32_t i = 0; i < worker->waiting_count; i++) close(worker->waiting[i]);
+    for (uint32_t i = 0; i < worker->waiting_count; i++) close(worker->waiting[i].fd);
     worker->waiting_count = 0;
 }
 

@@ -1,9 +1,7 @@
 /* Owns: see conn.h, and the stream callbacks of every connection. May include: io, base, obs. */
 #include "conn/conn.h"
 
-#include <stdio.h>
-
-#include "conn/host.h"
+#include "conn/host_internal.h"
 
 static_assert(sizeof(uvhttp__conn_t) <= 192, "an idle connection costs this and what the upper layer adds");
 
@@ -25,6 +23,31 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
     conn->close_status = (int16_t)status;
     uvhttp__conn_timer_stop(conn);
     uvhttp__stream_reset(&conn->stream);
+}
+
+int uvhttp__conn_begin(uvhttp__conn_t *conn, uint32_t row) {
+    const uvhttp__conn_filter_t *filter = &conn->worker->host->filters[row];
+    if (filter->open) {
+        conn->flags |= UVHTTP__CONN_HANDSHAKE;
+        return filter->open(conn, filter->arg);
+    }
+    ops_of(conn)->on_open(conn);
+    return UVHTTP_OK;
+}
+
+void uvhttp__conn_opened(uvhttp__conn_t *conn) {
+    conn->flags &= (uint16_t)~UVHTTP__CONN_HANDSHAKE;
+    uvhttp__conn_timer_stop(conn);
+    ops_of(conn)->on_open(conn);
+}
+
+/* A handshake that has begun may end, under its own deadline: the request behind it is answered. */
+void uvhttp__conn_drain(uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
+    if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)))
+        ops_of(conn)->on_drain(conn);
+    else if ((conn->flags & UVHTTP__CONN_PROXY) || !uvhttp__stream_unread(&conn->stream))
+        uvhttp__conn_close(conn, UVHTTP_OK);
 }
 
 void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms) {
@@ -50,7 +73,8 @@ static void linger(uvhttp__conn_t *conn) {
 
 static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
-    if (conn->flags & UVHTTP__CONN_FINISHING) return size;
+    if (__builtin_expect(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_PROXY), 0))
+        return conn->flags & UVHTTP__CONN_FINISHING ? size : uvhttp__conn_proxy_data(conn, data, size);
     return ops_of(conn)->on_data(conn, data, size);
 }
 
@@ -61,6 +85,8 @@ static void on_end(uvhttp__stream_t *stream, int status) {
         uvhttp__conn_close(conn, status);
     else if (conn->flags & UVHTTP__CONN_LINGERING)
         uvhttp__conn_close(conn, conn->close_status);
+    else if (conn->flags & UVHTTP__CONN_PROXY)
+        uvhttp__conn_proxy_end(conn);
     else if (!(conn->flags & UVHTTP__CONN_FINISHING))
         ops_of(conn)->on_end(conn);
 }
@@ -75,7 +101,8 @@ static void on_sent(uvhttp__stream_t *stream) {
 
 static void on_closed(uvhttp__stream_t *stream) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
-    ops_of(conn)->on_closed(conn);
+    if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE))) ops_of(conn)->on_closed(conn);
+    uvhttp__conn_forget_peer(conn);
     uvhttp__worker_conn_closed(conn);
 }
 
@@ -90,18 +117,12 @@ void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
     } else if (conn->flags & UVHTTP__CONN_FINISHING) {
         uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
         uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
+    } else if (conn->flags & UVHTTP__CONN_PROXY) {
+        uvhttp__conn_proxy_late(conn);
+    } else if (conn->flags & UVHTTP__CONN_HANDSHAKE) {
+        uvhttp__counters_add(&conn->worker->counters, timeouts_handshake, 1);
+        uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
     } else {
         ops_of(conn)->on_timer(conn);
     }
-}
-
-bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text) {
-    uvhttp__address_t address;
-    socklen_t size = sizeof address;
-    if (getpeername(conn->stream.fd, &address.any, &size) != 0) {
-        snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "unknown");
-        return false;
-    }
-    uvhttp__address_format(&address, size, text);
-    return true;
 }

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <uvhttp/tcp.h>
 
+#include "base/ip.h"
 #include "io/io.h"
 
 typedef struct uvhttp__worker uvhttp__worker_t;
@@ -20,19 +21,25 @@ struct uvhttp_tcp {
     uvhttp__worker_t *worker;
     uvhttp_tcp_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
-    uint32_t idle_out_size; /* bytes that were queued when the idle timer was set; it changes when some were sent */
-    int16_t close_status;   /* UVHTTP_E_* for on_closed */
-    uint16_t flags;         /* UVHTTP__CONN_* */
+    union {
+        uint32_t idle_out_size; /* bytes queued when the idle timer was set; it changes when some were sent */
+        uint32_t put_back;      /* uvhttp__conn_put_back; connections of HTTP have no idle timer of this layer */
+    };
+    int16_t close_status;           /* UVHTTP_E_* for on_closed */
+    uint16_t flags;                 /* UVHTTP__CONN_* */
+    struct uvhttp__conn_peer *peer; /* remembered once it was asked for; NULL until then */
 };
 
 enum {
     UVHTTP__CONN_FINISHING = 1 << 0, /* no more data for the upper layer: what is queued goes out, then FIN */
     UVHTTP__CONN_LINGERING = 1 << 1, /* FIN sent: waits for the peer's, so that it can read our last bytes */
     UVHTTP__CONN_PEER_ENDED = 1 << 2,
-    UVHTTP__CONN_CLOSED = 1 << 3,  /* uvhttp__conn_close was called */
-    UVHTTP__CONN_PAUSED = 1 << 4,  /* uvhttp_tcp_pause: the application does not want data */
-    UVHTTP__CONN_PRESSED = 1 << 5, /* on_drain is owed to it */
-    UVHTTP__CONN_UPPER = 1 << 6,   /* this bit and those above are the upper layer's */
+    UVHTTP__CONN_CLOSED = 1 << 3,    /* uvhttp__conn_close was called */
+    UVHTTP__CONN_PAUSED = 1 << 4,    /* uvhttp_tcp_pause: the application does not want data */
+    UVHTTP__CONN_PRESSED = 1 << 5,   /* on_drain is owed to it */
+    UVHTTP__CONN_PROXY = 1 << 6,     /* a PROXY protocol header is awaited; the upper layer knows of nothing */
+    UVHTTP__CONN_HANDSHAKE = 1 << 7, /* its filter has not let it open yet: the upper layer does not know of it */
+    UVHTTP__CONN_UPPER = 1 << 8,     /* this bit and those above are the upper layer's */
 };
 
 /* How long the peer may take to close after our FIN. */
@@ -55,6 +62,13 @@ static inline void uvhttp__conn_timer_stop(uvhttp__conn_t *conn) {
     uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
 }
 
+/* For filters: the upper layer gets the connection now, and then its bytes through uvhttp__conn_stream_ops. Its timer
+ * is the filter's until then. */
+void uvhttp__conn_opened(uvhttp__conn_t *conn);
+extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
+/* The server stops: the connection ends when what is running is done. */
+void uvhttp__conn_drain(uvhttp__conn_t *conn);
+
 /* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away; closes when the peer has
  * closed too, or after UVHTTP__CONN_LINGER_MS. write_deadline_ms: when to give up sending. Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms);
@@ -71,15 +85,37 @@ typedef struct uvhttp__conn_parts {
     size_t size;
 } uvhttp__conn_parts_t;
 
+/* What a queue may hold: bytes from which a send reports backpressure, and with which it refuses. */
+typedef struct uvhttp__conn_room {
+    uint64_t high_watermark, queue_max;
+} uvhttp__conn_room_t;
+
 /* uvhttp_tcp_send of both parts or none, with limits of the caller's. */
-int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uint64_t high_watermark,
-                            uint64_t queue_max);
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uvhttp__conn_room_t room);
+/* The same of bytes that stand in turn memory. */
+int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__conn_room_t room);
+/* uvhttp_tcp_send_ref, with limits of the caller's. */
+int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
+                          uvhttp__conn_room_t room);
+
+/* In on_data of a connection that was handed over by HTTP: the last bytes of what was given come again after
+ * uvhttp_tcp_resume. The connection is paused. */
+static inline void uvhttp__conn_put_back(uvhttp__conn_t *conn, size_t size) {
+    assert(conn->flags & UVHTTP__CONN_PAUSED);
+    conn->put_back = (uint32_t)size;
+}
 
 /* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out.
  */
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
+/* --- who is there (peer.c) --- */
+
+typedef struct uvhttp__conn_peer uvhttp__conn_peer_t;
+
 /* The peer's address; false (and "unknown") if it can not be had any more. */
 bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text);
+/* Whom a proxy speaks for by the PROXY protocol, else the peer. */
+uvhttp__peer_t uvhttp__conn_client(uvhttp__conn_t *conn);
 
 #endif

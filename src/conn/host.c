@@ -102,7 +102,7 @@ static void drain(uvhttp__worker_t *worker) {
     uvhttp__list_t *node, *after;
     UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->conns) {
         uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
-        if (!(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED))) worker->host->options.ops->on_drain(conn);
+        uvhttp__conn_drain(conn);
     }
     check_done(worker);
 }
@@ -346,6 +346,9 @@ static void host_delete(void *arg) {
         if (host->workers[i].upper && host->options.ops->on_worker_delete)
             host->options.ops->on_worker_delete(&host->workers[i]);
     pthread_mutex_destroy(&host->stop_lock);
+    for (uint32_t i = 0; i < host->endpoint_count; i++)
+        if (host->filters[i].open) host->filters[i].release(host->filters[i].arg);
+    uvhttp__free(host->filters);
     uvhttp__free(host->fds);
     uvhttp__free(host->endpoints);
     uvhttp__free_aligned(host->workers);

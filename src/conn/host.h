@@ -25,6 +25,16 @@ typedef struct uvhttp__conn_ops {
     void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
 } uvhttp__conn_ops_t;
 
+/* What connections of an address go through (TLS). */
+typedef struct uvhttp__conn_filter {
+    /* Instead of the upper layer's on_open: sets the stream's filter and the timer. uvhttp__conn_opened follows when
+     * the handshake is done. A code other than 0 closes the connection. */
+    int (*open)(uvhttp__conn_t *conn, void *arg);
+    void (*release)(void *arg); /* once, when the host is freed */
+    void *arg;
+    const char *name; /* for the line that tells the addresses */
+} uvhttp__conn_filter_t;
+
 typedef struct uvhttp__host_options {
     uvhttp__engine_kind_t engine;
     uint32_t io_threads; /* 0: one per CPU */
@@ -33,6 +43,7 @@ typedef struct uvhttp__host_options {
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
     uint32_t drain_timeout;        /* seconds */
+    uint32_t proxy_timeout;        /* seconds; for a PROXY protocol header, 0: none */
     uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
@@ -41,6 +52,12 @@ typedef struct uvhttp__host_options {
     const uvhttp__conn_ops_t *ops;
     void *user;
 } uvhttp__host_options_t;
+
+/* An accepted connection, and at which of the host's addresses. */
+typedef struct uvhttp__waiting {
+    int fd;
+    uint32_t row;
+} uvhttp__waiting_t;
 
 struct uvhttp__worker {
     uvhttp__counters_t counters; /* first: on cache lines of its own */
@@ -52,7 +69,7 @@ struct uvhttp__worker {
     uvhttp__listener_t *listeners; /* one per address of the host */
     uint32_t listeners_open;
     uint32_t index;
-    int *waiting; /* accepted, but over the limit: served first when there is room */
+    uvhttp__waiting_t *waiting; /* accepted, but over the limit: served first when there is room */
     uint32_t waiting_count, waiting_capacity;
     uvhttp__timer_t drain_timer;
     uvhttp__post_t stop_post, cut_post, room_post;
@@ -70,9 +87,11 @@ struct uvhttp__host {
     uvhttp__worker_t *workers; /* worker_count of them, from alloc_aligned */
     uint32_t worker_count;
     uvhttp__endpoint_t *endpoints;
+    uvhttp__conn_filter_t *filters; /* one per endpoint; open is NULL for none */
     int *fds; /* endpoint_count rows of worker_count listening sockets, -1 once a worker owns them */
     uint32_t endpoint_count;
-    atomic_uint connections; /* open, all workers */
+    const uvhttp__ip_ranges_t *proxies; /* who may speak the PROXY protocol; the upper layer's. NULL: nobody */
+    atomic_uint connections;            /* open, all workers */
     atomic_uint workers_paused;
     pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
@@ -88,7 +107,8 @@ struct uvhttp__host {
 /* Returns 0 or UVHTTP_E_NOMEM; *host is not written otherwise. Options are copied, ops must be static. */
 int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **host);
 int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv);
-int uvhttp__host_listen(uvhttp__host_t *host, const char *address, uint16_t *port);
+/* filter: NULL for none; copied, and released by uvhttp__host_free, if 0 is returned. */
+int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter, uint16_t *port);
 /* on_ready(arg) is called when all loops are made and before they turn: engine and addresses can be told then. */
 int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *arg);
 void uvhttp__host_stop(uvhttp__host_t *host); /* any thread */
@@ -100,6 +120,10 @@ void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size)
 void uvhttp__host_counters(const uvhttp__host_t *host, uvhttp__counter_sums_t *sums);
 /* The loop of the calling thread, or NULL. */
 uvhttp__loop_t *uvhttp__host_current_loop(void);
+
+/* uvhttp_tcp_server_listen with a filter, as uvhttp__host_listen. */
+int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
+                                     const uvhttp__conn_filter_t *filter, uint16_t *port);
 
 /* For conn.c: a connection is gone. */
 void uvhttp__worker_conn_closed(uvhttp__conn_t *conn);

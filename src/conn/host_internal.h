@@ -4,8 +4,20 @@
 
 #include "conn/host.h"
 
-extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
 void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+
+/* conn.c: it is known who is there: the filter is set, or the upper layer hears of it. row: of the address that it came
+ * to. A code other than 0 has to close the connection. */
+int uvhttp__conn_begin(uvhttp__conn_t *conn, uint32_t row);
+/* The server stops. */
+void uvhttp__conn_drain(uvhttp__conn_t *conn);
+
+/* peer.c: a connection of a listener for the PROXY protocol, from begin to its header's end. */
+void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row);
+size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size);
+void uvhttp__conn_proxy_end(uvhttp__conn_t *conn);
+void uvhttp__conn_proxy_late(uvhttp__conn_t *conn);
+void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);
 
 /* accept.c */
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker);

@@ -231,16 +231,31 @@ static int may_send(const uvhttp__conn_t *conn, size_t size, uint64_t queue_max)
     return after > queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
 }
 
-int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uint64_t high_watermark,
-                            uint64_t queue_max) {
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uvhttp__conn_room_t room) {
     size_t size = parts->head_size + parts->size;
-    int status = may_send(conn, size, queue_max);
+    int status = may_send(conn, size, room.queue_max);
     if (status != UVHTTP_OK) return status;
     char *copy = uvhttp__loop_turn_alloc(conn->stream.loop, size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, parts->head, parts->head_size);
     if (parts->size > 0) memcpy(copy + parts->head_size, parts->data, parts->size);
-    return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, copy, size), high_watermark);
+    return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, copy, size), room.high_watermark);
+}
+
+int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__conn_room_t room) {
+    int status = may_send(conn, size, room.queue_max);
+    if (status != UVHTTP_OK) return status;
+    return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, data, size), room.high_watermark);
+}
+
+int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
+                          uvhttp__conn_room_t room) {
+    int status = may_send(conn, size, room.queue_max);
+    if (status == UVHTTP_OK)
+        return queued_status(conn, uvhttp__stream_send_ref(&conn->stream, data, size, release, arg),
+                             room.high_watermark);
+    if (release) release(arg);
+    return status;
 }
 
 int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued) {
@@ -254,12 +269,8 @@ int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *qu
 
 int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg) {
     const uvhttp__host_options_t *options = &tcp->worker->host->options;
-    int status = may_send(tcp, size, options->write_queue_max);
-    if (status == UVHTTP_OK)
-        return queued_status(tcp, uvhttp__stream_send_ref(&tcp->stream, data, size, release, arg),
-                             options->write_high_watermark);
-    if (release) release(arg);
-    return status;
+    return uvhttp__conn_send_ref(tcp, data, size, release, arg,
+                                 (uvhttp__conn_room_t){options->write_high_watermark, options->write_queue_max});
 }
 
 void uvhttp_tcp_pause(uvhttp_tcp_t *tcp) {
@@ -407,8 +418,13 @@ static int refuse(uvhttp_tcp_server_t *server, int status, const char *text) {
 }
 
 int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port) {
+    return uvhttp__tcp_server_listen_filter(server, address, NULL, port);
+}
+
+int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
+                                     const uvhttp__conn_filter_t *filter, uint16_t *port) {
     if (!address) return UVHTTP_E_INVALID;
-    int status = uvhttp__host_listen(server->host, address, port);
+    int status = uvhttp__host_listen(server->host, address, filter, port);
     if (status == UVHTTP_E_STATE) return refuse(server, status, "listen: not after the server has started to run");
     if (status == UVHTTP_E_NOMEM) return refuse(server, status, "listen: out of memory");
     return logged(server, status);

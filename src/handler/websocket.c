@@ -6,42 +6,20 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "conn/host.h"
 
 static_assert(sizeof(uvhttp_ws_t) <= 320, "an idle WebSocket costs this and its connection");
 
 #define NEVER_MS UINT64_MAX
 
-static const uvhttp_ws_options_t *options_of(const uvhttp_ws_t *ws) {
-    return &ws->endpoint->options;
+static size_t waiting(const uvhttp_ws_t *ws) {
+    return uvhttp__stream_out_size(&ws->tcp->stream);
 }
 
-static uvhttp__counters_t *counters_of(const uvhttp_ws_t *ws) {
-    return &ws->tcp->worker->counters;
-}
-
-/* --- frames out --- */
-
-static int send_frame(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size, uint64_t queue_max) {
-    char head[UVHTTP__WS_SERVER_HEAD_MAX];
-    const uvhttp__conn_parts_t parts = {
-        .head = head, .head_size = uvhttp__ws_write_head(head, true, opcode, size), .data = data, .size = size};
-    if (uvhttp__stream_out_size(&ws->tcp->stream) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
-    int status = uvhttp__conn_send_parts(ws->tcp, &parts, options_of(ws)->send_high_watermark, queue_max);
-    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) ws->queued += parts.head_size + size;
-    return status;
-}
-
-/* A control frame that has to go out: not held up by the queue's limit. */
 static void send_close(uvhttp_ws_t *ws, uint16_t code, uvhttp_str_t reason) {
     char payload[UVHTTP__WS_CONTROL_SIZE_MAX];
     size_t size =
         code == UVHTTP__WS_CLOSE_NO_CODE ? 0 : uvhttp__ws_write_close(payload, code, reason.data, reason.size);
-    (void)send_frame(ws, UVHTTP__WS_CLOSE, payload, size, UINT32_MAX);
-}
-
-size_t uvhttp_ws_queued(const uvhttp_ws_t *ws) {
-    return uvhttp__stream_out_size(&ws->tcp->stream);
+    uvhttp__ws_send_control(ws, UVHTTP__WS_CLOSE, payload, size);
 }
 
 /* --- time --- */
@@ -56,36 +34,51 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 
 static uint64_t ping_ms(const uvhttp_ws_t *ws) {
     uint64_t last_ms = ws->received_ms > ws->pinged_ms ? ws->received_ms : ws->pinged_ms;
-    return after(last_ms, options_of(ws)->ping_interval);
+    return after(last_ms, uvhttp__ws_options(ws)->ping_interval);
 }
 
 static uint64_t idle_ms(const uvhttp_ws_t *ws) {
-    return ws->paused ? NEVER_MS : after(ws->received_ms, options_of(ws)->idle_timeout);
+    return ws->paused ? NEVER_MS : after(ws->received_ms, uvhttp__ws_options(ws)->idle_timeout);
 }
 
 static uint64_t message_ms(const uvhttp_ws_t *ws) {
     if (ws->message.fragments == 0 || ws->paused) return NEVER_MS;
-    return after(ws->message.start_ms, options_of(ws)->message_timeout);
+    return after(ws->message.start_ms, uvhttp__ws_options(ws)->message_timeout);
 }
 
 /* When a client that does not take what is queued is given up; nothing else ends one whose messages are not read
  * because of that. */
 static uint64_t stalled_ms(const uvhttp_ws_t *ws) {
-    return uvhttp_ws_queued(ws) == 0 ? NEVER_MS : after(ws->taken_ms, options_of(ws)->idle_timeout);
+    return waiting(ws) == 0 ? NEVER_MS : after(ws->taken_ms, uvhttp__ws_options(ws)->idle_timeout);
+}
+
+/* When the rate of a client with a long queue is looked at. */
+static uint64_t rate_ms(const uvhttp_ws_t *ws) {
+    if (ws->pressed_ms == 0 || uvhttp__ws_options(ws)->min_send_rate == UVHTTP_WS_NEVER) return NEVER_MS;
+    return uvhttp__conn_now_ms(ws->tcp) + 1000;
+}
+
+static bool too_slow(const uvhttp_ws_t *ws) {
+    const uvhttp_ws_options_t *options = uvhttp__ws_options(ws);
+    if (rate_ms(ws) == NEVER_MS) return false;
+    uint64_t ms = uvhttp__conn_now_ms(ws->tcp) - ws->pressed_ms;
+    uint64_t bytes = ws->queued - waiting(ws) - ws->pressed_taken;
+    return ms > (uint64_t)options->rate_grace * 1000 && bytes * 1000 < options->min_send_rate * ms;
 }
 
 static void look_at_queue(uvhttp_ws_t *ws) {
-    uint64_t taken = ws->queued - uvhttp_ws_queued(ws);
-    if (taken != ws->taken || uvhttp_ws_queued(ws) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
+    uint64_t taken = ws->queued - waiting(ws);
+    if (taken != ws->taken || waiting(ws) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
     ws->taken = taken;
 }
 
 /* What is received only puts deadlines off: the timer is set when one can have come nearer, and looks again when it has
  * fired too early. */
-static void set_timer(uvhttp_ws_t *ws) {
-    uint64_t deadline_ms = ws->state == UVHTTP__WS_CLOSING
-                               ? after(ws->closing_ms, options_of(ws)->close_timeout)
-                               : earlier(earlier(ping_ms(ws), idle_ms(ws)), earlier(message_ms(ws), stalled_ms(ws)));
+void uvhttp__ws_set_timer(uvhttp_ws_t *ws) {
+    uint64_t deadline_ms =
+        ws->state == UVHTTP__WS_CLOSING
+            ? after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)
+            : earlier(earlier(earlier(ping_ms(ws), idle_ms(ws)), rate_ms(ws)), earlier(message_ms(ws), stalled_ms(ws)));
     uint64_t now_ms = uvhttp__conn_now_ms(ws->tcp);
     if (deadline_ms == NEVER_MS)
         (void)uvhttp_tcp_set_timer(ws->tcp, 0);
@@ -93,36 +86,18 @@ static void set_timer(uvhttp_ws_t *ws) {
         (void)uvhttp_tcp_set_timer(ws->tcp, deadline_ms > now_ms ? deadline_ms - now_ms : 1);
 }
 
-/* --- messages out --- */
-
-static bool is_utf8(const void *data, size_t size) {
-    uvhttp__utf8_t state = {0};
-    return uvhttp__utf8_take(&state, data, size) && uvhttp__utf8_complete(&state);
-}
-
-static bool may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (!data && size > 0) return false;
-    return type == UVHTTP_WS_BINARY || (type == UVHTTP_WS_TEXT && is_utf8(data, size));
-}
-
-static int send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
-    int status = send_frame(ws, (uint8_t)type, data, size, options_of(ws)->send_queue_max);
-    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) uvhttp__counters_add(counters_of(ws), ws_messages_sent, 1);
-    if (status == UVHTTP_E_AGAIN) set_timer(ws);
-    return status;
-}
-
-int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
-    return may_be_sent(type, data, size) ? send_message(ws, type, data, size) : UVHTTP_E_INVALID;
-}
-
 /* --- the end --- */
 
+static void drop_inflater(uvhttp_ws_t *ws) {
+    uvhttp__ws_inflater_give(ws->deflate.client_takeover ? NULL : uvhttp__ws_codecs_of(ws), ws->inflater);
+    ws->inflater = NULL;
+}
+
+/* No further one is taken. */
 static void drop_message(uvhttp_ws_t *ws) {
     uvhttp__free(ws->message.data);
     ws->message = (uvhttp__ws_assembly_t){0};
+    if (ws->inflater) drop_inflater(ws);
 }
 
 /* The last word to the application; nothing is given to it afterwards. */
@@ -130,6 +105,8 @@ static void tell_end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     if (ws->state == UVHTTP__WS_ENDED) return;
     ws->state = UVHTTP__WS_ENDED;
     drop_message(ws);
+    uvhttp__ws_drop_out(ws);
+    if (ws->topics) uvhttp__ws_unsubscribe_all(ws);
     const uvhttp_ws_handlers_t *handlers = &ws->endpoint->handlers;
     if (handlers->on_close) handlers->on_close(ws, code, reason, ws->endpoint->user);
 }
@@ -142,15 +119,17 @@ static void end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
 
 /* The peer broke a rule or a limit. */
 static void fail(uvhttp_ws_t *ws, uint16_t code, int error) {
-    uvhttp__counters_error(counters_of(ws), error);
+    uvhttp__counters_error(uvhttp__ws_counters(ws), error);
     if (ws->state == UVHTTP__WS_OPEN) send_close(ws, code, UVHTTP__STR(""));
     end(ws, code, UVHTTP__STR(""));
 }
 
 static void fail_by(uvhttp_ws_t *ws, int error) {
     switch (error) {
+        case UVHTTP_E_WS_DEFLATE:
         case UVHTTP_E_WS_UTF8: fail(ws, UVHTTP_WS_INVALID_DATA, error); break;
         case UVHTTP_E_WS_TOO_LARGE:
+        case UVHTTP_E_WS_INFLATED:
         case UVHTTP_E_WS_FRAGMENTS: fail(ws, UVHTTP_WS_TOO_LARGE, error); break;
         case UVHTTP_E_NOMEM: fail(ws, UVHTTP_WS_INTERNAL_ERROR, error); break;
         case UVHTTP_E_TIMEOUT: fail(ws, UVHTTP_WS_POLICY, error); break;
@@ -160,29 +139,30 @@ static void fail_by(uvhttp_ws_t *ws, int error) {
 
 static bool close_is_valid(int code, uvhttp_str_t reason) {
     return code > 0 && uvhttp__ws_close_code_valid((unsigned)code) && reason.size <= UVHTTP__WS_REASON_SIZE_MAX &&
-           is_utf8(reason.data, reason.size);
+           uvhttp__ws_is_utf8(reason.data, reason.size);
 }
 
-static int start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
+int uvhttp__ws_start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
     send_close(ws, (uint16_t)code, reason);
     ws->state = UVHTTP__WS_CLOSING;
     ws->closing_ms = uvhttp__conn_now_ms(ws->tcp);
     drop_message(ws);
+    uvhttp__ws_drop_out(ws);
     if (ws->paused) uvhttp_ws_resume(ws); /* the answer has to be read */
-    set_timer(ws);
+    uvhttp__ws_set_timer(ws);
     return UVHTTP_OK;
 }
 
 int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason) {
     uvhttp_str_t text = uvhttp__str_from(reason);
-    return close_is_valid(code, text) ? start_close(ws, code, text) : UVHTTP_E_INVALID;
+    return close_is_valid(code, text) ? uvhttp__ws_start_close(ws, code, text) : UVHTTP_E_INVALID;
 }
 
 /* --- receiving --- */
 
 static void deliver(uvhttp_ws_t *ws, uint8_t type, const char *data, size_t size) {
-    uvhttp__counters_add(counters_of(ws), ws_messages_received, 1);
+    uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_received, 1);
     const uvhttp_ws_message_t message = {.type = (uvhttp_ws_type_t)type, .data = size > 0 ? data : "", .size = size};
     ws->endpoint->handlers.on_message(ws, message, ws->endpoint->user);
 }
@@ -203,46 +183,115 @@ static int append(uvhttp__ws_assembly_t *message, const char *data, size_t size)
     return UVHTTP_OK;
 }
 
-static int begin_frame(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
-    uvhttp__ws_assembly_t *message = &ws->message;
-    const uvhttp_ws_options_t *options = options_of(ws);
-    if (message->fragments == 0) {
-        message->type = piece->opcode;
-        message->start_ms = uvhttp__conn_now_ms(ws->tcp);
-    }
-    if (message->fragments == options->fragments_max) return UVHTTP_E_WS_FRAGMENTS;
-    message->fragments++;
-    return piece->frame_size > options->message_size_max - message->size ? UVHTTP_E_WS_TOO_LARGE : UVHTTP_OK;
+/* What a message may take on the wire: what compresses badly becomes a little larger. */
+static uint64_t wire_size_max(const uvhttp_ws_t *ws) {
+    uint64_t size_max = uvhttp__ws_options(ws)->message_size_max;
+    return ws->message.compressed ? size_max + size_max / 8 + 1024 : size_max;
 }
 
-/* Returns 0, or why the connection fails. A message that has come whole is delivered from where it stands. */
-static int take_data(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
+static int begin_message(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
     uvhttp__ws_assembly_t *message = &ws->message;
-    bool fresh = message->fragments == 0;
-    int status = piece->first ? begin_frame(ws, piece) : UVHTTP_OK;
+    message->type = piece->opcode;
+    message->start_ms = uvhttp__conn_now_ms(ws->tcp);
+    message->compressed = piece->compressed;
+    if (!piece->compressed || ws->inflater) return UVHTTP_OK;
+    ws->inflater = uvhttp__ws_inflater_take(ws->deflate.client_takeover ? NULL : uvhttp__ws_codecs_of(ws));
+    return ws->inflater ? UVHTTP_OK : UVHTTP_E_NOMEM;
+}
+
+static int begin_frame(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
+    uvhttp__ws_assembly_t *message = &ws->message;
+    int status = message->fragments == 0 ? begin_message(ws, piece) : UVHTTP_OK;
     if (status != UVHTTP_OK) return status;
-    bool whole = piece->last && piece->fin;
-    if (message->type == UVHTTP_WS_TEXT) {
-        if (!uvhttp__utf8_take(&message->utf8, piece->data, piece->size)) return UVHTTP_E_WS_UTF8;
-        if (whole && !uvhttp__utf8_complete(&message->utf8)) return UVHTTP_E_WS_UTF8;
+    if (message->fragments == uvhttp__ws_options(ws)->fragments_max) return UVHTTP_E_WS_FRAGMENTS;
+    message->fragments++;
+    if (piece->frame_size > wire_size_max(ws) - message->wire_size) return UVHTTP_E_WS_TOO_LARGE;
+    message->wire_size += piece->frame_size;
+    return UVHTTP_OK;
+}
+
+static void deliver_fragment(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
+    uvhttp__ws_assembly_t *message = &ws->message;
+    const uvhttp_ws_fragment_t fragment = {.type = (uvhttp_ws_type_t)message->type,
+                                           .first = !message->told,
+                                           .last = last,
+                                           .data = size > 0 ? data : "",
+                                           .size = size};
+    message->told = true;
+    message->size += size;
+    if (last) {
+        *message = (uvhttp__ws_assembly_t){0};
+        uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_received, 1);
     }
-    if (whole && message->size == 0) {
-        uint8_t type = message->type;
-        drop_message(ws);
-        deliver(ws, type, piece->data, piece->size);
+    ws->endpoint->handlers.on_fragment(ws, fragment, ws->endpoint->user);
+}
+
+/* Payload of the message in hand; last: it ends with this. Returns 0, or why the connection fails. What has come whole
+ * is delivered from where it stands. */
+static int take_payload(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
+    uvhttp__ws_assembly_t *message = &ws->message;
+    if (message->type == UVHTTP_WS_TEXT) {
+        if (!uvhttp__utf8_take(&message->utf8, data, size)) return UVHTTP_E_WS_UTF8;
+        if (last && !uvhttp__utf8_complete(&message->utf8)) return UVHTTP_E_WS_UTF8;
+    }
+    if (ws->endpoint->handlers.on_fragment) {
+        if (size > 0 || last) deliver_fragment(ws, data, size, last);
         return UVHTTP_OK;
     }
-    status = append(message, piece->data, piece->size);
-    if (status != UVHTTP_OK) return status;
-    if (whole) {
-        uvhttp__ws_assembly_t taken = *message; /* the application may close the connection in its callback */
+    if (last && message->size == 0) {
+        uint8_t type = message->type;
+        uvhttp__free(message->data);
         *message = (uvhttp__ws_assembly_t){0};
-        deliver(ws, taken.type, taken.data, taken.size);
-        uvhttp__free(taken.data);
-    } else if (fresh) {
-        set_timer(ws);
+        deliver(ws, type, data, size);
+        return UVHTTP_OK;
     }
+    int status = append(message, data, size);
+    if (status != UVHTTP_OK || !last) return status;
+    uvhttp__ws_assembly_t taken = *message; /* the application may close the connection in its callback */
+    *message = (uvhttp__ws_assembly_t){0};
+    deliver(ws, taken.type, taken.data, taken.size);
+    uvhttp__free(taken.data);
     return UVHTTP_OK;
+}
+
+/* As take_payload, of what the bytes inflate to: a piece of the loop's memory at a time, so that a message that would
+ * become too large stops there. */
+static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
+    char *scratch = uvhttp__ws_scratch_of(ws);
+    if (!scratch) return UVHTTP_E_NOMEM;
+    int status, taken = UVHTTP_OK;
+    do {
+        size_t written;
+        status = uvhttp__ws_inflate(ws->inflater, &data, &size, last, scratch, UVHTTP__WS_SCRATCH_SIZE, &written);
+        if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) return status;
+        if (written > uvhttp__ws_options(ws)->message_size_max - ws->message.size) return UVHTTP_E_WS_INFLATED;
+        bool ends = last && status == UVHTTP_OK;
+        if (ends && !ws->deflate.client_takeover) drop_inflater(ws);
+        taken = take_payload(ws, scratch, written, ends);
+    } while (status == UVHTTP_E_AGAIN && taken == UVHTTP_OK && ws->state == UVHTTP__WS_OPEN);
+    return taken;
+}
+
+/* A message in one frame that has come whole is delivered from where it stands. */
+static int take_whole(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
+    if (piece->size > uvhttp__ws_options(ws)->message_size_max) return UVHTTP_E_WS_TOO_LARGE;
+    if (piece->opcode == UVHTTP__WS_TEXT && !uvhttp__ws_is_utf8(piece->data, piece->size)) return UVHTTP_E_WS_UTF8;
+    deliver(ws, piece->opcode, piece->data, piece->size);
+    return UVHTTP_OK;
+}
+
+static int take_data(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
+    if (piece->first && piece->last && piece->fin && piece->opcode != UVHTTP__WS_CONTINUATION && !piece->compressed &&
+        ws->endpoint->handlers.on_message)
+        return take_whole(ws, piece);
+    bool fresh = ws->message.fragments == 0;
+    int status = piece->first ? begin_frame(ws, piece) : UVHTTP_OK;
+    if (status != UVHTTP_OK) return status;
+    bool last = piece->last && piece->fin;
+    status = ws->message.compressed ? take_compressed(ws, piece->data, piece->size, last)
+                                    : take_payload(ws, piece->data, piece->size, last);
+    if (fresh && !last && status == UVHTTP_OK && ws->state == UVHTTP__WS_OPEN) uvhttp__ws_set_timer(ws);
+    return status;
 }
 
 static int take_close(uvhttp_ws_t *ws, const char *data, size_t size) {
@@ -257,14 +306,16 @@ static int take_close(uvhttp_ws_t *ws, const char *data, size_t size) {
 
 /* A client that does not read gets no answers to its pings piled up (section 5.5.3 allows to leave some out). */
 static void answer_ping(uvhttp_ws_t *ws, const char *data, size_t size) {
-    if (ws->state != UVHTTP__WS_OPEN || uvhttp_ws_queued(ws) > options_of(ws)->send_high_watermark) return;
-    (void)send_frame(ws, UVHTTP__WS_PONG, data, size, UINT32_MAX);
+    if (ws->state != UVHTTP__WS_OPEN || waiting(ws) > uvhttp__ws_options(ws)->send_high_watermark) return;
+    uvhttp__ws_send_control(ws, UVHTTP__WS_PONG, data, size);
 }
 
 static int take_control(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
     const char *data = piece->data;
     size_t size = piece->size;
     if (!piece->first || !piece->last) {
+        if (!ws->control) ws->control = uvhttp__malloc(UVHTTP__WS_CONTROL_SIZE_MAX);
+        if (!ws->control) return UVHTTP_E_NOMEM;
         if (piece->first) ws->control_size = 0;
         memcpy(ws->control + ws->control_size, piece->data, piece->size);
         ws->control_size = (uint8_t)(ws->control_size + piece->size);
@@ -272,9 +323,21 @@ static int take_control(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
         size = ws->control_size;
     }
     if (!piece->last) return UVHTTP_OK;
-    if (piece->opcode == UVHTTP__WS_CLOSE) return take_close(ws, data, size);
+    int status = UVHTTP_OK;
+    if (piece->opcode == UVHTTP__WS_CLOSE) status = take_close(ws, data, size);
     if (piece->opcode == UVHTTP__WS_PING) answer_ping(ws, data, size);
-    return UVHTTP_OK;
+    uvhttp__free(ws->control);
+    ws->control = NULL;
+    return status;
+}
+
+/* Compressed bytes become up to a thousand times as many: where the application may pause between pieces of a message,
+ * they are looked at in small steps. */
+#define COMPRESSED_STEP 256
+
+static size_t step_size(const uvhttp_ws_t *ws, size_t size) {
+    bool in_steps = ws->deflate.server_bits > 0 && ws->endpoint->handlers.on_fragment;
+    return in_steps && size > COMPRESSED_STEP ? COMPRESSED_STEP : size;
 }
 
 static void on_data(uvhttp_tcp_t *tcp, const char *bytes, size_t size, void *user) {
@@ -284,9 +347,13 @@ static void on_data(uvhttp_tcp_t *tcp, const char *bytes, size_t size, void *use
     ws->received_ms = uvhttp__conn_now_ms(tcp);
     size_t consumed;
     for (; size > 0 && ws->state != UVHTTP__WS_ENDED; data += consumed, size -= consumed) {
+        if (ws->paused) {
+            uvhttp__conn_put_back(tcp, size);
+            return;
+        }
         uvhttp__ws_piece_t piece;
-        int status = uvhttp__ws_parse(&ws->parser, data, size, &consumed, &piece);
-        if (status == UVHTTP_E_AGAIN) return;
+        int status = uvhttp__ws_parse(&ws->parser, data, step_size(ws, size), &consumed, &piece);
+        if (status == UVHTTP_E_AGAIN) continue;
         if (status == UVHTTP_OK) {
             if (uvhttp__ws_is_control(piece.opcode))
                 status = take_control(ws, &piece);
@@ -306,13 +373,14 @@ static void on_open(uvhttp_tcp_t *tcp, void *user) {
     uvhttp_ws_t *ws = user;
     ws->tcp = tcp;
     ws->received_ms = ws->pinged_ms = uvhttp__conn_now_ms(tcp);
-    set_timer(ws);
+    uvhttp__ws_set_timer(ws);
     if (ws->endpoint->handlers.on_open) ws->endpoint->handlers.on_open(ws, ws->endpoint->user);
 }
 
 static void on_drain(uvhttp_tcp_t *tcp, void *user) {
     (void)tcp;
     uvhttp_ws_t *ws = user;
+    ws->pressed_ms = 0;
     if (ws->state == UVHTTP__WS_OPEN && ws->endpoint->handlers.on_drain)
         ws->endpoint->handlers.on_drain(ws, ws->endpoint->user);
 }
@@ -324,7 +392,13 @@ static void on_end(uvhttp_tcp_t *tcp, void *user) {
 
 static void on_stop(uvhttp_tcp_t *tcp, void *user) {
     (void)tcp;
-    (void)start_close(user, UVHTTP_WS_GOING_AWAY, UVHTTP__STR(""));
+    (void)uvhttp__ws_start_close(user, UVHTTP_WS_GOING_AWAY, UVHTTP__STR(""));
+}
+
+/* A client that does not read: what is queued for it goes, too. */
+static void give_up(uvhttp_ws_t *ws) {
+    uvhttp_tcp_reset(ws->tcp);
+    tell_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
 }
 
 static void on_timer(uvhttp_tcp_t *tcp, void *user) {
@@ -332,33 +406,38 @@ static void on_timer(uvhttp_tcp_t *tcp, void *user) {
     uint64_t now_ms = uvhttp__conn_now_ms(tcp);
     look_at_queue(ws);
     if (ws->state == UVHTTP__WS_CLOSING) {
-        if (now_ms >= after(ws->closing_ms, options_of(ws)->close_timeout)) {
+        if (now_ms >= after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)) {
             end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
             return;
         }
     } else if (now_ms >= idle_ms(ws)) {
-        uvhttp__counters_add(counters_of(ws), timeouts_keepalive, 1);
+        uvhttp__counters_add(uvhttp__ws_counters(ws), timeouts_keepalive, 1);
         end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
         return;
     } else if (now_ms >= stalled_ms(ws)) {
-        uvhttp__counters_add(counters_of(ws), timeouts_write, 1);
-        uvhttp_tcp_reset(ws->tcp);
-        tell_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
+        uvhttp__counters_add(uvhttp__ws_counters(ws), timeouts_write, 1);
+        give_up(ws);
+        return;
+    } else if (too_slow(ws)) {
+        uvhttp__counters_add(uvhttp__ws_counters(ws), slow_write, 1);
+        give_up(ws);
         return;
     } else if (now_ms >= message_ms(ws)) {
         fail_by(ws, UVHTTP_E_TIMEOUT);
         return;
     } else if (now_ms >= ping_ms(ws)) {
         ws->pinged_ms = now_ms;
-        (void)send_frame(ws, UVHTTP__WS_PING, NULL, 0, UINT32_MAX);
+        uvhttp__ws_send_control(ws, UVHTTP__WS_PING, NULL, 0);
     }
-    set_timer(ws);
+    uvhttp__ws_set_timer(ws);
 }
 
 static void on_close(uvhttp_tcp_t *tcp, int status, void *user) {
     (void)tcp, (void)status;
-    tell_end(user, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
-    uvhttp__free(user);
+    uvhttp_ws_t *ws = user;
+    tell_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
+    uvhttp__free(ws->control);
+    uvhttp__free(ws);
 }
 
 const uvhttp_tcp_handlers_t uvhttp__ws_tcp_handlers = {.on_open = on_open,
@@ -384,7 +463,7 @@ void uvhttp_ws_resume(uvhttp_ws_t *ws) {
     ws->paused = false;
     ws->received_ms = ws->message.start_ms = now_ms;
     uvhttp_tcp_resume(ws->tcp);
-    if (ws->state == UVHTTP__WS_OPEN) set_timer(ws);
+    if (ws->state == UVHTTP__WS_OPEN) uvhttp__ws_set_timer(ws);
 }
 
 void uvhttp_ws_set_data(uvhttp_ws_t *ws, void *data) {
@@ -428,10 +507,10 @@ static void run_order(uvhttp_tcp_t *tcp, void *arg) {
     uvhttp_ws_t *ws = tcp ? uvhttp_tcp_data(tcp) : NULL;
     int status = UVHTTP_OK;
     if (ws && order->type)
-        status = send_message(ws, (uvhttp_ws_type_t)order->type, order->data, order->size);
+        status = uvhttp__ws_send_message(ws, (uvhttp_ws_type_t)order->type, order->data, order->size);
     else if (ws)
-        (void)start_close(ws, order->code, (uvhttp_str_t){order->data, order->size});
-    if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM) uvhttp__counters_error(counters_of(ws), status);
+        (void)uvhttp__ws_start_close(ws, order->code, (uvhttp_str_t){order->data, order->size});
+    if (status == UVHTTP_E_LIMIT || status == UVHTTP_E_NOMEM) uvhttp__counters_error(uvhttp__ws_counters(ws), status);
     uvhttp__free(order);
 }
 
@@ -446,7 +525,7 @@ static int post_order(uvhttp_ws_ref_t *ref, order_t head, const void *data) {
 }
 
 int uvhttp_ws_ref_send(uvhttp_ws_ref_t *ref, uvhttp_ws_type_t type, const void *data, size_t size) {
-    if (!may_be_sent(type, data, size)) return UVHTTP_E_INVALID;
+    if (!uvhttp__ws_may_be_sent(type, data, size)) return UVHTTP_E_INVALID;
     return post_order(ref, (order_t){.type = (uint8_t)type, .size = size}, data);
 }
 

@@ -1,37 +1,61 @@
-/* Owns: what the files of the WebSocket handler share: an endpoint (a route) and a connection. May include: route
- * message exec websocket conn base obs. */
+/* Owns: what the files of the WebSocket handler share: an endpoint (a route), a connection, and the hub that its topics
+ * are in. May include: route message exec websocket conn base obs. */
 #ifndef UVHTTP_SRC_HANDLER_WEBSOCKET_H
 #define UVHTTP_SRC_HANDLER_WEBSOCKET_H
 
 #include <uvhttp/tcp.h>
 #include <uvhttp/websocket.h>
 
+#include "base/list.h"
+#include "conn/host.h"
+#include "websocket/deflate.h"
+#include "websocket/extension.h"
 #include "websocket/frame.h"
 #include "websocket/utf8.h"
+
+typedef struct uvhttp__ws_hub uvhttp__ws_hub_t;
+typedef struct uvhttp__ws_loop uvhttp__ws_loop_t;
+typedef struct uvhttp__ws_subscription uvhttp__ws_subscription_t;
 
 /* What was registered. */
 typedef struct uvhttp__ws_endpoint {
     uvhttp_ws_handlers_t handlers; /* options points to what follows */
     uvhttp_ws_options_t options;   /* every field set; lists in the memory behind */
     void *user;
-    char text[];
+    uvhttp__ws_hub_t *hub;          /* of the server, which keeps it; set after the endpoint is made */
+    _Atomic uint32_t subscriptions; /* of all its connections */
+    _Alignas(char *) char text[];   /* lists of pointers, then what they point to */
 } uvhttp__ws_endpoint_t;
 
-/* Checks and copies. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_CONFIG (both logged, with the pattern), or
- * UVHTTP_E_NOMEM. */
+/* Checks and copies. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_CONFIG or UVHTTP_E_UNSUPPORTED (all logged, with the
+ * pattern), or UVHTTP_E_NOMEM. */
 int uvhttp__ws_endpoint_new(const uvhttp_ws_handlers_t *handlers, void *user, const char *pattern,
                             uvhttp__ws_endpoint_t **endpoint);
 void uvhttp__ws_endpoint_free(uvhttp__ws_endpoint_t *endpoint);
 
+/* The settings of what the server sends with a window of so many bits. */
+static inline uvhttp__ws_deflate_settings_t uvhttp__ws_settings(const uvhttp_ws_options_t *options, unsigned bits) {
+    return (uvhttp__ws_deflate_settings_t){.level = (uint8_t)options->compression_level,
+                                           .memory_level = (uint8_t)options->compression_memory_level,
+                                           .bits = (uint8_t)bits};
+}
+
 /* A message that has not come whole; its memory exists only then. */
 typedef struct uvhttp__ws_assembly {
     char *data;
-    size_t size, capacity;
+    size_t size;        /* inflated; with on_fragment: what has been given to it */
+    size_t capacity;    /* of data */
+    uint64_t wire_size; /* payload of its frames that have begun */
+    uint64_t start_ms;
     uint32_t fragments; /* frames begun; 0: no message is in hand */
     uint8_t type;       /* uvhttp_ws_type_t */
+    bool compressed;
+    bool told; /* on_fragment has had its first piece */
     uvhttp__utf8_t utf8;
-    uint64_t start_ms;
 } uvhttp__ws_assembly_t;
+
+/* A message that is sent in pieces, and what waits for its end. */
+typedef struct uvhttp__ws_out uvhttp__ws_out_t;
 
 typedef enum uvhttp__ws_state {
     UVHTTP__WS_OPEN,
@@ -47,16 +71,32 @@ struct uvhttp_ws {
     uvhttp__ws_assembly_t message;
     uint64_t received_ms; /* last byte of the client */
     uint64_t pinged_ms;
-    uint64_t closing_ms; /* when our close frame was sent */
-    uint64_t queued;     /* bytes ever queued */
-    uint64_t taken;      /* of those, what the kernel had taken when it was looked at last */
-    uint64_t taken_ms;   /* when that was last seen to grow, or the queue to be empty */
+    uint64_t closing_ms;    /* when our close frame was sent */
+    uint64_t queued;        /* bytes ever queued */
+    uint64_t taken;         /* of those, what the kernel had taken when it was looked at last */
+    uint64_t taken_ms;      /* when that was last seen to grow, or the queue to be empty */
+    uint64_t pressed_ms;    /* when the queue rose above the watermark; 0: it has been empty since */
+    uint64_t pressed_taken; /* what the kernel had taken then */
     uvhttp__ws_parser_t parser;
     uint8_t state; /* uvhttp__ws_state_t */
     bool paused;
-    uint8_t control_size; /* bytes in `control` */
-    char control[UVHTTP__WS_CONTROL_SIZE_MAX];
+    bool special;                 /* messages out take the long way: they may be compressed, or wait behind `out` */
+    uint8_t control_size;         /* bytes in `control` */
+    uvhttp__ws_deflate_t deflate; /* server_bits 0: not agreed on */
+    uint32_t topic_count;
+    char *control;                   /* a control frame that has not come whole */
+    uvhttp__ws_out_t *out;           /* a message that is being sent in pieces */
+    uvhttp__ws_inflater_t *inflater; /* while a compressed message is in hand; with context takeover for good */
+    uvhttp__ws_deflater_t *deflater; /* with context takeover, from the first message on */
+    uvhttp__ws_subscription_t *topics;
 };
+
+static inline const uvhttp_ws_options_t *uvhttp__ws_options(const uvhttp_ws_t *ws) {
+    return &ws->endpoint->options;
+}
+static inline uvhttp__counters_t *uvhttp__ws_counters(const uvhttp_ws_t *ws) {
+    return &ws->tcp->worker->counters;
+}
 
 /* The opening handshake. *ws: a connection for uvhttp_response_upgrade to hand uvhttp__ws_tcp_handlers, or NULL: res
  * has been answered. Returns 0 (also if the application has refused) or why it was refused. */
@@ -66,5 +106,45 @@ int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uv
 void uvhttp__ws_discard(uvhttp_ws_t *ws);
 
 extern const uvhttp_tcp_handlers_t uvhttp__ws_tcp_handlers;
+
+/* --- websocket.c --- */
+
+/* A deadline may have come nearer. */
+void uvhttp__ws_set_timer(uvhttp_ws_t *ws);
+/* uvhttp_ws_close with a valid code and reason. */
+int uvhttp__ws_start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason);
+
+/* --- websocket_send.c --- */
+
+/* A control frame; not held up by the queue's limit. */
+void uvhttp__ws_send_control(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size);
+/* Whether uvhttp_ws_send would take it for a message. */
+bool uvhttp__ws_may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size);
+bool uvhttp__ws_is_utf8(const void *data, size_t size);
+/* A message that may be sent. */
+int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size);
+/* A frame that stands somewhere until release(arg), which is called exactly once. compressed: in no context. */
+int uvhttp__ws_send_shared(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed, void (*release)(void *arg), void *arg);
+/* Memory that is only for sending. */
+void uvhttp__ws_drop_out(uvhttp_ws_t *ws);
+
+/* --- websocket_hub.c: topics, and what the connections of a loop share --- */
+
+/* One for a server. NULL if out of memory. */
+uvhttp__ws_hub_t *uvhttp__ws_hub_new(uint32_t loop_count);
+/* The server's hold: publications that are on their way have one, too. */
+void uvhttp__ws_hub_release(uvhttp__ws_hub_t *hub);
+/* The first route with compression decides how publications are compressed. Before the loops run. */
+void uvhttp__ws_hub_settle(uvhttp__ws_hub_t *hub, const uvhttp_ws_options_t *options);
+/* Any thread. Checks everything. except: who does not get it; NULL: nobody. */
+int uvhttp__ws_hub_publish(uvhttp__ws_hub_t *hub, const uvhttp_ws_t *except, const char *topic, uvhttp_ws_type_t type,
+                           const void *data, size_t size);
+
+void uvhttp__ws_unsubscribe_all(uvhttp_ws_t *ws);
+uvhttp__ws_codecs_t *uvhttp__ws_codecs_of(const uvhttp_ws_t *ws);
+
+#define UVHTTP__WS_SCRATCH_SIZE 16384
+/* Where a loop inflates to; what is in it is valid until the next call. NULL if out of memory. */
+char *uvhttp__ws_scratch_of(const uvhttp_ws_t *ws);
 
 #endif

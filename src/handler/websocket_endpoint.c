@@ -14,25 +14,36 @@
 
 typedef struct range {
     const char *name;
-    uint64_t value, max;
-    bool is_time;
+    uint64_t value, min, max;
+    const char *unit; /* where UVHTTP_WS_NEVER is allowed, too; NULL: it is not */
 } range_t;
 
 static bool in_range(const range_t *range) {
-    return range->value <= range->max || (range->is_time && range->value == UVHTTP_WS_NEVER);
+    return range->value == 0 || (range->value >= range->min && range->value <= range->max) ||
+           (range->unit && range->value == UVHTTP_WS_NEVER);
 }
 
-static int check_ranges(const uvhttp_ws_options_t *options, const char *pattern) {
-    const range_t ranges[] = {{"message_size_max", options->message_size_max, UINT32_MAX, false},
-                              {"message_timeout", options->message_timeout, TIME_MAX, true},
-                              {"ping_interval", options->ping_interval, TIME_MAX, true},
-                              {"idle_timeout", options->idle_timeout, TIME_MAX, true},
-                              {"close_timeout", options->close_timeout, TIME_MAX, true}};
+static int check_ranges(const uvhttp_ws_options_t *options, bool in_pieces, const char *pattern) {
+    const range_t ranges[] = {
+        {"message_size_max", options->message_size_max, 1, in_pieces ? INT64_MAX : UINT32_MAX, NULL},
+        {"message_timeout", options->message_timeout, 1, TIME_MAX, "seconds"},
+        {"ping_interval", options->ping_interval, 1, TIME_MAX, "seconds"},
+        {"idle_timeout", options->idle_timeout, 1, TIME_MAX, "seconds"},
+        {"close_timeout", options->close_timeout, 1, TIME_MAX, "seconds"},
+        {"min_send_rate", options->min_send_rate, 1, 1 << 30, "bytes per second"},
+        {"rate_grace", options->rate_grace, 1, TIME_MAX, "seconds"},
+        {"compression_level", options->compression_level, 1, 9, NULL},
+        {"compression_memory_level", options->compression_memory_level, 1, 9, NULL},
+        {"server_window_bits", options->server_window_bits, UVHTTP__WS_BITS_MIN, UVHTTP__WS_BITS_MAX, NULL},
+        {"client_window_bits", options->client_window_bits, UVHTTP__WS_BITS_MIN, UVHTTP__WS_BITS_MAX, NULL},
+        {"topic_size_max", options->topic_size_max, 1, UINT16_MAX, NULL}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         if (in_range(&ranges[i])) continue;
-        UVHTTP_LOG_ERROR("websocket: %s: %s is %" PRIu64 ", allowed are 1..%" PRIu64 "%s, or 0 for the default",
-                         pattern, ranges[i].name, ranges[i].value, ranges[i].max,
-                         ranges[i].is_time ? " seconds, UVHTTP_WS_NEVER" : "");
+        UVHTTP_LOG_ERROR("websocket: %s: %s is %" PRIu64 ", allowed are %" PRIu64 "..%" PRIu64 "%s%s%s, or 0 for the "
+                         "default",
+                         pattern, ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max,
+                         ranges[i].unit ? " " : "", ranges[i].unit ? ranges[i].unit : "",
+                         ranges[i].unit ? ", UVHTTP_WS_NEVER" : "");
         return UVHTTP_E_CONFIG;
     }
     return UVHTTP_OK;
@@ -65,11 +76,17 @@ static int check_list(const char *const *list, bool (*valid)(const char *), cons
 }
 
 static int check(const uvhttp_ws_handlers_t *handlers, const uvhttp_ws_options_t *options, const char *pattern) {
-    if (!handlers || !handlers->on_message) {
-        UVHTTP_LOG_ERROR("websocket: %s: handlers.on_message is missing", pattern);
+    if (!handlers || !handlers->on_message == !handlers->on_fragment) {
+        UVHTTP_LOG_ERROR("websocket: %s: set one of handlers.on_message and handlers.on_fragment", pattern);
         return UVHTTP_E_INVALID;
     }
-    int status = check_ranges(options, pattern);
+    if (options->compression && !uvhttp__ws_deflate_available) {
+        UVHTTP_LOG_ERROR("websocket: %s: compression is set, but this library was built without it "
+                         "(BUILD_WITH_COMPRESSION=OFF)",
+                         pattern);
+        return UVHTTP_E_UNSUPPORTED;
+    }
+    int status = check_ranges(options, handlers->on_fragment != NULL, pattern);
     if (status == UVHTTP_OK)
         status = check_list(options->subprotocols, is_token, "subprotocols", "a token such as \"chat.v1\"", pattern);
     if (status == UVHTTP_OK)
@@ -81,8 +98,8 @@ static uint32_t or_default(uint32_t value, uint32_t otherwise) {
     return value ? value : otherwise;
 }
 
-static void fill_in(uvhttp_ws_options_t *options) {
-    if (!options->message_size_max) options->message_size_max = 1 << 20;
+static void fill_in(uvhttp_ws_options_t *options, bool in_pieces) {
+    if (!options->message_size_max) options->message_size_max = in_pieces ? 1 << 30 : 1 << 20;
     options->fragments_max = or_default(options->fragments_max, 131072);
     options->message_timeout = or_default(options->message_timeout, 300);
     options->ping_interval = or_default(options->ping_interval, 30);
@@ -90,6 +107,16 @@ static void fill_in(uvhttp_ws_options_t *options) {
     options->close_timeout = or_default(options->close_timeout, 5);
     options->send_high_watermark = or_default(options->send_high_watermark, 65536);
     options->send_queue_max = or_default(options->send_queue_max, 4 << 20);
+    options->min_send_rate = or_default(options->min_send_rate, 240);
+    options->rate_grace = or_default(options->rate_grace, 5);
+    options->compression_level = or_default(options->compression_level, 4);
+    options->compression_memory_level = or_default(options->compression_memory_level, 8);
+    options->compression_size_min = or_default(options->compression_size_min, 256);
+    options->server_window_bits = or_default(options->server_window_bits, UVHTTP__WS_BITS_MAX);
+    options->client_window_bits = or_default(options->client_window_bits, UVHTTP__WS_BITS_MAX);
+    options->topics_max = or_default(options->topics_max, 64);
+    options->topic_size_max = or_default(options->topic_size_max, 128);
+    options->subscriptions_max = or_default(options->subscriptions_max, 1000000);
 }
 
 /* Bytes of a copy: the pointers with the NULL at the end, then the strings. */
@@ -121,7 +148,7 @@ int uvhttp__ws_endpoint_new(const uvhttp_ws_handlers_t *handlers, void *user, co
     if (handlers && handlers->options) options = *handlers->options;
     int status = check(handlers, &options, pattern ? pattern : "(no pattern)");
     if (status != UVHTTP_OK) return status;
-    fill_in(&options);
+    fill_in(&options, handlers->on_fragment != NULL);
     size_t alignment = sizeof(char *);
     size_t first = (list_size(options.subprotocols) + alignment - 1) / alignment * alignment;
     uvhttp__ws_endpoint_t *made = uvhttp__malloc(sizeof *made + first + list_size(options.origins));

@@ -8,8 +8,6 @@
 #include "message/message.h"
 #include "websocket/handshake.h"
 
-static_assert(offsetof(uvhttp__ws_endpoint_t, text) % sizeof(char *) == 0, "lists of pointers stand there");
-
 /* The only field of that name; false if there is none, or several. */
 static bool single_header(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value) {
     size_t index = 0;
@@ -54,10 +52,24 @@ static const char *choose_subprotocol(const uvhttp_request_t *req, const char *c
     size_t index = 0;
     uvhttp_str_t list, offered;
     while (spoken && uvhttp_request_header_next(req, "Sec-WebSocket-Protocol", &index, &list))
-        while (uvhttp__ws_list_next(&list, &offered))
+        while (uvhttp__list_next(&list, &offered))
             for (const char *const *own = spoken; *own; own++)
                 if (uvhttp__str_equal(offered, uvhttp__str_from(*own))) return *own;
     return NULL;
+}
+
+/* What is agreed on; server_bits 0: no compression. A malformed offer is as none. */
+static uvhttp__ws_deflate_t choose_deflate(const uvhttp_request_t *req, const uvhttp_ws_options_t *options) {
+    const uvhttp__ws_deflate_t willing = {.server_bits = (uint8_t)options->server_window_bits,
+                                          .client_bits = (uint8_t)options->client_window_bits,
+                                          .server_takeover = options->context_takeover,
+                                          .client_takeover = options->context_takeover};
+    uvhttp__ws_deflate_t agreed;
+    size_t index = 0;
+    uvhttp_str_t offers;
+    while (options->compression && uvhttp_request_header_next(req, "Sec-WebSocket-Extensions", &index, &offers))
+        if (uvhttp__ws_deflate_negotiate(offers, &willing, &agreed)) return agreed;
+    return (uvhttp__ws_deflate_t){0};
 }
 
 static int put(uvhttp_response_t *res, uvhttp_str_t name, const char *value) {
@@ -75,12 +87,15 @@ static void refuse(uvhttp_response_t *res, int code) {
     uvhttp__response_fail(res, status, uvhttp_error_message(code));
 }
 
-static int put_accept(uvhttp_response_t *res, uvhttp_str_t key, const char *subprotocol) {
-    char accept[UVHTTP__WS_ACCEPT_SIZE + 1];
+static int put_accept(uvhttp_response_t *res, uvhttp_str_t key, const char *subprotocol,
+                      const uvhttp__ws_deflate_t *deflate) {
+    char accept[UVHTTP__WS_ACCEPT_SIZE + 1], extension[UVHTTP__WS_EXTENSION_SIZE_MAX];
     int status = uvhttp__ws_accept(key, accept);
     if (status == UVHTTP_OK) status = put(res, UVHTTP__STR("Sec-WebSocket-Accept"), accept);
     if (status == UVHTTP_OK && subprotocol) status = put(res, UVHTTP__STR("Sec-WebSocket-Protocol"), subprotocol);
-    return status;
+    if (status != UVHTTP_OK || deflate->server_bits == 0) return status;
+    uvhttp__ws_deflate_write(deflate, extension);
+    return put(res, UVHTTP__STR("Sec-WebSocket-Extensions"), extension);
 }
 
 int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp__ws_endpoint_t *endpoint,
@@ -96,8 +111,9 @@ int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uv
     const uvhttp_ws_handlers_t *handlers = &endpoint->handlers;
     if (handlers->on_upgrade && handlers->on_upgrade(req, res, endpoint->user) != UVHTTP_NEXT) return UVHTTP_OK;
     const char *subprotocol = choose_subprotocol(req, endpoint->options.subprotocols);
+    const uvhttp__ws_deflate_t deflate = choose_deflate(req, &endpoint->options);
     uvhttp_ws_t *ws = uvhttp__calloc(1, sizeof *ws);
-    status = ws ? put_accept(res, key, subprotocol) : UVHTTP_E_NOMEM;
+    status = ws ? put_accept(res, key, subprotocol, &deflate) : UVHTTP_E_NOMEM;
     if (status != UVHTTP_OK) {
         uvhttp__free(ws);
         refuse(res, status);
@@ -106,6 +122,11 @@ int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uv
     ws->endpoint = endpoint;
     ws->subprotocol = subprotocol;
     ws->data = uvhttp_request_data(req);
+    ws->deflate = deflate;
+    if (deflate.server_bits > 0) {
+        ws->special = true;
+        ws->parser.allowed = UVHTTP__WS_COMPRESSED;
+    }
     *accepted = ws;
     return UVHTTP_OK;
 }

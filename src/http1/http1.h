@@ -106,8 +106,4 @@ size_t uvhttp__http1_write_chunk_head(char *out, uint64_t size);
 /* Decimal digits of n, at most 20 bytes; returns how many. */
 size_t uvhttp__http1_write_decimal(char *out, uint64_t n);
 
-/* IMF-fixdate (RFC 9110 section 5.6.7) of a Unix time, exactly 29 bytes, no terminator. */
-#define UVHTTP__HTTP1_DATE_SIZE 29
-void uvhttp__http1_write_date(char out[UVHTTP__HTTP1_DATE_SIZE], int64_t unix_seconds);
-
 #endif

@@ -1,6 +1,7 @@
 /* Owns: the meaning of a request head: method, target form, and the fields that decide where the message ends and what
  * becomes of the connection (RFC 9110, RFC 9112). Ambiguous framing is refused here. May include: base. */
 #include "base/chars.h"
+#include "base/str.h"
 #include "http1/engine.h"
 
 /* What the fields have said so far. */
@@ -122,27 +123,13 @@ static int parse_content_length(uvhttp__head_t *head, uvhttp_str_t value) {
     return 0;
 }
 
-/* The next element of a comma list without the blanks around it; false at the end. */
-static bool next_element(uvhttp_str_t *list, uvhttp_str_t *element) {
-    if (list->data == NULL) return false;
-    const char *comma = list->size == 0 ? NULL : memchr(list->data, ',', list->size);
-    *element = (uvhttp_str_t){list->data, comma == NULL ? list->size : (size_t)(comma - list->data)};
-    if (comma == NULL)
-        *list = (uvhttp_str_t){NULL, 0};
-    else
-        *list = (uvhttp_str_t){comma + 1, list->size - element->size - 1};
-    while (element->size > 0 && (element->data[0] == ' ' || element->data[0] == '\t')) ++element->data, --element->size;
-    while (element->size > 0 && (element->data[element->size - 1] == ' ' || element->data[element->size - 1] == '\t'))
-        --element->size;
-    return true;
-}
-
 /* Anything but "chunked" alone is an error: 501 for codings that could be meant and framed well, 400 for the others. */
 static COLD int transfer_encoding_fault(uvhttp_str_t list) {
     uvhttp_str_t coding;
-    size_t count = 0;
+    size_t count = 0, expected = 1;
     bool chunked_last = false;
-    while (next_element(&list, &coding)) {
+    for (size_t i = 0; i < list.size; i++) expected += list.data[i] == ',';
+    while (uvhttp__list_next(&list, &coding)) {
         if (chunked_last) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
         const char *semicolon = coding.size == 0 ? NULL : memchr(coding.data, ';', coding.size);
         uvhttp_str_t name = {coding.data, semicolon == NULL ? coding.size : (size_t)(semicolon - coding.data)};
@@ -156,6 +143,7 @@ static COLD int transfer_encoding_fault(uvhttp_str_t list) {
         }
         ++count;
     }
+    if (count != expected) return UVHTTP_E_HTTP_TRANSFER_ENCODING; /* an empty element */
     /* Without "chunked" at the end the length of a request would be unknown (RFC 9112 section 6.3). */
     return chunked_last || count == 1 ? UVHTTP_E_HTTP_TRANSFER_ENCODING_UNKNOWN : UVHTTP_E_HTTP_TRANSFER_ENCODING;
 }
@@ -174,8 +162,7 @@ static int parse_connection(facts_t *facts, uvhttp_str_t list) {
         return 0;
     }
     uvhttp_str_t option;
-    while (next_element(&list, &option)) {
-        if (option.size == 0) continue; /* RFC 9110 section 5.6.1.2 */
+    while (uvhttp__list_next(&list, &option)) {
         if (!uvhttp__valid_header_name(option)) return UVHTTP_E_HTTP_CONNECTION;
         if (IS_WORD(option, "close")) facts->seen |= SEEN_CLOSE;
         if (IS_WORD(option, "keep-alive")) facts->seen |= SEEN_KEEP_ALIVE;

@@ -1,5 +1,4 @@
-/* Owns: the pieces of a response head: status line, numbers and date. May
- * include: base. */
+/* Owns: the pieces of a response head: status line and numbers. May include: base. */
 #include "http1/engine.h"
 
 /* The IANA registry of status codes. 418 is reserved there and 306 unused; 104 is a temporary registration. */
@@ -155,43 +154,4 @@ size_t uvhttp__http1_write_decimal(char *out, uint64_t n) {
     else
         p[-1] = (char)('0' + n);
     return digits;
-}
-
-/* The range of a four-digit year: 0000-01-01T00:00:00 to 9999-12-31T23:59:59. */
-#define DATE_MIN INT64_C(-62167219200)
-#define DATE_MAX INT64_C(253402300799)
-
-void uvhttp__http1_write_date(char out[UVHTTP__HTTP1_DATE_SIZE], int64_t unix_seconds) {
-    if (unix_seconds < DATE_MIN) unix_seconds = DATE_MIN;
-    if (unix_seconds > DATE_MAX) unix_seconds = DATE_MAX;
-    uint64_t since_min = (uint64_t)(unix_seconds - DATE_MIN);
-    unsigned second = (unsigned)(since_min % 86400);
-    unsigned days = (unsigned)(since_min / 86400); /* since 0000-01-01, a Saturday */
-    unsigned weekday = (days + 6) % 7;             /* 0 is Sunday */
-    /* Years are counted from 1 March, so that a leap day is the last day of its year. Day 0 is 0000-03-01, which is day
-     * 60 of `days`; one era of 400 years is added to stay above zero. */
-    unsigned day = days + 146097 - 60;
-    unsigned era = day / 146097, day_of_era = day % 146097;
-    unsigned year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36524 - day_of_era / 146096) / 365;
-    unsigned day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    unsigned march_month = (5 * day_of_year + 2) / 153; /* 0 is March; months from March on take 153 days per five */
-    unsigned day_of_month = day_of_year - (153 * march_month + 2) / 5 + 1;
-    unsigned month = march_month < 10 ? march_month + 2 : march_month - 10; /* 0 is January */
-    unsigned year = year_of_era + era * 400 + (month < 2) - 400;
-
-    memcpy(out, &"SunMonTueWedThuFriSat"[(size_t)weekday * 3], 3);
-    memcpy(out + 3, ", ", 2);
-    put_two(out + 5, day_of_month);
-    out[7] = ' ';
-    memcpy(out + 8, &"JanFebMarAprMayJunJulAugSepOctNovDec"[(size_t)month * 3], 3);
-    out[11] = ' ';
-    put_two(out + 12, year / 100);
-    put_two(out + 14, year % 100);
-    out[16] = ' ';
-    put_two(out + 17, second / 3600);
-    out[19] = ':';
-    put_two(out + 20, second / 60 % 60);
-    out[22] = ':';
-    put_two(out + 23, second % 60);
-    memcpy(out + 25, " GMT", 4);
 }

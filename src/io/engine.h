@@ -79,6 +79,20 @@ void uvhttp__out_progress(uvhttp__stream_t *stream);
  * file broke. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
+/* The head of the queue waits for the stream's filter: encodes a share of it, so that the head can be sent. Returns 0,
+ * or what breaks the stream. */
+int uvhttp__filter_encode(uvhttp__stream_t *stream);
+
+/* --- io_loop.c for io_filter.c --- */
+
+void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment);
+void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment);
+void uvhttp__out_mark_dirty(uvhttp__stream_t *stream);
+void uvhttp__out_size_add(uvhttp__stream_t *stream, uint64_t size);
+void uvhttp__out_size_remove(uvhttp__stream_t *stream, uint64_t size);
+uint8_t uvhttp__turn_mark(const uvhttp__loop_t *loop);
+void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
+
 /* Called by engines when no reference is left: on_closed follows in the turn. */
 void uvhttp__stream_closed_due(uvhttp__stream_t *stream);
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener);

@@ -50,6 +50,7 @@ typedef struct uvhttp__endpoint {
     socklen_t address_size; /* bytes; 0 for an inherited descriptor */
     int fd;                 /* inherited descriptor, or -1 */
     bool dual_stack;        /* IPv6 socket that takes IPv4 too */
+    bool proxy_protocol;    /* " proxy_protocol" was behind the address: that is how connections have to begin */
 } uvhttp__endpoint_t;
 
 /* Returns 0 or UVHTTP_E_ADDRESS; no DNS beyond "localhost". */
@@ -71,8 +72,8 @@ typedef struct uvhttp__stream_ops {
      * the call. */
     size_t (*on_data)(uvhttp__stream_t *stream, const char *data, size_t size);
     /* The peer sent FIN (status UVHTTP_OK; all data before it has been consumed) or the connection broke
-     * (UVHTTP_E_ABORTED; at once, kept bytes are dropped). Sending may still work after UVHTTP_OK. Comes at most once.
-     */
+     * (UVHTTP_E_ABORTED; at once, kept bytes are dropped). Sending may still work after UVHTTP_OK. Each comes at
+     * most once, and after UVHTTP_E_ABORTED nothing does. */
     void (*on_end)(uvhttp__stream_t *stream, int status);
     /* All that was queued has been handed to the kernel; only when it was asked for with uvhttp__stream_notify_sent. */
     void (*on_sent)(uvhttp__stream_t *stream);
@@ -85,17 +86,39 @@ typedef struct uvhttp__stream_ops {
 
 typedef void (*uvhttp__release_cb)(void *arg);
 
+/* What stands between a stream and its owner (TLS): what the owner queues is encoded when it is handed over, not
+ * before, so that a slow peer bounds the encoded bytes; its ops are the stream's and decode what comes. io_filter.c */
+typedef struct uvhttp__filter_ops {
+    /* Encodes at most UVHTTP__FILTER_PIECE_MAX bytes with uvhttp__filter_put. A code other than 0 breaks the stream. */
+    int (*encode)(uvhttp__stream_t *stream, const char *data, size_t size);
+    /* All is encoded and FIN follows: the filter may put its last words. */
+    void (*encode_end)(uvhttp__stream_t *stream);
+    /* uvhttp__stream_close with nothing queued or in flight: last words may be written to the descriptor. */
+    void (*closing)(uvhttp__stream_t *stream);
+    /* Whether something was received that the owner has not seen. */
+    bool (*unread)(const uvhttp__stream_t *stream);
+} uvhttp__filter_ops_t;
+
+typedef struct uvhttp__filter {
+    const uvhttp__filter_ops_t *ops;
+} uvhttp__filter_t;
+
+#define UVHTTP__FILTER_PIECE_MAX 16384
+/* Memory of the loop that all its filters decode into; valid in the call, from on_data only. */
+#define UVHTTP__FILTER_INPUT_SIZE (64u * 1024)
+
 /* A piece of output, in order; from the loop's slab. */
 typedef struct uvhttp__segment {
     struct uvhttp__segment *next;
-    const char *data;           /* NULL for a file */
+    const char *data;           /* NULL for a file, and for what has to be encoded first */
     uint64_t size;              /* bytes still to send */
     int64_t offset;             /* file only */
     uvhttp__release_cb release; /* NULL: nothing to release */
     void *arg;
-    int fd;       /* file only, else -1 */
-    uint8_t turn; /* data is turn memory: 1 or 2, which half; 0: it is not */
-    bool owned;   /* data was copied by the engine: uvhttp__free when sent */
+    const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
+    int fd;            /* file only, else -1 */
+    uint8_t turn;      /* data is turn memory: 1 or 2, which half; 0: it is not */
+    bool owned;        /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
 
 /* Embedded in a connection. Fields are the engines' own: others use the functions. */
@@ -106,7 +129,8 @@ struct uvhttp__stream {
     uvhttp__list_t dirty;                    /* in loop->dirty while it has output to hand over this turn */
     uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
     char *held;                              /* bytes kept for later delivery, NULL if none */
-    void *engine; /* engine: per-stream state that most streams do not need (libuv: the handle) */
+    void *engine;             /* engine: per-stream state that most streams do not need (libuv: the handle) */
+    uvhttp__filter_t *filter; /* NULL: none */
     int fd;
     uint32_t out_size;   /* bytes queued, saturating: for watermarks */
     uint32_t out_flying; /* segments at the head of the queue that the last hand-over gave to the kernel */
@@ -132,6 +156,7 @@ enum {
     UVHTTP__STREAM_FLUSHED = 1 << 14,    /* engine: handed over in the last turn, outcome not yet known */
     UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
     UVHTTP__STREAM_RESUMED = 1 << 16,    /* resume was called while nothing was kept */
+    UVHTTP__STREAM_BREAK_TOLD = 1 << 18, /* on_end has been called for a broken connection */
     UVHTTP__STREAM_WATCHED = 1 << 17,    /* engine: nothing is received, but a reset would be seen */
 };
 
@@ -161,6 +186,16 @@ int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t s
                             void *arg);
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
                              uvhttp__release_cb release, void *arg);
+
+/* Puts a filter on a stream that has not begun to read; `ops` take the place of the stream's. Returns 0 or
+ * UVHTTP_E_NOMEM. The rest is for filters: */
+int uvhttp__stream_set_filter(uvhttp__stream_t *stream, uvhttp__filter_t *filter, const uvhttp__stream_ops_t *ops);
+/* Queues a copy of encoded bytes, behind those that are encoded already and before those that are not. Returns 0,
+ * UVHTTP_E_NOMEM or UVHTTP_E_CLOSED. */
+int uvhttp__filter_put(uvhttp__stream_t *stream, const char *data, size_t size);
+/* Inside on_data: the filter keeps decoded bytes that the owner has left; on_data comes again after a resume, with no
+ * new bytes if there are none. */
+void uvhttp__filter_hold(uvhttp__stream_t *stream);
 
 /* Bytes queued and not yet handed to the kernel (saturates at UINT32_MAX). */
 static inline uint32_t uvhttp__stream_out_size(const uvhttp__stream_t *stream) {
@@ -273,8 +308,9 @@ struct uvhttp__loop {
     uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
-    bool settle_due;   /* the loop must not wait: a stream in `settling` wants to know */
-    bool handing_over; /* in the hand-over at the end of a turn */
+    char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
+    bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
+    bool handing_over;   /* in the hand-over at the end of a turn */
     bool stopping;
     bool is_guest;
     uint32_t stream_count;

@@ -119,15 +119,28 @@ static int parse_tcp(const char *text, uvhttp__endpoint_t *endpoint) {
     return 0;
 }
 
-int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint) {
-    memset(endpoint, 0, sizeof *endpoint);
-    endpoint->fd = -1;
+static int parse_address(const char *text, uvhttp__endpoint_t *endpoint) {
     if (strncmp(text, "unix:", 5) == 0) return parse_unix(text + 5, endpoint);
     if (strncmp(text, "fd:", 3) == 0) {
         return parse_number(text + 3, strlen(text + 3), INT32_MAX, &endpoint->fd) ? 0 : UVHTTP_E_ADDRESS;
     }
     if (strcmp(text, "systemd") == 0) return parse_systemd(endpoint);
     return parse_tcp(text, endpoint);
+}
+
+int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint) {
+    static const char option[] = " proxy_protocol";
+    char address[UVHTTP__ADDRESS_TEXT_MAX];
+    size_t size = strlen(text), option_size = sizeof option - 1;
+    memset(endpoint, 0, sizeof *endpoint);
+    endpoint->fd = -1;
+    if (size <= option_size || strcmp(text + size - option_size, option) != 0) return parse_address(text, endpoint);
+    size -= option_size;
+    if (size >= sizeof address) return UVHTTP_E_ADDRESS;
+    memcpy(address, text, size);
+    address[size] = '\0';
+    endpoint->proxy_protocol = true;
+    return parse_address(address, endpoint);
 }
 
 /* Whoever can bind chooses the bytes of a Unix address, and the text goes into logs: nothing unprintable passes. */

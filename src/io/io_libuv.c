@@ -234,16 +234,31 @@ static void flushed(uvhttp__stream_t *stream) {
     }
 }
 
+/* Lets the filter encode. If that is not the first time in this hand-over, what was encoded before is sent by now, and
+ * its turn memory, which begins at *begin, can be used again. */
+static int encode(uvhttp__stream_t *stream, char **begin, const char **end) {
+    uvhttp__loop_t *loop = stream->loop;
+    if (*begin && *end == loop->turn_end) uvhttp__loop_turn_trim(loop, *begin);
+    *begin = loop->turn_at;
+    *end = loop->turn_end;
+    return uvhttp__filter_encode(stream);
+}
+
 /* Sends until the queue is empty, the socket full or the share of this turn used up. */
 static void hand_over(uvhttp__stream_t *stream) {
     int status = UVHTTP_OK;
     size_t share = SEND_TURN_MAX;
+    char *encoded = NULL;
+    const char *encoded_end = NULL;
+    if (stream->filter) status = encode(stream, &encoded, &encoded_end); /* behind what it has queued itself */
     while (status == UVHTTP_OK && stream->out_first) {
         if (stream->out_first->data) {
             size_t sent = 0;
             status = send_memory(stream, &sent);
             share -= sent < share ? sent : share;
             if (status == UVHTTP_OK && share == 0 && stream->out_first) status = UVHTTP_E_LIMIT;
+        } else if (stream->filter) {
+            status = encode(stream, &encoded, &encoded_end);
         } else {
             status = uvhttp__out_sendfile(stream);
         }
@@ -292,7 +307,7 @@ static void finish_connect(uvhttp__stream_t *stream) {
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_CONNECTING;
     if (error != 0) { /* on_connect is the news: on_end would be the same once more */
-        stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD;
+        stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
         uvhttp__out_drop(stream);
     }
     update_interest(stream);

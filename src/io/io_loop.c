@@ -106,36 +106,50 @@ static uint8_t turn_mark(unsigned half) {
     return (uint8_t)(1 + half);
 }
 
+uint8_t uvhttp__turn_mark(const uvhttp__loop_t *loop) {
+    return turn_mark(loop->turn->filling);
+}
+
 /* --- output queue --- */
 
-static void segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
-    if (segment->owned) uvhttp__free((char *)(uintptr_t)segment->data);
+void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
+    if (segment->owned) uvhttp__free((char *)(uintptr_t)(segment->data ? segment->data : segment->plain));
     if (segment->release) segment->release(segment->arg);
     uvhttp__slab_free(&loop->segments, segment);
 }
 
-static void mark_dirty(uvhttp__stream_t *stream) {
+void uvhttp__out_mark_dirty(uvhttp__stream_t *stream) {
     if (!uvhttp__list_linked(&stream->dirty)) uvhttp__list_push_back(&stream->loop->dirty, &stream->dirty);
 }
 
-static void out_size_add(uvhttp__stream_t *stream, uint64_t size) {
+void uvhttp__out_size_add(uvhttp__stream_t *stream, uint64_t size) {
     uint64_t sum = stream->out_size + size;
     stream->out_size = sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
 }
 
 /* out_size saturates for huge files; once it has, it is recounted from the queue. */
-static void out_size_remove(uvhttp__stream_t *stream, uint64_t size) {
+void uvhttp__out_size_remove(uvhttp__stream_t *stream, uint64_t size) {
     if (stream->out_size != UINT32_MAX) {
         stream->out_size -= (uint32_t)size;
         return;
     }
     stream->out_size = 0;
-    for (const uvhttp__segment_t *s = stream->out_first; s; s = s->next) out_size_add(stream, s->size);
+    for (const uvhttp__segment_t *s = stream->out_first; s; s = s->next) uvhttp__out_size_add(stream, s->size);
 }
 
 static bool can_send(const uvhttp__stream_t *stream) {
     return !(stream->flags &
              (UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT));
+}
+
+void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
+    if (stream->out_last)
+        stream->out_last->next = segment;
+    else
+        stream->out_first = segment;
+    stream->out_last = segment;
+    uvhttp__out_size_add(stream, segment->size);
+    uvhttp__out_mark_dirty(stream);
 }
 
 static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
@@ -150,13 +164,11 @@ static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
         return UVHTTP_E_NOMEM;
     }
     *segment = *model;
-    if (stream->out_last)
-        stream->out_last->next = segment;
-    else
-        stream->out_first = segment;
-    stream->out_last = segment;
-    out_size_add(stream, segment->size);
-    mark_dirty(stream);
+    if (stream->filter) {
+        segment->plain = segment->data;
+        segment->data = NULL;
+    }
+    uvhttp__out_append(stream, segment);
     return UVHTTP_OK;
 }
 
@@ -167,9 +179,9 @@ int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t 
      * happening now. */
     uint8_t mark = turn_mark(stream->loop->turn->filling);
     if (last && last->turn == mark && last->data + last->size == data && can_send(stream) &&
-        !stream->loop->handing_over) {
+        !stream->loop->handing_over && !stream->filter) {
         last->size += size;
-        out_size_add(stream, size);
+        uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;
     }
     return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .turn = mark});
@@ -228,9 +240,9 @@ void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
         left -= (size_t)first->size;
         stream->out_first = first->next;
         if (!first->next) stream->out_last = NULL;
-        segment_release(stream->loop, first);
+        uvhttp__segment_release(stream->loop, first);
     }
-    out_size_remove(stream, size);
+    uvhttp__out_size_remove(stream, size);
 }
 
 /* Copies what stands in the half of turn memory with this mark; 0: in either. */
@@ -239,8 +251,9 @@ static int keep_segments(uvhttp__stream_t *stream, uint8_t mark) {
         if (!s->turn || (mark && s->turn != mark)) continue;
         char *copy = uvhttp__malloc((size_t)s->size);
         if (!copy) return UVHTTP_E_NOMEM;
-        memcpy(copy, s->data, (size_t)s->size);
-        s->data = copy;
+        const char **data = s->data ? &s->data : &s->plain;
+        memcpy(copy, *data, (size_t)s->size);
+        *data = copy;
         s->turn = 0;
         s->owned = true;
     }
@@ -257,7 +270,7 @@ void uvhttp__out_drop(uvhttp__stream_t *stream) {
     stream->out_size = 0;
     for (; s; s = next) {
         next = s->next;
-        segment_release(stream->loop, s);
+        uvhttp__segment_release(stream->loop, s);
     }
 }
 
@@ -280,11 +293,11 @@ static void settle(uvhttp__stream_t *stream) {
         sent += first->size;
         stream->out_first = first->next;
         if (!first->next) stream->out_last = NULL;
-        segment_release(stream->loop, first);
+        uvhttp__segment_release(stream->loop, first);
     }
     if (sent > 0) {
         uvhttp__counters_add(stream->loop->counters, bytes_sent, sent);
-        out_size_remove(stream, sent);
+        uvhttp__out_size_remove(stream, sent);
     }
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
         if (!(stream->flags & UVHTTP__STREAM_SENDING)) uvhttp__out_drop(stream);
@@ -295,7 +308,7 @@ static void settle(uvhttp__stream_t *stream) {
         if (keep_segments(stream, turn_mark(!stream->loop->turn->filling)) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         else
-            mark_dirty(stream);
+            uvhttp__out_mark_dirty(stream);
     } else {
         if ((stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT)) == UVHTTP__STREAM_SHUT_WANTED)
             shut_now(stream);
@@ -412,7 +425,7 @@ static size_t give(uvhttp__stream_t *stream, const char *data, size_t size) {
 }
 
 /* on_data left bytes. If it asked for them again itself, they are due in the next turn. */
-static void pause_delivery(uvhttp__stream_t *stream) {
+void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream) {
     stream->flags |= UVHTTP__STREAM_PAUSED;
     if (stream->flags & UVHTTP__STREAM_RESUMED) uvhttp__stream_resume(stream);
 }
@@ -423,7 +436,7 @@ bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t 
     size_t used = 0;
     if (!(stream->flags & UVHTTP__STREAM_PAUSED)) used = give(stream, data, size);
     if (used >= size || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return true;
-    pause_delivery(stream);
+    uvhttp__stream_pause_delivery(stream);
     if (!keep(stream, data + used, size - used)) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         return false;
@@ -431,9 +444,11 @@ bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t 
     return stream->held_size < UVHTTP__HELD_MAX;
 }
 
+/* A FIN is told once. That the connection broke is told after a FIN, too: who still sends would wait for ever. */
 static void tell_end(uvhttp__stream_t *stream, int status) {
-    if (stream->flags & (UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_CLOSING)) return;
-    stream->flags |= UVHTTP__STREAM_END_TOLD;
+    if (stream->flags & UVHTTP__STREAM_CLOSING) return;
+    if (stream->flags & (status == UVHTTP_OK ? UVHTTP__STREAM_END_TOLD : UVHTTP__STREAM_BREAK_TOLD)) return;
+    stream->flags |= UVHTTP__STREAM_END_TOLD | (status == UVHTTP_OK ? 0u : (uint32_t)UVHTTP__STREAM_BREAK_TOLD);
     stream->ops->on_end(stream, status);
 }
 
@@ -462,7 +477,7 @@ void uvhttp__stream_resume(uvhttp__stream_t *stream) {
 /* One delivery of kept bytes; what on_data leaves stays kept, and the stream paused until it resumes again. */
 static void deliver_held(uvhttp__stream_t *stream) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_PAUSED;
-    if (stream->held_size > 0) {
+    if (stream->held_size > 0 || stream->filter) {
         char *held = stream->held;
         uint32_t size = stream->held_size;
         stream->held = NULL;
@@ -476,10 +491,11 @@ static void deliver_held(uvhttp__stream_t *stream) {
             memmove(held, held + used, size - used);
             stream->held = held;
             stream->held_size = (uint32_t)(size - used);
-            pause_delivery(stream);
+            uvhttp__stream_pause_delivery(stream);
             return;
         }
         uvhttp__free(held);
+        if (stream->flags & UVHTTP__STREAM_PAUSED) return; /* the filter has some left */
     }
     if (stream->flags & UVHTTP__STREAM_ENDED)
         tell_end(stream, UVHTTP_OK);
@@ -489,22 +505,30 @@ static void deliver_held(uvhttp__stream_t *stream) {
 
 bool uvhttp__stream_unread(const uvhttp__stream_t *stream) {
     int size = 0;
+    if (stream->filter && stream->filter->ops->unread(stream)) return true;
     return stream->held_size > 0 || (ioctl(stream->fd, FIONREAD, &size) == 0 && size > 0);
 }
 
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream) {
     stream->flags |= UVHTTP__STREAM_NOTIFY;
-    mark_dirty(stream);
+    uvhttp__out_mark_dirty(stream);
 }
 
 void uvhttp__stream_shutdown(uvhttp__stream_t *stream) {
     if (!can_send(stream)) return;
+    /* Without memory for it the filter has no last words. */
+    uvhttp__segment_t *end = stream->filter ? uvhttp__slab_alloc(&stream->loop->segments) : NULL;
+    if (end) {
+        *end = (uvhttp__segment_t){.fd = -1};
+        uvhttp__out_append(stream, end);
+    }
     stream->flags |= UVHTTP__STREAM_SHUT_WANTED;
-    mark_dirty(stream);
+    uvhttp__out_mark_dirty(stream);
 }
 
 void uvhttp__stream_close(uvhttp__stream_t *stream) {
     if (stream->flags & UVHTTP__STREAM_CLOSING) return;
+    if (stream->filter && !stream->out_first && can_send(stream)) stream->filter->ops->closing(stream);
     stream->flags |= UVHTTP__STREAM_CLOSING;
     if (!(stream->flags & UVHTTP__STREAM_FLUSHED)) uvhttp__list_remove(&stream->dirty);
     uvhttp__list_remove(&stream->ready);
@@ -515,6 +539,7 @@ void uvhttp__stream_close(uvhttp__stream_t *stream) {
 
 void uvhttp__stream_reset(uvhttp__stream_t *stream) {
     if (stream->flags & UVHTTP__STREAM_CLOSING) return;
+    stream->flags |= UVHTTP__STREAM_BROKEN; /* nobody says goodbye */
     (void)setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
     uvhttp__stream_close(stream);
 }
@@ -704,6 +729,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
 
 void uvhttp__loop_deinit(uvhttp__loop_t *loop) {
     uvhttp__slab_deinit(&loop->segments);
+    uvhttp__free(loop->filter_memory);
     turn_memory_free(loop->turn);
     loop->turn = NULL;
 }

@@ -207,11 +207,24 @@ static void send_file(uvhttp__stream_t *stream) {
     }
 }
 
-static void hand_over(uvhttp__stream_t *stream) {
-    if (!stream->out_first->data) {
+/* The queue is not only memory that could be sent as it is. Returns whether its head is by now. */
+static bool make_memory(uvhttp__stream_t *stream) {
+    if (!stream->filter) {
         send_file(stream);
-        return;
+        return false;
     }
+    int status = uvhttp__filter_encode(stream);
+    if (status != UVHTTP_OK)
+        uvhttp__stream_ended(stream, status);
+    else if (stream->out_first && stream->out_first->data)
+        return true;
+    else
+        uvhttp__out_progress(stream);
+    return false;
+}
+
+static void hand_over(uvhttp__stream_t *stream) {
+    if ((!stream->out_first->data || stream->filter) && !make_memory(stream)) return;
     struct io_uring_sqe *sqe = sqe_of(stream);
     prepare_send(stream, sqe, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL, &stream->out_flying);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
@@ -282,7 +295,7 @@ static void on_connect(uvhttp__stream_t *stream, int result) {
         stream_close(stream);
         return;
     }
-    if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD;
+    if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
     stream->ops->on_connect(stream, result == 0            ? UVHTTP_OK
                                     : result == -ETIMEDOUT ? UVHTTP_E_TIMEOUT
                                                            : UVHTTP_E_ABORTED);

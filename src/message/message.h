@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/head.h"
+#include "base/ip.h"
 
 #define UVHTTP__QUERY_PARAM_MAX 1000               /* pairs of a query that can be seen; later ones are left out */
 #define UVHTTP__PARAM_MAX 32                       /* parameters of a route's pattern */
@@ -21,13 +22,26 @@
 
 /* --- request --- */
 
+/* Who a request comes from. */
+typedef struct uvhttp__client {
+    uvhttp__peer_t address;
+    bool https;        /* the client speaks https, with us or with a proxy */
+    uvhttp_str_t host; /* what it has addressed; size 0: what the request says. Lives as long as the request */
+} uvhttp__client_t;
+
 /* What the owner of a request knows and the request does not. */
 typedef struct uvhttp__request_ops {
     /* Writes the peer's address, terminated: "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:". Called at most once
      * per request, on the thread that asks. */
     void (*peer)(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]);
+    /* Who the request comes from, by what trusted proxies say. Called at most once per request if there is memory. */
+    void (*client)(uvhttp_request_t *req, struct uvhttp__client *client);
+    /* The shard of the request's loop; its thread. May be NULL. */
+    struct uvhttp__counters *(*counters)(const uvhttp_request_t *req);
     /* CLOCK_MONOTONIC at the begin of the loop's turn. Loop's thread. */
     uint64_t (*time_ns)(const uvhttp_request_t *req);
+    /* CLOCK_MONOTONIC when the head was seen whole, and now. Loop's thread. */
+    void (*times)(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns);
 } uvhttp__request_ops_t;
 
 typedef struct uvhttp__query_param {
@@ -102,6 +116,26 @@ int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_
 /* What was left under `key`, valid as long as the request; data NULL if nothing was. */
 uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key);
 
+/* Who the request comes from. Loop thread, or the one thread that has the deferred handle. */
+void uvhttp__request_client(uvhttp_request_t *req, uvhttp__client_t *client);
+
+/* --- proxies (forwarded.c) --- */
+
+/* Who may speak for others, and how. */
+typedef struct uvhttp__trust {
+    uint8_t header;   /* uvhttp_proxy_header_t, with these values: */
+    uint8_t hops_max; /* elements that are looked at */
+    uvhttp__ip_ranges_t *ranges;
+} uvhttp__trust_t;
+
+enum { UVHTTP__PROXY_HEADER_NONE, UVHTTP__PROXY_HEADER_FORWARDED, UVHTTP__PROXY_HEADER_X_FORWARDED };
+
+/* client->address is who sent the request, and is trusted. Follows the fields from the last element, which that one has
+ * added, to the first address that is not trusted, and fills in *client. False if something had to be left out of
+ * account: an element that can not be read, or more than hops_max of them. Then the client is the last address that
+ * somebody trusted has vouched for. */
+bool uvhttp__forwarded_resolve(uvhttp_request_t *req, const uvhttp__trust_t *trust, uvhttp__client_t *client);
+
 /* --- response --- */
 
 typedef enum uvhttp__body_kind {
@@ -109,8 +143,23 @@ typedef enum uvhttp__body_kind {
     UVHTTP__BODY_MEMORY, /* in the arena: lives as long as the exchange */
     UVHTTP__BODY_STATIC, /* lives as long as the server */
     UVHTTP__BODY_REF,    /* until release(arg) */
-    UVHTTP__BODY_FILE,   /* fd, to be closed */
+    UVHTTP__BODY_FILE,   /* fd, until release(arg), or, without release, to be closed */
+    UVHTTP__BODY_PARTS,  /* several pieces of memory and of one file, each held until its release(arg) */
 } uvhttp__body_kind_t;
+
+/* A piece of a body in parts; all of it in the arena. */
+typedef struct uvhttp__body_part {
+    const char *data; /* NULL: of the file */
+    uint64_t offset;  /* in the file */
+    uint64_t size;
+    bool held; /* release(arg) is called for it; else the text is copied when it is sent */
+} uvhttp__body_part_t;
+
+typedef struct uvhttp__body_parts {
+    int fd; /* -1: no part is of a file */
+    uint32_t count;
+    uvhttp__body_part_t parts[];
+} uvhttp__body_parts_t;
 
 typedef struct uvhttp__body {
     uint8_t kind;  /* uvhttp__body_kind_t */
@@ -119,9 +168,10 @@ typedef struct uvhttp__body {
     union {
         const char *data;
         uint64_t offset; /* FILE */
+        const uvhttp__body_parts_t *parts;
     };
-    void (*release)(void *arg); /* REF only, else not written; may be NULL */
-    void *arg;                  /* REF only */
+    void (*release)(void *arg); /* REF, FILE and PARTS only, else not written; may be NULL but for PARTS */
+    void *arg;                  /* the same */
 } uvhttp__body_t;
 
 enum {                                      /* uvhttp_response.flags */
@@ -196,6 +246,7 @@ struct uvhttp_response {
     uint8_t checked_type_size;           /* 0: none */
     uint64_t stream_size;                /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
     uint64_t stream_left;                /* bytes of it not yet written */
+    uint64_t sent_size;                  /* bytes of the body handed over; the session's, once the head is written */
     uvhttp_request_t *request;           /* set once by init */
     uvhttp__arena_t *arena;              /* set once by init */
     const uvhttp__response_sink_t *sink; /* set once by init */
@@ -269,6 +320,15 @@ static inline void uvhttp__response_redefer(uvhttp_response_t *res) {
 static inline bool uvhttp__response_is(const uvhttp_response_t *res, unsigned flags) {
     return (res->flags & flags) != 0;
 }
+
+/* Records a complete answer with a body of any kind; what it holds is released on failure. Returns what
+ * uvhttp_response_send does. */
+int uvhttp__response_answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body);
+
+/* Adds fields that are written already, "Name: value\r\n" one after the other, none of them the library's or
+ * Content-Type. What is there of the same names is replaced, but for Vary. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT.
+ */
+int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t size);
 
 /* Sets (replace) or adds a field, with the checks on syntax but without those on state and on names that are the
  * library's: for the deferred handle and for the library's own fields. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM or

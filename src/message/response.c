@@ -27,8 +27,14 @@ void uvhttp__body_release_held(uvhttp__body_t *body) {
     uvhttp__body_t old = *body;
     body->kind = UVHTTP__BODY_NONE;
     body->size = 0;
-    if (old.kind == UVHTTP__BODY_REF && old.release) old.release(old.arg);
-    if (old.kind == UVHTTP__BODY_FILE) close(old.fd);
+    if (old.kind == UVHTTP__BODY_PARTS) {
+        for (uint32_t i = 0; i < old.parts->count; i++)
+            if (old.parts->parts[i].held) old.release(old.arg);
+    } else if (old.release) {
+        old.release(old.arg);
+    } else if (old.kind == UVHTTP__BODY_FILE) {
+        close(old.fd);
+    }
 }
 
 /* The answer is whole: nothing can fail from here. What is to be the body is written field by field by the callers of
@@ -80,6 +86,10 @@ static inline int answer(uvhttp_response_t *res, int status, const char *content
         uvhttp__body_release(&body);
     }
     return problem;
+}
+
+int uvhttp__response_answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
+    return answer(res, status, content_type, body);
 }
 
 int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type, const void *data, size_t size) {

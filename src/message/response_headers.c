@@ -126,6 +126,22 @@ int uvhttp__response_put_header(uvhttp_response_t *res, uvhttp_str_t name, uvhtt
     return 0;
 }
 
+int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t size) {
+    int status = reserve(res, size);
+    if (status != 0) return status;
+    size_t before = res->headers_size, at = before;
+    memcpy(res->headers + before, text, size);
+    res->headers_size += (uint32_t)size;
+    line_t line;
+    while (before > 0 && next_line(res, at, &line)) {
+        uint32_t whole = res->headers_size;
+        if (!uvhttp__str_equal_nocase(line.name, UVHTTP__STR("Vary"))) remove_before(res, line.name, before);
+        before -= whole - res->headers_size;
+        at = line.end - (whole - res->headers_size);
+    }
+    return 0;
+}
+
 /* Fields that frame the message or are made by the session. */
 static bool is_reserved(uvhttp_str_t name) {
     static const uvhttp_str_t reserved[] = {UVHTTP__STR_INIT("Content-Length"), UVHTTP__STR_INIT("Transfer-Encoding"),

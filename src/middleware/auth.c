@@ -78,7 +78,9 @@ static uvhttp_flow_t refuse(uvhttp_response_t *res, const char *challenge) {
     int status = uvhttp_response_header(res, "WWW-Authenticate", challenge);
     if (status == UVHTTP_OK)
         status = uvhttp_response_send_static(res, 401, "text/plain; charset=utf-8", text, sizeof text - 1);
-    return status == UVHTTP_OK ? UVHTTP_STOP : uvhttp__middleware_unavailable(res);
+    if (status != UVHTTP_OK) return uvhttp__middleware_unavailable(res);
+    uvhttp__middleware_count(uvhttp_response_request(res), refused_auth);
+    return UVHTTP_STOP;
 }
 
 static uvhttp_flow_t accept_user(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t user) {

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "base/list.h"
 #include "base/str.h"
+#include "message/accept_encoding.h"
 #include "message/message.h"
-#include "middleware/accept_encoding.h"
 #include "middleware/encoder.h"
 #include "middleware/middleware.h"
 
@@ -50,7 +50,7 @@ static bool worth_compressing(const compression_t *self, const uvhttp_response_t
 static bool size_fits(const compression_t *self, const uvhttp_response_t *res) {
     const uvhttp__body_t *body = &res->body;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) return self->streams && res->stream_size >= self->size_min;
-    if (body->kind == UVHTTP__BODY_NONE || body->kind == UVHTTP__BODY_FILE) return false;
+    if (body->kind == UVHTTP__BODY_NONE || body->kind >= UVHTTP__BODY_FILE) return false;
     return body->size >= self->size_min && body->size <= self->size_max;
 }
 

@@ -179,7 +179,9 @@ static uvhttp_flow_t answer_preflight(const cors_t *cors, uvhttp_response_t *res
     int status = uvhttp__response_put_header(res, UVHTTP__STR("Vary"), uvhttp__str_from(cors->preflight_vary), false);
     if (status == UVHTTP_OK && allowed) status = put_preflight(cors, res);
     if (status == UVHTTP_OK) status = uvhttp_response_empty(res, allowed ? 204 : 403);
-    return status == UVHTTP_OK ? UVHTTP_STOP : uvhttp__middleware_unavailable(res);
+    if (status != UVHTTP_OK) return uvhttp__middleware_unavailable(res);
+    if (!allowed) uvhttp__middleware_count(uvhttp_response_request(res), refused_cors);
+    return UVHTTP_STOP;
 }
 
 /* At the end, because a handler may set Vary. Without memory for Vary nothing is allowed, for a cache could give the

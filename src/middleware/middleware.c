@@ -20,6 +20,7 @@ uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *for
 }
 
 uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res) {
+    uvhttp__middleware_count(uvhttp_response_request(res), middleware_no_memory);
     (void)uvhttp_response_empty(res, 503);
     return UVHTTP_STOP;
 }
@@ -30,17 +31,6 @@ bool uvhttp__single_header(const uvhttp_request_t *req, const char *name, uvhttp
 }
 
 /* --- lists --- */
-
-bool uvhttp__list_next(uvhttp_str_t *rest, uvhttp_str_t *item) {
-    while (rest->size > 0) {
-        const char *comma = memchr(rest->data, ',', rest->size);
-        size_t size = comma ? (size_t)(comma - rest->data) : rest->size, taken = size + (comma != NULL);
-        *item = uvhttp__str_trim((uvhttp_str_t){rest->data, size});
-        *rest = (uvhttp_str_t){rest->data + taken, rest->size - taken};
-        if (item->size > 0) return true;
-    }
-    return false;
-}
 
 bool uvhttp__list_has(uvhttp_str_t list, uvhttp_str_t wanted) {
     uvhttp_str_t item;

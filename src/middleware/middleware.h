@@ -6,9 +6,18 @@
 #include <uvhttp/route.h>
 
 #include "base/str.h"
+#include "message/message.h"
+#include "obs/counters.h"
 
 /* Logs "middleware: <name>: <message>" as an error; the result can not be registered. */
 UVHTTP_PRINTF(2, 3) uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *format, ...);
+
+/* Counts in the shard of the request's loop, whose thread calls: uvhttp__middleware_count(req, rate_limited). */
+#define uvhttp__middleware_count(req, name)                                                                            \
+    do {                                                                                                               \
+        uvhttp__counters_t *shard_ = (req)->ops->counters ? (req)->ops->counters(req) : NULL;                          \
+        if (shard_) uvhttp__counters_add(shard_, name, 1);                                                             \
+    } while (0)
 
 /* For a request that can not be let through because memory is lacking: 503 without a body, which needs none. */
 uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res);
@@ -17,9 +26,6 @@ uvhttp_flow_t uvhttp__middleware_unavailable(uvhttp_response_t *res);
 bool uvhttp__single_header(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value);
 
 /* --- comma-separated lists --- */
-
-/* Takes the next item that is not empty off *rest, trimmed. False at the end. */
-bool uvhttp__list_next(uvhttp_str_t *rest, uvhttp_str_t *item);
 
 /* Whether `item` is in it, case of ASCII letters ignored. */
 bool uvhttp__list_has(uvhttp_str_t list, uvhttp_str_t item);

@@ -5,45 +5,23 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "message/message.h"
+#include "middleware/middleware.h"
 
 #define NUMBER_SIZE_MAX 20
 
 /* --- whose request it is --- */
 
-typedef struct who {
-    uvhttp__ip_t ip;
-    char kind;
-} who_t;
-
-static who_t who_asks(uvhttp_request_t *req) {
-    uvhttp_str_t peer = uvhttp_request_peer_address(req);
-    who_t who = {.kind = '?'};
-    if (uvhttp__str_starts_with(peer, UVHTTP__STR("unix:"))) {
-        who.kind = 'u'; /* its path is what the client has bound to: it could change it at will */
-    } else if (uvhttp__ip_parse(peer, &who.ip)) {
-        who.kind = who.ip.size == 4 ? '4' : '6';
-    } else {
-        who.ip.size = 0;
-    }
-    return who;
-}
-
-static bool allowed_always(const uvhttp__rate_limiter_t *limiter, const who_t *who) {
-    if (who->kind == '?') return false;
-    for (size_t i = 0; i < limiter->allow_count; i++)
-        if (uvhttp__ip_range_has(&limiter->allow[i], who->kind == 'u' ? NULL : &who->ip)) return true;
-    return false;
-}
-
-static void key_by_address(const uvhttp__rate_limiter_t *limiter, who_t *who, uvhttp_rate_limit_take_t *take) {
-    if (who->kind == '4') uvhttp__ip_mask(&who->ip, limiter->ipv4_prefix);
-    if (who->kind == '6') uvhttp__ip_mask(&who->ip, limiter->ipv6_prefix);
+static void key_by_address(const uvhttp__rate_limiter_t *limiter, uvhttp__peer_t *who, uvhttp_rate_limit_take_t *take) {
+    /* Of a Unix socket not even the path counts: it is what the client has bound to, and it could change it at will. */
+    if (who->kind == UVHTTP__PEER_IPV4) uvhttp__ip_mask(&who->ip, limiter->ipv4_prefix);
+    if (who->kind == UVHTTP__PEER_IPV6) uvhttp__ip_mask(&who->ip, limiter->ipv6_prefix);
     take->kind = who->kind;
     take->key = (uvhttp_str_t){(const char *)who->ip.bytes, who->ip.size};
 }
 
 /* Fills in kind and key, of which `who` holds the bytes of an address. False: the request is not limited. */
-static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, who_t *who,
+static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, uvhttp__peer_t *who,
                      uvhttp_rate_limit_take_t *take) {
     bool by_address = limiter->by == UVHTTP_RATE_LIMIT_BY_ADDRESS;
     if (limiter->by == UVHTTP_RATE_LIMIT_BY_HEADER) {
@@ -51,8 +29,12 @@ static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *re
         take->key = uvhttp_request_header(req, limiter->header);
         by_address = !take->key.data;
     }
-    if (by_address || limiter->allow_count > 0) *who = who_asks(req);
-    if (limiter->allow_count > 0 && allowed_always(limiter, who)) return false;
+    if (by_address || limiter->allow) {
+        uvhttp__client_t client;
+        uvhttp__request_client(req, &client);
+        *who = client.address;
+    }
+    if (uvhttp__ip_ranges_have(limiter->allow, who)) return false;
     if (by_address) key_by_address(limiter, who, take);
     if (limiter->by == UVHTTP_RATE_LIMIT_BY_ROUTE) {
         take->kind = 'r';
@@ -101,26 +83,77 @@ static uvhttp_flow_t refuse(uvhttp_response_t *res, int status) {
     return UVHTTP_STOP;
 }
 
+/* The store's outcome becomes what happens to the request. */
+static uvhttp_flow_t act(uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, uvhttp_response_t *res, int status,
+                         const uvhttp_rate_limit_decision_t *decision) {
+    if (status != UVHTTP_OK) {
+        atomic_fetch_add_explicit(&limiter->store_errors, 1, memory_order_relaxed);
+        uvhttp__middleware_count(req, rate_limit_undecided);
+        return limiter->refuse_on_error ? refuse(res, 503) : UVHTTP_NEXT;
+    }
+    if (!limiter->omit_headers) say_what_is_left(limiter, res, decision);
+    if (decision->allowed) return UVHTTP_NEXT;
+    uvhttp__middleware_count(req, rate_limited);
+    char seconds[NUMBER_SIZE_MAX + 1];
+    *write_number(seconds, uvhttp__seconds_up(decision->next_ns)) = '\0';
+    (void)uvhttp_response_header(res, "Retry-After", seconds);
+    return refuse(res, limiter->status);
+}
+
+/* --- a store that decides later --- */
+
+/* In the request's memory. */
+struct uvhttp_rate_limit_ticket {
+    uvhttp__rate_limiter_t *limiter;
+    uvhttp_deferred_t *deferred;
+    int status;
+    uvhttp_rate_limit_decision_t decision;
+};
+
+static uvhttp_flow_t go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    if (!res) return UVHTTP_STOP; /* and the ticket is gone with the request */
+    const uvhttp_rate_limit_ticket_t *ticket = user;
+    return act(ticket->limiter, req, res, ticket->status, &ticket->decision);
+}
+
+void uvhttp_rate_limit_decided(uvhttp_rate_limit_ticket_t *ticket, int status,
+                               const uvhttp_rate_limit_decision_t *decision) {
+    uvhttp_deferred_t *deferred = ticket->deferred;
+    ticket->status = status == UVHTTP_OK && !decision ? UVHTTP_E_INVALID : status;
+    if (decision) ticket->decision = *decision;
+    /* Without memory for the message, releasing the handle gives the client a 500. */
+    (void)uvhttp_deferred_next(deferred, go_on, ticket);
+    uvhttp_deferred_release(deferred);
+}
+
+static uvhttp_flow_t ask_later(uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req, uvhttp_response_t *res,
+                               uvhttp_rate_limit_take_t *take) {
+    uvhttp_rate_limit_ticket_t *ticket = uvhttp__arena_alloc(req->arena, sizeof *ticket);
+    /* Deferring moves the request, and with it what the key may be a part of. */
+    char *key = take->key.size > 0 ? uvhttp__arena_alloc_bytes(req->arena, take->key.size) : NULL;
+    if (!ticket || (take->key.size > 0 && !key)) return act(limiter, req, res, UVHTTP_E_NOMEM, NULL);
+    if (key) memcpy(key, take->key.data, take->key.size);
+    take->key.data = key ? key : "";
+    *ticket = (uvhttp_rate_limit_ticket_t){.limiter = limiter, .deferred = uvhttp_response_defer(res)};
+    if (ticket->deferred) limiter->store.take_later(limiter->store.user, take, ticket);
+    return UVHTTP_STOP;
+}
+
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__rate_limiter_t *limiter = user;
-    who_t who = {.kind = '?'};
-    uvhttp_rate_limit_take_t take = {
-        .now_ns = uvhttp_request_time_ns(req), .interval_ns = limiter->interval_ns, .burst = limiter->burst};
+    uvhttp__peer_t who = {.kind = UVHTTP__PEER_UNKNOWN};
+    uvhttp_rate_limit_take_t take = {.policy = limiter->name,
+                                     .now_ns = uvhttp_request_time_ns(req),
+                                     .interval_ns = limiter->interval_ns,
+                                     .burst = limiter->burst};
     if (!make_key(limiter, req, &who, &take)) {
         atomic_fetch_add_explicit(&limiter->exempt, 1, memory_order_relaxed);
         return UVHTTP_NEXT;
     }
+    if (limiter->store.take_later) return ask_later(limiter, req, res, &take);
     uvhttp_rate_limit_decision_t decision;
-    if (limiter->store.take(limiter->store.user, &take, &decision) != UVHTTP_OK) {
-        atomic_fetch_add_explicit(&limiter->store_errors, 1, memory_order_relaxed);
-        return limiter->refuse_on_error ? refuse(res, 503) : UVHTTP_NEXT;
-    }
-    if (!limiter->omit_headers) say_what_is_left(limiter, res, &decision);
-    if (decision.allowed) return UVHTTP_NEXT;
-    char seconds[NUMBER_SIZE_MAX + 1];
-    *write_number(seconds, uvhttp__seconds_up(decision.next_ns)) = '\0';
-    (void)uvhttp_response_header(res, "Retry-After", seconds);
-    return refuse(res, limiter->status);
+    int status = limiter->store.take(limiter->store.user, &take, &decision);
+    return act(limiter, req, res, status, &decision);
 }
 
 /* --- the public functions --- */

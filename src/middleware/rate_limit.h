@@ -1,10 +1,12 @@
-/* Owns: what the files of the rate limiter share: the arithmetic of a bucket, addresses, the limiter, the local store.
+/* Owns: what the files of the rate limiter share: the arithmetic of a bucket, the limiter, the local store.
  * May include: base, message, route, obs. */
 #ifndef UVHTTP_SRC_MIDDLEWARE_RATE_LIMIT_H
 #define UVHTTP_SRC_MIDDLEWARE_RATE_LIMIT_H
 
 #include <stdatomic.h>
 #include <uvhttp/rate_limit.h>
+
+#include "base/ip.h"
 
 #define UVHTTP__RATE_LIMIT_ALLOW_MAX 1000
 #define UVHTTP__RATE_LIMIT_NAME_MAX 64
@@ -34,27 +36,6 @@ static inline uint64_t uvhttp__seconds_up(uint64_t ns) {
     return ns / 1000000000 + (ns % 1000000000 > 0);
 }
 
-/* --- addresses --- */
-
-typedef struct uvhttp__ip {
-    uint8_t bytes[16]; /* network order */
-    uint8_t size;      /* 4 or 16 */
-} uvhttp__ip_t;
-
-typedef struct uvhttp__ip_range {
-    uvhttp__ip_t ip; /* size 0: clients of Unix sockets */
-    uint8_t prefix;  /* bits */
-} uvhttp__ip_range_t;
-
-/* "192.0.2.1", "2001:db8::1", "fe80::1%2" (the zone is left out), "::ffff:192.0.2.1" (that is IPv4). */
-bool uvhttp__ip_parse(uvhttp_str_t text, uvhttp__ip_t *ip);
-/* Zeroes the bits behind the first `prefix`. */
-void uvhttp__ip_mask(uvhttp__ip_t *ip, unsigned prefix);
-/* An address, address/prefix or "unix:". Returns NULL, or what is wrong with it, for people. */
-const char *uvhttp__ip_range_parse(const char *text, uvhttp__ip_range_t *range);
-/* ip NULL: a client of a Unix socket. */
-bool uvhttp__ip_range_has(const uvhttp__ip_range_t *range, const uvhttp__ip_t *ip);
-
 /* --- the limiter --- */
 
 typedef struct uvhttp__rate_limiter {
@@ -67,8 +48,8 @@ typedef struct uvhttp__rate_limiter {
     const char *header;
     uvhttp_rate_limit_key_cb key;
     void *key_user;
-    uvhttp__ip_range_t *allow;
-    size_t allow_count;
+    uvhttp__ip_ranges_t *allow; /* NULL: nobody */
+    const char *name;
     const char *policy; /* the value of RateLimit-Policy */
     const char *quoted; /* "\"name\";r=": how the value of RateLimit begins */
     size_t quoted_size;

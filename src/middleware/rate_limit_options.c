@@ -1,13 +1,12 @@
 /* Owns: making a rate limiter out of options: defaults, ranges, copies. May include: base, obs. */
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "base/chars.h"
 #include "base/str.h"
+#include "middleware/middleware.h"
 #include "middleware/rate_limit.h"
 
 #define PER_SECOND_MIN 0.00001
@@ -15,26 +14,18 @@
 #define BURST_MAX 1000000000u
 #define KEYS_MAX 100000000u
 
-/* Returns false, so that a check that fails is one line. */
-UVHTTP_PRINTF(1, 2) static bool refuse(const char *format, ...) {
-    char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    UVHTTP_LOG_ERROR("rate_limit: %s", text);
-    return false;
-}
+/* False, so that a check that fails is one expression. */
+#define REFUSE(...) ((void)uvhttp__middleware_refused("rate_limit", __VA_ARGS__), false)
 
 static bool in_range(const char *what, uint32_t value, uint32_t max) {
-    return value <= max || refuse("%s is %" PRIu32 ": expected 1..%" PRIu32 ", or 0 for the default", what, value, max);
+    return value <= max || REFUSE("%s is %" PRIu32 ": expected 1..%" PRIu32 ", or 0 for the default", what, value, max);
 }
 
 static bool read_rate(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
     double rate = options->per_second;
     if (rate == 0) rate = 100;
     if (!(rate >= PER_SECOND_MIN && rate <= PER_SECOND_MAX)) /* also refuses NaN */
-        return refuse("per_second is %g: expected 0.00001..1000000, or 0 for the default; one a minute is 1.0 / 60",
+        return REFUSE("per_second is %g: expected 0.00001..1000000, or 0 for the default; one a minute is 1.0 / 60",
                       options->per_second);
     double interval = 1e9 / rate;
     limiter->interval_ns = (uint64_t)interval;
@@ -42,7 +33,7 @@ static bool read_rate(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_o
     if (!in_range("burst", options->burst, BURST_MAX)) return false;
     limiter->burst = options->burst ? options->burst : rate <= 1 ? 1 : (uint32_t)rate;
     if (limiter->burst > UVHTTP__RATE_LIMIT_WINDOW_MAX_NS / limiter->interval_ns)
-        return refuse("burst is %" PRIu32 " at %g per_second: an empty bucket would take more than 366 days to fill",
+        return REFUSE("burst is %" PRIu32 " at %g per_second: an empty bucket would take more than 366 days to fill",
                       limiter->burst, rate);
     return true;
 }
@@ -60,69 +51,69 @@ static bool read_key(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_op
         case UVHTTP_RATE_LIMIT_BY_ROUTE: return true;
         case UVHTTP_RATE_LIMIT_BY_HEADER:
             return (options->header && uvhttp__valid_header_name(uvhttp__str_from(options->header))) ||
-                   refuse("by is BY_HEADER, but header is \"%s\": expected the name of a field",
+                   REFUSE("by is BY_HEADER, but header is \"%s\": expected the name of a field",
                           options->header ? options->header : "");
-        case UVHTTP_RATE_LIMIT_BY_CALLBACK: return options->key || refuse("by is BY_CALLBACK, but key is NULL");
+        case UVHTTP_RATE_LIMIT_BY_CALLBACK: return options->key || REFUSE("by is BY_CALLBACK, but key is NULL");
     }
-    return refuse("by is %d: expected a UVHTTP_RATE_LIMIT_BY_* value", (int)options->by);
+    return REFUSE("by is %d: expected a UVHTTP_RATE_LIMIT_BY_* value", (int)options->by);
 }
 
 static bool read_answer(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
     limiter->status = options->status ? options->status : 429;
     if (limiter->status != 429 && limiter->status != 503)
-        return refuse("status is %d: expected 429 or 503, or 0 for the default", options->status);
+        return REFUSE("status is %d: expected 429 or 503, or 0 for the default", options->status);
     limiter->omit_headers = options->omit_headers;
     limiter->refuse_on_error = options->refuse_on_error;
     const char *name = options->name ? options->name : "default";
     size_t size = strlen(name);
     bool plain = size >= 1 && size <= UVHTTP__RATE_LIMIT_NAME_MAX;
     for (size_t i = 0; i < size; i++) plain = plain && name[i] >= ' ' && name[i] < 127 && !strchr("\"\\", name[i]);
-    return plain || refuse("name is \"%.100s\": expected 1..%d printable ASCII characters but '\"' and '\\'", name,
+    return plain || REFUSE("name is \"%.100s\": expected 1..%d printable ASCII characters but '\"' and '\\'", name,
                            UVHTTP__RATE_LIMIT_NAME_MAX);
 }
 
 static bool read_allow(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
     if (options->allow_count > UVHTTP__RATE_LIMIT_ALLOW_MAX || (options->allow_count > 0 && !options->allow))
-        return refuse("allow_count is %zu: expected 0..%d entries of allow", options->allow_count,
+        return REFUSE("allow_count is %zu: expected 0..%d entries of allow", options->allow_count,
                       UVHTTP__RATE_LIMIT_ALLOW_MAX);
-    if (options->allow_count == 0) return true;
-    limiter->allow = uvhttp__calloc(options->allow_count, sizeof *limiter->allow);
-    if (!limiter->allow) return refuse("out of memory");
-    limiter->allow_count = options->allow_count;
-    for (size_t i = 0; i < options->allow_count; i++) {
-        const char *text = options->allow[i];
-        const char *fault = uvhttp__ip_range_parse(text, &limiter->allow[i]);
-        if (fault)
-            return refuse("allow[%zu] is \"%s\": %s; expected \"192.0.2.1\", \"10.0.0.0/8\", \"2001:db8::/32\" or "
-                          "\"unix:\"",
-                          i, text ? text : "", fault);
-    }
-    return true;
+    size_t at;
+    const char *fault;
+    int status = uvhttp__ip_ranges_new(options->allow, options->allow_count, &limiter->allow, &at, &fault);
+    if (status == UVHTTP_OK) return true;
+    if (status == UVHTTP_E_NOMEM) return REFUSE("out of memory");
+    return REFUSE("allow[%zu] is \"%s\": %s; expected \"192.0.2.1\", \"10.0.0.0/8\", \"2001:db8::/32\" or \"unix:\"",
+                  at, options->allow[at] ? options->allow[at] : "", fault);
 }
 
 /* A token bucket as the draft's policy: the quota is what a full bucket holds, the window what it takes to fill it. */
 static bool make_texts(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
     const char *name = options->name ? options->name : "default";
     const char *header = options->header ? options->header : "";
-    size_t size = UVHTTP__RATE_LIMIT_NAME_MAX * 2 + 64 + strlen(header) + 1;
+    size_t size = UVHTTP__RATE_LIMIT_NAME_MAX * 3 + 64 + strlen(header) + 2;
     char *text = uvhttp__malloc(size);
-    if (!text) return refuse("out of memory");
+    if (!text) return REFUSE("out of memory");
     limiter->policy = text;
     uint64_t window = uvhttp__seconds_up(limiter->interval_ns * limiter->burst);
     size_t used = (size_t)snprintf(text, size, "\"%s\";q=%" PRIu32 ";w=%" PRIu64, name, limiter->burst, window) + 1;
     limiter->quoted = text + used;
     limiter->quoted_size = (size_t)snprintf(text + used, size - used, "\"%s\";r=", name);
     limiter->header = text + used + limiter->quoted_size + 1;
-    memcpy(text + used + limiter->quoted_size + 1, header, strlen(header) + 1);
+    used += limiter->quoted_size + 1;
+    memcpy(text + used, header, strlen(header) + 1);
+    used += strlen(header) + 1;
+    limiter->name = text + used;
+    memcpy(text + used, name, strlen(name) + 1);
     return true;
 }
 
 static bool make_store(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
-    if (options->store) return options->store->take || refuse("store has no function take");
+    if (options->store)
+        return !options->store->take != !options->store->take_later ||
+               REFUSE("store: expected one of take and take_later");
     if (!in_range("max_keys", options->max_keys, KEYS_MAX)) return false;
     uint32_t max_keys = options->by == UVHTTP_RATE_LIMIT_BY_ROUTE ? 1 : options->max_keys ? options->max_keys : 100000;
     if (uvhttp__rate_limit_local_store(max_keys, &limiter->store) == UVHTTP_OK) return true;
-    return refuse("out of memory for %" PRIu32 " max_keys of %d bytes", max_keys, UVHTTP__RATE_LIMIT_KEY_SIZE);
+    return REFUSE("out of memory for %" PRIu32 " max_keys of %d bytes", max_keys, UVHTTP__RATE_LIMIT_KEY_SIZE);
 }
 
 uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options_t *options) {
@@ -130,7 +121,7 @@ uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options
     if (!options) options = &defaults;
     uvhttp__rate_limiter_t *limiter = uvhttp__calloc(1, sizeof *limiter);
     if (!limiter) {
-        (void)refuse("out of memory");
+        (void)REFUSE("out of memory");
         if (options->store && options->store->destroy) options->store->destroy(options->store->user);
         return NULL;
     }

@@ -1,11 +1,10 @@
 /* Owns: the ids of requests. May include: message, base, obs. */
 #include <stdatomic.h>
-#include <sys/auxv.h>
-#include <sys/random.h>
 #include <uvhttp/request_id.h>
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/hash.h"
 #include "message/message.h"
 #include "middleware/middleware.h"
 
@@ -30,21 +29,10 @@ static void destroy(void *user) {
 /* --- ids of ours --- */
 
 /* Tells this process from all others, also after a restart. Not uvhttp__hash_seed(), which must stay secret. Made at
- * the first request and not before, so that processes forked before they serve differ. Never 0, which means not made
- * yet. */
+ * the first request and not before, so that processes forked before they serve differ. */
 static uint64_t process_number(void) {
     static _Atomic uint64_t number;
-    uint64_t known = atomic_load_explicit(&number, memory_order_relaxed), made = 0;
-    if (known) return known;
-    if (getrandom(&made, sizeof made, GRND_NONBLOCK) != (ssize_t)sizeof made || made == 0) {
-        /* Just after the machine's start: of the 16 random bytes of every process, the half that hash.c does not use.
-         */
-        const char *random = (const char *)getauxval(AT_RANDOM);
-        if (random) memcpy(&made, random + 8, sizeof made);
-        made |= made == 0;
-    }
-    /* When several threads come first at once, one wins and all use its number. */
-    return atomic_compare_exchange_strong(&number, &known, made) ? made : known;
+    return uvhttp__random_once(&number, 1);
 }
 
 static uint64_t request_number(void) {

@@ -43,6 +43,24 @@
     X(upgrades, "Connections handed over to another protocol")                                                         \
     X(ws_messages_received, "WebSocket messages received")                                                             \
     X(ws_messages_sent, "WebSocket messages sent")                                                                     \
+    X(refused_auth, "Requests answered 401 by basic_auth or bearer_auth")                                              \
+    X(refused_cors, "Preflights of an origin that is not allowed")                                                     \
+    X(rate_limited, "Requests refused because their bucket was empty")                                                 \
+    X(rate_limit_undecided, "Requests that the store of a rate limiter could not decide on")                           \
+    X(middleware_no_memory, "Requests answered 503 because a middleware had no memory for them")                       \
+    X(access_log_dropped, "Requests that the access log had no room for")                                              \
+    X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
+    X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \
+    X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \
+    X(ws_publications_skipped, "WebSocket publications left out for a subscriber whose queue was full")                \
+    X(ws_subscribers_dropped, "WebSocket connections reset because their queue was full at a publication")             \
+    X(static_hits, "Static files that were answered from the cache")                                                   \
+    X(static_misses, "Static files that had to be looked up")                                                          \
+    X(static_revalidated, "Cached static files that were looked at again")                                             \
+    X(static_evictions, "Static files that left the cache to make room")                                               \
+    X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
+    X(tls_handshakes, "TLS handshakes done")                                                                           \
+    X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

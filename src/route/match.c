@@ -216,16 +216,11 @@ size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]) {
 
 /* --- running --- */
 
-uvhttp_flow_t uvhttp__chain_run_middleware(const uvhttp__chain_t *chain, uvhttp_request_t *req,
-                                           uvhttp_response_t *res) {
-    for (size_t i = 0; i < chain->count; ++i)
-        if (chain->items[i].run(req, res, chain->items[i].user) == UVHTTP_STOP) return UVHTTP_STOP;
+uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res) {
+    while (way->next < way->chain->count) {
+        const uvhttp_middleware_t *middleware = &way->chain->items[way->next++];
+        if (middleware->run(req, res, middleware->user) == UVHTTP_STOP) return UVHTTP_STOP;
+    }
+    if (way->route) way->route->handler(req, res, way->route->user);
     return UVHTTP_NEXT;
-}
-
-uvhttp_flow_t uvhttp__chain_run(const uvhttp__match_t *match, uvhttp_request_t *req, uvhttp_response_t *res) {
-    uvhttp_flow_t flow = UVHTTP_NEXT;
-    if (match->chain->count > 0) flow = uvhttp__chain_run_middleware(match->chain, req, res);
-    if (flow == UVHTTP_NEXT && match->route) match->route->handler(req, res, match->route->user);
-    return flow;
 }

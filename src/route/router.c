@@ -96,8 +96,24 @@ void uvhttp__router_free(uvhttp__router_t *router) {
     uvhttp__free(router);
 }
 
+void uvhttp__router_set_owner(uvhttp__router_t *router, void *owner) {
+    router->owner = owner;
+}
+
+void *uvhttp__router_owner(const uvhttp__router_t *router) {
+    return router->owner;
+}
+
 uvhttp_group_t *uvhttp__router_root(uvhttp__router_t *router) {
     return router->groups;
+}
+
+uvhttp_str_t uvhttp__group_prefix(const uvhttp_group_t *group) {
+    return (uvhttp_str_t){group->prefix, group->prefix_size};
+}
+
+int uvhttp__router_fail(uvhttp__router_t *router, int code, const char *text) {
+    return remember(router, code, "%s", text);
 }
 
 int uvhttp__router_error(const uvhttp__router_t *router, const char **text) {

@@ -51,6 +51,10 @@ uvhttp_group_t *uvhttp__router_root(uvhttp__router_t *router);
 /* The router that a group belongs to. */
 uvhttp__router_t *uvhttp__group_router(const uvhttp_group_t *group);
 
+/* What the router is part of; NULL until it is set. */
+void uvhttp__router_set_owner(uvhttp__router_t *router, void *owner);
+void *uvhttp__router_owner(const uvhttp__router_t *router);
+
 /* A group in a group. prefix: "" or a pattern without a wildcard; one trailing '/' is dropped. Never NULL (unless
  * parent is): after a failure, which is remembered, it is a group that refuses everything with UVHTTP_E_INVALID, as
  * NULL does. */
@@ -73,6 +77,12 @@ int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, 
 bool uvhttp__router_has_options(const uvhttp__router_t *router);
 /* The route registered last; NULL if that failed or there is none. */
 uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
+
+/* What a group's patterns begin with. */
+uvhttp_str_t uvhttp__group_prefix(const uvhttp_group_t *group);
+
+/* Remembers a failure of a registration that needed more than routes, if it is the first. Returns the code. */
+int uvhttp__router_fail(uvhttp__router_t *router, int code, const char *text);
 
 /* The first failure: its code or 0, and a line such as "GET /users/:id conflicts with GET /users/:name (registered
  * first)". text may be NULL; it is valid as long as the router. */
@@ -115,11 +125,15 @@ int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, 
 /* "GET, HEAD, OPTIONS" for an allow mask, terminated; returns its size. */
 size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]);
 
-/* Runs the middleware on this thread until one says UVHTTP_STOP (returns that) or all have passed the request on. */
-uvhttp_flow_t uvhttp__chain_run_middleware(const uvhttp__chain_t *chain, uvhttp_request_t *req, uvhttp_response_t *res);
+/* A chain, where to go on in it, and the route at its end or NULL. */
+typedef struct uvhttp__way {
+    const uvhttp__chain_t *chain;
+    const uvhttp__route_t *route;
+    size_t next; /* index of the middleware that runs next */
+} uvhttp__way_t;
 
-/* Middleware, then, for FOUND, the handler on this thread. UVHTTP_STOP: a middleware has dealt with the request.
- * UVHTTP_NEXT: the handler has run, or there is none. */
-uvhttp_flow_t uvhttp__chain_run(const uvhttp__match_t *match, uvhttp_request_t *req, uvhttp_response_t *res);
+/* Middleware from way->next on, then the handler, if there is one, on this thread. UVHTTP_STOP: a middleware has dealt
+ * with the request, way->next is the one behind it. UVHTTP_NEXT: the handler has run, or there is none. */
+uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res);
 
 #endif

@@ -75,6 +75,7 @@ struct uvhttp__router {
     uvhttp__exact_t *exact; /* open addressing, at most half full; NULL: no such pattern */
     size_t exact_mask;
     uvhttp__node_t *root;
+    void *owner;
     uvhttp_group_t *groups; /* the root group first */
     uvhttp_group_t **groups_last;
     uvhttp_group_t *dead;        /* what a failed uvhttp__group_new returns; in no list */

@@ -25,7 +25,7 @@ struct uvhttp_deferred {
     void *on_drain_user;
 };
 
-typedef enum message_kind { SEND, SEND_REF, HEADER, RUN } message_kind_t;
+typedef enum message_kind { SEND, SEND_REF, HEADER, RUN, GO_ON } message_kind_t;
 
 typedef struct message {
     uvhttp__post_t post;
@@ -39,6 +39,7 @@ typedef struct message {
     union {
         void (*release)(void *arg);
         void (*run)(uvhttp_response_t *res, void *user);
+        uvhttp_middleware_cb go_on;
     };
     void *arg;
     char text[];
@@ -144,6 +145,7 @@ static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
             break;
         case HEADER: (void)uvhttp_response_header(res, message->type, message->value); break;
         case RUN: message->run(res, message->arg); break;
+        case GO_ON: break; /* never here: it is the end of the handle */
     }
     if (status != UVHTTP_OK && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) fail(res, status);
 }
@@ -151,6 +153,7 @@ static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
 static void nobody_there(const message_t *message) {
     if (message->kind == SEND_REF && message->release) message->release(message->arg);
     if (message->kind == RUN) message->run(NULL, message->arg);
+    if (message->kind == GO_ON) (void)message->go_on(NULL, NULL, message->arg);
 }
 
 static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
@@ -159,7 +162,7 @@ static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange
 }
 
 /* What was done to the response has answered the request, or it waits for more. */
-static void go_on(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+static void proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
         (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)))
@@ -174,7 +177,7 @@ void uvhttp__deferred_enter(uvhttp_deferred_t *deferred) {
 }
 
 void uvhttp__deferred_leave(uvhttp_deferred_t *deferred) {
-    go_on(deferred, deferred->exchange);
+    proceed(deferred, deferred->exchange);
     drop(deferred);
 }
 
@@ -195,10 +198,14 @@ static void run_message(uvhttp__post_t *post) {
     uvhttp__exchange_t *exchange = deferred->exchange;
     if (!exchange || !exchange->session) {
         nobody_there(message);
+    } else if (message->kind == GO_ON) {
+        detach(deferred); /* the chain and the handler may defer again */
+        uvhttp__response_undefer(&exchange->response);
+        uvhttp__exchange_go_on(exchange, message->go_on, message->arg);
     } else {
         uvhttp__response_undefer(&exchange->response);
         apply(message, exchange);
-        go_on(deferred, exchange);
+        proceed(deferred, exchange);
     }
     drop(deferred);
     uvhttp__free(message);
@@ -340,6 +347,15 @@ int uvhttp_deferred_pause_body(uvhttp_deferred_t *deferred) {
 
 int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred) {
     return uvhttp_deferred_run(deferred, resume_body, NULL);
+}
+
+int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on, void *user) {
+    if (!deferred || !go_on) return UVHTTP_E_INVALID;
+    message_t *message = message_new(deferred, GO_ON, 0);
+    if (!message) return UVHTTP_E_NOMEM;
+    message->go_on = go_on;
+    message->arg = user;
+    return post(message, ANSWERED);
 }
 
 bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred) {

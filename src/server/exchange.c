@@ -19,11 +19,32 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
         memcpy(text, "unknown", sizeof "unknown");
 }
 
+static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
+    const uvhttp__exchange_t *exchange = exchange_of_request(req);
+    const uvhttp__trust_t *trust = &exchange->worker->server->trust;
+    if (!exchange->session) return;
+    client->address = uvhttp__conn_client(&exchange->session->conn);
+    client->https = uvhttp_tcp_is_tls(&exchange->session->conn);
+    if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;
+    if (!uvhttp__forwarded_resolve(req, trust, client))
+        uvhttp__counters_add(&exchange->worker->worker->counters, forwarded_ignored, 1);
+}
+
+static uvhttp__counters_t *counters_of(const uvhttp_request_t *req) {
+    return &exchange_of_request(req)->worker->worker->counters;
+}
+
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
     return exchange_of_request(req)->worker->worker->loop->now_ns;
 }
 
-static const uvhttp__request_ops_t request_ops = {.peer = write_peer, .time_ns = read_time_ns};
+static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
+    *begin_ns = exchange_of_request(req)->start_ns;
+    *now_ns = uvhttp__clock_ns();
+}
+
+static const uvhttp__request_ops_t request_ops = {
+    .peer = write_peer, .client = read_client, .counters = counters_of, .time_ns = read_time_ns, .times = read_times};
 
 static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     const uvhttp_server_t *server = worker->server;
@@ -156,23 +177,24 @@ int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *da
 /* --- from the head to the answer --- */
 
 /* 405 and OPTIONS name what there is (RFC 9110 sections 15.5.6 and 9.3.7). */
-static void answer_unrouted(uvhttp__exchange_t *exchange, const uvhttp__match_t *match, int status) {
+static void answer_unrouted(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    if (status != UVHTTP_OK) {
-        uvhttp__counters_error(&exchange->worker->worker->counters, status);
-        uvhttp__response_fail(res, uvhttp_error_http_status(status), "Bad Request\n");
+    const uvhttp__unrouted_t *unrouted = &exchange->unrouted;
+    if (unrouted->status != UVHTTP_OK) {
+        uvhttp__counters_error(&exchange->worker->worker->counters, unrouted->status);
+        uvhttp__response_fail(res, uvhttp_error_http_status(unrouted->status), "Bad Request\n");
         return;
     }
-    if (match->outcome == UVHTTP__MATCH_NOT_FOUND) {
+    if (unrouted->outcome == UVHTTP__MATCH_NOT_FOUND) {
         uvhttp__response_fail(res, 404, "Not Found\n");
         return;
     }
-    if (match->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
+    if (unrouted->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
         uvhttp__response_fail(res, 405, "Method Not Allowed\n");
     else
         (void)uvhttp_response_empty(res, 204);
     char text[UVHTTP__ALLOW_TEXT_MAX];
-    size_t size = uvhttp__allow_text(match->allow, text);
+    size_t size = uvhttp__allow_text(unrouted->allow, text);
     (void)uvhttp__response_put_header(res, (uvhttp_str_t){"Allow", 5}, (uvhttp_str_t){text, size}, true);
 }
 
@@ -180,12 +202,20 @@ static bool answered(const uvhttp_response_t *res) {
     return uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED);
 }
 
-static inline void dispatch(uvhttp__exchange_t *exchange, const uvhttp__match_t *match, int status) {
+static inline void route(uvhttp__exchange_t *exchange) {
+    uvhttp__match_t match;
+    int status = uvhttp__router_route(exchange->worker->server->router, &exchange->request, &match);
+    exchange->way = (uvhttp__way_t){match.chain, match.route, 0};
+    if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
+}
+
+/* The rest of the chain, the handler, and what is said if there is none. */
+static inline void go(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    exchange->route = match->route;
-    uvhttp_flow_t flow = uvhttp__chain_run(match, &exchange->request, res);
-    if (flow == UVHTTP_NEXT && match->outcome != UVHTTP__MATCH_FOUND && !answered(res))
-        answer_unrouted(exchange, match, status);
+    if (uvhttp__way_go(&exchange->way, &exchange->request, res) == UVHTTP_STOP)
+        exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+    else if (!exchange->way.route && !answered(res))
+        answer_unrouted(exchange);
 }
 
 static inline void conclude(uvhttp__exchange_t *exchange) {
@@ -199,37 +229,49 @@ void uvhttp__exchange_no_answer(uvhttp__exchange_t *exchange) {
 }
 
 void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
-    uvhttp__match_t match;
     if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
         /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
+        exchange->way.route = NULL;
         uvhttp__response_fail(&exchange->response, 501, "Not Implemented\n");
     } else {
-        int status = uvhttp__router_route(exchange->worker->server->router, &exchange->request, &match);
-        dispatch(exchange, &match, status);
+        route(exchange);
+        go(exchange);
     }
     conclude(exchange);
 }
 
 const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *exchange) {
-    const uvhttp_server_t *server = exchange->worker->server;
-    exchange->early = NULL;
-    exchange->route = NULL;
-    if (!server->routes_early || exchange->request.head.form == UVHTTP__FORM_AUTHORITY) return NULL;
-    uvhttp__match_t *match = uvhttp__arena_alloc(&exchange->arena, sizeof *match);
-    /* Whatever is wrong here will be wrong again, when it is answered. */
-    if (!match || uvhttp__router_route(server->router, &exchange->request, match) != UVHTTP_OK) return NULL;
-    exchange->early = match;
-    exchange->route = match->route;
-    return match->route ? &match->route->options : NULL;
+    exchange->routed_early =
+        exchange->worker->server->routes_early && exchange->request.head.form != UVHTTP__FORM_AUTHORITY;
+    exchange->way.route = NULL;
+    if (exchange->routed_early) route(exchange);
+    return exchange->way.route ? &exchange->way.route->options : NULL;
 }
 
 void uvhttp__exchange_run_early(uvhttp__exchange_t *exchange) {
-    if (!exchange->early) {
+    if (!exchange->routed_early) {
         uvhttp__exchange_run(exchange);
         return;
     }
-    dispatch(exchange, exchange->early, UVHTTP_OK);
+    go(exchange);
     if (exchange->incoming)
+        uvhttp__body_handler_returned(exchange);
+    else
+        conclude(exchange);
+}
+
+void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user) {
+    uvhttp_response_t *res = &exchange->response;
+    bool streamed = exchange->incoming != NULL; /* its body waits for the handler */
+    if (exchange->may_go_on) {
+        exchange->may_go_on = false;
+        if (streamed) exchange->incoming->handler_runs = true;
+        if (go_on(&exchange->request, res, user) == UVHTTP_NEXT)
+            go(exchange);
+        else
+            exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+    }
+    if (streamed)
         uvhttp__body_handler_returned(exchange);
     else
         conclude(exchange);

@@ -18,8 +18,8 @@ static inline char *put(char *out, const char *data, size_t size) {
 static void refresh_date(uvhttp__http_worker_t *worker, uint64_t now_ms) {
     int64_t unix_ms = uvhttp__clock_unix_ms();
     memcpy(worker->date_line, "Date: ", 6);
-    uvhttp__http1_write_date(worker->date_line + 6, unix_ms / 1000);
-    memcpy(worker->date_line + 6 + UVHTTP__HTTP1_DATE_SIZE, "\r\n", 2);
+    uvhttp__date_write(worker->date_line + 6, unix_ms / 1000);
+    memcpy(worker->date_line + 6 + UVHTTP__DATE_SIZE, "\r\n", 2);
     worker->date_until_ms = now_ms + (uint64_t)(1000 - unix_ms % 1000);
 }
 
@@ -111,6 +111,8 @@ static void complete(uvhttp__exchange_t *exchange) {
 }
 
 static void give_up(uvhttp__exchange_t *exchange, int status) {
+    /* The hooks of the end come in a later turn, when the receive buffer is another's. */
+    if (uvhttp__exchange_own(exchange) != UVHTTP_OK) uvhttp__exchange_headless(exchange);
     uvhttp__conn_close(&exchange->session->conn, status); /* on_closed aborts the exchange */
 }
 
@@ -129,6 +131,27 @@ static void close_file(void *arg) {
     close((int)(intptr_t)arg);
 }
 
+/* Goes on after a failure, so that every part is released; nothing of what follows it is sent then. */
+static int send_parts(uvhttp__stream_t *stream, const uvhttp__body_t *body) {
+    int status = UVHTTP_OK;
+    for (uint32_t i = 0; i < body->parts->count; i++) {
+        const uvhttp__body_part_t *part = &body->parts->parts[i];
+        int sent = UVHTTP_OK;
+        if (status != UVHTTP_OK) {
+            if (part->held) body->release(body->arg);
+        } else if (!part->held) {
+            sent = uvhttp__stream_send_copy(stream, part->data, (size_t)part->size);
+        } else if (part->data) {
+            sent = uvhttp__stream_send_ref(stream, part->data, (size_t)part->size, body->release, body->arg);
+        } else {
+            sent = uvhttp__stream_send_file(stream, body->parts->fd, (int64_t)part->offset, part->size, body->release,
+                                            body->arg);
+        }
+        if (status == UVHTTP_OK) status = sent;
+    }
+    return status;
+}
+
 /* A body that is not copied. The queue takes over the duty to release it, also on failure. */
 static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) {
     uvhttp__stream_t *stream = &exchange->session->conn.stream;
@@ -137,8 +160,10 @@ static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
             exchange->borrowers++;
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, on_borrower_gone, exchange);
         case UVHTTP__BODY_FILE:
-            return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size, close_file,
-                                            (void *)(intptr_t)body->fd);
+            return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size,
+                                            body->release ? body->release : close_file,
+                                            body->release ? body->arg : (void *)(intptr_t)body->fd);
+        case UVHTTP__BODY_PARTS: return send_parts(stream, body);
         case UVHTTP__BODY_REF:
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
         default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, NULL, NULL);
@@ -175,7 +200,8 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     exchange->chunked_out = false;
     uvhttp__body_t *body = &res->body;
     bool with_body = body->size > 0 && wants_body(exchange);
-    bool copied = with_body && body->size <= COPY_MAX && body->kind != UVHTTP__BODY_FILE;
+    res->sent_size = with_body ? body->size : 0;
+    bool copied = with_body && body->size <= COPY_MAX && body->kind < UVHTTP__BODY_FILE;
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res) + (copied ? (size_t)body->size : 0));
     if (!begin) {
         give_up(exchange, UVHTTP_E_NOMEM);
@@ -216,6 +242,7 @@ static int sink_begin(uvhttp_response_t *res) {
     char *begin = uvhttp__loop_turn_alloc(stream->loop, head_max(res));
     if (!begin) return UVHTTP_E_NOMEM;
     char *end = write_head(exchange, begin, size);
+    res->sent_size = 0;
     uvhttp__loop_turn_trim(stream->loop, end);
     return uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) == UVHTTP_OK ? UVHTTP_OK : UVHTTP_E_ABORTED;
 }
@@ -241,6 +268,7 @@ static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
     if (exchange->chunked_out) end = PUT(end, "\r\n");
     uvhttp__loop_turn_trim(stream->loop, end);
     if (uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) != UVHTTP_OK) return UVHTTP_E_ABORTED;
+    res->sent_size += size;
     if (uvhttp__stream_out_size(stream) > COPY_MAX) uvhttp__session_watch_writing(exchange->session);
     return UVHTTP_OK;
 }

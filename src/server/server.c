@@ -50,6 +50,7 @@ static int make_host(uvhttp_server_t *server) {
                                       .read_buffer_size = config->read_buffer_size,
                                       .read_buffer_count = config->read_buffer_count,
                                       .drain_timeout = config->drain_timeout,
+                                      .proxy_timeout = config->connection_timeout,
                                       .write_high_watermark = config->write_buffer_size,
                                       .write_queue_max = config->write_queue_max,
                                       .install_signal_handlers = config->install_signal_handlers,
@@ -77,6 +78,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
                                               .header_count_max = server->config.header_count_max};
     server->router = uvhttp__router_new();
     if (!server->router || make_host(server) != UVHTTP_OK) goto fail;
+    uvhttp__router_set_owner(server->router, server);
     return server;
 fail:
     uvhttp__router_free(server->router);
@@ -86,15 +88,22 @@ fail:
 
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
+    /* Messages of the helper threads may be on their way still: the loops go first. */
+    uvhttp__http_worker_t *worker = server->host->workers[0].upper;
+    if (worker)
+        worker->sites = server->sites;
+    else
+        uvhttp__static_free(server->sites);
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
+    uvhttp__free(server->trust.ranges);
+    if (server->ws_hub) server->ws_hub_release(server->ws_hub);
     uvhttp__free(server);
 }
 
 /* --- errors --- */
 
-static int remember(uvhttp_server_t *server, int status, const char *format, ...) UVHTTP_PRINTF(3, 4);
-static int remember(uvhttp_server_t *server, int status, const char *format, ...) {
+int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(server->error, sizeof server->error, format, arguments);
@@ -175,11 +184,13 @@ int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *
 
 static int freeze(uvhttp_server_t *server) {
     if (server->frozen) return UVHTTP_OK;
+    if (server->setup_status != UVHTTP_OK) return server->setup_status;
     int status = uvhttp__router_freeze(server->router);
     if (status != UVHTTP_OK) {
         const char *text = NULL;
         (void)uvhttp__router_error(server->router, &text);
-        return remember(server, status, "routes: %s", text && *text ? text : uvhttp_error_message(status));
+        return uvhttp__server_remember(server, status, "routes: %s",
+                                       text && *text ? text : uvhttp_error_message(status));
     }
     server->frozen = true;
     server->routes_early = uvhttp__router_has_options(server->router);
@@ -187,13 +198,18 @@ static int freeze(uvhttp_server_t *server) {
 }
 
 int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port) {
-    if (!server || !address) return UVHTTP_E_INVALID;
+    return server && address ? uvhttp__server_listen(server, address, NULL, port) : UVHTTP_E_INVALID;
+}
+
+int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
+                          uint16_t *port) {
     int status = freeze(server);
     if (status != UVHTTP_OK) return status;
-    if (server->ran) return remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
-    status = uvhttp__host_listen(server->host, address, port);
-    if (status == UVHTTP_E_STATE) return remember(server, status, "listen: not after the server has started to run");
-    return status == UVHTTP_OK ? status : remember(server, status, "%s", server->host->error);
+    if (server->ran) return uvhttp__server_remember(server, UVHTTP_E_STATE, "listen: not after the server has run");
+    status = uvhttp__host_listen(server->host, address, filter, port);
+    if (status == UVHTTP_E_STATE)
+        return uvhttp__server_remember(server, status, "listen: not after the server has started to run");
+    return status == UVHTTP_OK ? status : uvhttp__server_remember(server, status, "%s", server->host->error);
 }
 
 static void publish_engine(uvhttp_server_t *server) {
@@ -229,15 +245,18 @@ static void tell_end(const uvhttp_server_t *server) {
 
 int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     if (!server) return UVHTTP_E_INVALID;
-    if (server->ran) return remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
+    if (server->ran)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: a server runs once; make another one");
     int status = address ? uvhttp_server_listen(server, address, NULL) : freeze(server);
     if (status != UVHTTP_OK) return status;
     if (server->host->endpoint_count == 0)
-        return remember(server, UVHTTP_E_STATE, "run: no address: pass one, or call uvhttp_server_listen before");
-    if (server->host->uv) return remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
+        return uvhttp__server_remember(server, UVHTTP_E_STATE,
+                                       "run: no address: pass one, or call uvhttp_server_listen before");
+    if (server->host->uv)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
     status = uvhttp__host_run(server->host, announce, server);
-    if (status != UVHTTP_OK) return remember(server, status, "run: %s", server->host->error);
+    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->host->error);
     tell_end(server);
     return UVHTTP_OK;
 }
@@ -245,7 +264,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
 int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop) {
     if (!server || !loop) return UVHTTP_E_INVALID;
     int status = uvhttp__host_attach(server->host, loop);
-    if (status != UVHTTP_OK) return remember(server, status, "attach: %s", uvhttp_error_message(status));
+    if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "attach: %s", uvhttp_error_message(status));
     publish_engine(server);
     return UVHTTP_OK;
 }

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <uvhttp.h>
 
+#include "base/date.h"
 #include "conn/host.h"
 #include "http1/http1.h"
 #include "message/message.h"
@@ -23,9 +24,14 @@ struct uvhttp_server {
     uvhttp__host_t *host;
     uvhttp__router_t *router;
     uvhttp__http1_limits_t limits;
+    uvhttp__trust_t trust;         /* proxies; ranges NULL: none */
+    struct uvhttp__ws_hub *ws_hub; /* NULL: no WebSocket route */
+    void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
-    bool frozen;       /* routes are complete */
+    struct uvhttp__static_site *sites; /* static files */
+    int setup_status;                  /* the first error of what was set up before the routes were complete */
+    bool frozen;                       /* routes are complete */
     bool routes_early; /* a request with a body is routed before it has come: its route may have options */
     bool ran;          /* once: the loops and listening sockets are gone with the first run */
     char error[512];
@@ -39,12 +45,19 @@ typedef struct uvhttp__http_worker {
     uvhttp__worker_t *worker;
     uvhttp_server_t *server;
     uvhttp__exchange_t *free_exchanges;
+    struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
     uint32_t free_count;
     uint32_t answered_in_turn; /* requests that were seen and answered in this turn: one entry of the histogram */
     uint64_t date_until_ms;    /* loop time at which date_line is out of date */
-    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__HTTP1_DATE_SIZE];
+    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
+
+/* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
+UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
+/* uvhttp_server_listen with a filter, as uvhttp__host_listen. */
+int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
+                          uint16_t *port);
 
 /* --- sessions --- */
 
@@ -117,6 +130,13 @@ typedef struct uvhttp__incoming {
     bool owes_continue; /* 100 has to be sent before the client sends the body */
 } uvhttp__incoming_t;
 
+/* Why there is no route. */
+typedef struct uvhttp__unrouted {
+    int status; /* of routing */
+    uvhttp__match_outcome_t outcome;
+    uint32_t allow;
+} uvhttp__unrouted_t;
+
 struct uvhttp__exchange {
     uvhttp_request_t request;
     uvhttp_response_t response;
@@ -134,18 +154,20 @@ struct uvhttp__exchange {
     const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
     uint32_t borrowers;                   /* queued output that still points into the arena */
     bool released;                        /* goes back to the pool when the last borrower has gone */
+    bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
     bool chunked_out;                     /* a streamed answer is chunked; to here */
 
     bool keep_alive;
     uint32_t start_turn;
-    const uvhttp__route_t *route; /* written by routing; NULL: none */
-    const uvhttp__match_t *early; /* when there is a body: routed before it came; NULL: not yet routed */
-    uint64_t start_ns;            /* turn in which the head was seen whole */
-    uint64_t body_left;           /* Content-Length still to come */
-    uint64_t body_seen;           /* bytes that have come; body_* are written when there is a body to wait for */
+    bool routed_early;  /* written when there is a body: routed before it has come */
+    uint64_t start_ns;  /* turn in which the head was seen whole */
+    uint64_t body_left; /* Content-Length still to come */
+    uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
     uint64_t body_max;
     uint64_t body_start_ms; /* moved by what does not count */
     void *upgrade_user;
+    uvhttp__way_t way;           /* through middleware to the handler */
+    uvhttp__unrouted_t unrouted; /* if way.route is NULL */
     uvhttp__http1_chunked_t chunked_in;
     _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
     uvhttp__field_t fields[]; /* limits.header_count_max */
@@ -200,6 +222,8 @@ int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange);
 bool uvhttp__response_is_complete(const uvhttp_response_t *res);
 /* From here on the application is waited for, if its route has a limit. */
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
+/* uvhttp_deferred_next: the exchange is no longer deferred. */
+void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user);
 
 /* --- answers (respond.c) --- */
 
@@ -212,6 +236,12 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
 /* What to do after the handler, or what a deferred handle ran, has returned. */
 void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
+
+/* --- static files (static.c) --- */
+
+/* The worker's loop ends, and does not turn any more. */
+void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
+void uvhttp__static_free(struct uvhttp__static_site *sites);
 
 /* --- deferred (deferred.c) --- */
 

@@ -253,14 +253,16 @@ static bool must_wait(uvhttp__session_t *session) {
     return true;
 }
 
-/* As the public TCP server does: what was kept while it was paused comes in pieces of a receive. */
+/* As the public TCP server does: what was kept while it was paused comes in pieces of a receive. Who puts back bytes is
+ * paused. */
 static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, size_t size) {
     size_t used = 0, piece_max = config_of(session)->read_buffer_size;
     while (used < size && !(session->conn.flags & UVHTTP__CONN_PAUSED)) {
         if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
         size_t piece = size - used < piece_max ? size - used : piece_max;
         session->upgraded->on_data(&session->conn, data + used, piece, session->conn.user);
-        used += piece;
+        used += piece - session->conn.put_back;
+        session->conn.put_back = 0;
     }
     return used;
 }
@@ -376,7 +378,7 @@ static bool check_body(uvhttp__session_t *session) {
     const uvhttp_server_config_t *config = config_of(session);
     const uvhttp__exchange_t *exchange = session->exchange;
     if (uvhttp__body_held_back(exchange)) return true;
-    uint32_t timeout = exchange->route ? exchange->route->options.body_timeout : 0;
+    uint32_t timeout = exchange->way.route ? exchange->way.route->options.body_timeout : 0;
     if (timeout == 0) timeout = config->body_timeout > 0 ? config->body_timeout : UINT32_MAX;
     uint64_t ms = uvhttp__conn_now_ms(&session->conn) - exchange->body_start_ms;
     bool late = timeout != UINT32_MAX && ms >= (uint64_t)timeout * 1000;
@@ -478,12 +480,14 @@ static int on_worker_start(uvhttp__worker_t *worker) {
 
 static void on_worker_stop(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
+    uvhttp__static_worker_stop(upper);
     uvhttp__exchange_pool_free(upper);
     upper->answered_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
 }
 
 /* Until here the figures of a server that has stopped can be read. */
 static void on_worker_delete(uvhttp__worker_t *worker) {
+    uvhttp__static_free(((uvhttp__http_worker_t *)worker->upper)->sites);
     uvhttp__free_aligned(worker->upper);
 }
 

@@ -31,11 +31,32 @@ static void destroy(void *user) {
     uvhttp__ws_endpoint_free(user);
 }
 
+/* The server's hub comes with its first route. */
+static int give_hub(uvhttp_server_t *server, uvhttp__ws_endpoint_t *endpoint) {
+    if (!server->ws_hub) server->ws_hub = uvhttp__ws_hub_new(server->host->worker_count);
+    if (!server->ws_hub) return UVHTTP_E_NOMEM;
+    server->ws_hub_release = uvhttp__ws_hub_release;
+    uvhttp__ws_hub_settle(server->ws_hub, &endpoint->options);
+    endpoint->hub = server->ws_hub;
+    return UVHTTP_OK;
+}
+
+static int make_endpoint(uvhttp_server_t *server, const uvhttp_ws_handlers_t *handlers, void *user, const char *pattern,
+                         uvhttp__ws_endpoint_t **endpoint) {
+    int status = uvhttp__ws_endpoint_new(handlers, user, pattern, endpoint);
+    if (status == UVHTTP_OK) {
+        status = give_hub(server, *endpoint);
+        if (status != UVHTTP_OK) uvhttp__ws_endpoint_free(*endpoint);
+    }
+    return status;
+}
+
 int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
                            void *user) {
     if (!group) return UVHTTP_E_INVALID;
+    uvhttp_server_t *server = uvhttp__router_owner(uvhttp__group_router(group));
     uvhttp__ws_endpoint_t *endpoint;
-    int status = uvhttp__ws_endpoint_new(handlers, user, pattern, &endpoint);
+    int status = make_endpoint(server, handlers, user, pattern, &endpoint);
     if (status != UVHTTP_OK) {
         /* A route without a handler is refused, and so remembered for listen. */
         (void)uvhttp__group_add(group, UVHTTP_GET, pattern, NULL, NULL, 0, NULL);
@@ -53,4 +74,10 @@ int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvh
 
 int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers, void *user) {
     return uvhttp_group_websocket(uvhttp__router_root(server->router), pattern, handlers, user);
+}
+
+int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic, uvhttp_ws_type_t type, const void *data,
+                             size_t size) {
+    if (!server->ws_hub) return UVHTTP_E_STATE;
+    return uvhttp__ws_hub_publish(server->ws_hub, NULL, topic, type, data, size);
 }

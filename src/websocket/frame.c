@@ -32,8 +32,10 @@ void uvhttp__ws_mask(char *data, size_t size, const uint8_t mask[4], unsigned at
 
 static int check_first_byte(const uvhttp__ws_parser_t *parser) {
     uint8_t byte = parser->head[0], opcode = byte & OPCODE;
-    if (byte & RESERVED || (opcode > UVHTTP__WS_BINARY && opcode < UVHTTP__WS_CLOSE) || opcode > UVHTTP__WS_PONG)
+    if (byte & RESERVED & ~parser->allowed || (opcode > UVHTTP__WS_BINARY && opcode < UVHTTP__WS_CLOSE) ||
+        opcode > UVHTTP__WS_PONG)
         return UVHTTP_E_WS_RESERVED;
+    if (byte & parser->allowed && opcode != UVHTTP__WS_TEXT && opcode != UVHTTP__WS_BINARY) return UVHTTP_E_WS_RESERVED;
     if (uvhttp__ws_is_control(opcode)) return byte & FIN ? UVHTTP_OK : UVHTTP_E_WS_CONTROL;
     return parser->in_message == (opcode == UVHTTP__WS_CONTINUATION) ? UVHTTP_OK : UVHTTP_E_WS_CONTINUATION;
 }
@@ -106,7 +108,8 @@ int uvhttp__ws_parse(uvhttp__ws_parser_t *parser, char *data, size_t size, size_
                                   .frame_size = parser->frame_size,
                                   .opcode = parser->head[0] & OPCODE,
                                   .fin = parser->head[0] & FIN,
-                                  .first = first};
+                                  .first = first,
+                                  .compressed = parser->head[0] & UVHTTP__WS_COMPRESSED};
     uvhttp__ws_mask(piece->data, piece->size, parser->head + parser->head_size - 4, parser->mask_at);
     parser->mask_at = (uint8_t)((parser->mask_at + piece->size) & 3);
     parser->left -= piece->size;

@@ -15,12 +15,13 @@ typedef enum uvhttp__ws_opcode {
     UVHTTP__WS_PONG = 10
 } uvhttp__ws_opcode_t;
 
+#define UVHTTP__WS_COMPRESSED 0x40      /* RSV1, beside an opcode (RFC 7692 section 6) */
 #define UVHTTP__WS_CONTROL_SIZE_MAX 125 /* payload of a control frame (section 5.5) */
 #define UVHTTP__WS_CLIENT_HEAD_MAX 14   /* 2, length of 8, mask of 4 */
 #define UVHTTP__WS_SERVER_HEAD_MAX 10
 #define UVHTTP__WS_REASON_SIZE_MAX (UVHTTP__WS_CONTROL_SIZE_MAX - 2)
 
-/* Zeroed: at the beginning of a connection. */
+/* Zeroed: at the beginning of a connection without compression. */
 typedef struct uvhttp__ws_parser {
     uint64_t left; /* payload of the frame in hand that has not come */
     uint64_t frame_size;
@@ -29,6 +30,7 @@ typedef struct uvhttp__ws_parser {
     uint8_t mask_at;   /* 0..3: byte of the mask that the next byte of payload goes with */
     bool in_payload;   /* the head is whole, the frame is not */
     bool in_message;   /* the last data frame was not a final one */
+    uint8_t allowed;   /* reserved bits that the first frame of a message may have: 0 or UVHTTP__WS_COMPRESSED */
     int16_t error;     /* not 0: what is reported from here on */
 } uvhttp__ws_parser_t;
 
@@ -41,6 +43,7 @@ typedef struct uvhttp__ws_piece {
     bool fin;            /* the frame ends a message */
     bool first;          /* the frame begins with this piece, which may be empty: its head has just come whole */
     bool last;           /* the frame ends with this piece */
+    bool compressed;     /* the frame has RSV1 */
 } uvhttp__ws_piece_t;
 
 static inline bool uvhttp__ws_is_control(uint8_t opcode) {
@@ -56,7 +59,8 @@ int uvhttp__ws_parse(uvhttp__ws_parser_t *parser, char *data, size_t size, size_
 /* Applies a mask, whose byte `at` (0..3) goes with data[0], in place. */
 void uvhttp__ws_mask(char *data, size_t size, const uint8_t mask[4], unsigned at);
 
-/* Writes the head of an unmasked frame; returns its size, 2, 4 or 10. payload_size < 2^63. */
+/* Writes the head of an unmasked frame; opcode may have UVHTTP__WS_COMPRESSED; returns its size, 2, 4 or 10.
+ * payload_size < 2^63. */
 size_t uvhttp__ws_write_head(char out[UVHTTP__WS_SERVER_HEAD_MAX], bool fin, uint8_t opcode, uint64_t payload_size);
 
 /* Whether a close frame may carry the code (section 7.4): 1000..1003, 1007..1014, 3000..4999. */

@@ -35,22 +35,9 @@ int uvhttp__ws_accept(uvhttp_str_t key, char out[UVHTTP__WS_ACCEPT_SIZE + 1]) {
     return UVHTTP_OK;
 }
 
-bool uvhttp__ws_list_next(uvhttp_str_t *list, uvhttp_str_t *element) {
-    while (list->size > 0) {
-        const char *comma = memchr(list->data, ',', list->size);
-        size_t size = comma ? (size_t)(comma - list->data) : list->size;
-        size_t step = comma ? size + 1 : size;
-        *element = uvhttp__str_trim((uvhttp_str_t){list->data, size});
-        list->data += step;
-        list->size -= step;
-        if (element->size > 0) return true;
-    }
-    return false;
-}
-
 bool uvhttp__ws_list_has(uvhttp_str_t list, uvhttp_str_t token) {
     uvhttp_str_t element;
-    while (uvhttp__ws_list_next(&list, &element))
+    while (uvhttp__list_next(&list, &element))
         if (uvhttp__str_equal_nocase(element, token)) return true;
     return false;
 }

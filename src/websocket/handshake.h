@@ -20,10 +20,6 @@ int uvhttp__ws_accept(uvhttp_str_t key, char out[UVHTTP__WS_ACCEPT_SIZE + 1]);
 /* Whether a comma-separated list has the token, in any case (RFC 9110 section 5.6.1). */
 bool uvhttp__ws_list_has(uvhttp_str_t list, uvhttp_str_t token);
 
-/* Takes the next element off the front of a list, without blanks around it; empty ones are left out. False at the end.
- */
-bool uvhttp__ws_list_next(uvhttp_str_t *list, uvhttp_str_t *element);
-
 /* Whether an Origin ("https://example.com") names the authority that a request was for (Host, "example.com:443"), the
  * default port of its scheme being the same as none. "null" and malformed ones do not. */
 bool uvhttp__ws_origin_is_host(uvhttp_str_t origin, uvhttp_str_t host);

@@ -3,6 +3,7 @@
 A program listens on a loopback address that belongs to this test process alone (127.x.y.z made from its pid), so a port
 that is free there stays free, whatever else runs on the machine."""
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -200,3 +201,43 @@ class Server:
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid()}/fd"))
+
+
+numbers = itertools.count()
+
+
+def make_serve(directory, servers):
+    def serve(program="http_test_server", *args, settings=None, wait=True, address=None, listen=None, prefix=(), **options):
+        """Starts a program and waits until it takes connections. The test server takes `settings` (fields of the
+        configuration) and `listen` (addresses as it understands them; `address` is then where to connect)."""
+        address = address or (HOST, free_port())
+        text = f"{address[0]}:{address[1]}" if listen is None else ""
+        if program == "http_test_server":
+            command = [TEST_PROGRAMS / program]
+            for item in [text] if listen is None else listen:
+                command += ["--listen", item]
+            for name, value in (settings or {}).items():
+                command += ["--set", f"{name}={value}"]
+        elif program == "performance_test":
+            command = [EXAMPLES / program, "--address", address[0], "--port", address[1], "--io-threads", 1]
+        else:
+            command = [EXAMPLES / program, text]
+        stderr_path = directory / f"{program}-{next(numbers)}.stderr"
+        options.setdefault("says_start", program != "embed_in_uv_loop")  # an attached server says nothing
+        server = Server([*prefix, *command, *args], address, stderr_path, **options)
+        servers.append(server)
+        return server.wait_ready() if wait else server
+
+    return serve
+
+
+def stop_all(servers):
+    errors = []
+    for server in servers:
+        try:
+            server.stop()
+        except AssertionError as error:
+            server.kill()
+            errors.append(error)
+    if errors:
+        raise errors[0]

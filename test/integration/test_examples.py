@@ -1,4 +1,5 @@
 """The examples do what their opening comments say."""
+import asyncio
 import json
 import signal
 import subprocess
@@ -128,6 +129,68 @@ def test_deferred_reply_bounds_its_queue(serve):
     for connection in connections:
         connection.close()
     server.kill()  # the workers sleep on
+
+
+# --- WebSocket: the echo is test_websocket.py's ---
+
+try:
+    import websockets
+except ImportError:
+    websockets = None
+needs_websocket = pytest.mark.skipif(not websockets or not (EXAMPLES / "websocket_chat").exists(), reason="built without WebSocket, or no package websockets")
+
+
+def run_async(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 30))
+
+
+def chat(server, name, **options):
+    origin = server.url("/").rstrip("/")
+    return websockets.connect(origin.replace("http", "ws") + "/chat" + name, origin=origin, **options)
+
+
+@needs_websocket
+def test_websocket_chat_has_a_page_and_a_room(serve):
+    server = serve("websocket_chat")
+    page = server.get("/")
+    assert page.status == 200 and page.header("Content-Type").startswith("text/html") and "new WebSocket(" in page.text
+
+    async def talk():
+        async with chat(server, "?name=Ann") as ann:
+            assert await ann.recv() == "Ann has come"
+            async with chat(server, "?name=Be%C3%B1") as ben:
+                assert [await ann.recv(), await ben.recv()] == ["Be\u00f1 has come"] * 2
+                await ben.send("hello")
+                assert [await ann.recv(), await ben.recv()] == ["Be\u00f1: hello"] * 2
+            assert await ann.recv() == "Be\u00f1 has left"
+            await ann.send(b"binary")
+            with pytest.raises(websockets.ConnectionClosed):
+                await ann.recv()
+            assert ann.close_code == 1003
+        async with chat(server, "?name=%ff") as nobody:
+            with pytest.raises(websockets.ConnectionClosed):
+                await nobody.recv()
+            assert nobody.close_code == 1008
+        for name in ("", "?name=", "?name=" + "x" * 33, "?name=a%00b"):
+            with pytest.raises(websockets.InvalidStatus):
+                await chat(server, name)
+
+    run_async(talk())
+
+
+@needs_websocket
+def test_websocket_broadcast_ticks_for_everybody(serve):
+    server = serve("websocket_broadcast")
+    url = server.url("/ticks").replace("http", "ws")
+
+    async def listen():
+        async with websockets.connect(url) as slow, websockets.connect(url + "?fast") as first, websockets.connect(url + "?fast") as second:
+            ticks = [json.loads(await first.recv())["tick"] for _ in range(12)]
+            assert ticks == list(range(ticks[0], ticks[0] + 12))
+            assert json.loads(await second.recv())["tick"] >= ticks[0] - 5
+            assert json.loads(await slow.recv())["tick"] % 10 == 0
+
+    run_async(listen())
 
 
 # --- performance_test ---

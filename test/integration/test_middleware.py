@@ -218,3 +218,13 @@ def test_node_fetch(example):
     command = ["node", "--input-type=module", "-e", script, example.url("/admin/name"), ORIGIN]
     out = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
     assert json.loads(out) == [204, ORIGIN, "alice"]
+
+
+def test_what_middleware_refuses_is_counted_by_reason(serve):
+    server = serve()
+    assert server.get("/private/page").status == 401
+    assert server.get("/private/page", headers=[("Authorization", "Basic YTpi")]).status == 401
+    preflight = [("Origin", "https://evil.example"), ("Access-Control-Request-Method", "PUT")]
+    assert server.get("/guarded/own", method="OPTIONS", headers=preflight).status == 403
+    counters = server.counters()
+    assert counters["refused_auth"] == 2 and counters["refused_cors"] == 1 and counters["rate_limited"] == 0

@@ -68,7 +68,7 @@ class OptionsTest(unittest.TestCase):
         self.assertIn("--coverage", info["UVHTTP_BUILD_FLAGS"])
         self.assertNotIn("NDEBUG", info["UVHTTP_BUILD_FLAGS"])
         self.assertIn(
-            "BUILD_WITH_WEBSOCKET=OFF BUILD_WITH_COMPRESSION=ON BUILD_WITH_MIMALLOC=OFF ENABLE_DEBUG=ON ENABLE_COVERAGE=ON UVHTTP_WITH_URING=OFF",
+            "BUILD_WITH_WEBSOCKET=OFF BUILD_WITH_COMPRESSION=ON BUILD_WITH_REDIS=ON BUILD_WITH_MIMALLOC=OFF ENABLE_DEBUG=ON ENABLE_COVERAGE=ON UVHTTP_WITH_URING=OFF",
             info["UVHTTP_BUILD_OPTIONS"],
         )
         self.assertNotIn(str(ROOT), str(info))

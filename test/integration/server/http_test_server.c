@@ -1,9 +1,11 @@
 /* A server for the integration tests: routes for everything that the examples do not show. Not an example: it trusts
  * its clients and answers whatever a test asks for.
  *
- *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...]
+ *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
+ *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]] [--redis ADDRESS]
  *
- * --set sets a field of the configuration by its name. A configuration that is refused: its message on stderr, exit 2.
+ * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed. A
+ * configuration that is refused: its message on stderr, exit 2.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +17,9 @@
 #include <uvhttp.h>
 
 #include "later.h"
+#include "middleware.h"
 #include "routes.h"
+#include "tls.h"
 
 #define LISTEN_MAX 16
 
@@ -36,6 +40,9 @@ static void set(uvhttp_server_config_t *config, const char *text) {
 int main(int argc, char **argv) {
     const char *addresses[LISTEN_MAX];
     unsigned address_count = 0;
+    const char *trusted[LISTEN_MAX];
+    const char *access_log = NULL, *redis = NULL;
+    uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
     config.io_threads = 1;
@@ -43,10 +50,20 @@ int main(int argc, char **argv) {
         if (i + 1 == argc) die("an option lacks its value");
         if (strcmp(argv[i], "--listen") == 0 && address_count < LISTEN_MAX) {
             addresses[address_count++] = argv[++i];
+        } else if (strcmp(argv[i], "--trust") == 0 && proxies.trusted_count < LISTEN_MAX) {
+            trusted[proxies.trusted_count++] = argv[++i];
+        } else if (strcmp(argv[i], "--access-log") == 0) {
+            access_log = argv[++i];
+        } else if (strcmp(argv[i], "--redis") == 0) {
+            redis = argv[++i];
+        } else if (strcmp(argv[i], "--forwarded") == 0) {
+            proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
+        } else if (tls_option(argv[i], argv[i + 1])) {
+            ++i;
         } else {
-            die("options are --listen ADDRESS and --set name=value");
+            die("options are --listen, --set, --trust, --forwarded, --access-log, --redis and those of tls.c");
         }
     }
 
@@ -54,13 +71,18 @@ int main(int argc, char **argv) {
     if (!server) return 2;
     later_t *later = later_new();
     if (!later) return 1;
+    if (access_log) add_access_log(server, access_log);
     add_routes(server, later);
-    int status = 0;
+    tls_routes(server);
+    if (redis) add_shared_limits(server, redis);
+    int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;
+    if (status == 0) status = tls_listen(server);
     for (unsigned i = 0; i < address_count && status == 0; ++i) {
         status = uvhttp_server_listen(server, addresses[i], NULL);
     }
     if (status == 0) status = uvhttp_server_run(server, NULL);
     later_free(later);
+    tls_free();
     uvhttp_server_free(server);
     return status != 0;
 }

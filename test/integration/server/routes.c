@@ -56,6 +56,9 @@ static void describe(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     json_field(&json, "host", uvhttp_request_host(req));
     json_field(&json, "peer", uvhttp_request_peer(req));
     json_field(&json, "peer_address", uvhttp_request_peer_address(req));
+    json_field(&json, "client", uvhttp_request_client(req));
+    json_field(&json, "client_scheme", uvhttp_request_client_scheme(req));
+    json_field(&json, "client_host", uvhttp_request_client_host(req));
     json_field(&json, "body", uvhttp_request_body(req));
     json_number(&json, "minor", (uint64_t)uvhttp_request_version_minor(req));
     static const char *const params[] = {"id", "name", "path", "rest"};
@@ -419,6 +422,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     for (size_t i = 0; i < STATIC_MAX; ++i) pattern[i] = (char)('a' + i % 26);
     add_middleware_routes(server);
     add_guarded_routes(server);
+    add_private_routes(server);
     uvhttp_any(server, "/echo", describe, NULL);
     uvhttp_any(server, "/echo/*rest", describe, NULL);
     uvhttp_get(server, "/users/:id/files/:name", describe, NULL);

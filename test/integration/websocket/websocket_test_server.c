@@ -1,11 +1,13 @@
-/* Owns: the WebSocket routes that the integration tests ask, on one loop: each with a limit, or a handler, of its own.
- * websocket_test_server ADDRESS. */
+/* Owns: the WebSocket routes that the integration tests ask, on one loop unless told otherwise: each with a limit, or a
+ * handler, of its own. websocket_test_server ADDRESS [LOOPS]. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uvhttp.h>
+
+#include "more.h"
 
 /* --- what ended how: one loop, so plain memory --- */
 
@@ -30,11 +32,11 @@ static void add_counter(const char *name, const char *help, uint64_t value, void
     (void)help;
     char *text = user;
     size_t size = strlen(text);
-    snprintf(text + size, 8192 - size, "%s\"%s\": %" PRIu64, size > 1 ? ", " : "", name, value);
+    snprintf(text + size, 16384 - size, "%s\"%s\": %" PRIu64, size > 1 ? ", " : "", name, value);
 }
 
 static void show_counters(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    char text[8192] = "{";
+    char text[16384] = "{";
     (void)req;
     uvhttp_server_counters(user, add_counter, text);
     strcat(text, "}");
@@ -189,11 +191,12 @@ static void add_routes(uvhttp_server_t *server) {
 int main(int argc, char **argv) {
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
-    config.io_threads = 1;
+    config.io_threads = argc > 2 ? (uint32_t)atoi(argv[2]) : 1;
     config.drain_timeout = 5;
     uvhttp_server_t *server = uvhttp_server_new(&config);
-    if (!server || argc != 2) return 2;
+    if (!server || argc < 2) return 2;
     add_routes(server);
+    add_more_routes(server);
     int status = uvhttp_server_run(server, argv[1]);
     uvhttp_server_free(server);
     return status != 0;

@@ -16,6 +16,9 @@ static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user)
     (void)uvhttp_ws_send(ws, message.type, message.data, message.size);
     atomic_fetch_add(&messages, 1);
 }
+static void on_fragment(uvhttp_ws_t *ws, uvhttp_ws_fragment_t fragment, void *user) {
+    (void)ws, (void)fragment, (void)user;
+}
 static void on_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
     (void)ws, (void)reason, (void)user;
     atomic_store(&last_code, code);
@@ -52,12 +55,38 @@ static void test_defaults_are_filled_in_and_lists_are_copied(void **state) {
     assert_int_equal(copied->close_timeout, 5);
     assert_int_equal(copied->send_high_watermark, 65536);
     assert_int_equal(copied->send_queue_max, 4 << 20);
+    assert_int_equal(copied->min_send_rate, 240);
+    assert_int_equal(copied->rate_grace, 5);
+    assert_false(copied->compression);
+    assert_int_equal(copied->compression_level, 4);
+    assert_int_equal(copied->compression_memory_level, 8);
+    assert_int_equal(copied->compression_size_min, 256);
+    assert_int_equal(copied->server_window_bits, 15);
+    assert_int_equal(copied->client_window_bits, 15);
+    assert_int_equal(copied->topics_max, 64);
+    assert_int_equal(copied->topic_size_max, 128);
+    assert_int_equal(copied->subscriptions_max, 1000000);
     assert_string_equal(copied->subprotocols[0], "chat.v1");
     assert_string_equal(copied->subprotocols[1], "b");
     assert_null(copied->subprotocols[2]);
     assert_string_equal(copied->origins[0], "https://example.com");
     assert_null(copied->origins[1]);
     assert_ptr_equal(endpoint->user, &given);
+    uvhttp__ws_endpoint_free(endpoint);
+}
+
+static void test_a_message_in_pieces_may_be_larger(void **state) {
+    (void)state;
+    const uvhttp_ws_options_t options = {.message_size_max = UINT64_C(1) << 40};
+    const uvhttp_ws_handlers_t pieces = {.on_fragment = on_fragment};
+    uvhttp_ws_handlers_t given = pieces;
+    uvhttp__ws_endpoint_t *endpoint;
+    assert_int_equal(uvhttp__ws_endpoint_new(&given, NULL, "/", &endpoint), UVHTTP_OK);
+    assert_int_equal(endpoint->options.message_size_max, 1 << 30);
+    uvhttp__ws_endpoint_free(endpoint);
+    given.options = &options;
+    assert_int_equal(uvhttp__ws_endpoint_new(&given, NULL, "/", &endpoint), UVHTTP_OK);
+    assert_int_equal(endpoint->options.message_size_max, UINT64_C(1) << 40);
     uvhttp__ws_endpoint_free(endpoint);
 }
 
@@ -70,6 +99,15 @@ static void test_wrong_options_are_kept_for_listen(void **state) {
                                          {.ping_interval = UINT32_MAX - 1},
                                          {.message_timeout = 1000001},
                                          {.close_timeout = 1000001},
+                                         {.min_send_rate = (1 << 30) + 1},
+                                         {.rate_grace = 1000001},
+                                         {.compression_level = 10},
+                                         {.compression_memory_level = 10},
+                                         {.server_window_bits = 8},
+                                         {.server_window_bits = 16},
+                                         {.client_window_bits = 8},
+                                         {.client_window_bits = 16},
+                                         {.topic_size_max = 65536},
                                          {.subprotocols = bad_token},
                                          {.subprotocols = empty},
                                          {.origins = slash},
@@ -89,8 +127,11 @@ static void test_wrong_routes_are_refused(void **state) {
     (void)state;
     uvhttp_server_t *server = uvhttp_server_new(NULL);
     const uvhttp_ws_handlers_t empty = {.on_open = on_open};
+    const uvhttp_ws_handlers_t both = {.on_message = on_message, .on_fragment = on_fragment};
     assert_int_equal(uvhttp_websocket(server, "/a", NULL, NULL), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_websocket(server, "/a", &empty, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_websocket(server, "/a", &both, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_websocket_publish(server, "a", UVHTTP_WS_TEXT, "a", 1), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_websocket(server, NULL, &handlers, NULL), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_websocket(server, "a", &handlers, NULL), UVHTTP_E_ROUTE_PATTERN);
     assert_int_equal(uvhttp_websocket(server, "/a", &handlers, NULL), UVHTTP_OK);
@@ -239,6 +280,7 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_are_filled_in_and_lists_are_copied),
+        cmocka_unit_test(test_a_message_in_pieces_may_be_larger),
         cmocka_unit_test(test_wrong_options_are_kept_for_listen),
         cmocka_unit_test(test_wrong_routes_are_refused),
         cmocka_unit_test(test_registration_bears_any_failed_allocation),

@@ -70,49 +70,10 @@ static void test_decimal_and_chunk_head_against_printf(void **state) {
     for (int i = 0; i < 20000; ++i) expect_numbers(random_next(&seed) >> (i % 64));
 }
 
-static void expect_date(int64_t seconds) {
-    char out[UVHTTP__HTTP1_DATE_SIZE + 1], expected[64];
-    struct tm tm;
-    time_t time = (time_t)seconds;
-    out[UVHTTP__HTTP1_DATE_SIZE] = 'x';
-    uvhttp__http1_write_date(out, seconds);
-    assert_true(out[UVHTTP__HTTP1_DATE_SIZE] == 'x');
-    assert_non_null(gmtime_r(&time, &tm));
-    /* strftime pads no year before 1000. */
-    char format[64];
-    snprintf(format, sizeof format, "%%a, %%d %%b %04d %%H:%%M:%%S GMT", tm.tm_year + 1900);
-    assert_int_equal(strftime(expected, sizeof expected, format, &tm), UVHTTP__HTTP1_DATE_SIZE);
-    if (memcmp(out, expected, UVHTTP__HTTP1_DATE_SIZE) != 0)
-        fail_msg("%" PRId64 ": expected %s, got %.29s", seconds, expected, out);
-}
-
-static void test_date_against_strftime_for_every_day_of_ten_thousand_years(void **state) {
-    (void)state;
-    const int64_t first = INT64_C(-62167219200), last = INT64_C(253402300799);
-    for (int64_t day = first; day < last; day += 86400) expect_date(day + (day / 86400 % 86400 + 86400) % 86400);
-    uint64_t seed = 7;
-    for (int i = 0; i < 200000; ++i) expect_date(first + (int64_t)(random_next(&seed) % (uint64_t)(last - first + 1)));
-    for (int64_t second = 1709164800 - 86400; second < 1709164800 + 2 * 86400; second += 7) expect_date(second);
-    for (int64_t second = -100; second < 100; ++second) expect_date(second);
-}
-
-static void test_date_out_of_range_is_the_nearest_in_range(void **state) {
-    (void)state;
-    char out[UVHTTP__HTTP1_DATE_SIZE];
-    uvhttp__http1_write_date(out, INT64_MAX);
-    assert_memory_equal(out, "Fri, 31 Dec 9999 23:59:59 GMT", sizeof out);
-    uvhttp__http1_write_date(out, INT64_MIN);
-    assert_memory_equal(out, "Sat, 01 Jan 0000 00:00:00 GMT", sizeof out);
-    uvhttp__http1_write_date(out, 784111777);
-    assert_memory_equal(out, "Sun, 06 Nov 1994 08:49:37 GMT", sizeof out); /* the example of RFC 9110 */
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_lines_of_all_codes),
         cmocka_unit_test(test_decimal_and_chunk_head_against_printf),
-        cmocka_unit_test(test_date_against_strftime_for_every_day_of_ten_thousand_years),
-        cmocka_unit_test(test_date_out_of_range_is_the_nearest_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,9 +13,17 @@
 static const char *peer_text = "192.0.2.1:50000";
 static uint64_t time_now_ns = 77 * SECOND;
 
-static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
+/* peer_text without its port, as an address. */
+static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     (void)req;
-    strcpy(text, peer_text);
+    const char *colon = strrchr(peer_text, ':');
+    uvhttp_str_t text = {peer_text, colon ? (size_t)(colon - peer_text) : strlen(peer_text)};
+    if (text.size > 1 && text.data[0] == '[') text = (uvhttp_str_t){text.data + 1, text.size - 2};
+    uvhttp__ip_t ip;
+    if (strncmp(peer_text, "unix:", 5) == 0)
+        client->address.kind = UVHTTP__PEER_UNIX;
+    else if (uvhttp__ip_parse(text, &ip))
+        client->address = uvhttp__peer_of_ip(ip.bytes, ip.size, 0);
 }
 
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
@@ -23,7 +31,7 @@ static uint64_t read_time_ns(const uvhttp_request_t *req) {
     return time_now_ns;
 }
 
-static const uvhttp__request_ops_t ops = {.peer = write_peer, .time_ns = read_time_ns};
+static const uvhttp__request_ops_t ops = {.client = read_client, .time_ns = read_time_ns};
 
 static exchange_t ex;
 static char last_line[UVHTTP_LOG_MESSAGE_MAX + 1];
@@ -377,7 +385,7 @@ static void refused(uvhttp_rate_limit_options_t options, const char *words) {
     assert_null(limit.run);
     assert_null(limit.user);
     assert_null(limit.destroy);
-    assert_true(strncmp(last_line, "rate_limit: ", 12) == 0);
+    assert_true(strncmp(last_line, "middleware: rate_limit: ", 24) == 0);
     if (!strstr(last_line, words)) fail_msg("\"%s\" is not in \"%s\"", words, last_line);
     uvhttp_rate_limit_stats_t stats;
     assert_int_equal(uvhttp_rate_limit_stats(limit, &stats), UVHTTP_E_INVALID);
@@ -410,7 +418,7 @@ static void test_wrong_options_are_refused_with_a_line_that_says_which(void **st
     REFUSED("name is", .name = "1234567890123456789012345678901234567890123456789012345678901234+");
     REFUSED("allow_count is 1001", .allow = (const char *const[]){"::1"}, .allow_count = 1001);
     REFUSED("allow_count is 1", .allow_count = 1);
-    REFUSED("store has no function", .store = &(uvhttp_rate_limit_store_t){.take = NULL});
+    REFUSED("store: expected one of take and take_later", .store = &(uvhttp_rate_limit_store_t){.take = NULL});
     uvhttp_middleware_t other = {.run = NULL};
     assert_int_equal(uvhttp_rate_limit_stats(other, NULL), UVHTTP_E_INVALID);
     const char *const wrong[][2] = {

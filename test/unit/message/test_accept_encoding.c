@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "middleware/accept_encoding.h"
+#include "message/accept_encoding.h"
 
 typedef struct vector {
     const char *value;

@@ -1,6 +1,6 @@
 /* Owns: what Accept-Encoding says (RFC 9110 section 12.5.3). May include: base. */
-#ifndef UVHTTP_SRC_MIDDLEWARE_ACCEPT_ENCODING_H
-#define UVHTTP_SRC_MIDDLEWARE_ACCEPT_ENCODING_H
+#ifndef UVHTTP_SRC_MESSAGE_ACCEPT_ENCODING_H
+#define UVHTTP_SRC_MESSAGE_ACCEPT_ENCODING_H
 
 #include <stdint.h>
 #include <uvhttp/types.h>

@@ -1,5 +1,5 @@
 /* Owns: reading Accept-Encoding. May include: base. */
-#include "middleware/accept_encoding.h"
+#include "message/accept_encoding.h"
 
 #include "base/str.h"
 

@@ -1,0 +1,134 @@
+/* Owns: who is at the other end of a connection: by its socket, asked for once, and by the PROXY protocol, whose header
+ * is read before anybody else sees a byte. May include: io, base, obs. */
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "conn/host_internal.h"
+#include "conn/proxy_protocol.h"
+
+struct uvhttp__conn_peer {
+    uvhttp__peer_t socket;
+    uvhttp__peer_t source;  /* whom a proxy speaks for; of kind UNKNOWN: nobody but itself */
+    uvhttp__proxy_t *proxy; /* while its header is awaited */
+    uint32_t row;           /* of the address that it came to */
+};
+
+static bool ask_socket(const uvhttp__conn_t *conn, uvhttp__address_t *address, socklen_t *size) {
+    *size = sizeof *address;
+    return getpeername(conn->stream.fd, &address->any, size) == 0;
+}
+
+static uvhttp__peer_t read_socket(const uvhttp__conn_t *conn) {
+    uvhttp__address_t address;
+    socklen_t size;
+    if (!ask_socket(conn, &address, &size)) return (uvhttp__peer_t){.kind = UVHTTP__PEER_UNKNOWN};
+    switch (address.any.sa_family) {
+        case AF_INET: return uvhttp__peer_of_ip(&address.v4.sin_addr, 4, ntohs(address.v4.sin_port));
+        case AF_INET6: return uvhttp__peer_of_ip(&address.v6.sin6_addr, 16, ntohs(address.v6.sin6_port));
+        case AF_UNIX: return (uvhttp__peer_t){.kind = UVHTTP__PEER_UNIX};
+        default: return (uvhttp__peer_t){.kind = UVHTTP__PEER_UNKNOWN};
+    }
+}
+
+/* NULL if out of memory. */
+static uvhttp__conn_peer_t *remembered(uvhttp__conn_t *conn) {
+    if (conn->peer) return conn->peer;
+    uvhttp__conn_peer_t *peer = uvhttp__calloc(1, sizeof *peer);
+    if (!peer) return NULL;
+    peer->socket = read_socket(conn);
+    peer->source.kind = UVHTTP__PEER_UNKNOWN;
+    return conn->peer = peer;
+}
+
+uvhttp__peer_t uvhttp__conn_client(uvhttp__conn_t *conn) {
+    const uvhttp__conn_peer_t *peer = remembered(conn);
+    if (!peer) return read_socket(conn);
+    return peer->source.kind == UVHTTP__PEER_UNKNOWN ? peer->socket : peer->source;
+}
+
+/* What the kernel knows and the remembered bytes do not: paths, and the zones of link-local addresses. */
+static bool needs_kernel(const uvhttp__peer_t *peer) {
+    return peer->ip.size == 0 ||
+           (peer->ip.size == 16 && peer->ip.bytes[0] == 0xfe && (peer->ip.bytes[1] & 0xc0) == 0x80);
+}
+
+bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text) {
+    uvhttp__address_t address;
+    socklen_t size;
+    const uvhttp__conn_peer_t *peer = remembered(conn);
+    if (peer && !needs_kernel(&peer->socket)) {
+        bool v6 = peer->socket.ip.size == 16;
+        char host[UVHTTP__IP_TEXT_MAX];
+        (void)uvhttp__peer_text(&peer->socket, host);
+        snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, v6 ? "[%s]:%u" : "%s:%u", host, peer->socket.port);
+        return true;
+    }
+    if (!ask_socket(conn, &address, &size)) {
+        snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "unknown");
+        return false;
+    }
+    uvhttp__address_format(&address, size, text);
+    return true;
+}
+
+void uvhttp__conn_forget_peer(uvhttp__conn_t *conn) {
+    if (!conn->peer) return;
+    uvhttp__free(conn->peer->proxy);
+    uvhttp__free(conn->peer);
+    conn->peer = NULL;
+}
+
+/* --- the PROXY protocol --- */
+
+static void refuse(uvhttp__conn_t *conn, int code) {
+    uvhttp__counters_error(&conn->worker->counters, code);
+    uvhttp__conn_close(conn, code);
+}
+
+void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row) {
+    conn->flags |= UVHTTP__CONN_PROXY;
+    uvhttp__conn_peer_t *peer = remembered(conn);
+    if (peer) peer->proxy = uvhttp__calloc(1, sizeof *peer->proxy);
+    if (!peer || !peer->proxy) {
+        refuse(conn, UVHTTP_E_NOMEM);
+        return;
+    }
+    if (!uvhttp__ip_ranges_have(conn->worker->host->proxies, &peer->socket)) {
+        refuse(conn, UVHTTP_E_PROXY_UNTRUSTED);
+        return;
+    }
+    peer->row = row;
+    uint32_t seconds = conn->worker->host->options.proxy_timeout;
+    if (seconds > 0) uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)seconds * 1000);
+}
+
+size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+    uvhttp__conn_peer_t *peer = conn->peer;
+    size_t used;
+    int status = uvhttp__proxy_read(peer->proxy, data, size, &used, &peer->source);
+    if (status == UVHTTP_E_AGAIN) return size;
+    if (status != UVHTTP_OK) {
+        refuse(conn, status);
+        return size;
+    }
+    uvhttp__free(peer->proxy);
+    peer->proxy = NULL;
+    uvhttp__conn_timer_stop(conn);
+    conn->flags &= (uint16_t)~UVHTTP__CONN_PROXY;
+    status = uvhttp__conn_begin(conn, peer->row);
+    if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
+    return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
+}
+
+/* A connection that ends without a word was a look whether somebody listens. */
+void uvhttp__conn_proxy_end(uvhttp__conn_t *conn) {
+    if (conn->peer->proxy->have > 0)
+        refuse(conn, UVHTTP_E_PROXY_MALFORMED);
+    else
+        uvhttp__conn_close(conn, UVHTTP_OK);
+}
+
+void uvhttp__conn_proxy_late(uvhttp__conn_t *conn) {
+    refuse(conn, UVHTTP_E_PROXY_TIMEOUT);
+}

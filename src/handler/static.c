@@ -1,0 +1,295 @@
+/* Owns: a request for a static file: the cache, looking up what is not in it once for all who wait, looking again at
+ * what is. The loop's thread. May include: route message exec base obs. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "handler/static.h"
+
+/* Somebody whose file is being looked up. */
+struct uvhttp__static_waiter {
+    uvhttp__static_waiter_t *next;
+    uvhttp_deferred_t *deferred;
+    uvhttp__static_cache_t *cache;
+    uvhttp__static_entry_t *entry; /* one reference */
+};
+
+typedef struct look_up {
+    uvhttp__job_t job;
+    uvhttp__static_cache_t *cache;
+    uvhttp__static_entry_t *entry; /* one reference; it does not change while the job is out */
+    int64_t unix_ms;
+    uvhttp__static_found_t found;
+} look_up_t;
+
+/* --- looking up --- */
+
+static void run_look_up(uvhttp__job_t *job) {
+    look_up_t *look_up = UVHTTP__CONTAINER_OF(job, look_up_t, job);
+    const uvhttp__static_entry_t *entry = look_up->entry;
+    uvhttp__static_look_up(look_up->cache->site, entry->path, entry->ready ? &entry->found : NULL, look_up->unix_ms,
+                           &look_up->found);
+}
+
+static void on_ready(uvhttp_response_t *res, void *user);
+
+/* Each is answered through its handle, in a message of its own: only so is it known whether the client is there still.
+ */
+static void wake_waiters(uvhttp__static_entry_t *entry) {
+    uvhttp__static_waiter_t *next, *waiter = entry->waiters;
+    entry->waiters = NULL;
+    entry->waiters_last = &entry->waiters;
+    for (; waiter; waiter = next) {
+        next = waiter->next;
+        if (uvhttp_deferred_run(waiter->deferred, on_ready, waiter) != UVHTTP_OK) on_ready(NULL, waiter);
+    }
+}
+
+/* What says nothing about the file: not for the cache. */
+static bool is_passing(int status) {
+    return status >= 500;
+}
+
+static void count_change(uvhttp__static_cache_t *cache, uint64_t size_before, uint64_t evictions_before) {
+    uvhttp__counters_add(cache->counters, static_cache_bytes, cache->size - size_before);
+    uvhttp__counters_add(cache->counters, static_evictions, cache->evictions - evictions_before);
+}
+
+static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, const uvhttp__static_found_t *what) {
+    uint64_t size = cache->size, evictions = cache->evictions, now_ms = cache->port.loop->now_ms;
+    if (what->no_descriptor) {
+        uvhttp__counters_error(cache->counters, UVHTTP_E_NO_DESCRIPTORS);
+        (void)uvhttp__static_cache_drop_descriptor(cache);
+    }
+    if (is_passing(what->status) && entry->ready) {
+        entry->checked_ms = now_ms; /* what was known is better than an error */
+    } else {
+        uvhttp__static_cache_put(cache, entry, what, now_ms);
+        if (is_passing(what->status)) uvhttp__static_cache_remove(cache, entry);
+    }
+    count_change(cache, size, evictions);
+}
+
+static void look_up_done(uvhttp__job_t *job, bool cancelled) {
+    look_up_t *look_up = UVHTTP__CONTAINER_OF(job, look_up_t, job);
+    uvhttp__static_entry_t *entry = look_up->entry;
+    if (cancelled) look_up->found = (uvhttp__static_found_t){.status = 503};
+    entry->busy = false;
+    found(look_up->cache, entry, &look_up->found);
+    wake_waiters(entry);
+    uvhttp__static_entry_release(entry);
+    uvhttp__free(look_up);
+}
+
+static int start_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
+    look_up_t *look_up = uvhttp__malloc(sizeof *look_up);
+    if (!look_up) return UVHTTP_E_NOMEM;
+    look_up->job.run = run_look_up;
+    look_up->job.done = look_up_done;
+    look_up->cache = cache;
+    look_up->entry = entry;
+    look_up->unix_ms = uvhttp__clock_unix_ms();
+    int status = uvhttp__work_submit(&cache->port, &look_up->job);
+    if (status != UVHTTP_OK) {
+        if (status == UVHTTP_E_LIMIT) uvhttp__counters_error(cache->counters, UVHTTP_E_STATIC_BUSY);
+        uvhttp__free(look_up);
+        return status;
+    }
+    entry->busy = true;
+    uvhttp__static_entry_hold(entry);
+    return UVHTTP_OK;
+}
+
+/* The entry of a path, which is being looked up if it is new. NULL: it can not be. */
+static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_t path) {
+    uvhttp__static_entry_t *entry = uvhttp__static_cache_find(cache, path);
+    if (entry && entry->ready) {
+        uvhttp__counters_add(cache->counters, static_hits, 1);
+        return entry;
+    }
+    uvhttp__counters_add(cache->counters, static_misses, 1);
+    if (entry) return entry;
+    entry = uvhttp__static_cache_add(cache, path);
+    if (!entry) return NULL;
+    if (start_look_up(cache, entry) == UVHTTP_OK) return entry;
+    uvhttp__static_cache_remove(cache, entry);
+    return NULL;
+}
+
+/* The old answer serves until the new one is there. If that can not be asked for now, the next request will try. */
+static void revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
+    uint32_t interval = cache->site->settings.options.revalidate_ms;
+    if (entry->busy || interval == UVHTTP_STATIC_NEVER) return;
+    if (cache->port.loop->now_ms - entry->checked_ms < interval) return;
+    if (start_look_up(cache, entry) == UVHTTP_OK) uvhttp__counters_add(cache->counters, static_revalidated, 1);
+}
+
+/* --- answering --- */
+
+static void refuse(uvhttp_response_t *res, int status) {
+    static const struct {
+        int status;
+        const char *text;
+    } texts[] = {{403, "Forbidden\n"}, {404, "Not Found\n"}, {503, "Service Unavailable\n"}};
+    const char *text = "Internal Server Error\n";
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i].status == status) text = texts[i].text;
+    uvhttp__response_fail(res, status, text);
+    if (status == 503) (void)uvhttp_response_header(res, "Retry-After", "1");
+}
+
+/* The path of the request again, written so that nothing in it is taken for something else, with '/' and the query. */
+static void redirect(const uvhttp_request_t *req, uvhttp_response_t *res) {
+    static const char hex[] = "0123456789ABCDEF";
+    uvhttp_str_t path = uvhttp_request_path(req), query = uvhttp_request_query(req);
+    char *location = uvhttp_request_alloc(uvhttp_response_request(res), 3 * path.size + query.size + 3), *at = location;
+    if (!location) {
+        refuse(res, 503);
+        return;
+    }
+    for (size_t i = 0; i < path.size; i++) {
+        unsigned char c = (unsigned char)path.data[i];
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("/-._~", c)) {
+            *at++ = (char)c;
+        } else {
+            *at++ = '%';
+            *at++ = hex[c >> 4];
+            *at++ = hex[c & 15];
+        }
+    }
+    *at++ = '/';
+    if (query.size > 0) {
+        *at++ = '?';
+        memcpy(at, query.data, query.size);
+        at += query.size;
+    }
+    *at = '\0';
+    if (uvhttp_response_redirect(res, 301, location) != UVHTTP_OK) refuse(res, 404);
+}
+
+/* A page of a single-page application, not a file that is missing from it. */
+static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static_entry_t *entry) {
+    const char *fallback = cache->site->settings.options.fallback;
+    if (!fallback || entry->found.status != 404 || strcmp(entry->path, fallback) == 0) return false;
+    const char *slash = strrchr(entry->path, '/');
+    return !strchr(slash ? slash + 1 : entry->path, '.');
+}
+
+static int enlist(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_deferred_t *deferred) {
+    uvhttp__static_waiter_t *waiter = uvhttp__malloc(sizeof *waiter);
+    if (!waiter) return UVHTTP_E_NOMEM;
+    *waiter = (uvhttp__static_waiter_t){.deferred = deferred, .cache = cache, .entry = entry};
+    uvhttp__static_entry_hold(entry);
+    *entry->waiters_last = waiter;
+    entry->waiters_last = &waiter->next;
+    return UVHTTP_OK;
+}
+
+static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                   uvhttp_deferred_t *deferred);
+
+/* Answers with an entry, now or when it has been looked up. deferred: the handle that the response has already, or
+ * NULL; it stays the caller's. */
+static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                        uvhttp_deferred_t *deferred) {
+    if (entry->ready) {
+        revalidate(cache, entry);
+        answer(cache, entry, res, deferred);
+        return;
+    }
+    if (deferred) {
+        uvhttp_deferred_retain(deferred);
+        if (enlist(cache, entry, deferred) == UVHTTP_OK) return;
+        refuse(res, 503);
+        uvhttp_deferred_release(deferred);
+        return;
+    }
+    deferred = uvhttp_response_defer(res); /* NULL: it has answered 503 */
+    if (!deferred) return;
+    if (enlist(cache, entry, deferred) != UVHTTP_OK) uvhttp_deferred_release(deferred); /* a 500 follows */
+}
+
+static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                   uvhttp_deferred_t *deferred) {
+    uvhttp_request_t *req = uvhttp_response_request(res);
+    if (entry->found.status == 200) {
+        uvhttp__static_answer_file(cache, &entry->found, req, res, deferred);
+    } else if (entry->found.status == 301) {
+        redirect(req, res);
+    } else if (falls_back(cache, entry)) {
+        uvhttp__static_entry_t *page = obtain(cache, uvhttp__str_from(cache->site->settings.options.fallback));
+        if (page)
+            serve_entry(cache, page, res, deferred);
+        else
+            refuse(res, 503);
+    } else {
+        refuse(res, entry->found.status);
+    }
+}
+
+/* What the waiter waited for is there. Without a response nothing of the cache is touched: it may be gone. */
+static void on_ready(uvhttp_response_t *res, void *user) {
+    uvhttp__static_waiter_t *waiter = user;
+    if (res) answer(waiter->cache, waiter->entry, res, waiter->deferred);
+    uvhttp_deferred_release(waiter->deferred);
+    uvhttp__static_entry_release(waiter->entry);
+    uvhttp__free(waiter);
+}
+
+/* --- the begin and the end --- */
+
+/* What was loaded in advance. Memory that is lacking means a look-up later. */
+static void seed(uvhttp__static_cache_t *cache) {
+    uint64_t size = cache->size, evictions = cache->evictions;
+    cache->seeded = true;
+    for (const uvhttp__static_warm_t *warm = cache->site->warm; warm; warm = warm->next) {
+        uvhttp__static_entry_t *entry = uvhttp__static_cache_add(cache, (uvhttp_str_t){warm->path, warm->path_size});
+        if (!entry) return;
+        for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++)
+            if (warm->found.files[i]) uvhttp__ref_acquire(&warm->found.files[i]->ref);
+        uvhttp__static_cache_put(cache, entry, &warm->found, cache->port.loop->now_ms);
+    }
+    count_change(cache, size, evictions);
+}
+
+static void open_cache(const uvhttp__static_place_t *place) {
+    uvhttp__static_cache_t *cache = place->cache;
+    cache->counters = place->counters;
+    uvhttp__work_port_open(&cache->port, cache->site->work, place->loop);
+    if (!cache->seeded) seed(cache);
+}
+
+void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res) {
+    uvhttp__static_cache_t *cache = place->cache;
+    const uvhttp__static_site_t *site = cache->site;
+    if (__builtin_expect(!cache->port.loop, 0)) open_cache(place);
+    uvhttp_str_t path = uvhttp_request_path(req);
+    if (path.size <= site->prefix_size) { /* "/assets", which is the directory without its '/' */
+        redirect(req, res);
+        return;
+    }
+    path = (uvhttp_str_t){path.data + site->prefix_size + 1, path.size - site->prefix_size - 1};
+    /* A '/' that was escaped is no separator, and a name can not have it. */
+    bool possible = req->slash_count == 0;
+    uvhttp__static_entry_t *entry = possible ? uvhttp__static_cache_find(cache, path) : NULL;
+    if (entry && entry->ready) {
+        uvhttp__counters_add(cache->counters, static_hits, 1);
+    } else {
+        possible = possible && uvhttp__static_path_valid(path, site->settings.options.dot_files);
+        if (!possible) {
+            refuse(res, 404);
+            return;
+        }
+        entry = obtain(cache, path);
+        if (!entry) {
+            refuse(res, 503);
+            return;
+        }
+    }
+    serve_entry(cache, entry, res, NULL);
+}
+
+void uvhttp__static_cache_close(uvhttp__static_cache_t *cache) {
+    uvhttp__work_port_close(&cache->port);
+}

@@ -1,0 +1,285 @@
+/* Owns: what a WebSocket connection sends: frames, messages, whole, compressed or in pieces (RFC 6455 sections 5 and 6,
+ * RFC 7692 section 7.2.1). May include: route message exec websocket conn base obs. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "handler/websocket.h"
+
+/* A whole message that waits for the end of one in pieces. */
+typedef struct held {
+    struct held *next;
+    uvhttp_str_t frame;
+    bool compressed;
+    void (*release)(void *arg); /* NULL: the frame stands behind */
+    void *arg;
+    char data[];
+} held_t;
+
+struct uvhttp__ws_out {
+    uint8_t opcode; /* of the next piece: the type, then CONTINUATION */
+    bool is_text;
+    uvhttp__utf8_t utf8;
+    size_t held_size; /* bytes */
+    held_t *first, **last;
+};
+
+static uvhttp__conn_room_t room_of(const uvhttp_ws_t *ws) {
+    const uvhttp_ws_options_t *options = uvhttp__ws_options(ws);
+    return (uvhttp__conn_room_t){options->send_high_watermark, options->send_queue_max};
+}
+
+static bool was_taken(int status) {
+    return status == UVHTTP_OK || status == UVHTTP_E_AGAIN;
+}
+
+/* --- frames --- */
+
+static void before_queuing(uvhttp_ws_t *ws) {
+    if (uvhttp__stream_out_size(&ws->tcp->stream) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
+}
+
+/* From here on the client has to take what is queued at a rate. */
+static void pressed(uvhttp_ws_t *ws) {
+    if (ws->pressed_ms == 0) {
+        ws->pressed_ms = uvhttp__conn_now_ms(ws->tcp);
+        ws->pressed_taken = ws->queued - uvhttp__stream_out_size(&ws->tcp->stream);
+    }
+    uvhttp__ws_set_timer(ws);
+}
+
+static inline int after_queuing(uvhttp_ws_t *ws, int status, size_t size) {
+    if (status == UVHTTP_OK) {
+        ws->queued += size;
+    } else if (status == UVHTTP_E_AGAIN) {
+        ws->queued += size;
+        pressed(ws);
+    }
+    return status;
+}
+
+static int send_frame(uvhttp_ws_t *ws, bool fin, uint8_t opcode, uvhttp_str_t payload, uvhttp__conn_room_t room) {
+    char head[UVHTTP__WS_SERVER_HEAD_MAX];
+    const uvhttp__conn_parts_t parts = {.head = head,
+                                        .head_size = uvhttp__ws_write_head(head, fin, opcode, payload.size),
+                                        .data = payload.data,
+                                        .size = payload.size};
+    before_queuing(ws);
+    return after_queuing(ws, uvhttp__conn_send_parts(ws->tcp, &parts, room), parts.head_size + payload.size);
+}
+
+void uvhttp__ws_send_control(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size) {
+    (void)send_frame(ws, true, opcode, (uvhttp_str_t){data, size}, (uvhttp__conn_room_t){UINT32_MAX, UINT32_MAX});
+}
+
+/* --- whole messages --- */
+
+bool uvhttp__ws_is_utf8(const void *data, size_t size) {
+    uvhttp__utf8_t state = {0};
+    return uvhttp__utf8_take(&state, data, size) && uvhttp__utf8_complete(&state);
+}
+
+bool uvhttp__ws_may_be_sent(uvhttp_ws_type_t type, const void *data, size_t size) {
+    if (!data && size > 0) return false;
+    return type == UVHTTP_WS_BINARY || (type == UVHTTP_WS_TEXT && uvhttp__ws_is_utf8(data, size));
+}
+
+static int send_plain(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
+    return send_frame(ws, true, (uint8_t)type, (uvhttp_str_t){data, size}, room_of(ws));
+}
+
+/* With context takeover it is the connection's, which gets it with the first message; NULL if out of memory. */
+static uvhttp__ws_deflater_t *deflater_of(uvhttp_ws_t *ws) {
+    const uvhttp__ws_deflate_settings_t settings = uvhttp__ws_settings(uvhttp__ws_options(ws), ws->deflate.server_bits);
+    if (!ws->deflate.server_takeover) return uvhttp__ws_deflater_of(uvhttp__ws_codecs_of(ws), settings);
+    if (!ws->deflater) ws->deflater = uvhttp__ws_deflater_new(settings);
+    return ws->deflater;
+}
+
+/* Compressed into turn memory, behind room for its head. What would not become smaller, or finds no memory, goes as it
+ * is. */
+static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
+    uvhttp__loop_t *loop = ws->tcp->stream.loop;
+    uvhttp__ws_deflater_t *deflater = deflater_of(ws);
+    char head[UVHTTP__WS_SERVER_HEAD_MAX];
+    size_t guess = uvhttp__ws_write_head(head, true, (uint8_t)type, size);
+    char *frame = deflater ? uvhttp__loop_turn_alloc(loop, guess + UVHTTP__WS_DEFLATE_ROOM(size)) : NULL;
+    if (!frame) return send_plain(ws, type, data, size);
+    size_t packed = uvhttp__ws_deflate(deflater, data, size, frame + guess);
+    if (packed == 0) {
+        uvhttp__loop_turn_trim(loop, frame);
+        return send_plain(ws, type, data, size);
+    }
+    size_t head_size = uvhttp__ws_write_head(head, true, (uint8_t)type | UVHTTP__WS_COMPRESSED, packed);
+    if (head_size != guess) memmove(frame + head_size, frame + guess, packed);
+    memcpy(frame, head, head_size);
+    uvhttp__loop_turn_trim(loop, frame + head_size + packed);
+    before_queuing(ws);
+    int status =
+        after_queuing(ws, uvhttp__conn_send_turn(ws->tcp, frame, head_size + packed, room_of(ws)), head_size + packed);
+    /* The client will not see what the context holds. */
+    if (!was_taken(status) && ws->deflater) uvhttp__ws_deflater_reset(ws->deflater);
+    return status;
+}
+
+/* --- messages behind one in pieces --- */
+
+static int hold(uvhttp_ws_t *ws, held_t head, const void *data, size_t size) {
+    uvhttp__ws_out_t *out = ws->out;
+    uvhttp__conn_room_t room = room_of(ws);
+    if (uvhttp_ws_queued(ws) + head.frame.size > room.queue_max) return UVHTTP_E_LIMIT;
+    held_t *held = uvhttp__malloc(sizeof *held + (head.release ? 0 : head.frame.size));
+    if (!held) return UVHTTP_E_NOMEM;
+    *held = head;
+    if (!head.release) {
+        size_t head_size = head.frame.size - size;
+        memcpy(held->data, head.frame.data, head_size);
+        if (size > 0) memcpy(held->data + head_size, data, size);
+        held->frame.data = held->data;
+    }
+    *out->last = held;
+    out->last = &held->next;
+    out->held_size += head.frame.size;
+    return UVHTTP_OK; /* without backpressure: that is the business of who sends the pieces */
+}
+
+static int hold_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
+    char head[UVHTTP__WS_SERVER_HEAD_MAX];
+    size_t head_size = uvhttp__ws_write_head(head, true, (uint8_t)type, size);
+    return hold(ws, (held_t){.frame = {head, head_size + size}}, data, size);
+}
+
+int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
+    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    int status;
+    if (ws->special && ws->out)
+        status = hold_message(ws, type, data, size);
+    else if (ws->special && size >= uvhttp__ws_options(ws)->compression_size_min)
+        status = send_compressed(ws, type, data, size);
+    else
+        status = send_plain(ws, type, data, size);
+    if (was_taken(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    return status;
+}
+
+int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
+    return uvhttp__ws_may_be_sent(type, data, size) ? uvhttp__ws_send_message(ws, type, data, size) : UVHTTP_E_INVALID;
+}
+
+/* What refers to no message before may stand between others, if the next one does not refer to what is before it. */
+static int send_ref(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed, void (*release)(void *arg), void *arg,
+                    uvhttp__conn_room_t room) {
+    before_queuing(ws);
+    int status =
+        after_queuing(ws, uvhttp__conn_send_ref(ws->tcp, frame.data, frame.size, release, arg, room), frame.size);
+    if (compressed && ws->deflater && was_taken(status)) uvhttp__ws_deflater_reset(ws->deflater);
+    return status;
+}
+
+int uvhttp__ws_send_shared(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed, void (*release)(void *arg),
+                           void *arg) {
+    int status = UVHTTP_E_CLOSED;
+    if (ws->state == UVHTTP__WS_OPEN && !ws->out) {
+        status = send_ref(ws, frame, compressed, release, arg, room_of(ws));
+    } else {
+        if (ws->state == UVHTTP__WS_OPEN)
+            status =
+                hold(ws, (held_t){.frame = frame, .compressed = compressed, .release = release, .arg = arg}, NULL, 0);
+        if (!was_taken(status)) release(arg);
+    }
+    if (was_taken(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    return status;
+}
+
+/* --- messages in pieces --- */
+
+int uvhttp_ws_begin(uvhttp_ws_t *ws, uvhttp_ws_type_t type) {
+    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    if (type != UVHTTP_WS_TEXT && type != UVHTTP_WS_BINARY) return UVHTTP_E_INVALID;
+    if (ws->out) return UVHTTP_E_STATE;
+    uvhttp__ws_out_t *out = uvhttp__calloc(1, sizeof *out);
+    if (!out) return UVHTTP_E_NOMEM;
+    out->opcode = (uint8_t)type;
+    out->is_text = type == UVHTTP_WS_TEXT;
+    out->last = &out->first;
+    ws->out = out;
+    ws->special = true;
+    return UVHTTP_OK;
+}
+
+int uvhttp_ws_write(uvhttp_ws_t *ws, const void *data, size_t size) {
+    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    uvhttp__ws_out_t *out = ws->out;
+    if (!out) return UVHTTP_E_STATE;
+    if (!data && size > 0) return UVHTTP_E_INVALID;
+    uvhttp__utf8_t utf8 = out->utf8;
+    if (out->is_text && !uvhttp__utf8_take(&utf8, data, size)) return UVHTTP_E_INVALID;
+    uvhttp__conn_room_t room = room_of(ws);
+    if (room.queue_max < out->held_size) return UVHTTP_E_LIMIT;
+    room.queue_max -= out->held_size;
+    int status = send_frame(ws, false, out->opcode, (uvhttp_str_t){data, size}, room);
+    if (!was_taken(status)) return status;
+    out->opcode = UVHTTP__WS_CONTINUATION;
+    out->utf8 = utf8;
+    return status;
+}
+
+static void release_held(uvhttp__ws_out_t *out) {
+    for (held_t *next, *held = out->first; held; held = next) {
+        next = held->next;
+        if (held->release) held->release(held->arg);
+        uvhttp__free(held);
+    }
+    uvhttp__free(out);
+}
+
+void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
+    if (ws->out) release_held(ws->out);
+    ws->out = NULL;
+    uvhttp__ws_deflater_free(ws->deflater);
+    ws->deflater = NULL;
+}
+
+/* Their room in the queue was theirs before. What can not be sent now is lost, and counted. */
+static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
+    const uvhttp__conn_room_t room = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
+    for (held_t *held = out->first; held; held = held->next) {
+        void (*release)(void *arg) = held->release;
+        int status;
+        if (release) {
+            held->release = NULL;
+            status = send_ref(ws, held->frame, held->compressed, release, held->arg, room);
+        } else {
+            before_queuing(ws);
+            status = after_queuing(
+                ws,
+                uvhttp__conn_send_parts(
+                    ws->tcp, &(uvhttp__conn_parts_t){.head = held->frame.data, .head_size = held->frame.size}, room),
+                held->frame.size);
+        }
+        if (!was_taken(status)) uvhttp__counters_error(uvhttp__ws_counters(ws), status);
+    }
+}
+
+int uvhttp_ws_end(uvhttp_ws_t *ws) {
+    if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
+    uvhttp__ws_out_t *out = ws->out;
+    if (!out) return UVHTTP_E_STATE;
+    if (!uvhttp__utf8_complete(&out->utf8)) return UVHTTP_E_INVALID;
+    int status =
+        send_frame(ws, true, out->opcode, (uvhttp_str_t){NULL, 0}, (uvhttp__conn_room_t){UINT32_MAX, UINT32_MAX});
+    if (status != UVHTTP_OK) return status;
+    uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    ws->out = NULL;
+    ws->special = ws->deflate.server_bits > 0;
+    send_held(ws, out);
+    release_held(out);
+    return UVHTTP_OK;
+}
+
+size_t uvhttp_ws_queued(const uvhttp_ws_t *ws) {
+    return uvhttp__stream_out_size(&ws->tcp->stream) + (ws->out ? ws->out->held_size : 0);
+}
+
+bool uvhttp_ws_is_compressed(const uvhttp_ws_t *ws) {
+    return ws->deflate.server_bits > 0;
+}

@@ -1,0 +1,221 @@
+/* Owns: the access log as a middleware: its options, and what a loop does for it. May include: message, base, obs. */
+#include "middleware/access_log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+#include <uvhttp/auth.h>
+#include <uvhttp/request_id.h>
+
+#include "base/alloc.h"
+#include "middleware/middleware.h"
+
+#define NAME "access_log"
+#define RING_SIZE_MIN 65536u
+#define RING_SIZE_MAX (1u << 30)
+#define FLUSH_MS_MAX 60000u
+#define STATUS_GONE 499 /* no status of HTTP: the client has gone before there was one */
+
+/* --- whose ring --- */
+
+/* Numbers of threads and logs, never used twice: addresses are. */
+static uint64_t next_number(void) {
+    static _Atomic uint64_t last;
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+static _Thread_local uint64_t this_thread;
+static _Thread_local struct {
+    uint64_t log;
+    uvhttp__entry_ring_t *ring;
+} latest; /* that this thread used */
+
+/* Adds a ring, and starts the log's thread with the first. NULL if one of them can not be had: it is tried again. */
+static uvhttp__entry_ring_t *add_ring(uvhttp__access_log_t *log) {
+    uvhttp__entry_ring_t *ring = uvhttp__entry_ring_new(log->ring_size);
+    if (!ring) return NULL;
+    ring->owner = this_thread;
+    pthread_mutex_lock(&log->lock);
+    if (!log->running) log->running = uvhttp__access_log_start(log) == UVHTTP_OK;
+    bool running = log->running;
+    if (running) {
+        ring->next = atomic_load_explicit(&log->rings, memory_order_relaxed);
+        atomic_store_explicit(&log->rings, ring, memory_order_release);
+    }
+    pthread_mutex_unlock(&log->lock);
+    if (running) return ring;
+    uvhttp__entry_ring_free(ring);
+    return NULL;
+}
+
+static uvhttp__entry_ring_t *find_ring(uvhttp__access_log_t *log) {
+    if (!this_thread) this_thread = next_number();
+    uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire);
+    while (ring && ring->owner != this_thread) ring = ring->next;
+    if (!ring) ring = add_ring(log);
+    if (ring) {
+        latest.log = log->number;
+        latest.ring = ring;
+    }
+    return ring;
+}
+
+/* --- requests --- */
+
+static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res, int status,
+                        uvhttp__entry_source_t *source) {
+    uvhttp_request_t *req = uvhttp_response_request(res);
+    uvhttp__entry_t *entry = &source->entry;
+    uvhttp__client_t client;
+    uint64_t now_ns;
+    uvhttp__request_client(req, &client);
+    bool begun = uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN);
+    entry->client = client.address;
+    req->ops->times(req, &entry->begin_ns, &now_ns);
+    entry->duration_ns = now_ns - entry->begin_ns;
+    entry->status = begun ? res->status : STATUS_GONE;
+    entry->bytes = begun ? res->sent_size : 0;
+    entry->flags = (uint8_t)((status != UVHTTP_OK ? UVHTTP__ENTRY_ABORTED : 0) |
+                             (uvhttp_request_version_minor(req) == 0 ? UVHTTP__ENTRY_HTTP10 : 0));
+    uvhttp_str_t *fields = source->fields;
+    fields[UVHTTP__ENTRY_METHOD] = uvhttp_request_method_text(req);
+    fields[UVHTTP__ENTRY_TARGET] = uvhttp_request_target(req);
+    fields[UVHTTP__ENTRY_USER] = uvhttp_auth_user(req);
+    if (log->format == UVHTTP_ACCESS_LOG_COMMON) return;
+    fields[UVHTTP__ENTRY_REFERER] = uvhttp_request_header(req, "Referer");
+    fields[UVHTTP__ENTRY_AGENT] = uvhttp_request_header(req, "User-Agent");
+    if (log->format == UVHTTP_ACCESS_LOG_COMBINED) return;
+    fields[UVHTTP__ENTRY_HOST] = uvhttp_request_client_host(req);
+    fields[UVHTTP__ENTRY_ID] = uvhttp_request_id_get(req);
+}
+
+static void on_done(uvhttp_response_t *res, int status, void *user) {
+    uvhttp__access_log_t *log = user;
+    uvhttp__entry_ring_t *ring = latest.log == log->number ? latest.ring : find_ring(log);
+    if (!ring) {
+        atomic_fetch_add_explicit(&log->homeless, 1, memory_order_relaxed);
+        uvhttp__middleware_count(uvhttp_response_request(res), access_log_dropped);
+        return;
+    }
+    uvhttp__entry_source_t source;
+    memset(source.fields, 0, sizeof source.fields);
+    fill_source(log, res, status, &source);
+    uint64_t waiting = uvhttp__entry_ring_put(ring, &source);
+    if (waiting == 0) uvhttp__middleware_count(uvhttp_response_request(res), access_log_dropped);
+    atomic_thread_fence(memory_order_seq_cst); /* the entry is there before we look whether somebody sleeps */
+    bool half = waiting > log->ring_size / 2, kick = half && !ring->kicked;
+    ring->kicked = half;
+    if (kick || (atomic_load_explicit(&log->asleep, memory_order_relaxed) && atomic_exchange(&log->asleep, false)))
+        sem_post(&log->wake);
+}
+
+static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    /* Now, because the connection can be gone when the answer is given up. */
+    uvhttp__client_t client;
+    uvhttp__request_client(req, &client);
+    if (uvhttp_response_on_done(res, on_done, user) == UVHTTP_OK) return UVHTTP_NEXT;
+    uvhttp__access_log_t *log = user;
+    atomic_fetch_add_explicit(&log->homeless, 1, memory_order_relaxed);
+    uvhttp__middleware_count(req, access_log_dropped);
+    return UVHTTP_NEXT;
+}
+
+/* --- making it --- */
+
+static void free_log(uvhttp__access_log_t *log) {
+    uvhttp__entry_ring_t *next;
+    for (uvhttp__entry_ring_t *ring = atomic_load(&log->rings); ring; ring = next) {
+        next = ring->next;
+        uvhttp__entry_ring_free(ring);
+    }
+    if (log->owns_fd && log->fd >= 0) close(log->fd);
+    sem_destroy(&log->wake);
+    pthread_mutex_destroy(&log->lock);
+    uvhttp__free(log->path);
+    uvhttp__free(log);
+}
+
+static void destroy(void *user) {
+    uvhttp__access_log_t *log = user;
+    if (log->running) uvhttp__access_log_stop(log);
+    free_log(log);
+}
+
+/* NULL, or what is wrong. */
+static const char *wrong_option(const uvhttp_access_log_options_t *options) {
+    if ((unsigned)options->format > UVHTTP_ACCESS_LOG_JSON) return "format: expected a UVHTTP_ACCESS_LOG_* value";
+    if (options->fd < 0) return "fd is negative";
+    if (options->ring_size != 0 && (options->ring_size < RING_SIZE_MIN || options->ring_size > RING_SIZE_MAX ||
+                                    (options->ring_size & (options->ring_size - 1)) != 0))
+        return "ring_size: expected a power of two, 65536..1073741824, or 0 for the default";
+    if (options->flush_ms > FLUSH_MS_MAX) return "flush_ms: expected 1..60000, or 0 for the default";
+    return NULL;
+}
+
+static uvhttp__access_log_t *make(const uvhttp_access_log_options_t *options) {
+    uvhttp__access_log_t *log = uvhttp__calloc(1, sizeof *log);
+    if (!log) return NULL;
+    pthread_mutex_init(&log->lock, NULL);
+    sem_init(&log->wake, 0, 0);
+    log->number = next_number();
+    log->format = options->format;
+    log->ring_size = options->ring_size ? options->ring_size : 1u << 20;
+    log->flush_ms = options->flush_ms ? options->flush_ms : 200;
+    log->write = options->write;
+    log->user = options->user;
+    log->fd = options->fd ? options->fd : STDOUT_FILENO;
+    if (options->write || !options->path) return log;
+    size_t size = strlen(options->path) + 1;
+    log->path = uvhttp__malloc(size);
+    if (log->path) {
+        memcpy(log->path, options->path, size);
+        return log;
+    }
+    free_log(log);
+    return NULL;
+}
+
+uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options) {
+    static const uvhttp_access_log_options_t defaults;
+    if (!options) options = &defaults;
+    const char *fault = wrong_option(options);
+    if (fault) return uvhttp__middleware_refused(NAME, "%s", fault);
+    uvhttp__access_log_t *log = make(options);
+    if (!log) return uvhttp__middleware_refused(NAME, "out of memory");
+    if (log->path) {
+        log->fd = uvhttp__access_log_open(log);
+        log->owns_fd = true;
+        if (log->fd < 0) {
+            int error = errno;
+            free_log(log);
+            return uvhttp__middleware_refused(NAME, "can not open path \"%.300s\": %s", options->path,
+                                              strerrordesc_np(error));
+        }
+    }
+    return (uvhttp_middleware_t){.run = run, .user = log, .destroy = destroy};
+}
+
+/* --- the rest --- */
+
+int uvhttp_access_log_reopen(uvhttp_middleware_t middleware) {
+    if (middleware.run != run) return UVHTTP_E_INVALID;
+    uvhttp__access_log_t *log = middleware.user;
+    if (!log->path) return UVHTTP_E_INVALID;
+    atomic_store(&log->reopen_wanted, true);
+    sem_post(&log->wake);
+    return UVHTTP_OK;
+}
+
+int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats) {
+    if (middleware.run != run || !stats) return UVHTTP_E_INVALID;
+    uvhttp__access_log_t *log = middleware.user;
+    *stats = (uvhttp_access_log_stats_t){.lines = atomic_load(&log->lines),
+                                         .bytes = atomic_load(&log->bytes),
+                                         .dropped = atomic_load(&log->homeless),
+                                         .failed = atomic_load(&log->failed),
+                                         .reopened = atomic_load(&log->reopened)};
+    for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring; ring = ring->next)
+        stats->dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+    return UVHTTP_OK;
+}

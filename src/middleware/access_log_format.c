@@ -1,0 +1,227 @@
+/* Owns: the lines of the access log. Whatever a client has sent, it stays within its field: nothing in a line can end
+ * it, close its quotes or speak to a terminal. May include: base. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "middleware/access_log.h"
+
+#define NS UINT64_C(1000000000)
+#define TIME_SIZE 64 /* bytes that a time can take, terminated */
+
+static const char hex[] = "0123456789abcdef";
+
+static char *put(char *out, const char *text) {
+    size_t size = strlen(text);
+    memcpy(out, text, size);
+    return out + size;
+}
+
+static char *put_number(char *out, uint64_t number) {
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    memcpy(out, digits + at, sizeof digits - at);
+    return out + sizeof digits - at;
+}
+
+/* The fields' views of an entry. */
+static void open_fields(const uvhttp__entry_t *entry, uvhttp_str_t fields[UVHTTP__ENTRY_FIELD_COUNT]) {
+    const char *at = (const char *)(entry + 1);
+    for (int i = 0; i < UVHTTP__ENTRY_FIELD_COUNT; i++) {
+        bool absent = entry->sizes[i] == UVHTTP__ENTRY_ABSENT;
+        fields[i] = (uvhttp_str_t){absent ? NULL : at, absent ? 0 : entry->sizes[i]};
+        at += fields[i].size;
+    }
+}
+
+/* --- text --- */
+
+/* Printable ASCII stays, '"' and '\' get a '\', all else is \xHH; so is a space where it would separate. */
+static char *put_text(char *out, uvhttp_str_t text, bool cut, bool escape_space) {
+    for (size_t i = 0; i < text.size; i++) {
+        uint8_t c = (uint8_t)text.data[i];
+        if (c == '"' || c == '\\') *out++ = '\\';
+        if (c >= 127 || c < ' ' || (c == ' ' && escape_space)) {
+            *out++ = '\\';
+            *out++ = 'x';
+            *out++ = hex[c >> 4];
+            *out++ = hex[c & 15];
+        } else {
+            *out++ = (char)c;
+        }
+    }
+    return cut ? put(out, "...") : out;
+}
+
+static char *put_field(char *out, const uvhttp__entry_t *entry, const uvhttp_str_t *fields, int field) {
+    if (!fields[field].data || fields[field].size == 0) return put(out, "-");
+    return put_text(out, fields[field], entry->cut & 1u << field, field == UVHTTP__ENTRY_USER);
+}
+
+/* " [10/Oct/2000:13:55:36 +0000]". In English whatever the locale. */
+static void write_time(uint64_t second, char text[TIME_SIZE]) {
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    time_t seconds = (time_t)second;
+    struct tm utc = {0};
+    gmtime_r(&seconds, &utc);
+    snprintf(text, TIME_SIZE, " [%02d/%.3s/%04d:%02d:%02d:%02d +0000]", utc.tm_mday, months + 3 * utc.tm_mon,
+             utc.tm_year + 1900, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+/* A second's text is made once for all of its lines. */
+typedef struct second_text {
+    uint64_t second; /* 0: none yet */
+    char text[TIME_SIZE];
+} second_text_t;
+
+static const char *text_of(second_text_t *known, uint64_t second,
+                           void (*write)(uint64_t second, char text[TIME_SIZE])) {
+    if (known->second != second) {
+        write(second, known->text);
+        known->second = second;
+    }
+    return known->text;
+}
+
+static char *put_time(char *out, uint64_t real_ns) {
+    static _Thread_local second_text_t latest;
+    return put(out, text_of(&latest, real_ns / NS, write_time));
+}
+
+static char *put_common(char *out, const uvhttp__entry_t *entry, const uvhttp_str_t *fields, uint64_t real_ns) {
+    out += uvhttp__peer_text(&entry->client, out);
+    out = put(out, " - ");
+    out = put_field(out, entry, fields, UVHTTP__ENTRY_USER);
+    out = put_time(out, real_ns);
+    out = put(out, " \"");
+    out = put_field(out, entry, fields, UVHTTP__ENTRY_METHOD);
+    out = put(out, " ");
+    out = put_field(out, entry, fields, UVHTTP__ENTRY_TARGET);
+    out = put(out, entry->flags & UVHTTP__ENTRY_HTTP10 ? " HTTP/1.0\" " : " HTTP/1.1\" ");
+    out = put_number(out, entry->status);
+    out = put(out, " ");
+    return entry->bytes > 0 ? put_number(out, entry->bytes) : put(out, "-");
+}
+
+static char *put_combined(char *out, const uvhttp__entry_t *entry, const uvhttp_str_t *fields, uint64_t real_ns) {
+    out = put_common(out, entry, fields, real_ns);
+    out = put(out, " \"");
+    out = put_field(out, entry, fields, UVHTTP__ENTRY_REFERER);
+    out = put(out, "\" \"");
+    out = put_field(out, entry, fields, UVHTTP__ENTRY_AGENT);
+    return put(out, "\"");
+}
+
+/* --- JSON (RFC 8259) --- */
+
+/* The size of the UTF-8 sequence at `text` (RFC 3629); 0: there is none, or it is of a control character. */
+static size_t sequence_size(const uint8_t *text, size_t left) {
+    if (text[0] < 0xc2 || text[0] > 0xf4) return 0;
+    size_t size = text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (left < size) return 0;
+    for (size_t i = 1; i < size; i++)
+        if ((text[i] & 0xc0) != 0x80) return 0;
+    if (text[0] == 0xc2 && text[1] < 0xa0) return 0;                                          /* C1 */
+    if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] > 0x9f)) return 0; /* long, surrogate */
+    if ((text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] > 0x8f)) return 0; /* long, too large */
+    if (text[0] == 0xe2 && text[1] == 0x80 && (text[2] == 0xa8 || text[2] == 0xa9)) return 0; /* ends lines for some */
+    return size;
+}
+
+/* Bytes that are no UTF-8 are shown as the characters of their numbers. */
+static char *put_json(char *out, uvhttp_str_t text, bool cut) {
+    const uint8_t *data = (const uint8_t *)text.data;
+    *out++ = '"';
+    for (size_t i = 0; i < text.size;) {
+        uint8_t c = data[i];
+        size_t sequence = c < 0x80 ? 0 : sequence_size(data + i, text.size - i);
+        if (sequence > 0) {
+            memcpy(out, data + i, sequence);
+            out += sequence;
+            i += sequence;
+            continue;
+        }
+        if (c < ' ' || c >= 127) {
+            out = put(out, "\\u00");
+            *out++ = hex[c >> 4];
+            *out++ = hex[c & 15];
+        } else {
+            if (c == '"' || c == '\\') *out++ = '\\';
+            *out++ = (char)c;
+        }
+        i++;
+    }
+    if (cut) out = put(out, "...");
+    *out++ = '"';
+    return out;
+}
+
+static void write_json_time(uint64_t second, char text[TIME_SIZE]) {
+    time_t seconds = (time_t)second;
+    struct tm utc = {0};
+    gmtime_r(&seconds, &utc);
+    snprintf(text, TIME_SIZE, "{\"time\":\"%04d-%02d-%02dT%02d:%02d:%02d.", utc.tm_year + 1900, utc.tm_mon + 1,
+             utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec);
+}
+
+static char *put_json_time(char *out, uint64_t real_ns) {
+    static _Thread_local second_text_t latest;
+    out = put(out, text_of(&latest, real_ns / NS, write_json_time));
+    uint32_t us = (uint32_t)(real_ns % NS / 1000);
+    for (int i = 5; i >= 0; i--, us /= 10) out[i] = (char)('0' + us % 10);
+    return put(out + 6, "Z\"");
+}
+
+static char *put_object(char *out, const uvhttp__entry_t *entry, const uvhttp_str_t *fields, uint64_t real_ns) {
+    static const char *const names[UVHTTP__ENTRY_FIELD_COUNT] = {"method",     "target", "user",      "referer",
+                                                                 "user_agent", "host",   "request_id"};
+    out = put_json_time(out, real_ns);
+    out = put(out, ",\"client\":\"");
+    out += uvhttp__peer_text(&entry->client, out);
+    out =
+        put(out, entry->flags & UVHTTP__ENTRY_HTTP10 ? "\",\"protocol\":\"HTTP/1.0\"" : "\",\"protocol\":\"HTTP/1.1\"");
+    for (int i = 0; i < UVHTTP__ENTRY_FIELD_COUNT; i++) {
+        if (!fields[i].data) continue;
+        out = put(out, ",\"");
+        out = put(out, names[i]);
+        out = put(out, "\":");
+        out = put_json(out, fields[i], entry->cut & 1u << i);
+    }
+    out = put(out, ",\"status\":");
+    out = put_number(out, entry->status);
+    out = put(out, ",\"bytes\":");
+    out = put_number(out, entry->bytes);
+    out = put(out, ",\"duration_us\":");
+    out = put_number(out, entry->duration_ns / 1000);
+    if (entry->flags & UVHTTP__ENTRY_ABORTED) out = put(out, ",\"aborted\":true");
+    return put(out, "}");
+}
+
+size_t uvhttp__access_line(uvhttp_access_log_format_t format, const uvhttp__entry_t *entry, int64_t real_offset_ns,
+                           char line[UVHTTP__ACCESS_LINE_MAX]) {
+    uvhttp_str_t fields[UVHTTP__ENTRY_FIELD_COUNT];
+    uint64_t real_ns = entry->begin_ns + (uint64_t)real_offset_ns;
+    open_fields(entry, fields);
+    char *end = format == UVHTTP_ACCESS_LOG_COMMON     ? put_common(line, entry, fields, real_ns)
+                : format == UVHTTP_ACCESS_LOG_COMBINED ? put_combined(line, entry, fields, real_ns)
+                                                       : put_object(line, entry, fields, real_ns);
+    *end++ = '\n';
+    return (size_t)(end - line);
+}
+
+size_t uvhttp__access_dropped_line(uvhttp_access_log_format_t format, uint64_t count, int64_t real_ns,
+                                   char line[UVHTTP__ACCESS_LINE_MAX]) {
+    if (format == UVHTTP_ACCESS_LOG_JSON) {
+        char *end = put_json_time(line, (uint64_t)real_ns);
+        return (size_t)(end - line) + (size_t)snprintf(end, 64, ",\"dropped\":%" PRIu64 "}\n", count);
+    }
+    char *end = put_time(put(line, "- - -"), (uint64_t)real_ns);
+    const char *rest = format == UVHTTP_ACCESS_LOG_COMBINED ? " \"-\" \"-\"" : "";
+    return (size_t)(end - line) +
+           (size_t)snprintf(end, 96, " \"uvhttp: %" PRIu64 " requests dropped here\" 0 -%s\n", count, rest);
+}

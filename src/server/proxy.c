@@ -1,0 +1,57 @@
+/* Owns: whom a server believes. */
+#include <inttypes.h>
+
+#include "base/alloc.h"
+#include "server/server_internal.h"
+
+#define TRUSTED_MAX 1000
+#define HOPS_MAX 64
+#define HOPS_DEFAULT 16
+
+static_assert((int)UVHTTP_PROXY_HEADER_FORWARDED == UVHTTP__PROXY_HEADER_FORWARDED &&
+                  (int)UVHTTP_PROXY_HEADER_X_FORWARDED == UVHTTP__PROXY_HEADER_X_FORWARDED,
+              "message knows the values without the header");
+
+static int take_trusted(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
+    size_t at;
+    const char *fault;
+    uvhttp__ip_ranges_t *ranges;
+    int status = uvhttp__ip_ranges_new(options->trusted, options->trusted_count, &ranges, &at, &fault);
+    if (status == UVHTTP_E_NOMEM) return uvhttp__server_remember(server, status, "trust_proxies: out of memory");
+    if (status != UVHTTP_OK)
+        return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
+                                       "trust_proxies: trusted[%zu] is \"%s\": %s; expected \"192.0.2.1\", "
+                                       "\"10.0.0.0/8\", \"2001:db8::/32\" or \"unix:\"",
+                                       at, options->trusted[at] ? options->trusted[at] : "", fault);
+    uvhttp__free(server->trust.ranges);
+    server->trust.ranges = ranges;
+    server->trust.header = (uint8_t)options->header;
+    server->trust.hops_max = (uint8_t)(options->hops_max ? options->hops_max : HOPS_DEFAULT);
+    server->host->proxies = ranges;
+    return UVHTTP_OK;
+}
+
+static int check(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
+    if (server->frozen)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "trust_proxies: not after the first listen");
+    if (!options->trusted || options->trusted_count == 0 || options->trusted_count > TRUSTED_MAX)
+        return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
+                                       "trust_proxies: trusted_count is %zu: expected 1..%d entries of trusted",
+                                       options->trusted_count, TRUSTED_MAX);
+    if ((unsigned)options->header > UVHTTP_PROXY_HEADER_X_FORWARDED)
+        return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
+                                       "trust_proxies: header is %d: expected a UVHTTP_PROXY_HEADER_* value",
+                                       (int)options->header);
+    if (options->hops_max > HOPS_MAX)
+        return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
+                                       "trust_proxies: hops_max is %" PRIu32 ": expected 1..%d, or 0 for the default",
+                                       options->hops_max, HOPS_MAX);
+    return take_trusted(server, options);
+}
+
+int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
+    if (!server || !options) return UVHTTP_E_INVALID;
+    int status = check(server, options);
+    if (server->setup_status == UVHTTP_OK) server->setup_status = status;
+    return status;
+}

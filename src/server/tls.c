@@ -1,0 +1,33 @@
+/* Owns: TLS of the HTTP server: listening, and what a request knows of it. May include: everything. */
+#include "tls/tls.h"
+
+#include "server/server_internal.h"
+
+int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *address, uvhttp_tls_t *tls, uint16_t *port) {
+    if (!server || !address) return UVHTTP_E_INVALID;
+    uvhttp__conn_filter_t filter;
+    int status = uvhttp__tls_filter(tls, &filter);
+    if (status == UVHTTP_E_UNSUPPORTED)
+        return uvhttp__server_remember(server, status, "this library was built without TLS (UVHTTP_TLS=off)");
+    if (status != UVHTTP_OK)
+        return uvhttp__server_remember(server, status, "%s",
+                                       "listen_tls: tls is NULL: uvhttp_tls_new has said why in the log");
+    status = uvhttp__server_listen(server, address, &filter, port);
+    if (status != UVHTTP_OK) filter.release(filter.arg);
+    return status;
+}
+
+static uvhttp_tcp_t *connection_of(const uvhttp_request_t *req) {
+    if (!req) return NULL;
+    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
+    return exchange->session ? &exchange->session->conn : NULL;
+}
+
+bool uvhttp_request_is_tls(const uvhttp_request_t *req) {
+    return uvhttp_tcp_is_tls(connection_of(req));
+}
+
+const char *uvhttp_request_client_subject(uvhttp_request_t *req) {
+    uvhttp_tcp_t *connection = connection_of(req);
+    return connection ? uvhttp_tcp_client_subject(connection) : NULL;
+}

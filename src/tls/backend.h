@@ -1,0 +1,84 @@
+/* Owns: what the filter and the public functions need of a TLS library. One backend is compiled in; what it includes of
+ * its library stays in its own files. May include: io, base. */
+#ifndef UVHTTP_SRC_TLS_BACKEND_H
+#define UVHTTP_SRC_TLS_BACKEND_H
+
+#include <uvhttp/tls.h>
+
+#include "base/arena.h"
+#include "io/io.h"
+#include "tls/names.h"
+#include "tls/tickets.h"
+
+/* The options, checked and copied. */
+typedef struct uvhttp__tls_settings {
+    uvhttp__arena_t arena; /* all that is pointed to */
+    uvhttp_tls_certificate_t *certificates;
+    uint32_t certificate_count;
+    uvhttp_tls_version_t min_version, max_version; /* never DEFAULT */
+    uint8_t *alpn;                                 /* as on the wire: each protocol behind its size */
+    size_t alpn_size;                              /* bytes; 0: ALPN is ignored */
+    uvhttp_tls_clients_t clients;
+    const char *client_ca_file;
+    const void *client_ca;
+    size_t client_ca_size;
+    uint64_t handshake_timeout_ms;
+    bool no_tickets;
+} uvhttp__tls_settings_t;
+
+/* Why something was refused. */
+typedef struct uvhttp__tls_error {
+    char text[512];
+} uvhttp__tls_error_t;
+
+/* Returns `status`. */
+int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format, ...) UVHTTP_PRINTF(3, 4);
+
+/* A file's bytes, uvhttp__free them. Returns 0, UVHTTP_E_NOMEM, or UVHTTP_E_TLS_CERTIFICATE with the reason. */
+int uvhttp__tls_read_file(const char *path, char **data, size_t *size, uvhttp__tls_error_t *error);
+
+/* --- what a backend provides --- */
+
+/* Everything that comes from files: certificates, keys, CAs. Counted, immutable. */
+typedef struct uvhttp__tls_contexts uvhttp__tls_contexts_t;
+typedef struct uvhttp__tls_session uvhttp__tls_session_t;
+
+/* Where a session's bytes come from and go to. */
+typedef struct uvhttp__tls_io {
+    uvhttp__stream_t *stream;
+    const char *in; /* received bytes that the session has not taken yet; only inside on_data */
+    size_t in_size;
+} uvhttp__tls_io_t;
+
+/* filter.c: for the backend to write with. Returns 0 or what broke. */
+int uvhttp__tls_io_write(uvhttp__tls_io_t *io, const char *data, size_t size);
+
+bool uvhttp__tls_random(void *memory, size_t size);
+
+/* settings and tickets must live as long as the contexts. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_TLS_CERTIFICATE. */
+int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
+                             uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error);
+uvhttp__tls_contexts_t *uvhttp__tls_contexts_retain(uvhttp__tls_contexts_t *contexts);
+void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts);
+
+/* contexts and io must live as long as the session. NULL: out of memory. */
+uvhttp__tls_session_t *uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_io_t *io);
+void uvhttp__tls_session_free(uvhttp__tls_session_t *session);
+/* 0: done. UVHTTP_E_AGAIN: needs more bytes. Others: it has failed, the alert is written. */
+int uvhttp__tls_session_handshake(uvhttp__tls_session_t *session);
+bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session);
+/* 0: *got bytes. UVHTTP_E_AGAIN: needs more bytes. UVHTTP_E_EOF: close_notify. Others: it has failed. */
+int uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got);
+/* Whether read has bytes without new ones from the peer. */
+bool uvhttp__tls_session_pending(const uvhttp__tls_session_t *session);
+/* All of it (at most UVHTTP__FILTER_PIECE_MAX), as one record. Returns 0 or what broke. */
+int uvhttp__tls_session_write(uvhttp__tls_session_t *session, const char *data, size_t size);
+/* Writes close_notify. */
+void uvhttp__tls_session_close(uvhttp__tls_session_t *session);
+/* The subject of the peer's certificate, uvhttp__free it; NULL if there is none, or no memory. */
+char *uvhttp__tls_session_subject(const uvhttp__tls_session_t *session);
+
+/* A certificate for development with its key, PEM, uvhttp__free them. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__tls_development_pem(char **certificate, char **key);
+
+#endif

@@ -1,0 +1,288 @@
+/* Owns: TLS on a connection: the handshake under its deadline, decoding what comes, encoding what goes, the ends. May
+ * include: conn, io, base, obs. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "tls/backend.h"
+#include "tls/tls.h"
+
+/* A ClientHello and a client's certificates come in less. */
+#define HANDSHAKE_SIZE_MAX (64u * 1024)
+/* What a connection may make us say of our own accord, in all its life (answers to key updates, refused
+ * renegotiations), so that a peer that never reads does not fill the queue with them. */
+#define UNASKED_SIZE_MAX (64u * 1024)
+/* How long an alert and the FIN behind it may take. */
+#define FAIL_WRITE_MS 2000
+
+typedef struct tls_conn {
+    uvhttp__filter_t filter; /* first: found by the stream's pointer to it */
+    uvhttp__tls_io_t io;
+    uvhttp__tls_session_t *session;
+    uvhttp__tls_contexts_t *contexts;
+    char *held; /* decoded bytes that the upper layer has left, NULL if none */
+    char *subject;
+    uint32_t held_size;
+    uint32_t received;     /* bytes, until the handshake is done */
+    uint32_t unasked_size; /* bytes */
+    bool open;             /* the handshake is done */
+    bool dead;             /* it has failed: nothing can be encoded or decoded any more */
+    bool ended;            /* the peer's close_notify or FIN was told upwards */
+    bool direct;           /* what is written goes straight to the descriptor */
+} tls_conn_t;
+
+static tls_conn_t *tls_of(const uvhttp__stream_t *stream) {
+    return UVHTTP__CONTAINER_OF(stream->filter, tls_conn_t, filter);
+}
+
+static uvhttp__counters_t *counters_of(uvhttp__conn_t *conn) {
+    return &conn->worker->counters;
+}
+
+int uvhttp__tls_io_write(uvhttp__tls_io_t *io, const char *data, size_t size) {
+    tls_conn_t *tls = UVHTTP__CONTAINER_OF(io, tls_conn_t, io);
+    if (tls->direct) {
+        (void)send(io->stream->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        return UVHTTP_OK;
+    }
+    if (tls->open && io->in) {
+        tls->unasked_size += (uint32_t)size;
+        if (tls->unasked_size > UNASKED_SIZE_MAX) return UVHTTP_E_LIMIT;
+    }
+    return uvhttp__filter_put(io->stream, data, size);
+}
+
+/* --- ends --- */
+
+/* Nothing more will be read or written; the alert, if the session has written one, goes out, then FIN. */
+static void fail(tls_conn_t *tls, uvhttp__conn_t *conn, int code) {
+    tls->dead = true;
+    tls->io.in_size = 0;
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
+    uvhttp__counters_error(counters_of(conn), code);
+    conn->close_status = (int16_t)code;
+    uvhttp__conn_finish(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
+}
+
+static void tell_end(tls_conn_t *tls, uvhttp__stream_t *stream, int status) {
+    tls->ended = true;
+    uvhttp__conn_stream_ops.on_end(stream, status);
+}
+
+/* FIN or a reset. A FIN without close_notify may be somebody else's, who cuts off what follows (RFC 8446 section 6.1):
+ * not a regular end, unless we have said goodbye ourselves. */
+static void on_end(uvhttp__stream_t *stream, int status) {
+    tls_conn_t *tls = tls_of(stream);
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    bool leaving = conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED);
+    if (tls->ended && status == UVHTTP_OK && !leaving) return;
+    if (!tls->open && !leaving) {
+        if (tls->received > 0) uvhttp__counters_error(counters_of(conn), UVHTTP_E_TLS_HANDSHAKE);
+        uvhttp__conn_close(conn, UVHTTP_E_ABORTED);
+        return;
+    }
+    if (status == UVHTTP_OK && !leaving) {
+        if (!(stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT))) {
+            uvhttp__counters_error(counters_of(conn), UVHTTP_E_TLS_TRUNCATED);
+            status = UVHTTP_E_ABORTED;
+        }
+    }
+    tell_end(tls, stream, status);
+}
+
+static void on_sent(uvhttp__stream_t *stream) {
+    uvhttp__conn_stream_ops.on_sent(stream);
+}
+
+static void on_closed(uvhttp__stream_t *stream) {
+    tls_conn_t *tls = tls_of(stream);
+    uvhttp__tls_session_free(tls->session);
+    uvhttp__tls_contexts_release(tls->contexts);
+    uvhttp__free(tls->held);
+    uvhttp__free(tls->subject);
+    uvhttp__free(tls);
+    uvhttp__conn_stream_ops.on_closed(stream);
+}
+
+/* --- the handshake --- */
+
+static const char not_https[] = "HTTP/1.1 400 Bad Request\r\n"
+                                "Content-Type: text/plain; charset=utf-8\r\n"
+                                "Content-Length: 24\r\n"
+                                "Connection: close\r\n"
+                                "\r\n"
+                                "This port speaks HTTPS.\n";
+
+/* The first byte of TLS says that it is a handshake. A letter is probably a request of HTTP: its client can read an
+ * answer. */
+static bool is_tls(tls_conn_t *tls, uvhttp__conn_t *conn) {
+    char first = tls->io.in[0];
+    if (first == 0x16) return true;
+    bool letter = (first >= 'A' && first <= 'Z') || (first >= 'a' && first <= 'z');
+    if (letter) (void)uvhttp__filter_put(&conn->stream, not_https, sizeof not_https - 1);
+    fail(tls, conn, letter ? UVHTTP_E_TLS_PLAIN_HTTP : UVHTTP_E_TLS_NOT_TLS);
+    return false;
+}
+
+static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
+    if (tls->io.in_size == 0) return;
+    if (tls->received == 0 && !is_tls(tls, conn)) return;
+    size_t before = tls->io.in_size;
+    int status = uvhttp__tls_session_handshake(tls->session);
+    tls->received += (uint32_t)(before - tls->io.in_size);
+    if (status == UVHTTP_E_AGAIN)
+        status = tls->received > HANDSHAKE_SIZE_MAX ? UVHTTP_E_TLS_HANDSHAKE : UVHTTP_OK;
+    else if (status == UVHTTP_OK)
+        tls->open = true;
+    if (status != UVHTTP_OK) {
+        fail(tls, conn, status);
+        return;
+    }
+    if (!tls->open) return;
+    uvhttp__counters_add(counters_of(conn), tls_handshakes, 1);
+    if (uvhttp__tls_session_resumed(tls->session)) uvhttp__counters_add(counters_of(conn), tls_resumed, 1);
+    uvhttp__conn_opened(conn);
+}
+
+/* --- receiving --- */
+
+/* Gives decoded bytes to the upper layer. Returns false if it has left some, which are kept, or has closed. */
+static bool deliver(tls_conn_t *tls, uvhttp__stream_t *stream, const char *data, size_t size) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_RESUMED;
+    size_t used = uvhttp__conn_stream_ops.on_data(stream, data, size);
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
+    if (used == size) return true;
+    if (data != tls->held) {
+        tls->held = uvhttp__malloc(size - used);
+        if (!tls->held) {
+            uvhttp__conn_close(uvhttp__conn_of(stream), UVHTTP_E_NOMEM);
+            return false;
+        }
+    }
+    memmove(tls->held, data + used, size - used);
+    tls->held_size = (uint32_t)(size - used);
+    uvhttp__filter_hold(stream);
+    return false;
+}
+
+static bool deliver_held(tls_conn_t *tls, uvhttp__stream_t *stream) {
+    if (!tls->held) return true;
+    if (!deliver(tls, stream, tls->held, tls->held_size)) return false;
+    uvhttp__free(tls->held);
+    tls->held = NULL;
+    tls->held_size = 0;
+    return true;
+}
+
+/* As many records as there are, so that the upper layer sees a batch as one. Returns why it ended. */
+static int decode(tls_conn_t *tls, char *memory, size_t *size) {
+    *size = 0;
+    while (*size < UVHTTP__FILTER_INPUT_SIZE) {
+        if (tls->io.in_size == 0 && !uvhttp__tls_session_pending(tls->session)) return UVHTTP_E_AGAIN;
+        size_t got = 0;
+        int status = uvhttp__tls_session_read(tls->session, memory + *size, UVHTTP__FILTER_INPUT_SIZE - *size, &got);
+        if (status != UVHTTP_OK) return status;
+        *size += got;
+    }
+    return UVHTTP_OK;
+}
+
+static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
+    uvhttp__stream_t *stream = &conn->stream;
+    int status = UVHTTP_OK;
+    while (status == UVHTTP_OK) {
+        if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) {
+            tls->io.in_size = 0; /* whatever it is, nobody wants it */
+            return;
+        }
+        size_t size;
+        status = decode(tls, stream->loop->filter_memory, &size);
+        /* An end or an error is met again when what is kept now has been taken. */
+        if (size > 0 && !deliver(tls, stream, stream->loop->filter_memory, size)) return;
+    }
+    if (status == UVHTTP_E_AGAIN) return;
+    if (status != UVHTTP_E_EOF)
+        fail(tls, conn, status);
+    else if (!(conn->flags & UVHTTP__CONN_CLOSED))
+        tell_end(tls, stream, UVHTTP_OK);
+}
+
+static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
+    tls_conn_t *tls = tls_of(stream);
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    if (tls->dead || tls->ended) return size;
+    tls->io.in = data;
+    tls->io.in_size = size;
+    bool was_open = tls->open;
+    if (!was_open) handshake(tls, conn);
+    if (tls->open && !tls->dead && deliver_held(tls, stream)) receive(tls, conn);
+    size_t left = tls->io.in_size;
+    tls->io.in = NULL;
+    tls->io.in_size = 0;
+    if (tls->open && !was_open && conn->worker->draining) uvhttp__conn_drain(conn);
+    return size - left;
+}
+
+/* --- sending --- */
+
+static int encode(uvhttp__stream_t *stream, const char *data, size_t size) {
+    tls_conn_t *tls = tls_of(stream);
+    return tls->dead ? UVHTTP_OK : uvhttp__tls_session_write(tls->session, data, size); /* dead: the alert goes on */
+}
+
+static void encode_end(uvhttp__stream_t *stream) {
+    tls_conn_t *tls = tls_of(stream);
+    if (tls->open && !tls->dead) uvhttp__tls_session_close(tls->session);
+}
+
+/* Only after a regular life: close_notify says that nothing is missing. */
+static void closing(uvhttp__stream_t *stream) {
+    tls_conn_t *tls = tls_of(stream);
+    int status = uvhttp__conn_of(stream)->close_status;
+    if (!tls->open || tls->dead || (status != UVHTTP_OK && status != UVHTTP_E_TIMEOUT)) return;
+    tls->direct = true;
+    uvhttp__tls_session_close(tls->session);
+}
+
+static bool unread(const uvhttp__stream_t *stream) {
+    const tls_conn_t *tls = tls_of(stream);
+    return tls->held_size > 0 || (!tls->open && tls->received > 0);
+}
+
+/* --- opening --- */
+
+static const uvhttp__stream_ops_t stream_ops = {
+    .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_closed = on_closed};
+
+static const uvhttp__filter_ops_t filter_ops = {
+    .encode = encode, .encode_end = encode_end, .closing = closing, .unread = unread};
+
+int uvhttp__tls_open(uvhttp__conn_t *conn, void *arg) {
+    uvhttp_tls_t *tls = arg;
+    tls_conn_t *made = uvhttp__calloc(1, sizeof *made);
+    if (!made) return UVHTTP_E_NOMEM;
+    made->filter.ops = &filter_ops;
+    made->io.stream = &conn->stream;
+    made->contexts = uvhttp__tls_now(tls);
+    made->session = uvhttp__tls_session_new(made->contexts, &made->io);
+    if (!made->session || uvhttp__stream_set_filter(&conn->stream, &made->filter, &stream_ops) != UVHTTP_OK) {
+        uvhttp__tls_session_free(made->session);
+        uvhttp__tls_contexts_release(made->contexts);
+        uvhttp__free(made);
+        return UVHTTP_E_NOMEM;
+    }
+    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + uvhttp__tls_handshake_timeout_ms(tls));
+    return UVHTTP_OK;
+}
+
+/* --- what a connection knows --- */
+
+bool uvhttp_tcp_is_tls(const uvhttp_tcp_t *tcp) {
+    return tcp && tcp->stream.filter != NULL;
+}
+
+const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp) {
+    if (!uvhttp_tcp_is_tls(tcp)) return NULL;
+    tls_conn_t *tls = tls_of(&tcp->stream);
+    if (!tls->subject) tls->subject = uvhttp__tls_session_subject(tls->session);
+    return tls->subject;
+}

@@ -1,0 +1,51 @@
+/* Owns: what the files of the OpenSSL backend share. May include: io, base. */
+#ifndef UVHTTP_SRC_TLS_OPENSSL_H
+#define UVHTTP_SRC_TLS_OPENSSL_H
+
+#include <openssl/ssl.h>
+
+#include "base/ref.h"
+#include "tls/backend.h"
+
+#define UVHTTP__TLS_DIGEST_SIZE 32
+
+/* A certificate as it was read. */
+typedef struct uvhttp__tls_loaded {
+    X509 *leaf;
+    EVP_PKEY *key;
+    STACK_OF(X509) * chain;
+    unsigned char *ocsp; /* OPENSSL memory, NULL if none */
+    int ocsp_size;       /* bytes */
+} uvhttp__tls_loaded_t;
+
+struct uvhttp__tls_contexts {
+    uvhttp__ref_t count;
+    const uvhttp__tls_settings_t *settings;
+    uvhttp__tickets_t *tickets;
+    uvhttp__tls_names_t names;
+    uvhttp__tls_loaded_t *loaded; /* settings->certificate_count */
+    SSL_CTX **sites;              /* names.site_count; connections begin with the first */
+    X509_STORE *client_store;     /* NULL: clients are not asked */
+    STACK_OF(X509_NAME) * client_names;
+    unsigned char clients_digest[UVHTTP__TLS_DIGEST_SIZE]; /* of what clients are asked for */
+};
+
+/* openssl_load.c: reads settings->certificates[index]. */
+int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvhttp__tls_loaded_t *loaded,
+                     uvhttp__tls_names_t *names, uvhttp__tls_error_t *error);
+void uvhttp__tls_unload(uvhttp__tls_loaded_t *loaded);
+/* Reads the authorities of clients into contexts->client_*. */
+int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
+/* The reason of the last error of OpenSSL, whose queue is emptied. */
+const char *uvhttp__tls_reason(void);
+
+/* openssl_session.c: for SSL_CTX_set_*. */
+int uvhttp__tls_on_client_hello(SSL *ssl, int *alert, void *arg);
+int uvhttp__tls_on_server_name(SSL *ssl, int *alert, void *arg);
+int uvhttp__tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in,
+                        unsigned in_size, void *arg);
+int uvhttp__tls_on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac,
+                          int encrypt);
+int uvhttp__tls_on_status(SSL *ssl, void *arg);
+
+#endif

@@ -1,0 +1,253 @@
+/* Owns: reading certificates, keys, OCSP responses and authorities, and saying what is wrong with them. May include:
+ * io, base, obs. */
+#include <openssl/err.h>
+#include <openssl/ocsp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "base/str.h"
+#include "tls/openssl.h"
+
+const char *uvhttp__tls_reason(void) {
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    ERR_clear_error();
+    return reason ? reason : "unknown reason";
+}
+
+static const char *label(const char *file) {
+    return file ? file : "(memory)";
+}
+
+/* --- PEM, from a file or from memory --- */
+
+typedef struct source {
+    char *owned; /* what was read from the file */
+    size_t size;
+    BIO *bio;
+} source_t;
+
+static int source_open(source_t *source, const char *file, const void *memory, size_t size,
+                       uvhttp__tls_error_t *error) {
+    *source = (source_t){.size = size};
+    if (file) {
+        int status = uvhttp__tls_read_file(file, &source->owned, &source->size, error);
+        if (status != UVHTTP_OK) return status;
+        memory = source->owned;
+    }
+    source->bio = BIO_new_mem_buf(memory, (int)source->size);
+    if (source->bio) return UVHTTP_OK;
+    uvhttp__free(source->owned);
+    return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "%s: out of memory", label(file));
+}
+
+static void source_close(source_t *source) {
+    BIO_free(source->bio);
+    if (source->owned) explicit_bzero(source->owned, source->size);
+    uvhttp__free(source->owned);
+}
+
+/* A key that needs a password is refused instead of asking at the terminal. */
+static int no_password(char *buffer, int size, int writing, void *user) {
+    (void)buffer, (void)size, (void)writing, (void)user;
+    return -1;
+}
+
+static int read_chain(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t *loaded, uvhttp__tls_error_t *error) {
+    source_t source;
+    int status = source_open(&source, from->certificate_file, from->certificate, from->certificate_size, error);
+    if (status != UVHTTP_OK) return status;
+    const char *name = label(from->certificate_file);
+    loaded->leaf = PEM_read_bio_X509(source.bio, NULL, no_password, NULL);
+    loaded->chain = sk_X509_new_null();
+    if (!loaded->chain) {
+        status = uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "%s: out of memory", name);
+    } else if (!loaded->leaf) {
+        status =
+            uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: no PEM certificate: %s", name, uvhttp__tls_reason());
+    } else {
+        X509 *next;
+        while ((next = PEM_read_bio_X509(source.bio, NULL, no_password, NULL)))
+            if (sk_X509_push(loaded->chain, next) <= 0) {
+                X509_free(next);
+                status = uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "%s: out of memory", name);
+                break;
+            }
+        if (status == UVHTTP_OK && ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
+            status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: certificate %d of the chain: %s", name,
+                                      sk_X509_num(loaded->chain) + 2, uvhttp__tls_reason());
+    }
+    ERR_clear_error();
+    source_close(&source);
+    return status;
+}
+
+static int read_key(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t *loaded, uvhttp__tls_error_t *error) {
+    source_t source;
+    int status = source_open(&source, from->key_file, from->key, from->key_size, error);
+    if (status != UVHTTP_OK) return status;
+    const char *name = label(from->key_file);
+    loaded->key = PEM_read_bio_PrivateKey(source.bio, NULL, no_password, NULL);
+    if (!loaded->key)
+        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE,
+                                  "%s: no PEM private key (or one with a password): %s", name, uvhttp__tls_reason());
+    else if (X509_check_private_key(loaded->leaf, loaded->key) != 1)
+        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: is not the key of %s: %s", name,
+                                  label(from->certificate_file), uvhttp__tls_reason());
+    ERR_clear_error();
+    source_close(&source);
+    struct stat info;
+    if (status == UVHTTP_OK && from->key_file && stat(from->key_file, &info) == 0 && (info.st_mode & S_IROTH))
+        UVHTTP_LOG_WARN("tls: %s: everybody on this machine may read this key: chmod o-r", from->key_file);
+    return status;
+}
+
+/* --- OCSP --- */
+
+static int read_ocsp(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t *loaded, uvhttp__tls_error_t *error) {
+    if (!from->ocsp_file) return UVHTTP_OK;
+    char *data;
+    size_t size;
+    int status = uvhttp__tls_read_file(from->ocsp_file, &data, &size, error);
+    if (status != UVHTTP_OK) return status;
+    const unsigned char *at = (const unsigned char *)data;
+    OCSP_RESPONSE *response = d2i_OCSP_RESPONSE(NULL, &at, (long)size);
+    if (!response || OCSP_response_status(response) != OCSP_RESPONSE_STATUS_SUCCESSFUL)
+        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", from->ocsp_file,
+                                  response ? "an OCSP response that says failure" : "not an OCSP response (DER)");
+    OCSP_RESPONSE_free(response);
+    ERR_clear_error();
+    if (status == UVHTTP_OK) {
+        loaded->ocsp = OPENSSL_memdup(data, size);
+        loaded->ocsp_size = (int)size;
+        if (!loaded->ocsp) status = uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "%s: out of memory", from->ocsp_file);
+    }
+    uvhttp__free(data);
+    return status;
+}
+
+/* --- names --- */
+
+static int add_given_names(uvhttp__tls_names_t *names, const char *list, uint32_t index, uvhttp__tls_error_t *error) {
+    for (const char *at = list;;) {
+        size_t field = strcspn(at, ",");
+        int status = uvhttp__tls_names_add(names, uvhttp__str_trim((uvhttp_str_t){at, field}), index);
+        if (status == UVHTTP_E_INVALID)
+            return uvhttp__tls_fail(error, UVHTTP_E_CONFIG,
+                                    "certificates[%u]: names is \"%s\": expected host names with commas between", index,
+                                    list);
+        if (status != UVHTTP_OK || at[field] == '\0') return status;
+        at += field + 1;
+    }
+}
+
+static int add_name(uvhttp__tls_names_t *names, const ASN1_STRING *text, uint32_t index) {
+    uvhttp_str_t name = {(const char *)ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text)};
+    int status = uvhttp__tls_names_add(names, name, index);
+    return status == UVHTTP_E_INVALID ? UVHTTP_OK : status; /* nothing that a client can ask for */
+}
+
+static int add_own_names(uvhttp__tls_names_t *names, X509 *leaf, uint32_t index) {
+    GENERAL_NAMES *alternatives = X509_get_ext_d2i(leaf, NID_subject_alt_name, NULL, NULL);
+    int status = UVHTTP_OK;
+    for (int i = 0; i < sk_GENERAL_NAME_num(alternatives) && status == UVHTTP_OK; i++) {
+        const GENERAL_NAME *one = sk_GENERAL_NAME_value(alternatives, i);
+        if (one->type == GEN_DNS) status = add_name(names, one->d.dNSName, index);
+    }
+    if (alternatives) {
+        GENERAL_NAMES_free(alternatives);
+        return status;
+    }
+    int at = X509_NAME_get_index_by_NID(X509_get_subject_name(leaf), NID_commonName, -1);
+    if (at < 0) return UVHTTP_OK;
+    const X509_NAME_ENTRY *entry = X509_NAME_get_entry(X509_get_subject_name(leaf), at);
+    return add_name(names, X509_NAME_ENTRY_get_data(entry), index);
+}
+
+/* --- a certificate --- */
+
+static void warn_of_dates(const uvhttp_tls_certificate_t *from, const X509 *leaf) {
+    if (X509_cmp_current_time(X509_get0_notAfter(leaf)) < 0)
+        UVHTTP_LOG_WARN("tls: %s: the certificate has expired", label(from->certificate_file));
+    else if (X509_cmp_current_time(X509_get0_notBefore(leaf)) > 0)
+        UVHTTP_LOG_WARN("tls: %s: the certificate is not valid yet", label(from->certificate_file));
+}
+
+int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvhttp__tls_loaded_t *loaded,
+                     uvhttp__tls_names_t *names, uvhttp__tls_error_t *error) {
+    const uvhttp_tls_certificate_t *from = &settings->certificates[index];
+    int status = read_chain(from, loaded, error);
+    if (status == UVHTTP_OK) status = read_key(from, loaded, error);
+    if (status == UVHTTP_OK) status = read_ocsp(from, loaded, error);
+    if (status != UVHTTP_OK) return status;
+    warn_of_dates(from, loaded->leaf);
+    status =
+        from->names ? add_given_names(names, from->names, index, error) : add_own_names(names, loaded->leaf, index);
+    ERR_clear_error();
+    return status == UVHTTP_E_NOMEM ? uvhttp__tls_fail(error, status, "out of memory") : status;
+}
+
+void uvhttp__tls_unload(uvhttp__tls_loaded_t *loaded) {
+    X509_free(loaded->leaf);
+    EVP_PKEY_free(loaded->key);
+    sk_X509_pop_free(loaded->chain, X509_free);
+    OPENSSL_free(loaded->ocsp);
+}
+
+/* --- authorities of clients --- */
+
+static int add_authority(uvhttp__tls_contexts_t *contexts, X509 *authority) {
+    X509_NAME *name = X509_NAME_dup(X509_get_subject_name(authority));
+    if (!name || sk_X509_NAME_push(contexts->client_names, name) <= 0) {
+        X509_NAME_free(name);
+        return UVHTTP_E_NOMEM;
+    }
+    return X509_STORE_add_cert(contexts->client_store, authority) == 1 ? UVHTTP_OK : UVHTTP_E_NOMEM;
+}
+
+static int digest_clients(uvhttp__tls_contexts_t *contexts, const void *data, size_t size) {
+    EVP_MD_CTX *digest = EVP_MD_CTX_new();
+    unsigned char mode = (unsigned char)contexts->settings->clients;
+    bool done = digest && EVP_DigestInit_ex(digest, EVP_sha256(), NULL) == 1 &&
+                EVP_DigestUpdate(digest, &mode, 1) == 1 && EVP_DigestUpdate(digest, data, size) == 1 &&
+                EVP_DigestFinal_ex(digest, contexts->clients_digest, NULL) == 1;
+    EVP_MD_CTX_free(digest);
+    return done ? UVHTTP_OK : UVHTTP_E_NOMEM;
+}
+
+int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    const uvhttp__tls_settings_t *settings = contexts->settings;
+    if (settings->clients == UVHTTP_TLS_CLIENTS_ANY) return UVHTTP_OK;
+    const char *name = label(settings->client_ca_file);
+    source_t source;
+    int status = source_open(&source, settings->client_ca_file, settings->client_ca, settings->client_ca_size, error);
+    if (status != UVHTTP_OK) return status;
+    contexts->client_store = X509_STORE_new();
+    contexts->client_names = sk_X509_NAME_new_null();
+    if (!contexts->client_store || !contexts->client_names) status = UVHTTP_E_NOMEM;
+    X509 *authority = NULL;
+    int count = 0;
+    while (status == UVHTTP_OK && (authority = PEM_read_bio_X509(source.bio, NULL, no_password, NULL))) {
+        status = add_authority(contexts, authority);
+        X509_free(authority);
+        count++;
+    }
+    if (status == UVHTTP_OK) {
+        const void *data = source.owned ? source.owned : settings->client_ca;
+        status = digest_clients(contexts, data, source.size);
+    }
+    source_close(&source);
+    if (status != UVHTTP_OK) {
+        ERR_clear_error();
+        return uvhttp__tls_fail(error, status, "%s: out of memory", name);
+    }
+    if (count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE) {
+        ERR_clear_error();
+        return UVHTTP_OK;
+    }
+    return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: certificate %d of the authorities: %s", name,
+                            count + 1, uvhttp__tls_reason());
+}

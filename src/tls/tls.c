@@ -1,0 +1,305 @@
+/* Owns: uvhttp_tls_t: its options checked and copied, what is loaded from them, reloading, listening. May include:
+ * conn, io, base, obs. */
+#include "tls/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "base/ref.h"
+#include "base/str.h"
+#include "tls/backend.h"
+
+#define FILE_SIZE_MAX (16u << 20)
+#define CERTIFICATES_MAX 10000
+
+struct uvhttp_tls {
+    uvhttp__ref_t count;
+    uvhttp__tls_settings_t settings;
+    uvhttp__tickets_t tickets;
+    pthread_mutex_t lock;             /* loops take contexts while another thread reloads */
+    uvhttp__tls_contexts_t *contexts; /* under lock */
+    uvhttp__tls_error_t error;
+};
+
+/* --- for backends --- */
+
+int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+static int read_all(int fd, char *data, size_t size) {
+    for (size_t used = 0; used < size;) {
+        ssize_t got = read(fd, data + used, size - used);
+        if (got < 0 && errno == EINTR) continue;
+        if (got == 0) errno = EIO; /* it has become shorter */
+        if (got <= 0) return UVHTTP_E_IO;
+        used += (size_t)got;
+    }
+    return UVHTTP_OK;
+}
+
+int uvhttp__tls_read_file(const char *path, char **data, size_t *size, uvhttp__tls_error_t *error) {
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* not to wait for a writer of a FIFO */
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        int error_number = errno;
+        if (fd >= 0) close(fd);
+        return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", path, strerrordesc_np(error_number));
+    }
+    if (!S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > (off_t)FILE_SIZE_MAX) {
+        close(fd);
+        return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: not a regular file of 1 byte to %u MiB", path,
+                                FILE_SIZE_MAX >> 20);
+    }
+    *size = (size_t)status.st_size;
+    *data = uvhttp__malloc(*size);
+    int result = *data ? read_all(fd, *data, *size) : UVHTTP_E_NOMEM;
+    int error_number = errno;
+    close(fd);
+    if (result == UVHTTP_OK) return result;
+    uvhttp__free(*data);
+    if (result == UVHTTP_E_NOMEM) return uvhttp__tls_fail(error, result, "%s: out of memory", path);
+    return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", path, strerrordesc_np(error_number));
+}
+
+/* --- options --- */
+
+static int wrong(uvhttp__tls_error_t *error, const char *what) {
+    return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "%s", what);
+}
+
+static int no_memory(uvhttp__tls_error_t *error) {
+    return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
+}
+
+/* NULL stays NULL. */
+static bool copy_text(uvhttp__arena_t *arena, const char **text) {
+    if (!*text) return true;
+    *text = uvhttp__arena_copy(arena, uvhttp__str_from(*text)).data;
+    return *text;
+}
+
+static bool copy_bytes(uvhttp__arena_t *arena, const void **data, size_t size) {
+    if (!*data) return true;
+    *data = uvhttp__arena_copy(arena, (uvhttp_str_t){*data, size}).data;
+    return *data;
+}
+
+static int take_certificate(uvhttp__tls_settings_t *settings, const uvhttp_tls_certificate_t *given, uint32_t index,
+                            uvhttp__tls_error_t *error) {
+    const char *problem = NULL;
+    if (!given->certificate_file == !given->certificate) problem = "set one of certificate_file and certificate";
+    if (!given->key_file == !given->key) problem = "set one of key_file and key";
+    if ((given->certificate && given->certificate_size == 0) || (given->key && given->key_size == 0) ||
+        given->certificate_size > FILE_SIZE_MAX || given->key_size > FILE_SIZE_MAX)
+        problem = "certificate_size and key_size are bytes, 1 to 16 MiB";
+    if (problem) return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "certificates[%u]: %s", index, problem);
+    uvhttp_tls_certificate_t *copy = &settings->certificates[index];
+    *copy = *given;
+    uvhttp__arena_t *arena = &settings->arena;
+    bool copied = copy_text(arena, &copy->certificate_file) && copy_text(arena, &copy->key_file) &&
+                  copy_text(arena, &copy->ocsp_file) && copy_text(arena, &copy->names) &&
+                  copy_bytes(arena, &copy->certificate, copy->certificate_size) &&
+                  copy_bytes(arena, &copy->key, copy->key_size);
+    return copied ? UVHTTP_OK : no_memory(error);
+}
+
+/* "a,b" becomes 1 a 1 b. */
+static int take_alpn(uvhttp__tls_settings_t *settings, const char *list, uvhttp__tls_error_t *error) {
+    if (!list) list = "http/1.1";
+    if (strcmp(list, "none") == 0) return UVHTTP_OK;
+    settings->alpn = uvhttp__arena_alloc(&settings->arena, strlen(list) + 2);
+    if (!settings->alpn) return no_memory(error);
+    uint8_t *out = settings->alpn;
+    for (const char *at = list;;) {
+        size_t field = strcspn(at, ",");
+        uvhttp_str_t name = uvhttp__str_trim((uvhttp_str_t){at, field});
+        if (name.size == 0 || name.size > 255)
+            return uvhttp__tls_fail(error, UVHTTP_E_CONFIG,
+                                    "alpn is \"%s\": expected names of 1 to 255 bytes with commas between, or \"none\"",
+                                    list);
+        *out++ = (uint8_t)name.size;
+        memcpy(out, name.data, name.size);
+        out += name.size;
+        if (at[field] == '\0') break;
+        at += field + 1;
+    }
+    settings->alpn_size = (size_t)(out - settings->alpn);
+    return UVHTTP_OK;
+}
+
+static int take_clients(uvhttp__tls_settings_t *settings, const uvhttp_tls_options_t *given,
+                        uvhttp__tls_error_t *error) {
+    if ((unsigned)given->clients > UVHTTP_TLS_CLIENTS_REQUIRE) return wrong(error, "clients is none of its values");
+    bool authority = given->client_ca_file || given->client_ca;
+    if (given->client_ca_file && given->client_ca) return wrong(error, "set one of client_ca_file and client_ca");
+    if (given->client_ca && (given->client_ca_size == 0 || given->client_ca_size > FILE_SIZE_MAX))
+        return wrong(error, "client_ca_size is bytes, 1 to 16 MiB");
+    if (given->clients != UVHTTP_TLS_CLIENTS_ANY && !authority)
+        return wrong(error, "clients are to be verified, but client_ca_file does not say against what");
+    if (given->clients == UVHTTP_TLS_CLIENTS_ANY && authority)
+        return wrong(error, "client_ca_file is set, but clients says that nobody is asked: set VERIFY or REQUIRE");
+    settings->clients = given->clients;
+    settings->client_ca_file = given->client_ca_file;
+    settings->client_ca = given->client_ca;
+    settings->client_ca_size = given->client_ca_size;
+    bool copied = copy_text(&settings->arena, &settings->client_ca_file) &&
+                  copy_bytes(&settings->arena, &settings->client_ca, settings->client_ca_size);
+    return copied ? UVHTTP_OK : no_memory(error);
+}
+
+static bool is_version(uvhttp_tls_version_t version) {
+    return version == UVHTTP_TLS_DEFAULT || version == UVHTTP_TLS_1_2 || version == UVHTTP_TLS_1_3;
+}
+
+static int take_options(uvhttp_tls_t *tls, const uvhttp_tls_options_t *given, uvhttp__tls_error_t *error) {
+    uvhttp__tls_settings_t *settings = &tls->settings;
+    if (!given->certificates || given->certificate_count == 0 || given->certificate_count > CERTIFICATES_MAX)
+        return wrong(error, "certificates: 1 to 10000 are needed");
+    if (!is_version(given->min_version) || !is_version(given->max_version))
+        return wrong(error, "min_version and max_version are UVHTTP_TLS_1_2 or UVHTTP_TLS_1_3");
+    settings->min_version = given->min_version ? given->min_version : UVHTTP_TLS_1_2;
+    settings->max_version = given->max_version ? given->max_version : UVHTTP_TLS_1_3;
+    if (settings->min_version > settings->max_version) return wrong(error, "min_version is above max_version");
+    if (given->handshake_timeout > 3600) return wrong(error, "handshake_timeout is in seconds, 1..3600");
+    if (given->ticket_period > 604800) return wrong(error, "ticket_period is in seconds, 1..604800");
+    settings->handshake_timeout_ms = (given->handshake_timeout ? given->handshake_timeout : 10) * UINT64_C(1000);
+    settings->no_tickets = given->no_tickets;
+    tls->tickets.period_ms = (given->ticket_period ? given->ticket_period : 43200) * UINT64_C(1000);
+    settings->certificate_count = (uint32_t)given->certificate_count;
+    settings->certificates =
+        uvhttp__arena_alloc(&settings->arena, given->certificate_count * sizeof *settings->certificates);
+    if (!settings->certificates) return no_memory(error);
+    int status = take_alpn(settings, given->alpn, error);
+    if (status == UVHTTP_OK) status = take_clients(settings, given, error);
+    for (uint32_t i = 0; i < settings->certificate_count && status == UVHTTP_OK; i++)
+        status = take_certificate(settings, &given->certificates[i], i, error);
+    return status;
+}
+
+/* --- life --- */
+
+uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
+    uvhttp__tls_error_t error = {.text = "options are missing"};
+    uvhttp_tls_t *tls = options ? uvhttp__calloc(1, sizeof *tls) : NULL;
+    int status = tls ? UVHTTP_OK : options ? no_memory(&error) : UVHTTP_E_INVALID;
+    if (tls) {
+        uvhttp__ref_init(&tls->count);
+        uvhttp__arena_init(&tls->settings.arena, NULL, 0, SIZE_MAX);
+        pthread_mutex_init(&tls->lock, NULL);
+        uvhttp__tickets_init(&tls->tickets, 0, uvhttp__tls_random);
+        status = take_options(tls, options, &error);
+        if (status == UVHTTP_OK)
+            status = uvhttp__tls_contexts_new(&tls->settings, &tls->tickets, &tls->contexts, &error);
+    }
+    if (status == UVHTTP_OK) return tls;
+    UVHTTP_LOG_ERROR("tls: %s", error.text);
+    uvhttp_tls_free(tls);
+    return NULL;
+}
+
+uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls) {
+    uvhttp__ref_acquire(&tls->count);
+    return tls;
+}
+
+/* Keys that were given in memory were copied: nothing of them stays behind. */
+static void wipe_keys(uvhttp__tls_settings_t *settings) {
+    for (uint32_t i = 0; settings->certificates && i < settings->certificate_count; i++)
+        if (settings->certificates[i].key)
+            explicit_bzero((char *)(uintptr_t)settings->certificates[i].key, settings->certificates[i].key_size);
+}
+
+void uvhttp_tls_free(uvhttp_tls_t *tls) {
+    if (!tls || !uvhttp__ref_release(&tls->count)) return;
+    uvhttp__tls_contexts_release(tls->contexts);
+    uvhttp__tickets_deinit(&tls->tickets);
+    pthread_mutex_destroy(&tls->lock);
+    wipe_keys(&tls->settings);
+    uvhttp__arena_deinit(&tls->settings.arena);
+    uvhttp__free(tls);
+}
+
+int uvhttp_tls_reload(uvhttp_tls_t *tls) {
+    if (!tls) return UVHTTP_E_INVALID;
+    uvhttp__tls_contexts_t *fresh = NULL;
+    tls->error.text[0] = '\0';
+    int status = uvhttp__tls_contexts_new(&tls->settings, &tls->tickets, &fresh, &tls->error);
+    if (status != UVHTTP_OK) {
+        UVHTTP_LOG_ERROR("tls: reload: %s; what was loaded before stays", tls->error.text);
+        return status;
+    }
+    pthread_mutex_lock(&tls->lock);
+    uvhttp__tls_contexts_t *before = tls->contexts;
+    tls->contexts = fresh;
+    pthread_mutex_unlock(&tls->lock);
+    uvhttp__tls_contexts_release(before);
+    return UVHTTP_OK;
+}
+
+const char *uvhttp_tls_error_text(const uvhttp_tls_t *tls) {
+    return tls->error.text;
+}
+
+uvhttp__tls_contexts_t *uvhttp__tls_now(uvhttp_tls_t *tls) {
+    pthread_mutex_lock(&tls->lock);
+    uvhttp__tls_contexts_t *contexts = uvhttp__tls_contexts_retain(tls->contexts);
+    pthread_mutex_unlock(&tls->lock);
+    return contexts;
+}
+
+uint64_t uvhttp__tls_handshake_timeout_ms(const uvhttp_tls_t *tls) {
+    return tls->settings.handshake_timeout_ms;
+}
+
+uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
+    char *certificate = NULL, *key = NULL;
+    if (uvhttp__tls_development_pem(&certificate, &key) != UVHTTP_OK) {
+        UVHTTP_LOG_ERROR("tls: a development certificate can not be made");
+        return NULL;
+    }
+    uvhttp_tls_certificate_t own = {
+        .certificate = certificate, .certificate_size = strlen(certificate), .key = key, .key_size = strlen(key)};
+    uvhttp_tls_options_t with = options ? *options : (uvhttp_tls_options_t){.certificates = NULL};
+    with.certificates = &own;
+    with.certificate_count = 1;
+    uvhttp_tls_t *tls = uvhttp_tls_new(&with);
+    explicit_bzero(key, own.key_size);
+    uvhttp__free(certificate);
+    uvhttp__free(key);
+    return tls;
+}
+
+/* --- listening --- */
+
+static void release(void *arg) {
+    uvhttp_tls_free(arg);
+}
+
+int uvhttp__tls_filter(uvhttp_tls_t *tls, uvhttp__conn_filter_t *filter) {
+    if (!tls) return UVHTTP_E_INVALID;
+    *filter = (uvhttp__conn_filter_t){
+        .open = uvhttp__tls_open, .release = release, .arg = uvhttp_tls_retain(tls), .name = " (TLS)"};
+    return UVHTTP_OK;
+}
+
+int uvhttp_tcp_server_listen_tls(uvhttp_tcp_server_t *server, const char *address, uvhttp_tls_t *tls, uint16_t *port) {
+    uvhttp__conn_filter_t filter;
+    int status = server ? uvhttp__tls_filter(tls, &filter) : UVHTTP_E_INVALID;
+    if (status != UVHTTP_OK) return status;
+    status = uvhttp__tcp_server_listen_filter(server, address, &filter, port);
+    if (status != UVHTTP_OK) release(filter.arg);
+    return status;
+}

@@ -1,0 +1,59 @@
+/* Owns: what TLS is in a build without it (UVHTTP_TLS=off). May include: conn, obs. */
+#include <uvhttp/log.h>
+
+#include "tls/tls.h"
+
+static uvhttp_tls_t *refuse(void) {
+    UVHTTP_LOG_ERROR("tls: this library was built without it (UVHTTP_TLS=off)");
+    return NULL;
+}
+
+uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
+    (void)options;
+    return refuse();
+}
+
+uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
+    (void)options;
+    return refuse();
+}
+
+uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls) {
+    return tls;
+}
+
+void uvhttp_tls_free(uvhttp_tls_t *tls) {
+    (void)tls;
+}
+
+int uvhttp_tls_reload(uvhttp_tls_t *tls) {
+    (void)tls;
+    return UVHTTP_E_UNSUPPORTED;
+}
+
+const char *uvhttp_tls_error_text(const uvhttp_tls_t *tls) {
+    (void)tls;
+    return uvhttp_error_message(UVHTTP_E_UNSUPPORTED);
+}
+
+int uvhttp__tls_filter(uvhttp_tls_t *tls, uvhttp__conn_filter_t *filter) {
+    (void)tls, (void)filter;
+    (void)refuse();
+    return UVHTTP_E_UNSUPPORTED;
+}
+
+int uvhttp_tcp_server_listen_tls(uvhttp_tcp_server_t *server, const char *address, uvhttp_tls_t *tls, uint16_t *port) {
+    (void)server, (void)address, (void)tls, (void)port;
+    (void)refuse();
+    return UVHTTP_E_UNSUPPORTED;
+}
+
+bool uvhttp_tcp_is_tls(const uvhttp_tcp_t *tcp) {
+    (void)tcp;
+    return false;
+}
+
+const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp) {
+    (void)tcp;
+    return NULL;
+}

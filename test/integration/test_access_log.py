@@ -1,0 +1,177 @@
+"""The access log: a line for every way in which a request can end, rotation, and what no client can do to it."""
+import base64
+import json
+import os
+import re
+import threading
+import time
+
+from harness import poll
+from wire import request
+
+COMBINED = re.compile(r'(\S+) - (\S+) \[(.+?)\] "((?:[^"\\]|\\.)*)" (\d+) (\S+) "((?:[^"\\]|\\.)*)" "((?:[^"\\]|\\.)*)"\n')
+
+
+class Log:
+    def __init__(self, serve, tmp_path, kind="json", **options):
+        self.path = tmp_path / "access.log"
+        self.server = serve("http_test_server", "--access-log", f"{kind}:{self.path}", **options)
+
+    def lines(self, count):
+        """All lines once there are so many with a target that is not ours."""
+
+        def read():
+            lines = self.path.read_text().splitlines(keepends=True)
+            wanted = [line for line in lines if line.endswith("\n") and "/access_log/" not in line and "/counters" not in line]
+            return wanted if len(wanted) >= count else None
+
+        return poll(read, message=f"fewer than {count} lines")
+
+    def objects(self, count):
+        return [json.loads(line) for line in self.lines(count)]
+
+
+def test_json_has_all_that_is_known(serve, tmp_path):
+    log = Log(serve, tmp_path, "json")
+    user = base64.b64encode(b"alice:secret").decode()
+    headers = [("Authorization", f"Basic {user}"), ("Referer", "http://r.example/"), ("User-Agent", "test/1 \u00fc\"")]
+    begin = time.time()
+    with log.server.connect() as connection:
+        assert connection.get("/private/page?x=1", headers=headers).status == 200
+        identity = connection.get("/guarded/own").header("X-Request-Id")
+        assert connection.get("/missing").status == 404
+    page, guarded, missing = log.objects(3)
+    assert page["client"].startswith("127.") and page["protocol"] == "HTTP/1.1"
+    assert (page["method"], page["target"], page["user"], page["host"]) == ("GET", "/private/page?x=1", "alice", "test")
+    assert (page["status"], page["bytes"]) == (200, len("private"))
+    assert page["referer"] == "http://r.example/" and page["user_agent"] == 'test/1 \u00fc"'
+    assert 0 <= page["duration_us"] < 20_000_000
+    seconds = time.mktime(time.strptime(page["time"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
+    assert int(begin) - 1 <= seconds <= time.time() + 1
+    assert guarded["request_id"] == identity and "user" not in guarded and "referer" not in guarded
+    assert missing["status"] == 404 and missing["bytes"] > 0
+
+
+def test_combined_and_common(serve, tmp_path):
+    for kind in ("combined", "common"):
+        (tmp_path / kind).mkdir()
+        log = Log(serve, tmp_path / kind, kind)
+        log.server.get("/n/7", headers=[("Referer", "r"), ("User-Agent", "u")])
+        (line,) = log.lines(1)
+        if kind == "common":
+            line = line.replace("\n", ' "r" "u"\n')
+        client, user, _, first, status, size, referer, agent = COMBINED.fullmatch(line).groups()
+        assert client.startswith("127.") and user == "-" and first == "GET /n/7 HTTP/1.1"
+        assert (status, referer, agent) == ("200", "r", "u") and int(size) > 0
+
+
+def test_every_way_to_answer_is_a_line(serve, tmp_path):
+    log = Log(serve, tmp_path)
+    with log.server.connect() as connection:
+        connection.get("/", method="HEAD")
+        connection.get("/empty/204")
+        pieces = len(connection.get("/guarded/pieces").body)
+        later = len(connection.get("/later?ms=20").body)
+        later_pieces = len(connection.get("/later?how=pieces&ms=1").body)
+        connection.get("/nothing")
+        connection.send(request(target="/", version="HTTP/1.0"))
+        connection.response()
+    seen = [(one["status"], one["bytes"], one["protocol"][-1]) for one in log.objects(7)]
+    assert seen[:5] == [(200, 0, "1"), (204, 0, "1"), (200, pieces, "1"), (200, later, "1"), (200, later_pieces, "1")]
+    assert seen[5][0] == 500 and seen[6][2] == "0"
+    assert log.objects(7)[3]["duration_us"] >= 19_000
+    assert not any("aborted" in one for one in log.objects(7))
+
+
+def test_a_client_that_goes_before_its_answer_is_499(serve, tmp_path):
+    log = Log(serve, tmp_path)
+    with log.server.connect() as connection:
+        connection.send(request(target="/later?key=never", headers=[("User-Agent", "impatient")]))
+        log.server.sync()
+    (one,) = [one for one in log.objects(2) if one["target"] == "/later?key=never"]
+    assert (one["status"], one["bytes"], one["aborted"], one["user_agent"]) == (499, 0, True, "impatient")
+    assert one["client"].startswith("127.")
+    log.server.get("/release?key=never")
+
+
+def test_no_client_can_forge_a_line(serve, tmp_path):
+    log = Log(serve, tmp_path, "combined")
+    evil = 'x" 200 1 "-" "-"\\'
+    with log.server.connect() as connection:
+        connection.get("/echo/%0d%0afake", headers=[("User-Agent", evil), ("Referer", "\x80\x9b31m\ttab")])
+    (line,) = log.lines(1)
+    first, status, _, referer, agent = COMBINED.fullmatch(line).groups()[3:]
+    assert first == "GET /echo/%0d%0afake HTTP/1.1" and status == "200"
+    assert agent == 'x\\" 200 1 \\"-\\" \\"-\\"\\\\' and referer == "\\x80\\x9b31m\\x09tab"
+    assert line.isascii() and line.isprintable() is False and line[:-1].isprintable()
+
+
+def test_a_log_that_was_renamed_is_begun_anew(serve, tmp_path):
+    log = Log(serve, tmp_path)
+    log.server.get("/n/1")
+    log.lines(1)
+    old = tmp_path / "access.log.1"
+    log.path.rename(old)
+    log.server.get("/n/2")
+    assert log.server.get("/access_log/reopen").status == 200
+    poll(lambda: json.loads(log.server.get("/access_log/stats").body)["reopened"] == 1)
+    log.server.get("/n/3")
+    assert [one["target"] for one in log.objects(1) if one["target"].startswith("/n/")] == ["/n/3"]
+    assert '"/n/1"' in old.read_text() and '"/n/2"' in old.read_text() and '"/n/3"' not in old.read_text()
+    assert oct(log.path.stat().st_mode & 0o777) in ("0o640", "0o600")
+
+
+def test_all_is_there_when_the_server_has_stopped(serve, tmp_path):
+    log = Log(serve, tmp_path, settings={"io_threads": 2})
+
+    def ask(number):
+        with log.server.connect() as connection:
+            for i in range(200):
+                connection.get(f"/n/{number * 1000 + i}")
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    log.server.stop()
+    targets = sorted(one["target"] for one in log.objects(800))
+    assert targets == sorted(f"/n/{number * 1000 + i}" for number in range(4) for i in range(200))
+
+
+def test_a_reader_that_does_not_read_stops_nobody(serve, tmp_path):
+    """A pipe of 64 KiB, a ring of 64 KiB: the rest is dropped and counted, and the server ends all the same."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    server = serve("http_test_server", "--access-log", f"json:{path}")
+    with server.connect() as connection:
+        for _ in range(20):
+            connection.send(request(target="/n/1", headers=[("User-Agent", "u" * 500)]) * 50)
+            for _ in range(50):
+                assert connection.response().status == 200
+    stats = json.loads(server.get("/access_log/stats").body)
+    assert stats["dropped"] > 100
+    assert server.counter("access_log_dropped") >= stats["dropped"]
+    begin = time.monotonic()
+    server.stop()
+    assert time.monotonic() - begin < 15
+    os.close(reader)
+
+
+def test_a_pipe_without_a_reader_does_not_end_the_server(serve, tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    server = serve("http_test_server", "--access-log", f"common:{path}")
+    os.close(reader)
+    for i in range(3):
+        server.get(f"/n/{i}")
+    poll(lambda: json.loads(server.get("/access_log/stats").body)["failed"] > 2)
+    assert server.new_stderr().count("access_log: can not write") == 1
+
+
+def test_a_file_that_can_not_be_opened_ends_the_start(serve, tmp_path):
+    server = serve("http_test_server", "--access-log", f"json:{tmp_path}/no/such", wait=False)
+    assert server.wait() == 1
+    assert "access_log: can not open path" in server.stderr() and "No such file" in server.stderr()

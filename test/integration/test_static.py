@@ -1,0 +1,735 @@
+"""Static files: what is sent, what never is, and what happens when files, clients and the machine misbehave."""
+import concurrent.futures
+import gzip
+import http.client
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+
+import harness
+import wire
+
+PROGRAM = harness.TEST_PROGRAMS / "static_test_server"
+SECRET = "out of bounds"
+
+
+def noise(size, seed=1):
+    return random.Random(seed).randbytes(size)
+
+
+def write(path, data, age=60):
+    """A file that was modified a while ago, as most are."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    then = time.time() - age
+    os.utime(path, (then, then))
+    return path
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A tree with a secret beside it."""
+    (tmp_path / "secret.txt").write_text(SECRET)
+    at = tmp_path / "public"
+    write(at / "index.html", "<h1>home</h1>")
+    write(at / "text.txt", "".join(f"line {i}\n" for i in range(2000)))
+    write(at / "small.bin", noise(10240))
+    write(at / "large.bin", noise(1_500_000))
+    write(at / "empty.txt", b"")
+    write(at / "sub" / "index.html", "sub home")
+    write(at / "sub" / "page.html", "page")
+    write(at / "bare" / "one.txt", "1")
+    write(at / ".hidden", "hidden")
+    write(at / ".git" / "config", "hidden")
+    return at
+
+
+@pytest.fixture
+def start(tmp_path, root):
+    servers = []
+
+    def go(*options, wait=True, where=None, **more):
+        address = (harness.HOST, harness.free_port())
+        command = [PROGRAM, "%s:%d" % address, where or root, *options]
+        one = harness.Server(command, address, tmp_path / f"static-{len(servers)}.stderr", **more)
+        servers.append(one)
+        return one.wait_ready() if wait else one
+
+    yield go
+    for one in servers:
+        one.stop()
+
+
+@pytest.fixture
+def server(start):
+    return start()
+
+
+def get(server, target, method="GET", headers=(), **options):
+    return server.get(target, method=method, headers=list(headers), **options)
+
+
+# --- what is sent ---
+
+
+def test_files_are_sent_whole_with_type_and_validators(server, root):
+    for name, kind in [("text.txt", "text/plain; charset=utf-8"), ("small.bin", "application/octet-stream"), ("large.bin", "application/octet-stream"), ("empty.txt", "text/plain; charset=utf-8")]:
+        for _ in range(3):  # looked up, then from the cache
+            answer = get(server, "/" + name)
+            assert answer.status == 200 and answer.body == (root / name).read_bytes()
+            assert answer.header("Content-Type") == kind
+            assert answer.header("Accept-Ranges") == "bytes" and answer.header("X-Content-Type-Options") == "nosniff"
+            assert re.fullmatch(r'"[^"]+"', answer.header("ETag"))
+            assert answer.header("Last-Modified") == time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime((root / name).stat().st_mtime))
+    assert server.counter("static_hits") == 8 and server.counter("static_misses") == 4
+
+
+def test_head_is_get_without_a_body(server):
+    for target in ["/text.txt", "/large.bin", "/", "/nothing", "/sub"]:
+        for _ in range(2):
+            full, head = get(server, target), get(server, target, method="HEAD")
+            assert head.body == b"" and head.status == full.status
+            fields = lambda answer: [(k, v) for k, v in answer.headers if k != "Date"]
+            assert fields(head) == fields(full)
+
+
+def test_other_methods_get_405_with_allow(server):
+    for method in ["POST", "PUT", "DELETE", "PATCH"]:
+        answer = get(server, "/text.txt", method=method)
+        assert answer.status == 405
+        assert {"GET", "HEAD"} <= set(answer.header("Allow").split(", "))
+
+
+def test_directories_have_an_index_and_end_with_a_slash(server):
+    assert get(server, "/").body == b"<h1>home</h1>"
+    assert get(server, "/sub/").body == b"sub home"
+    for _ in range(2):
+        moved = get(server, "/sub?a=b&c=%2F")
+        assert moved.status == 301 and moved.header("Location") == "/sub/?a=b&c=%2F"
+    assert get(server, "/bare/").status == 404
+    assert get(server, "/text.txt/").status == 404
+
+
+def test_a_redirect_never_leads_to_another_host(server, root):
+    (root / "evil.example").mkdir()
+    (root / "a b\u00e9").mkdir()
+    assert get(server, "/a%20b%C3%A9").header("Location") == "/a%20b%C3%A9/"
+    assert get(server, "//evil.example").status == 404
+    assert get(server, "/%5cevil.example").status == 404
+    answer = get(server, "/./evil.example")
+    assert answer.header("Location") == "/evil.example/"
+
+
+def test_a_prefix_and_a_group(start):
+    for server in [start("prefix=/assets"), start("prefix=/assets/"), start("group=/assets", "prefix=/")]:
+        assert get(server, "/assets/text.txt").status == 200
+        assert get(server, "/assets/").body == b"<h1>home</h1>"
+        assert get(server, "/assets").header("Location") == "/assets/"
+        assert get(server, "/assets/sub").header("Location") == "/assets/sub/"
+        assert get(server, "/text.txt").status == 404
+        assert get(server, "/assetstext.txt").status == 404
+
+
+def test_types_and_rules_of_the_options(start, root):
+    write(root / "app.3f2a9c81.js", "1")
+    write(root / "defaced1.js", "2")
+    write(root / "readme.MD", "3")
+    write(root / "thing.xyz", "4")
+    server = start("type=md:text/x-own", "default_type=text/x-unknown", "immutable_hashed=1", "rule=*.js:max-age=5", "rule=sub/*:private", "rule=*.txt:")
+    of = lambda target: get(server, target)
+    assert of("/readme.MD").header("Content-Type") == "text/x-own"
+    assert of("/thing.xyz").header("Content-Type") == "text/x-unknown"
+    assert of("/app.3f2a9c81.js").header("Cache-Control") == "public, max-age=31536000, immutable"
+    assert of("/defaced1.js").header("Cache-Control") == "max-age=5"
+    assert of("/sub/page.html").header("Cache-Control") == "private"
+    assert of("/text.txt").header("Cache-Control") is None
+    assert of("/sub/page.html").header("Content-Type") == "text/html; charset=utf-8"
+
+
+def test_single_page_applications_fall_back(start):
+    server = start("fallback=index.html")
+    for _ in range(2):
+        answer = get(server, "/users/17")
+        assert answer.status == 200 and answer.body == b"<h1>home</h1>"
+        assert get(server, "/missing.js").status == 404
+        assert get(server, "/bare/").status == 200
+    assert get(server, "/users/17", headers=[("If-None-Match", answer.header("ETag"))]).status == 304
+
+
+def test_fields_that_middleware_has_set_are_not_repeated(start):
+    server = start("middleware=1", "rule=*:max-age=9")
+    for target in ["/text.txt", "/small.bin"]:
+        answer = get(server, target)
+        assert answer.all("X-Content-Type-Options") == ["nosniff"] and answer.header("X-Own") == "1"
+        assert answer.header("Cache-Control") == "max-age=9" and answer.all("Vary") == ["Origin"]
+
+
+# --- what is never sent ---
+
+TRAVERSAL = [
+    "/../secret.txt", "/%2e%2e/secret.txt", "/%2e%2e%2fsecret.txt", "/..%2fsecret.txt", "/..%2Fsecret.txt", "/sub/../../secret.txt",
+    "/sub/..%2f..%2fsecret.txt", "/%252e%252e/secret.txt", "/..%252fsecret.txt", "/..%5csecret.txt", "/..\\secret.txt",
+    "/%2e%2e%5csecret.txt", "/sub/%2e%2e/%2e%2e/secret.txt", "/....//secret.txt", "/..;/secret.txt", "/.%00./secret.txt",
+    "/text.txt%00", "/%00", "/text.txt%00.html", "/%c0%ae%c0%ae/secret.txt", "/%c0%ae%c0%ae%c0%afsecret.txt", "/%uff0e%uff0e/secret.txt",
+    "//secret.txt", "///secret.txt", "/sub//page.html", "/.", "/..", "/./", "/sub/.", "/sub/..", "/%2e", "/%2e%2e", "/proc/self/environ",
+    "/sub%2fpage.html", "/" + "../" * 40 + "etc/passwd", "/" + "%2e%2e/" * 40 + "etc/passwd", "/" + "a" * 256, "/" + "a/" * 2100, "/file:///etc/passwd",
+    "/~root/", "/.hidden", "/.git/config", "/%2ehidden", "/sub/../.hidden", "/dev", "/\x7f", "/%0d%0aSet-Cookie:a=b",
+]
+
+
+def test_nothing_outside_the_root_is_reached(start):
+    for server in [start(), start("list_directories=1"), start("fallback=index.html")]:
+        for target in TRAVERSAL:
+            for _ in range(2):
+                with server.connect() as connection:
+                    connection.send(b"GET " + target.encode("latin-1") + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                    answer = connection.response()
+                assert SECRET.encode() not in answer.body and b"root:" not in answer.body and b"hidden" not in answer.body, target
+                assert "Set-Cookie" not in dict(answer.headers)
+                assert answer.status in (200, 301, 400, 404), (target, answer.status)
+                if answer.status == 200:
+                    assert answer.body in (b"<h1>home</h1>", b"sub home") or b"one.txt" in answer.body or b"<table>" in answer.body, target
+        assert get(server, "/text.txt").status == 200
+
+
+def test_links_may_not_lead_out(start, root, tmp_path):
+    (root / "in.txt").symlink_to("text.txt")
+    (root / "up.txt").symlink_to("sub/../text.txt")
+    (root / "out.txt").symlink_to("../secret.txt")
+    (root / "absolute.txt").symlink_to(tmp_path / "secret.txt")
+    (root / "self").symlink_to(".")
+    (root / "parent").symlink_to("..")
+    (root / "loop").symlink_to("loop")
+    (root / "proc").symlink_to("/proc/self/root")
+    server, strict = start(), start("no_symlinks=1")
+    for name in ["in.txt", "up.txt", "self/text.txt", "self/self/text.txt"]:
+        assert get(server, "/" + name).status == 200 and get(strict, "/" + name).status == 404
+    for name in ["out.txt", "absolute.txt", "parent/secret.txt", "parent/", "loop", "proc/etc/passwd", "self/parent/secret.txt"]:
+        for one in (server, strict):
+            assert get(one, "/" + name).status == 404, name
+
+
+def test_only_regular_files_are_opened(start, root):
+    os.mkfifo(root / "fifo.txt")
+    listener = socket.socket(socket.AF_UNIX)
+    here = os.open(root, os.O_RDONLY)
+    listener.bind(f"/proc/self/fd/{here}/socket.txt")
+    os.close(here)
+    devices = []
+    if os.geteuid() == 0:
+        try:
+            os.mknod(root / "null.txt", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+            devices = ["/null.txt"]
+        except PermissionError:
+            pass
+    server = start()
+    for target in ["/fifo.txt", "/socket.txt", *devices]:
+        assert get(server, target).status == 404, target
+    listener.close()
+
+
+def test_dot_files_are_an_option(start):
+    server = start("dot_files=1")
+    assert get(server, "/.hidden").body == b"hidden" and get(server, "/.git/config").status == 200
+    assert get(server, "/%2e%2e/secret.txt").status == 400
+
+
+def test_what_may_not_be_read_is_forbidden(start, root):
+    if os.geteuid() == 0:
+        pytest.skip("root may read everything")
+    (root / "locked.txt").write_text("x")
+    (root / "locked.txt").chmod(0)
+    assert get(start(), "/locked.txt").status == 403
+
+
+# --- conditions ---
+
+
+def test_conditional_requests(server, root):
+    for name in ["/text.txt", "/large.bin"]:
+        first = get(server, name)
+        etag, date = first.header("ETag"), first.header("Last-Modified")
+        older, newer = "Mon, 01 Jan 2001 00:00:00 GMT", "Fri, 01 Jan 2100 00:00:00 GMT"
+        cases = [
+            (304, [("If-None-Match", etag)]), (304, [("If-None-Match", "W/" + etag)]), (304, [("If-None-Match", "*")]),
+            (304, [("If-None-Match", f'"x", {etag}')]), (200, [("If-None-Match", '"x"')]), (304, [("If-Modified-Since", date)]),
+            (304, [("If-Modified-Since", newer)]), (200, [("If-Modified-Since", older)]), (200, [("If-Modified-Since", "rubbish")]),
+            (200, [("If-None-Match", '"x"'), ("If-Modified-Since", newer)]), (304, [("If-None-Match", etag), ("If-Modified-Since", older)]),
+            (200, [("If-Match", etag)]), (412, [("If-Match", '"x"')]), (412, [("If-Match", "W/" + etag)]), (200, [("If-Match", "*")]),
+            (412, [("If-Unmodified-Since", older)]), (200, [("If-Unmodified-Since", date)]),
+            (200, [("If-Match", etag), ("If-Unmodified-Since", older)]), (412, [("If-Match", '"x"'), ("If-None-Match", etag)]),
+            (304, [("If-Match", etag), ("If-None-Match", etag)]),
+        ]
+        for status, headers in cases:
+            answer = get(server, name, headers=headers)
+            assert answer.status == status, headers
+            if status == 304:
+                assert answer.header("ETag") == etag and answer.body == b"" and answer.header("Content-Length") is None
+
+
+# --- ranges ---
+
+
+def reference(spec, size):
+    """None: the header is ignored; []: 416; else (first, last) pairs."""
+    if not spec.lower().startswith("bytes="):
+        return None
+    found, seen = [], 0
+    for one in (part.strip() for part in spec[6:].split(",")):
+        if not one:
+            continue
+        seen += 1
+        match = re.fullmatch(r"(\d*)-(\d*)", one)
+        if not match or one == "-":
+            return None
+        first, last = match.groups()
+        if first and last and int(last) < int(first):
+            return None
+        if not first:
+            pair = (max(0, size - int(last)), size - 1) if int(last) else None
+        else:
+            pair = (int(first), min(int(last), size - 1) if last else size - 1)
+        if pair and pair[0] < size and pair[0] <= pair[1]:
+            found.append(pair)
+    if seen == 0 or seen > 16:
+        return None
+    for i, a in enumerate(found):
+        if any(a[0] <= b[1] and b[0] <= a[1] for b in found[:i]):
+            return None
+    return found if found or size else None
+
+
+def check_range(answer, spec, data):
+    expected = reference(spec, len(data))
+    if expected is None:
+        assert answer.status == 200 and answer.body == data, spec
+    elif not expected:
+        assert answer.status == 416 and answer.header("Content-Range") == f"bytes */{len(data)}", spec
+    elif len(expected) == 1:
+        first, last = expected[0]
+        assert answer.status == 206 and answer.body == data[first : last + 1], spec
+        assert answer.header("Content-Range") == f"bytes {first}-{last}/{len(data)}"
+    else:
+        assert answer.status == 206, spec
+        boundary = re.fullmatch(r"multipart/byteranges; boundary=(\S+)", answer.header("Content-Type"))[1].encode()
+        rest = b"\r\n" + answer.body
+        for first, last in expected:
+            head = b"\r\n--" + boundary + b"\r\n"
+            assert rest.startswith(head), spec
+            fields, _, rest = rest[len(head) :].partition(b"\r\n\r\n")
+            assert f"Content-Range: bytes {first}-{last}/{len(data)}".encode() in fields.split(b"\r\n")
+            assert rest[: last - first + 1] == data[first : last + 1], spec
+            rest = rest[last - first + 1 :]
+        assert rest == b"\r\n--" + boundary + b"--\r\n", spec
+
+
+EDGES = ["bytes=0-0", "bytes=-1", "bytes=-0", "bytes=0-", "bytes=5-4", "bytes=", "bytes=,", "bytes=-", "bytes=abc", "bytes=0-4,2-6", "bytes=0-4,5-9",
+         "bytes=10-,0-4", "bytes=0-18446744073709551616", "bytes=99999999999999999999-", "bytes=-99999999999999999999", "items=0-1", "bytes 0-1",
+         "BYTES=0-1", "bytes=0-1, ,2-3", "bytes= 0-1 , 4-5 ", "bytes=" + ",".join(f"{i * 4}-{i * 4}" for i in range(16)),
+         "bytes=" + ",".join(f"{i * 4}-{i * 4}" for i in range(17)), "bytes=0-1,9999999-", "bytes=9999999-,99999999-", "bytes=0-0,-0", "bytes=0-1-2", "bytes=+1-2", "bytes=0x1-2"]
+
+
+@pytest.mark.parametrize("options", [(), ("sendfile_min=1",), ("sendfile_min=1", "no_sendfile=1")], ids=["memory", "sendfile", "streamed"])
+def test_ranges_are_those_of_a_reference(start, root, options):
+    server = start(*options)
+    choose = random.Random(7)
+    for name in ["text.txt", "large.bin", "empty.txt", "sub/page.html"]:
+        data = (root / name).read_bytes()
+        size = len(data)
+        with server.connect() as connection:
+            for i in range(120):
+                if i < len(EDGES):
+                    spec = EDGES[i]
+                else:
+                    point = lambda: choose.choice(["", str(choose.randrange(max(1, size + size // 8))), str(choose.randrange(20))])
+                    spec = "bytes=" + ",".join(f"{point()}-{point()}" for _ in range(choose.randrange(1, 5)))
+                check_range(connection.get("/" + name, headers=[("Range", spec)]), spec, data)
+
+
+def test_if_range(server):
+    first = get(server, "/text.txt")
+    etag, date = first.header("ETag"), first.header("Last-Modified")
+    part = ("Range", "bytes=0-3")
+    for value, status in [(etag, 206), ("W/" + etag, 200), ('"x"', 200), (date, 206), ("Mon, 01 Jan 2001 00:00:00 GMT", 200), ("Fri, 01 Jan 2100 00:00:00 GMT", 200), ("rubbish", 200)]:
+        assert get(server, "/text.txt", headers=[part, ("If-Range", value)]).status == status, value
+    assert get(server, "/text.txt", headers=[part], method="HEAD").status == 200
+    assert get(server, "/text.txt", headers=[part, ("If-None-Match", etag)]).status == 304
+    assert get(server, "/text.txt", headers=[part, ("If-Match", '"x"')]).status == 412
+
+
+def test_absurd_ranges_are_counted(server):
+    get(server, "/text.txt", headers=[("Range", "bytes=0-10,5-15")])
+    get(server, "/text.txt", headers=[("Range", "bytes=99999999-")])
+    assert server.counter("rejected_static_ranges_absurd") == 1 and server.counter("rejected_static_range") == 1
+
+
+# --- codings ---
+
+
+def test_precompressed_neighbours(start, root):
+    data = (root / "text.txt").read_bytes()
+    write(root / "text.txt.gz", gzip.compress(data))
+    write(root / "text.txt.br", b"pretend")
+    write(root / "small.bin.gz", b"old", age=4000)
+    server = start("compression=1")
+    of = lambda accept, target="/text.txt", **more: get(server, target, headers=[("Accept-Encoding", accept)], **more)
+    etags = set()
+    for accept, coding in [("gzip", "gzip"), ("br", "br"), ("gzip, br", "br"), ("br;q=0.5, gzip", "gzip"), ("*", "br"), ("gzip;q=0, *", "br")]:
+        answer = of(accept)
+        assert answer.header("Content-Encoding") == coding, accept
+        assert answer.all("Vary") == ["Accept-Encoding"] and answer.header("Content-Type") == "text/plain; charset=utf-8"
+        assert answer.body == (b"pretend" if coding == "br" else (root / "text.txt.gz").read_bytes())
+        assert not answer.header("ETag").startswith("W/")
+        etags.add(answer.header("ETag"))
+        assert of(accept, method="HEAD").header("Content-Encoding") == coding
+    plain = of("identity")
+    assert plain.header("Content-Encoding") is None and plain.body == data and plain.header("Vary") == "Accept-Encoding"
+    etags.add(plain.header("ETag"))
+    assert len(etags) == 3
+    assert of("gzip", "/small.bin").body == (root / "small.bin").read_bytes(), "one that is older than the file"
+    part = get(server, "/text.txt", headers=[("Accept-Encoding", "gzip"), ("Range", "bytes=0-9")])
+    assert part.status == 206 and part.header("Content-Encoding") == "gzip" and part.body == (root / "text.txt.gz").read_bytes()[:10]
+    without = start("no_precompressed=1")
+    assert get(without, "/text.txt", headers=[("Accept-Encoding", "gzip, br")]).body == data
+
+
+def test_the_compression_middleware_still_compresses_the_rest(start, root):
+    server = start("compression=1")
+    answer = get(server, "/text.txt", headers=[("Accept-Encoding", "gzip")])
+    assert gzip.decompress(answer.body) == (root / "text.txt").read_bytes() and answer.header("ETag").startswith("W/")
+    assert get(server, "/text.txt", headers=[("If-None-Match", answer.header("ETag"))]).status == 304
+
+
+# --- directories' pages ---
+
+
+def test_a_directory_page_is_escaped_sorted_and_bounded(start, root):
+    nasty = "<script>alert(1)</script>&\"'.txt".replace("/", "_")
+    write(root / "bare" / nasty, "x")
+    write(root / "bare" / "a:b.txt", "x" * 2000)
+    (root / "bare" / "zdir").mkdir()
+    write(root / "bare" / ".secret", "x")
+    server = start("list_directories=1", "list_entries_max=4", "revalidate_ms=1")
+    answer = get(server, "/bare/")
+    assert answer.status == 200 and answer.header("Content-Type") == "text/html; charset=utf-8"
+    assert "<script>" not in answer.text and "&lt;script&gt;" in answer.text and ".secret" not in answer.text
+    links = re.findall(r'href="([^"]*)"', answer.text)
+    assert links[0] == "../" and links[1] == "./zdir/" and links[2:] == sorted(links[2:])
+    for link in links[1:]:
+        assert get(server, "/bare/" + link.removeprefix("./")).status in (200, 301)
+    write(root / "bare" / "fifth.txt", "x")
+    harness.poll(lambda: "more names" in get(server, "/bare/").text)
+    assert get(server, "/").body == b"<h1>home</h1>"
+
+
+# --- files that change ---
+
+
+def test_a_changed_file_is_seen_with_a_new_etag(start, root):
+    server = start("revalidate_ms=20")
+    for name in ["text.txt", "large.bin"]:
+        before = get(server, "/" + name)
+        new = b"new" + before.body[3:]
+        os.replace(write(root / "next", new, age=30), root / name)
+        harness.poll(lambda: get(server, "/" + name).body == new)
+        after = get(server, "/" + name)
+        assert after.header("ETag") != before.header("ETag") and after.header("Last-Modified") != before.header("Last-Modified")
+        (root / name).unlink()
+        harness.poll(lambda: get(server, "/" + name).status == 404)
+        write(root / name, new)
+        harness.poll(lambda: get(server, "/" + name).status == 200)
+
+
+def test_never_looked_at_again_if_so_wanted(start, root):
+    server = start("revalidate_ms=4294967295")
+    before = get(server, "/text.txt").body
+    write(root / "text.txt", "new")
+    assert get(server, "/text.txt").body == before
+
+
+def slow_start(server, target):
+    """A client that has read the head and nothing else yet."""
+    connection = server.connect(receive_buffer=4096)
+    connection.send(wire.head("GET", target))
+    return connection
+
+
+def test_a_replaced_file_is_still_sent_whole(start, root):
+    data = noise(30_000_000, seed=3)
+    write(root / "huge.bin", data)
+    server = start("revalidate_ms=10")
+    assert get(server, "/huge.bin").body == data
+    with slow_start(server, "/huge.bin") as connection:
+        harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+        write(root / "other.bin", noise(1000))
+        os.replace(root / "other.bin", root / "huge.bin")
+        harness.poll(lambda: len(get(server, "/huge.bin").body) == 1000)
+        assert connection.response().body == data
+
+
+@pytest.mark.parametrize("options", [(), ("no_sendfile=1",)], ids=["sendfile", "streamed"])
+def test_a_file_that_becomes_shorter_cuts_the_connection(start, root, options):
+    write(root / "huge.bin", noise(30_000_000, seed=4))
+    server = start(*options)
+    with slow_start(server, "/huge.bin") as connection:
+        harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+        os.truncate(root / "huge.bin", 1_000_000)
+        with pytest.raises((wire.Closed, ConnectionError)):
+            connection.response()
+    assert get(server, "/text.txt").status == 200
+
+
+def test_a_file_that_grows_is_sent_as_large_as_it_was(start, root):
+    write(root / "huge.bin", noise(20_000_000, seed=5))
+    server = start()
+    with slow_start(server, "/huge.bin") as connection:
+        harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+        with open(root / "huge.bin", "ab") as file:
+            file.write(b"more")
+        assert len(connection.response().body) == 20_000_000
+        assert connection.get("/text.txt").status == 200
+
+
+# --- the cache and its limits ---
+
+
+def test_the_cache_keeps_its_budget(start, root):
+    for i in range(40):
+        write(root / f"file{i}.bin", noise(10_000, seed=i))
+    server = start("cache_size_max=100000", "cache_entries_max=1000")
+    for turn in range(2):
+        for i in range(40):
+            assert get(server, f"/file{i}.bin").body == noise(10_000, seed=i)
+    counters = server.counters()
+    assert counters["static_cache_bytes"] == 100_000 and counters["static_evictions"] == 70 and counters["static_misses"] == 80
+    assert get(server, "/file39.bin").status == 200 and server.counter("static_hits") == 1
+
+
+def test_entries_descriptors_and_missing_paths_are_bounded(start, root):
+    for i in range(50):
+        write(root / f"file{i}.bin", noise(5000, seed=i))
+    server = start("cache_entries_max=20", "open_files_max=5", "sendfile_min=1", "cache_missing_max=3")
+    before = server.descriptors()
+    for i in range(50):
+        assert get(server, f"/file{i}.bin").body == noise(5000, seed=i)
+        assert get(server, f"/missing{i}").status == 404
+    assert server.descriptors() <= before + 8
+    assert server.counter("static_evictions") >= 90
+    hits = server.counter("static_hits")
+    for i in (47, 48, 49):
+        assert get(server, f"/missing{i}").status == 404
+    assert server.counter("static_hits") == hits + 3
+
+
+def test_content_in_use_outlives_its_eviction(start, root):
+    for i in range(20):
+        write(root / f"file{i}.bin", noise(4_000_000, seed=i))
+    server = start("sendfile_min=8000000", "cache_size_max=9000000")
+    slow = []
+    for i in range(4):
+        slow.append(slow_start(server, f"/file{i}.bin"))
+        harness.poll(lambda: len(slow[-1].socket.recv(1, socket.MSG_PEEK)) == 1)
+    for i in range(20):
+        assert get(server, f"/file{i}.bin").body == noise(4_000_000, seed=i)
+    for i, connection in enumerate(slow):
+        assert connection.response().body == noise(4_000_000, seed=i)
+        connection.close()
+
+
+def test_warmed_up_files_need_no_look_up(start, root):
+    server = start("warm_up=1", "sendfile_min=100000")
+    for name in ["text.txt", "small.bin", "large.bin", "sub/page.html", "bare/one.txt"]:
+        assert get(server, "/" + name).body == (root / name).read_bytes()
+    assert get(server, "/").body == b"<h1>home</h1>" and get(server, "/sub/").body == b"sub home"
+    assert server.counter("static_misses") == 0 and server.counter("static_hits") == 7
+    assert get(server, "/.hidden").status == 404
+
+
+def test_a_crowd_asks_once(start, root):
+    server = start()
+    connections = [server.connect() for _ in range(50)]
+    for connection in connections:
+        connection.send(wire.head("GET", "/large.bin"))
+    data = (root / "large.bin").read_bytes()
+    for connection in connections:
+        assert connection.response().body == data
+        connection.close()
+    counters = server.counters()
+    assert counters["static_hits"] + counters["static_misses"] == 50
+
+
+def test_out_of_descriptors_is_503_and_passes(start, root):
+    for i in range(60):
+        write(root / f"file{i}.bin", noise(2000, seed=i))
+    server = start("sendfile_min=1", "open_files_max=1000")
+    used = server.descriptors()
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (used + 12, used + 12))
+    with server.connect() as connection:
+        statuses = [connection.get(f"/file{i}.bin").status for i in range(60)]
+        assert set(statuses) == {200, 503} and statuses[0] == 200
+        refused = connection.get("/counters")
+        assert json.loads(refused.body)["rejected_no_descriptors"] == statuses.count(503)
+        # Each 503 gave a descriptor back: the next look-up works.
+        assert statuses.count(200) > 20
+        answer = connection.get("/text.txt")
+        if answer.status == 503:
+            assert answer.header("Retry-After") == "1"
+            answer = connection.get("/text.txt")
+        assert answer.status == 200
+
+
+def test_too_many_look_ups_are_503(start, root):
+    server = start("helper_threads=1", "backlog_max=2")
+    names = [f"/no{i}" for i in range(3000)]
+    with server.connect() as connection:
+        connection.send(b"".join(wire.head("GET", name) for name in names[:100]))
+        for _ in range(100):
+            connection.response()
+    connections = [server.connect() for _ in range(60)]
+    busy = 0
+    for turn in range(40):
+        for i, connection in enumerate(connections):
+            connection.send(wire.head("GET", f"/none/{turn}/{i}"))
+        statuses = [connection.response().status for connection in connections]
+        assert set(statuses) <= {404, 503}
+        busy += statuses.count(503)
+        if busy:
+            break
+    assert busy > 0 and server.counter("rejected_static_busy") == busy
+    for connection in connections:
+        connection.close()
+    harness.poll(lambda: get(server, "/text.txt").status == 200)
+
+
+# --- clients that misbehave ---
+
+
+@pytest.mark.parametrize("options", [(), ("no_sendfile=1",), ("sendfile_min=20000000",)], ids=["sendfile", "streamed", "memory"])
+def test_clients_that_go_in_the_middle(start, root, options):
+    write(root / "huge.bin", noise(10_000_000, seed=6))
+    server = start(*options)
+    get(server, "/huge.bin")
+    before = server.descriptors()
+    for i in range(30):
+        connection = slow_start(server, "/huge.bin")
+        if i % 3:
+            connection.socket.recv(1 if i % 2 else 100_000)
+        connection.reset() if i % 2 else connection.close()
+    harness.poll(lambda: server.descriptors() <= before + 1)
+    assert get(server, "/huge.bin").body == noise(10_000_000, seed=6)
+
+
+def test_slow_readers_do_not_hold_the_others(start, root):
+    data = write(root / "huge.bin", noise(12_000_000, seed=8)).read_bytes()
+    server = start("no_sendfile=1", "config.min_send_rate=0")
+    slow = [slow_start(server, "/huge.bin") for _ in range(3)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for body in pool.map(lambda _: get(server, "/huge.bin").body, range(8)):
+            assert body == data
+    for connection in slow:
+        assert connection.response().body == data
+        connection.close()
+
+
+def test_pipelined_requests_are_answered_in_order(server, root):
+    names = ["/text.txt", "/small.bin", "/nothing", "/large.bin", "/", "/sub", "/empty.txt"] * 4
+    with server.connect() as connection:
+        connection.send(b"".join(wire.head("GET", name) for name in names))
+        for name in names:
+            answer = connection.response()
+            if answer.status == 200:
+                assert answer.body == (root / (name[1:] or "index.html")).read_bytes()
+            else:
+                assert (name, answer.status) in [("/nothing", 404), ("/sub", 301)]
+
+
+def test_a_stop_waits_for_downloads_and_not_for_look_ups(start, root):
+    write(root / "huge.bin", noise(8_000_000, seed=9))
+    server = start()
+    connection = slow_start(server, "/huge.bin")
+    harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+    server.signal()
+    assert connection.response().body == noise(8_000_000, seed=9)
+    connection.close()
+    assert server.wait() == 0
+
+
+# --- registration ---
+
+
+def test_an_unreadable_root_is_refused_with_its_name(start, tmp_path):
+    for where, why in [(tmp_path / "nowhere", "No such file"), (tmp_path / "secret.txt", "Not a directory")]:
+        server = start(where=where, wait=False)
+        assert server.wait() == 3
+        assert str(where) in server.stderr() and why in server.stderr()
+
+
+def test_wrong_options_are_refused(start):
+    for option, text in [("sendfile_min=99999999", "sendfile_min is 99999999, allowed are 1..67108864 bytes"), ("fallback=../x", "fallback has \"../x\""),
+                         ("type=a.b:text/plain", "types has \"a.b\""), ("index=a/b", "index_files has \"a/b\""), ("helper_threads=65", "helper_threads is 65")]:
+        server = start(option, wait=False)
+        assert server.wait() == 3
+        assert text in server.stderr(), server.stderr()
+
+
+# --- other people's clients ---
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
+def test_curl_downloads_resumes_and_asks_conditionally(server, root, tmp_path):
+    data = (root / "large.bin").read_bytes()
+    out = tmp_path / "out.bin"
+    curl = lambda *words: subprocess.run(["curl", "-sS", *map(str, words)], check=True, capture_output=True, text=True, timeout=20).stdout
+    curl("-o", out, server.url("/large.bin"))
+    assert out.read_bytes() == data
+    out.write_bytes(data[:700_000])
+    curl("-C", "-", "-o", out, server.url("/large.bin"))
+    assert out.read_bytes() == data
+    assert curl("-z", root / "large.bin", "-o", "/dev/null", "-w", "%{http_code}", server.url("/large.bin")) == "304"
+
+
+def test_httpx_and_http_client(server, root):
+    httpx = pytest.importorskip("httpx")
+    with httpx.Client() as client:
+        for name in ["text.txt", "small.bin", "large.bin"]:
+            assert client.get(server.url("/" + name)).content == (root / name).read_bytes()
+    client = http.client.HTTPConnection(*server.address)
+    client.request("GET", "/text.txt", headers={"Range": "bytes=-10"})
+    assert client.getresponse().read() == (root / "text.txt").read_bytes()[-10:]
+    client.close()
+
+
+# --- several loops ---
+
+
+@pytest.mark.threads
+def test_several_loops_serve_the_same(start, root):
+    server = start("config.io_threads=3", "revalidate_ms=5", "warm_up=1", "sendfile_min=20000")
+    stop = time.monotonic() + 2
+
+    def ask(seed):
+        choose = random.Random(seed)
+        while time.monotonic() < stop:
+            name = choose.choice(["text.txt", "small.bin", "large.bin", "missing"])
+            answer = get(server, "/" + name)
+            assert answer.status == 404 or answer.body in (root / name).read_bytes() or name == "text.txt"
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        futures = [pool.submit(ask, seed) for seed in range(6)]
+        while time.monotonic() < stop:
+            replacement = write(root / "next.txt", f"now {time.monotonic()}\n" * 100)
+            os.replace(replacement, root / "text.txt")
+            time.sleep(0.01)
+        for future in futures:
+            future.result()
+
+

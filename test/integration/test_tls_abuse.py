@@ -1,0 +1,356 @@
+"""What peers get that do not keep to TLS, are slow, greedy, or gone."""
+import contextlib
+import os
+import ssl
+import threading
+
+import pytest
+
+from harness import HOST, free_port, poll
+from pki import ByHand, Pki, TlsConnection
+from wire import Closed, Connection, request
+
+TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    made = Pki(tmp_path_factory.mktemp("pki"))
+    made.issue("a", "/CN=a.test", ["a.test"])
+    return made
+
+
+@pytest.fixture
+def https(serve, pki):
+    def start(*arguments, **options):
+        port = free_port()
+        server = serve("http_test_server", "--tls-listen", f"{HOST}:{port}", *pki.use("a"), *arguments, **options)
+        server.tls = (HOST, port)
+        return server
+
+    return start
+
+
+def alive(server, pki):
+    with TlsConnection(server.tls, pki.context()) as connection:
+        assert connection.get("/").body == b"Hello, World!"
+
+
+def hello_bytes(server, pki, version=TLS_1_3):
+    with ByHand(server.tls, pki.context(version=version)) as client:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.tls.do_handshake()
+        return client.outgoing.read()
+
+
+# --- not TLS ---
+
+
+@pytest.mark.parametrize("line", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"P", b"OPTIONS * HTTP/1.1\r\n"])
+def test_plain_http_is_told_that_this_is_https(https, pki, line):
+    server = https()
+    with Connection(server.tls) as client:
+        client.send(line)
+        answer = client.response()
+        assert answer.status == 400 and answer.text == "This port speaks HTTPS.\n"
+        assert answer.header("Connection") == "close"
+        client.assert_closed()
+    server.wait_counter("rejected_tls_plain_http", 1)
+    alive(server, pki)
+    assert server.new_stderr() == ""
+
+
+@pytest.mark.parametrize("data", [b"\x00", b"\x80\x2e\x01\x00\x02", b"\x17\x03\x03\x00\x01x", bytes(range(128, 256)) * 600])
+def test_what_is_not_tls_is_closed(https, pki, data):
+    server = https()
+    with Connection(server.tls) as client:
+        client.send_anyway(data)
+        client.assert_closed()
+    server.wait_counter("rejected_tls_not_tls", 1)
+    alive(server, pki)
+    assert server.new_stderr() == ""
+
+
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x00\x05hello", b"\x16\x03\x01\xff\xff" + bytes(20000), b"\x16\x03\x03\x00\x04\x01\x00\x00\x00", b"\x16HTTP/1.1"])
+def test_broken_handshakes_are_closed(https, pki, data):
+    server = https()
+    with Connection(server.tls) as client:
+        client.send(data + bytes(100))
+        client.rest()
+    poll(lambda: sum(value for name, value in server.counters().items() if name.startswith("rejected_tls")) == 1)
+    alive(server, pki)
+    assert server.new_stderr() == ""
+
+
+def test_a_client_that_does_not_trust_us_is_counted(https, pki):
+    server = https()
+    with ByHand(server.tls, ssl.create_default_context()) as client:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            client.handshake()
+        client.flush()  # the alert
+        client.raw.rest()
+    server.wait_counter("rejected_tls_alert", 1)
+
+
+# --- cut and slow ---
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_byte_at_a_time(https, pki, version):
+    server = https()
+    with ByHand(server.tls, pki.context(version=version)).handshake(step=1) as client:
+        for byte in request(target="/"):
+            client.tls.write(bytes([byte]))  # a record each
+            client.flush(step=7)
+        client.read_until(b"Hello, World!")
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_ends_at_every_point_of_the_handshake(https, pki, version):
+    server = https()
+    first = hello_bytes(server, pki, version)
+    for size in [*range(0, 8), *range(8, len(first), 41), len(first)]:
+        for how in ("close", "reset", "half_close"):
+            with Connection(server.tls) as client:
+                client.send(first[:size])
+                getattr(client, how)()
+                if how == "half_close":
+                    client.rest()
+    poll(lambda: server.counter("connections_accepted") - server.counter("connections_closed") == 1)
+    alive(server, pki)
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_ends_inside_the_second_flight(https, pki, version):
+    server = https()
+    for cut in (1, 5, 6, 40, 60):
+        with ByHand(server.tls, pki.context(version=version)) as client:
+            for _ in range(2):
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    client.tls.do_handshake()
+                data = client.outgoing.read()
+                if _ == 0:
+                    client.raw.send(data)
+                    with contextlib.suppress(ssl.SSLWantReadError):
+                        while client.pull():
+                            client.tls.do_handshake()
+                            break
+                else:
+                    client.raw.send(data[:cut])
+            client.raw.reset()
+    alive(server, pki)
+    poll(lambda: server.counter("connections_accepted") - server.counter("connections_closed") == 1)
+
+
+def test_a_handshake_has_a_deadline(https, pki):
+    server = https("--handshake-timeout", "1")
+    first = hello_bytes(server, pki)
+    with Connection(server.tls) as silent, Connection(server.tls) as half, Connection(server.tls) as started:
+        half.send(first[:50])
+        started.send(first)
+        silent.assert_closed()
+        half.assert_closed()
+        started.rest()
+    server.wait_counter("timeouts_handshake", 3)
+    alive(server, pki)
+
+
+def test_many_half_handshakes_do_not_keep_others_waiting(https, pki):
+    server = https("--handshake-timeout", "2")
+    first = hello_bytes(server, pki)
+    clients = [Connection(server.tls) for _ in range(300)]
+    for i, client in enumerate(clients):
+        client.send(first[: 1 + i % len(first)])
+    alive(server, pki)
+    for client in clients:
+        with contextlib.suppress(OSError):
+            client.rest()
+        client.close()
+    poll(lambda: server.counter("connections_accepted") - server.counter("connections_closed") == 1)
+    assert server.new_stderr() == ""
+
+
+def test_a_flood_of_handshakes_answers_everybody(https, pki):
+    server = https()
+    context, errors = pki.context(), []
+
+    def work():
+        try:
+            for _ in range(15):
+                with TlsConnection(server.tls, context) as connection:
+                    assert connection.get("/").status == 200
+        except Exception as error:
+            errors.append(error)
+
+    workers = [threading.Thread(target=work) for _ in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not errors
+    assert server.counter("tls_handshakes") == 120
+
+
+# --- after the handshake ---
+
+
+@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+def test_a_changed_record_ends_the_connection_with_an_alert(https, pki, version):
+    server = https()
+    with ByHand(server.tls, pki.context(version=version)).handshake() as client:
+        client.tls.write(request())
+        data = bytearray(client.outgoing.read())
+        data[-1] ^= 1
+        client.raw.send(data)
+        with pytest.raises(ssl.SSLError, match="(?i)bad.record.mac"):
+            client.read(1)
+    server.wait_counter("rejected_tls_record", 1)
+    assert server.new_stderr() == ""
+
+
+def test_garbage_behind_the_handshake(https, pki):
+    server = https()
+    for data in (os.urandom(3000), b"\x17\x03\x03\xff\xff" + bytes(3000), b"\x15\x03\x03\x00\x02\x02\x28", b"\x14\x03\x03\x00\x01\x01" * 50):
+        with ByHand(server.tls, pki.context()).handshake() as client:
+            client.raw.send(data)
+            client.raw.rest()
+    poll(lambda: server.counter("rejected_tls_record") + server.counter("rejected_tls_alert") >= 3)
+    alive(server, pki)
+
+
+def test_a_body_that_is_cut_off_is_no_end(https, pki):
+    server = https()
+    with TlsConnection(server.tls, pki.context()) as connection:
+        connection.send(request("POST", "/body", body=None, headers=[("Content-Length", 100)]) + b"half")
+        server.sync()
+        connection.half_close()
+        server.wait_counter("rejected_tls_truncated", 1)
+    with TlsConnection(server.tls, pki.context()) as connection:  # with close_notify it is the client's decision
+        connection.send(request("POST", "/body", body=None, headers=[("Content-Length", 100)]) + b"half")
+        server.sync()
+        with contextlib.suppress(ssl.SSLError, OSError):
+            connection.socket.unwrap()
+    server.wait_counter("rejected_http_body_incomplete", 1)
+    assert server.counter("rejected_tls_truncated") == 1
+
+
+def test_renegotiations_do_not_fill_the_queue(https, pki):
+    """Each attempt is answered by a warning; a client that sends them for ever and reads nothing is cut off."""
+    server = https()
+    with ByHand(server.tls, pki.context(version=TLS_1_2), receive_buffer=4096).handshake() as client:
+        client.tls.write(request())
+        client.flush()
+        client.read(1)
+    alive(server, pki)
+
+
+# --- slow readers, greedy writers ---
+
+
+@pytest.mark.parametrize("target", ["/static?size=32000000", "/ref?size=32000000", "file"])
+def test_a_slow_reader_does_not_make_us_encrypt_ahead(https, pki, sanitizer, tmp_path, target):
+    server = https()
+    path = tmp_path / "file"
+    if target == "file":
+        with open(path, "wb") as out:
+            out.truncate(200 << 20)
+        target = f"/file?path={path}"
+    alive(server, pki)
+    before = server.resident_bytes()
+    clients = []
+    for _ in range(10):
+        client = TlsConnection(server.tls, pki.context(), receive_buffer=8192)
+        client.send(request(target=target))
+        assert client.response_head().status == 200
+        clients.append(client)
+    for _ in range(20):
+        server.sync()
+    alive(server, pki)
+    if not sanitizer:
+        assert server.resident_bytes() - before < (24 << 20) + (32 << 20) * ("/ref" in target) * 10
+    total = len(clients[0].buffer)
+    while total < 20_000_000:
+        part = clients[0].socket.recv(1 << 18)
+        assert part
+        total += len(part)
+    for client in clients:
+        client.reset()
+    poll(lambda: server.counter("connections_accepted") - server.counter("connections_closed") == 1)
+
+
+def test_a_slow_reader_gets_everything(https, pki):
+    server = https()
+    with TlsConnection(server.tls, pki.context(), receive_buffer=4096) as connection:
+        connection.send(request(target="/static?size=3000000") * 3)
+        for _ in range(3):
+            body = connection.response().body
+            assert len(body) == 3000000 and body[:26] == b"abcdefghijklmnopqrstuvwxyz"
+
+
+def test_who_does_not_read_answers_is_not_read(https, pki, sanitizer):
+    server = https()
+    before = server.resident_bytes()
+    with TlsConnection(server.tls, pki.context(), receive_buffer=4096) as connection:
+        connection.socket.settimeout(1)
+        sent = 0
+        with contextlib.suppress(TimeoutError, ssl.SSLWantWriteError):
+            while sent < 200 << 20:
+                sent += connection.socket.send(request(target="/static?size=1000") * 200)
+        assert sent < 100 << 20
+        alive(server, pki)
+        if not sanitizer:
+            assert server.resident_bytes() - before < 16 << 20
+
+
+def test_requests_behind_a_deferred_one_wait_in_the_kernel(https, pki, sanitizer):
+    server = https()
+    before = server.resident_bytes()
+    with TlsConnection(server.tls, pki.context()) as connection:
+        connection.send(request(target="/later?key=held"))
+        poll(lambda: server.counter("deferred") == 1)
+        connection.socket.settimeout(1)
+        sent = 0
+        with contextlib.suppress(TimeoutError, ssl.SSLWantWriteError):
+            while sent < 100 << 20:
+                sent += connection.socket.send(request() * 500)
+        assert sent < 64 << 20
+        if not sanitizer:
+            assert server.resident_bytes() - before < 8 << 20
+        server.ask("/release?key=held")
+        connection.socket.settimeout(20)
+        assert connection.response().text == "later"
+        for _ in range(100):
+            assert connection.response().text == "Hello, World!"
+
+
+@pytest.mark.parametrize("target", ["/static?size=5000000", "/later?ms=50", "/pieces?count=1000&size=10000", "/"])
+def test_clients_that_leave(https, pki, target):
+    server = https()
+    for how in ("reset", "close"):
+        for _ in range(5):
+            connection = TlsConnection(server.tls, pki.context())
+            connection.send(request(target=target))
+            getattr(connection, how)()
+    poll(lambda: server.counter("connections_accepted") - server.counter("connections_closed") == 1)
+    alive(server, pki)
+
+
+def test_max_connections_counts_handshakes_too(https, pki):
+    server = https("--handshake-timeout", "2", settings={"max_connections": 3})
+    first = hello_bytes(server, pki)
+    waiting = [Connection(server.tls) for _ in range(3)]
+    for client in waiting:
+        client.send(first[:10])
+    alive(server, pki)  # it waits in the backlog, or in line, until a handshake has timed out
+    for client in waiting:
+        client.close()
+
+
+def test_ticket_of_garbage_is_a_full_handshake(https, pki):
+    server = https()
+    with pytest.raises((Closed, ssl.SSLError, OSError)), Connection(server.tls) as client:
+        data = bytearray(hello_bytes(server, pki))
+        data[60:90] = os.urandom(30)
+        client.send(data)
+        client.response()
+    alive(server, pki)

@@ -1,0 +1,254 @@
+/* Owns: tests of compressed messages: RFC 7692's examples at every cut, contexts, bombs, malformed bytes, memory that
+ * runs out. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/failing_allocator.h"
+#include "support/random.h"
+#include "websocket/deflate.h"
+
+static const uvhttp__ws_deflate_settings_t settings = {.level = 4, .memory_level = 8, .bits = 15};
+
+typedef struct inflated {
+    char data[4096];
+    size_t size;
+    int status;
+} inflated_t;
+
+/* A piece, from memory of exactly its size, through an outlet of `room` bytes. */
+static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, bool end, size_t room,
+                inflated_t *out) {
+    char *copy = malloc(size + 1), *hole = malloc(room);
+    memcpy(copy, data, size);
+    copy = realloc(copy, size > 0 ? size : 1);
+    const char *at = copy;
+    size_t left = size;
+    do {
+        size_t written;
+        out->status = uvhttp__ws_inflate(inflater, &at, &left, end, hole, room, &written);
+        assert_true(written <= room && out->size + written <= sizeof out->data);
+        memcpy(out->data + out->size, hole, written);
+        out->size += written;
+    } while (out->status == UVHTTP_E_AGAIN);
+    if (out->status == UVHTTP_OK) assert_int_equal(left, 0);
+    free(copy);
+    free(hole);
+    return out->status;
+}
+
+/* A message cut at two places. */
+static void inflate_cut(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, size_t first, size_t second,
+                        size_t room, inflated_t *out) {
+    *out = (inflated_t){0};
+    if (feed(inflater, data, first, false, room, out) != UVHTTP_OK) return;
+    if (feed(inflater, data + first, second - first, false, room, out) != UVHTTP_OK) return;
+    (void)feed(inflater, data + second, size - second, true, room, out);
+}
+
+/* Sections 7.2.3.1 to 7.2.3.5: one block, stored, BFINAL, two blocks. */
+static const struct {
+    const char *data;
+    size_t size;
+} hellos[] = {{"\xf2\x48\xcd\xc9\xc9\x07\x00", 7},
+              {"\x00\x05\x00\xfa\xff\x48\x65\x6c\x6c\x6f\x00", 11},
+              {"\xf3\x48\xcd\xc9\xc9\x07\x00\x00", 8},
+              {"\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00", 13}};
+
+static void test_the_examples_of_the_rfc_at_every_cut(void **state) {
+    (void)state;
+    uvhttp__ws_codecs_t codecs = {0};
+    inflated_t out;
+    for (size_t i = 0; i < sizeof hellos / sizeof *hellos; i++) {
+        for (size_t first = 0; first <= hellos[i].size; first++) {
+            for (size_t second = first; second <= hellos[i].size; second++) {
+                for (size_t room = 1; room <= 7; room++) {
+                    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(&codecs);
+                    inflate_cut(inflater, hellos[i].data, hellos[i].size, first, second, room, &out);
+                    assert_int_equal(out.status, UVHTTP_OK);
+                    assert_int_equal(out.size, 5);
+                    assert_memory_equal(out.data, "Hello", 5);
+                    uvhttp__ws_inflater_give(&codecs, inflater);
+                }
+            }
+        }
+    }
+    assert_int_equal(codecs.inflater_count, 1);
+    uvhttp__ws_codecs_clear(&codecs);
+}
+
+static void test_a_context_is_kept_over_messages_and_blocks_that_end(void **state) {
+    (void)state;
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+    inflated_t out;
+    /* Section 7.2.3.2: the second message refers to the first, which may have ended with BFINAL. */
+    for (size_t i = 0; i < sizeof hellos / sizeof *hellos; i++) {
+        inflate_cut(inflater, hellos[i].data, hellos[i].size, 0, 3, 16, &out);
+        assert_int_equal(out.status, UVHTTP_OK);
+        inflate_cut(inflater, "\xf2\x00\x11\x00\x00", 5, 1, 2, 16, &out);
+        assert_int_equal(out.status, UVHTTP_OK);
+        assert_int_equal(out.size, 5);
+        assert_memory_equal(out.data, "Hello", 5);
+    }
+    uvhttp__ws_inflater_give(NULL, inflater);
+}
+
+static void test_a_shared_context_forgets(void **state) {
+    (void)state;
+    uvhttp__ws_codecs_t codecs = {0};
+    inflated_t out;
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(&codecs);
+    inflate_cut(inflater, hellos[0].data, hellos[0].size, 0, 0, 16, &out);
+    uvhttp__ws_inflater_give(&codecs, inflater);
+    assert_ptr_equal(uvhttp__ws_inflater_take(&codecs), inflater);
+    inflate_cut(inflater, "\xf2\x00\x11\x00\x00", 5, 0, 0, 16, &out);
+    assert_int_equal(out.status, UVHTTP_E_WS_DEFLATE);
+    uvhttp__ws_inflater_give(&codecs, inflater);
+    uvhttp__ws_codecs_clear(&codecs);
+}
+
+static void test_malformed_messages_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *data;
+        size_t size;
+    } cases[] = {{"", 0},                             /* an empty message is a byte 0 */
+                 {"\x07", 1},                         /* no such block */
+                 {"\xf2\x48\xcd\xc9", 4},             /* cut */
+                 {"\xf3\x48\xcd\xc9\xc9\x07\x00", 7}, /* BFINAL without what follows it */
+                 {"\x00\x05\x00\xfa\xfe", 5},         /* lengths that differ */
+                 {"\xff\xff\xff\xff", 4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t cut = 0; cut <= cases[i].size; cut++) {
+            inflated_t out;
+            uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+            inflate_cut(inflater, cases[i].data, cases[i].size, cut, cut, 16, &out);
+            assert_int_equal(out.status, UVHTTP_E_WS_DEFLATE);
+            uvhttp__ws_inflater_give(NULL, inflater);
+        }
+    }
+    inflated_t out;
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+    inflate_cut(inflater, "\x00", 1, 0, 0, 16, &out);
+    assert_int_equal(out.status, UVHTTP_OK);
+    assert_int_equal(out.size, 0);
+    uvhttp__ws_inflater_give(NULL, inflater);
+}
+
+/* --- both ways --- */
+
+static void there_and_back(uvhttp__ws_deflater_t *deflater, uvhttp__ws_inflater_t *inflater, const char *text,
+                           size_t size, size_t *packed_size) {
+    char packed[4096 + 4];
+    inflated_t out;
+    *packed_size = uvhttp__ws_deflate(deflater, text, size, packed);
+    if (*packed_size == 0) return;
+    assert_true(*packed_size < size);
+    inflate_cut(inflater, packed, *packed_size, *packed_size / 2, *packed_size / 2, 100, &out);
+    assert_int_equal(out.status, UVHTTP_OK);
+    assert_int_equal(out.size, size);
+    assert_memory_equal(out.data, text, size);
+}
+
+static void test_messages_come_back_with_every_window(void **state) {
+    (void)state;
+    char text[4096];
+    for (uint8_t bits = 9; bits <= 15; bits++) {
+        uvhttp__ws_deflater_t *deflater =
+            uvhttp__ws_deflater_new((uvhttp__ws_deflate_settings_t){.level = 9, .memory_level = 1, .bits = bits});
+        uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+        for (size_t size = 1; size <= sizeof text; size = size * 3 / 2 + 1) {
+            size_t packed;
+            for (size_t i = 0; i < size; i++) text[i] = (char)('a' + i * i % 7);
+            there_and_back(deflater, inflater, text, size, &packed);
+            if (size > 1000) assert_true(packed > 0);
+        }
+        uvhttp__ws_deflater_free(deflater);
+        uvhttp__ws_inflater_give(NULL, inflater);
+    }
+}
+
+static void test_what_does_not_shrink_is_said_so_and_forgotten(void **state) {
+    (void)state;
+    char noise[512], text[512];
+    test_random_t random = {7};
+    for (size_t i = 0; i < sizeof noise; i++) noise[i] = (char)test_random_next(&random);
+    memset(text, 'x', sizeof text);
+    uvhttp__ws_deflater_t *deflater = uvhttp__ws_deflater_new(settings);
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+    size_t packed;
+    there_and_back(deflater, inflater, text, sizeof text, &packed);
+    assert_in_range(packed, 1, 20);
+    there_and_back(deflater, inflater, noise, sizeof noise, &packed);
+    assert_int_equal(packed, 0);
+    there_and_back(deflater, inflater, "", 0, &packed);
+    assert_int_equal(packed, 0);
+    there_and_back(deflater, inflater, text, sizeof text, &packed); /* the other side has not seen the noise */
+    assert_in_range(packed, 1, 20);
+    uvhttp__ws_deflater_free(deflater);
+    uvhttp__ws_inflater_give(NULL, inflater);
+}
+
+static void test_a_bomb_comes_out_a_piece_at_a_time(void **state) {
+    (void)state;
+    enum { SIZE = 1 << 20 };
+    char *zeros = calloc(1, SIZE), *packed = malloc(SIZE + 4), out[64];
+    uvhttp__ws_deflater_t *deflater = uvhttp__ws_deflater_new(settings);
+    const char *at = packed;
+    size_t left = uvhttp__ws_deflate(deflater, zeros, SIZE, packed), written, sum = 0;
+    assert_in_range(left, 1, 2048);
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(NULL);
+    while (sum < 10000) {
+        assert_int_equal(uvhttp__ws_inflate(inflater, &at, &left, true, out, sizeof out, &written), UVHTTP_E_AGAIN);
+        assert_int_equal(written, sizeof out);
+        sum += written;
+    }
+    assert_true(left > 500);
+    uvhttp__ws_inflater_give(NULL, inflater);
+    uvhttp__ws_deflater_free(deflater);
+    free(zeros);
+    free(packed);
+}
+
+static void attempt(void *user) {
+    (void)user;
+    char text[300], packed[304];
+    memset(text, 'y', sizeof text);
+    uvhttp__ws_codecs_t codecs = {0};
+    uvhttp__ws_deflater_t *deflater = uvhttp__ws_deflater_of(&codecs, settings);
+    uvhttp__ws_inflater_t *inflater = uvhttp__ws_inflater_take(&codecs);
+    if (deflater) {
+        assert_ptr_equal(uvhttp__ws_deflater_of(&codecs, settings), deflater);
+        size_t size = uvhttp__ws_deflate(deflater, text, sizeof text, packed);
+        assert_true(size > 0);
+        inflated_t out;
+        if (inflater) inflate_cut(inflater, packed, size, 1, 3, 20, &out);
+        if (inflater) assert_true(out.status == UVHTTP_OK || out.status == UVHTTP_E_NOMEM);
+    }
+    uvhttp__ws_inflater_give(&codecs, inflater);
+    uvhttp__ws_codecs_clear(&codecs);
+}
+
+static void test_any_allocation_may_fail(void **state) {
+    (void)state;
+    assert_true(test_allocator_each_failure(attempt, NULL) > 5);
+}
+
+int main(void) {
+    test_allocator_install();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_examples_of_the_rfc_at_every_cut),
+        cmocka_unit_test(test_a_context_is_kept_over_messages_and_blocks_that_end),
+        cmocka_unit_test(test_a_shared_context_forgets),
+        cmocka_unit_test(test_malformed_messages_are_refused),
+        cmocka_unit_test(test_messages_come_back_with_every_window),
+        cmocka_unit_test(test_what_does_not_shrink_is_said_so_and_forgotten),
+        cmocka_unit_test(test_a_bomb_comes_out_a_piece_at_a_time),
+        cmocka_unit_test(test_any_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
