@@ -1,6 +1,7 @@
 /* Answers that are compressed when the client accepts it: compression ADDRESS (default 127.0.0.1:8080).
  *
  *   curl --compressed -v http://127.0.0.1:8080/primes
+ *   curl --compressed -v http://127.0.0.1:8080/count
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,17 @@ static void primes(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send_static(res, 200, "application/json", page->text, page->size);
 }
 
+/* An answer in pieces: what each write has written can be decoded as soon as it arrives. */
+static void count(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    char line[32];
+    uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
+    for (int n = 0; n < 1000; ++n) {
+        int size = snprintf(line, sizeof line, "line %d of 1000\n", n);
+        if (uvhttp_response_write(res, line, (size_t)size) != UVHTTP_OK) return; /* the client has gone */
+    }
+}
+
 /* The middleware is the server's: every route has it. */
 static void pixels(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const page_t *page = user;
@@ -48,6 +60,7 @@ int main(int argc, char **argv) {
     uvhttp_use(server, uvhttp_compression(&(uvhttp_compression_options_t){.gzip_level = 6}));
     uvhttp_get(server, "/primes", primes, &page);
     uvhttp_get(server, "/pixels", pixels, &page);
+    uvhttp_get(server, "/count", count, NULL);
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     if (status != UVHTTP_OK) fprintf(stderr, "compression: %s\n", uvhttp_server_error_text(server));
     uvhttp_server_free(server);

@@ -60,6 +60,36 @@ def test_curl_decodes_every_coding(server, accept):
     assert subprocess.run(command, capture_output=True, check=True).stdout == expected
 
 
+COUNT = b"".join(b"line %d of 1000\n" % n for n in range(1000))
+
+
+def test_pieces_are_compressed_and_chunked(server):
+    response = ask(server, "/count")
+    assert response.body == COUNT and response.header("Content-Encoding") is None
+    assert response.header("Vary") == "Accept-Encoding"
+    response = ask(server, "/count", ("Accept-Encoding", "gzip"))
+    assert response.header("Content-Encoding") == "gzip" and response.header("Vary") == "Accept-Encoding"
+    assert response.header("Transfer-Encoding") == "chunked"
+    assert gzip.decompress(response.body) == COUNT
+    only_head = ask(server, "/count", ("Accept-Encoding", "gzip"), method="HEAD")
+    assert only_head.header("Content-Encoding") == "gzip" and only_head.header("Content-Length") is None
+
+
+def test_pieces_for_http_1_0_end_with_the_connection(server):
+    with server.connect() as connection:
+        response = connection.get("/count", [("Accept-Encoding", "gzip")], version="HTTP/1.0")
+        assert response.header("Transfer-Encoding") is None
+        assert gzip.decompress(response.body) == COUNT
+
+
+@needs_curl
+@pytest.mark.parametrize("accept", ["gzip", "br"])
+def test_curl_decodes_pieces(server, accept):
+    command = ["curl", "-sS", "--max-time", "20", "--compressed", "-H", f"Accept-Encoding: {accept}", server.url("/count")]
+    for _ in range(5):
+        assert subprocess.run(command, capture_output=True, check=True).stdout == COUNT
+
+
 def test_many_requests_on_one_connection_give_the_same_bytes(server):
     first = None
     with server.connect() as connection:
