@@ -93,8 +93,8 @@ static void test_what_is_no_host_name_is_refused(void **state) {
     label[64] = '\0';
     memset(longest, 0, sizeof longest);
     for (int i = 0; i < 256; i++) longest[i] = i % 2 ? '.' : 'a';
-    const char *const wrong[] = {"",     ".",   "a..b", ".a",  "a.",     "*",   "*.", "a.*",   "*.*.a", "a b",
-                                 "a/b",  "a:1", "\xc3", "a,b", "*a.test", label, "[::1]", longest};
+    const char *const wrong[] = {"",    ".",   "a..b", ".a",   "a.",  "*",       "*.",  "a.*",   "*.*.a",
+                                 "a b", "a/b", "a:1",  "\xc3", "a,b", "*a.test", label, "[::1]", longest};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_int_equal(uvhttp__tls_names_add(&names, uvhttp__str_from(wrong[i]), 0), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp__tls_names_add(&names, (uvhttp_str_t){"a\0b", 3}, 0), UVHTTP_E_INVALID);

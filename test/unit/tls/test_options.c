@@ -40,10 +40,8 @@ static const char *file(const char *name, const char *text) {
 }
 
 static uvhttp_tls_options_t options_with(uvhttp_tls_certificate_t *one) {
-    *one = (uvhttp_tls_certificate_t){.certificate = certificate,
-                                      .certificate_size = strlen(certificate),
-                                      .key = key,
-                                      .key_size = strlen(key)};
+    *one = (uvhttp_tls_certificate_t){
+        .certificate = certificate, .certificate_size = strlen(certificate), .key = key, .key_size = strlen(key)};
     return (uvhttp_tls_options_t){.certificates = one, .certificate_count = 1};
 }
 
@@ -136,7 +134,8 @@ static void test_files_that_can_not_be_used_are_named_with_the_reason(void **sta
 
 static void test_a_key_that_others_can_read_is_a_warning(void **state) {
     (void)state;
-    uvhttp_tls_certificate_t one = {.certificate_file = file("good.pem", certificate), .key_file = file("good.key", key)};
+    uvhttp_tls_certificate_t one = {.certificate_file = file("good.pem", certificate),
+                                    .key_file = file("good.key", key)};
     uvhttp_tls_options_t options = {.certificates = &one, .certificate_count = 1};
     warnings = 0;
     uvhttp_tls_free(uvhttp_tls_new(&options));
@@ -151,7 +150,8 @@ static void test_a_key_that_others_can_read_is_a_warning(void **state) {
 
 static void test_a_reload_that_fails_leaves_what_was_there(void **state) {
     (void)state;
-    uvhttp_tls_certificate_t one = {.certificate_file = file("live.pem", certificate), .key_file = file("live.key", key)};
+    uvhttp_tls_certificate_t one = {.certificate_file = file("live.pem", certificate),
+                                    .key_file = file("live.key", key)};
     uvhttp_tls_options_t options = {.certificates = &one, .certificate_count = 1};
     uvhttp_tls_t *tls = uvhttp_tls_new(&options);
     assert_non_null(tls);
@@ -226,8 +226,8 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     (void)state;
-    static const char *const names[] = {"good.key", "good.pem", "empty.pem", "text.pem", "other.key", "text.key",
-                                        "chain.pem", "text.ocsp", "ca.pem", "live.pem", "live.key"};
+    static const char *const names[] = {"good.key",  "good.pem",  "empty.pem", "text.pem", "other.key", "text.key",
+                                        "chain.pem", "text.ocsp", "ca.pem",    "live.pem", "live.key"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(file(names[i], NULL));
     rmdir(directory);
     uvhttp__free(certificate);
