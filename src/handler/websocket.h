@@ -24,11 +24,11 @@ typedef struct uvhttp__ws_endpoint {
     void *user;
     uvhttp__ws_hub_t *hub;          /* of the server, which keeps it; set after the endpoint is made */
     _Atomic uint32_t subscriptions; /* of all its connections */
-    _Alignas(char *) char text[]; /* lists of pointers, then what they point to */
+    _Alignas(char *) char text[];   /* lists of pointers, then what they point to */
 } uvhttp__ws_endpoint_t;
 
-/* Checks and copies. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_CONFIG or UVHTTP_E_UNSUPPORTED (all logged, with the
- * pattern), or UVHTTP_E_NOMEM. */
+/* Checks and copies. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_CONFIG (both logged, with the pattern), or
+ * UVHTTP_E_NOMEM. */
 int uvhttp__ws_endpoint_new(const uvhttp_ws_handlers_t *handlers, void *user, const char *pattern,
                             uvhttp__ws_endpoint_t **endpoint);
 void uvhttp__ws_endpoint_free(uvhttp__ws_endpoint_t *endpoint);
