@@ -213,9 +213,13 @@ void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
     } else {
         uvhttp__match_t match;
         int status = uvhttp__router_route(exchange->worker->server->router, &exchange->request, &match);
-        exchange->way = (uvhttp__way_t){match.chain, match.route, 0};
-        if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
-        go(exchange);
+        if (match.route && match.chain->count == 0) {
+            match.route->handler(&exchange->request, &exchange->response, match.route->user);
+        } else {
+            exchange->way = (uvhttp__way_t){match.chain, match.route, 0};
+            if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
+            go(exchange);
+        }
     }
     finish_run(exchange);
 }
