@@ -69,7 +69,8 @@ typedef struct uvhttp_ws_options {
                                        is reset */
     uint32_t rate_grace;          /**< seconds before that rate counts; default 5 */
     /** permessage-deflate (RFC 7692) with clients that offer it; default false. A build without compression
-     * declines all offers, and says so in the log. Secrets do not belong into one message with what others choose: the size tells. */
+     * declines all offers, and says so in the log. Secrets do not belong into one message with what others choose: the
+     * size tells. */
     bool compression;
     /** Messages may refer to those before: smaller, for about 300 KB per connection that sends and receives; default
      * false: a connection needs memory for compression only while a compressed message of it is incomplete. */
