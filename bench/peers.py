@@ -34,6 +34,10 @@ CASES = {
 }
 
 
+# A large file has to be finished within a run: (connections, seconds at least).
+LARGE = {"static-10mb": (8, 3), "static-100mb": (2, 5)}
+
+
 def free_ports(count):
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [s.getsockname()[1] for s in sockets]
@@ -128,14 +132,16 @@ def measure(args, command, case, tools):
         target = tls_port if scheme == "https" else port
         url = f"{scheme}://127.0.0.1:{target}{path}"
 
+        conns, seconds_min = LARGE.get(case, (args.conns, 1))
+
         def load(seconds):
             if scheme == "ws":
-                run = subprocess.run(rounds.pinned(args.client_cpu, [tools["ws_load"], port, path, args.conns, seconds,
+                run = subprocess.run(rounds.pinned(args.client_cpu, [tools["ws_load"], port, path, conns, seconds,
                                                                       size]), capture_output=True, text=True)
                 if run.returncode != 0:
                     void(run.stderr)
                 return int(run.stdout)
-            return rounds.wrk(args.client_cpu, url, args.conns, seconds)
+            return rounds.wrk(args.client_cpu, url, conns, max(seconds, seconds_min))
 
         if scheme != "ws":
             check_body(url, size)

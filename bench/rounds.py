@@ -38,7 +38,7 @@ def pinned(cpu, command):
 
 def wrk(cpu, url, conns, seconds, *more):
     """Returns requests done."""
-    command = pinned(cpu, ["wrk", "-t1", f"-c{conns}", f"-d{seconds}s", *more[:2], url, *more[2:]])
+    command = pinned(cpu, ["wrk", "-t1", f"-c{conns}", f"-d{seconds}s", "--timeout", "30s", *more[:2], url, *more[2:]])
     run = subprocess.run(command, capture_output=True, text=True)
     done = re.search(r"(\d+) requests in", run.stdout)
     if run.returncode != 0 or not done or "Socket errors" in run.stdout or "Non-2xx" in run.stdout or done[1] == "0":

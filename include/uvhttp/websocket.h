@@ -68,8 +68,9 @@ typedef struct uvhttp_ws_options {
                                        rose above send_high_watermark; 1..2^30 or UVHTTP_WS_NEVER; default 240; then it
                                        is reset */
     uint32_t rate_grace;          /**< seconds before that rate counts; default 5 */
-    /** permessage-deflate (RFC 7692) with clients that offer it; default false. A build without compression refuses it
-     * with UVHTTP_E_UNSUPPORTED. Secrets do not belong into one message with what others choose: the size tells. */
+    /** permessage-deflate (RFC 7692) with clients that offer it; default false. A build without compression
+     * declines all offers, and says so in the log. Secrets do not belong into one message with what others choose: the
+     * size tells. */
     bool compression;
     /** Messages may refer to those before: smaller, for about 300 KB per connection that sends and receives; default
      * false: a connection needs memory for compression only while a compressed message of it is incomplete. */
@@ -119,9 +120,8 @@ typedef struct uvhttp_ws_handlers {
 
 /** Serves WebSocket at a pattern (route.h), for GET; handlers are copied. What is no handshake gets 426 (with the
  * version that is spoken), 400 or 403. Before the first listen or run. Returns 0, UVHTTP_E_INVALID (on_message and
- * on_fragment are both missing, or both there), UVHTTP_E_CONFIG (an option out of range; the log says which),
- * UVHTTP_E_UNSUPPORTED (compression in a build without), or a code of uvhttp_get. As with every route, the first error
- * is kept and returned by listen and run. */
+ * on_fragment are both missing, or both there), UVHTTP_E_CONFIG (an option out of range; the log says which), or a code
+ * of uvhttp_get. As with every route, the first error is kept and returned by listen and run. */
 UVHTTP_EXPORT int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
                                    void *user);
 /** The same in a group, behind its prefix and middleware. */

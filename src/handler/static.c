@@ -168,6 +168,13 @@ static void redirect(const uvhttp_request_t *req, uvhttp_response_t *res) {
     if (uvhttp_response_redirect(res, 301, location) != UVHTTP_OK) refuse(res, 404);
 }
 
+/* Not the fallback of something else. */
+static bool is_asked_for(const uvhttp__static_entry_t *entry, const uvhttp_request_t *req) {
+    uvhttp_str_t path = uvhttp_request_path(req);
+    return path.size >= entry->path_size &&
+           memcmp(path.data + path.size - entry->path_size, entry->path, entry->path_size) == 0;
+}
+
 /* A page of a single-page application, not a file that is missing from it. */
 static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static_entry_t *entry) {
     const char *fallback = cache->site->settings.options.fallback;
@@ -215,7 +222,7 @@ static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
     uvhttp_request_t *req = uvhttp_response_request(res);
     if (entry->found.status == 200) {
         uvhttp__static_answer_file(cache, &entry->found, req, res, deferred);
-    } else if (entry->found.status == 301) {
+    } else if (entry->found.status == 301 && is_asked_for(entry, req)) {
         redirect(req, res);
     } else if (falls_back(cache, entry)) {
         uvhttp__static_entry_t *page = obtain(cache, uvhttp__str_from(cache->site->settings.options.fallback));
@@ -224,7 +231,7 @@ static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
         else
             refuse(res, 503);
     } else {
-        refuse(res, entry->found.status);
+        refuse(res, entry->found.status == 301 ? 404 : entry->found.status);
     }
 }
 

@@ -27,8 +27,8 @@ typedef struct uvhttp__ws_endpoint {
     _Alignas(char *) char text[];   /* lists of pointers, then what they point to */
 } uvhttp__ws_endpoint_t;
 
-/* Checks and copies. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_CONFIG or UVHTTP_E_UNSUPPORTED (all logged, with the
- * pattern), or UVHTTP_E_NOMEM. */
+/* Checks and copies. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_CONFIG (both logged, with the pattern), or
+ * UVHTTP_E_NOMEM. */
 int uvhttp__ws_endpoint_new(const uvhttp_ws_handlers_t *handlers, void *user, const char *pattern,
                             uvhttp__ws_endpoint_t **endpoint);
 void uvhttp__ws_endpoint_free(uvhttp__ws_endpoint_t *endpoint);

@@ -80,12 +80,6 @@ static int check(const uvhttp_ws_handlers_t *handlers, const uvhttp_ws_options_t
         UVHTTP_LOG_ERROR("websocket: %s: set one of handlers.on_message and handlers.on_fragment", pattern);
         return UVHTTP_E_INVALID;
     }
-    if (options->compression && !uvhttp__ws_deflate_available) {
-        UVHTTP_LOG_ERROR("websocket: %s: compression is set, but this library was built without it "
-                         "(BUILD_WITH_COMPRESSION=OFF)",
-                         pattern);
-        return UVHTTP_E_UNSUPPORTED;
-    }
     int status = check_ranges(options, handlers->on_fragment != NULL, pattern);
     if (status == UVHTTP_OK)
         status = check_list(options->subprotocols, is_token, "subprotocols", "a token such as \"chat.v1\"", pattern);
@@ -149,6 +143,12 @@ int uvhttp__ws_endpoint_new(const uvhttp_ws_handlers_t *handlers, void *user, co
     int status = check(handlers, &options, pattern ? pattern : "(no pattern)");
     if (status != UVHTTP_OK) return status;
     fill_in(&options, handlers->on_fragment != NULL);
+    if (options.compression && !uvhttp__ws_deflate_available) {
+        UVHTTP_LOG_WARN("websocket: %s: messages are not compressed: this library was built without it "
+                        "(BUILD_WITH_COMPRESSION=OFF)",
+                        pattern ? pattern : "(no pattern)");
+        options.compression = false;
+    }
     size_t alignment = sizeof(char *);
     size_t first = (list_size(options.subprotocols) + alignment - 1) / alignment * alignment;
     uvhttp__ws_endpoint_t *made = uvhttp__malloc(sizeof *made + first + list_size(options.origins));

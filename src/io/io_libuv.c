@@ -145,8 +145,11 @@ static int update_interest(uvhttp__stream_t *stream) {
 }
 
 static void end_stream(uvhttp__stream_t *stream, int status) {
-    stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_POLLING_OUT);
-    if (status != UVHTTP_OK) stream->flags |= UVHTTP__STREAM_BROKEN;
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_READING;
+    if (status != UVHTTP_OK) {
+        stream->flags |= UVHTTP__STREAM_BROKEN;
+        stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT; /* after a FIN, what is queued still goes out */
+    }
     stream->flags |= UVHTTP__STREAM_ENDED;
     update_interest(stream);
     uvhttp__stream_ended(stream, status);

@@ -178,8 +178,8 @@ int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t 
      * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
      * happening now. */
     uint8_t mark = turn_mark(stream->loop->turn->filling);
-    if (last && last->turn == mark && last->data + last->size == data && can_send(stream) &&
-        !stream->loop->handing_over && !stream->filter) {
+    if (last && last->turn == mark && !stream->filter && last->data + last->size == data && can_send(stream) &&
+        !stream->loop->handing_over) {
         last->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;

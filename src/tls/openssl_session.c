@@ -238,7 +238,7 @@ int uvhttp__tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_
     const uvhttp__tls_settings_t *settings = ((const uvhttp__tls_contexts_t *)arg)->settings;
     const uint8_t *own = settings->alpn, *end = own + settings->alpn_size;
     for (; own < end; own += 1 + own[0])
-        for (unsigned i = 0; i + in[i] < in_size; i += 1u + in[i]) {
+        for (unsigned i = 0; i < in_size && i + in[i] < in_size; i += 1u + in[i]) {
             if (in[i] != own[0] || memcmp(in + i + 1, own + 1, own[0]) != 0) continue;
             *out = own + 1;
             *out_size = own[0];

@@ -108,11 +108,15 @@ static int take_certificate(uvhttp__tls_settings_t *settings, const uvhttp_tls_c
     if (problem) return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "certificates[%u]: %s", index, problem);
     uvhttp_tls_certificate_t *copy = &settings->certificates[index];
     *copy = *given;
+    copy->key = NULL; /* what is here at the end is wiped: not the caller's */
     uvhttp__arena_t *arena = &settings->arena;
     bool copied = copy_text(arena, &copy->certificate_file) && copy_text(arena, &copy->key_file) &&
                   copy_text(arena, &copy->ocsp_file) && copy_text(arena, &copy->names) &&
-                  copy_bytes(arena, &copy->certificate, copy->certificate_size) &&
-                  copy_bytes(arena, &copy->key, copy->key_size);
+                  copy_bytes(arena, &copy->certificate, copy->certificate_size);
+    if (copied && given->key) {
+        copy->key = uvhttp__arena_copy(arena, (uvhttp_str_t){given->key, given->key_size}).data;
+        copied = copy->key;
+    }
     return copied ? UVHTTP_OK : no_memory(error);
 }
 
@@ -182,6 +186,7 @@ static int take_options(uvhttp_tls_t *tls, const uvhttp_tls_options_t *given, uv
     settings->certificates =
         uvhttp__arena_alloc(&settings->arena, given->certificate_count * sizeof *settings->certificates);
     if (!settings->certificates) return no_memory(error);
+    memset(settings->certificates, 0, given->certificate_count * sizeof *settings->certificates);
     int status = take_alpn(settings, given->alpn, error);
     if (status == UVHTTP_OK) status = take_clients(settings, given, error);
     for (uint32_t i = 0; i < settings->certificate_count && status == UVHTTP_OK; i++)

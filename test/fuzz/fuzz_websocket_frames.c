@@ -1,7 +1,7 @@
 /* Owns: fuzzing of the WebSocket frame parser (libFuzzer). Every input is parsed whole and cut in pieces, from heap
  * blocks of the exact size; frames, payloads and the end must agree, the frames written anew must be those that were
- * read, and text must be judged alike however it is cut. Input: a byte for the number of cuts, that many bytes for the
- * places, the frames. */
+ * read, and text must be judged alike however it is cut. Input: a byte for the number of cuts (its highest bit:
+ * compressed messages are allowed), that many bytes for the places, the frames. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,12 @@ static void take(const uvhttp__ws_piece_t *piece, outcome_t *out) {
     if (piece->first) {
         if (uvhttp__ws_is_control(piece->opcode) && (!piece->fin || piece->frame_size > UVHTTP__WS_CONTROL_SIZE_MAX))
             die("a control frame that is none");
+        if (piece->compressed && (piece->opcode == UVHTTP__WS_CONTINUATION || uvhttp__ws_is_control(piece->opcode)))
+            die("a compressed frame that can not be one");
         out->open_size = piece->frame_size;
-        out->size += uvhttp__ws_write_head(out->bytes + out->size, piece->fin, piece->opcode, piece->frame_size);
+        out->size += uvhttp__ws_write_head(out->bytes + out->size, piece->fin,
+                                           piece->compressed ? piece->opcode | UVHTTP__WS_COMPRESSED : piece->opcode,
+                                           piece->frame_size);
     }
     if (piece->size > out->open_size) die("more payload than the frame has");
     out->open_size -= piece->size;
@@ -70,8 +74,8 @@ static bool parse(uvhttp__ws_parser_t *parser, const char *data, size_t size, ou
     return out->code == UVHTTP_E_AGAIN;
 }
 
-static void run(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, outcome_t *out) {
-    uvhttp__ws_parser_t parser = {0};
+static void run(const char *data, size_t size, const uint8_t *cuts, size_t cut_count, uint8_t allowed, outcome_t *out) {
+    uvhttp__ws_parser_t parser = {.allowed = allowed};
     *out = (outcome_t){.code = UVHTTP_E_AGAIN, .text_good = true, .bytes = malloc(2 * size + 16)};
     if (out->bytes == NULL) abort();
     size_t seen = 0;
@@ -90,8 +94,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
     const char *data = (const char *)input + 1 + cut_count;
     size_t size = input_size - 1 - cut_count;
     outcome_t whole, cut;
-    run(data, size, NULL, 0, &whole);
-    run(data, size, input + 1, cut_count, &cut);
+    uint8_t allowed = input[0] & 0x80 ? UVHTTP__WS_COMPRESSED : 0;
+    run(data, size, NULL, 0, allowed, &whole);
+    run(data, size, input + 1, cut_count, allowed, &cut);
     if (whole.code != cut.code || whole.consumed != cut.consumed) die("results differ");
     if (whole.size != cut.size || memcmp(whole.bytes, cut.bytes, whole.size) != 0) die("frames differ");
     if (whole.text_good != cut.text_good) die("texts differ");

@@ -8,6 +8,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -429,6 +430,44 @@ def test_a_directory_page_is_escaped_sorted_and_bounded(start, root):
     write(root / "bare" / "fifth.txt", "x")
     harness.poll(lambda: "more names" in get(server, "/bare/").text)
     assert get(server, "/").body == b"<h1>home</h1>"
+
+
+# --- what a hit costs ---
+
+
+def system_calls(server, target, requests, directory):
+    """Names and numbers of the calls of all threads while so many requests are answered one after the other."""
+    with server.connect() as connection:
+        connection.get(target)
+        path = directory / "counts"
+        strace = subprocess.Popen(["strace", "-f", "-c", "-o", path, "-p", str(server.pid())], stderr=subprocess.PIPE, text=True)
+        line = strace.stderr.readline()
+        if "attached" not in line:
+            strace.wait()
+            pytest.skip(f"strace can not attach: {line.strip()}")
+        for _ in range(requests):
+            connection.get(target)
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
+    rows = re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$", path.read_text(), re.M)
+    return {name: int(count) for count, name in rows if name != "total"}
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_a_hit_needs_the_calls_of_a_plain_answer_and_no_others(start, root, tmp_path):
+    write(root / "tiny.txt", "x" * 1000)
+    server = start("revalidate_ms=4294967295")
+    for target in ["/plain", "/tiny.txt", "/small.bin", "/missing", "/sub"]:
+        calls = system_calls(server, target, 200, tmp_path)
+        waits = sum(calls.pop(name, 0) for name in ("epoll_wait", "epoll_pwait", "epoll_pwait2"))
+        received, enters = calls.pop("recvfrom", 0), calls.pop("io_uring_enter", 0)
+        sent = calls.pop("sendto", 0) + calls.pop("sendmsg", 0)
+        # The threads of the pool wait in a futex, which strace interrupts when it comes and goes.
+        assert sum(calls.values()) <= 8, (target, calls)
+        if enters:  # a body that is not copied is settled by a call of its own
+            assert enters <= (450 if target == "/small.bin" else 250), (target, enters)
+        else:
+            assert received <= 210 and sent <= 210 and waits <= 450, (target, received, sent, waits)
 
 
 # --- files that change ---

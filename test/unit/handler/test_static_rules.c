@@ -30,8 +30,7 @@ static uvhttp_str_t guarded(const char *text) {
 
 static void test_paths_that_can_not_leave_the_root_are_valid(void **state) {
     (void)state;
-    static const char *const good[] = {"",         "a",    "a/", "a/b.txt", "a b", "a%2Fb",
-                                       "...a" + 3, "a..b", "a.", "~root",   "a:b"};
+    static const char *const good[] = {"", "a", "a/", "a/b.txt", "a b", "a%2Fb", "a\t", "a..b", "a.", "~root", "a:b"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_true(uvhttp__static_path_valid(guarded(good[i]), false));
     static const char *const bad[] = {"/",   "//",   "/a",    "a//b",   "a//",  ".",       "..",       "a/..",
@@ -163,7 +162,7 @@ static void test_if_range_compares_strongly(void **state) {
 
 static void test_types_go_by_the_extension(void **state) {
     (void)state;
-    const uvhttp_static_type_t own[] = {{"txt", "text/x-own"}, {"tar.gz" + 4, "application/x-own"}, {NULL, NULL}};
+    const uvhttp_static_type_t own[] = {{"txt", "text/x-own"}, {"gz", "application/x-own"}, {NULL, NULL}};
     uvhttp_static_options_t options = {.default_type = "application/octet-stream"};
     assert_string_equal(uvhttp__static_type(&options, "a.html"), "text/html; charset=utf-8");
     assert_string_equal(uvhttp__static_type(&options, "a.b/A.JPG"), "image/jpeg");

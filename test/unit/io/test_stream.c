@@ -284,6 +284,31 @@ static void test_references_are_released_once_when_the_peer_resets(void **state)
     free(server->user);
 }
 
+static void close_at_break(uvhttp__stream_t *stream, int status) {
+    peer_count_end(stream, status);
+    if (status != UVHTTP_OK) peer_close(peer_of(stream));
+}
+
+/* Who still sends to a client that has sent FIN must hear that it has gone for good. */
+static void test_reset_after_fin_is_told_while_sending(void **state) {
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = send_much_by_ref, .on_end = close_at_break, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_t *server = *state;
+    server->user = pattern_new(LARGE);
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    char byte;
+    client_receive(fd, &byte, 1);
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_END_OK, 1);
+    client_reset(fd);
+    server_wait(server, EV_END_ABORTED, 1);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 3);
+    free(server->user);
+}
+
 static void close_first_peer(server_t *server, void *arg) {
     (void)arg;
     peer_close(server_first_peer(server));
@@ -748,6 +773,7 @@ int main(void) {
         ON_EACH(test_answers_queued_behind_a_full_socket_outlive_their_turn),
         ON_EACH(test_sending_to_a_peer_that_is_gone_raises_no_signal),
         ON_EACH(test_references_are_released_once_when_the_peer_resets),
+        ON_EACH(test_reset_after_fin_is_told_while_sending),
         ON_EACH(test_references_are_released_once_when_closed_with_a_queue),
         ON_EACH(test_file_of_five_megabytes_is_sent_between_head_and_tail),
         ON_EACH(test_file_shorter_than_promised_breaks_the_connection),

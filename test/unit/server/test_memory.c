@@ -34,6 +34,27 @@ static void later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_deferred_release(deferred);
 }
 
+/* Waits, then passes the request on: by a limiter whose store decides later. */
+static void decide_later(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_rate_limit_ticket_t *ticket) {
+    (void)user, (void)take;
+    uvhttp_rate_limit_decision_t decision = {.allowed = true};
+    uvhttp_rate_limit_decided(ticket, UVHTTP_OK, &decision);
+}
+
+/* All middleware whose work goes on elsewhere, and proxies that are believed. */
+static void add_more(uvhttp_server_t *server) {
+    static const char *const trusted[] = {"127.0.0.1"};
+    static const uvhttp_rate_limit_store_t store = {.take_later = decide_later};
+    (void)uvhttp_server_trust_proxies(
+        server,
+        &(uvhttp_proxy_options_t){.trusted = trusted, .trusted_count = 1, .header = UVHTTP_PROXY_HEADER_FORWARDED});
+    uvhttp_group_t *group = uvhttp_group(server, "/more");
+    (void)uvhttp_group_use(group,
+                           uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/dev/null", .flush_ms = 1}));
+    (void)uvhttp_group_use(group, uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.store = &store}));
+    (void)uvhttp_group_route(group, UVHTTP_GET, "/:name", greet, NULL);
+}
+
 /* A whole answer of a known kind, or none: the connection was closed before any of it. */
 static void expect_answer_or_close(int fd) {
     /* A server that could not start keeps its listening socket until it is freed: nobody answers there. */
@@ -75,12 +96,17 @@ static void serve_once(serving_t *serving) {
     (void)uvhttp_get(serving->server, "/later", later, NULL);
     uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
     (void)uvhttp_group_route(group, UVHTTP_GET, "/x", greet, NULL);
-    if (uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK) {
+    add_more(serving->server);
+    uint16_t proxied;
+    if (uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK &&
+        uvhttp_server_listen(serving->server, "127.0.0.1:0 proxy_protocol", &proxied) == UVHTTP_OK) {
         assert_int_equal(pthread_create(&serving->thread, NULL, run, serving), 0);
         snprintf(request, sizeof request, "GET /greet/%s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", long_name);
         ask(serving->port, request, NULL);
         ask(serving->port, "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Le", "ngth: 4\r\n\r\nbody");
         ask(serving->port, "GET /later HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", NULL);
+        ask(proxied, "PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r",
+            "\nGET /more/x HTTP/1.1\r\nHost: a\r\nForwarded: for=192.0.2.9;host=b\r\nConnection: close\r\n\r\n");
         uvhttp_server_stop(serving->server);
         pthread_join(serving->thread, NULL);
     }
@@ -92,7 +118,7 @@ static void attempt(void *user) {
     serve_once(user);
 }
 
-static void test_a_life_with_three_requests_survives_any_failed_allocation(void **state) {
+static void test_a_life_with_some_requests_survives_any_failed_allocation(void **state) {
     serving_t *serving = *state;
     memset(long_name, 'n', sizeof long_name - 1);
     serve_once(serving); /* what is made once and stays */
@@ -104,6 +130,6 @@ static void test_a_life_with_three_requests_survives_any_failed_allocation(void 
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    const struct CMUnitTest tests[] = {ON_EACH(test_a_life_with_three_requests_survives_any_failed_allocation)};
+    const struct CMUnitTest tests[] = {ON_EACH(test_a_life_with_some_requests_survives_any_failed_allocation)};
     return RUN_ON_EACH(tests);
 }

@@ -48,7 +48,7 @@ static bool feed(uvhttp__ws_parser_t *parser, char *data, size_t size, outcome_t
         assert_true(piece.data + piece.size <= data + size);
         if (piece.first) note(out, piece.fin ? "<1" : "<0", 2);
         if (piece.first) note(out, &"0123456789abcdef"[piece.opcode], 1);
-        if (piece.first) note(out, ":", 1);
+        if (piece.first) note(out, piece.compressed ? "*:" : ":", piece.compressed ? 2 : 1);
         note(out, piece.data, piece.size);
         if (piece.last) note(out, ">", 1);
     }
@@ -73,10 +73,10 @@ static bool feed_copy(uvhttp__ws_parser_t *parser, const char *data, size_t size
     return feed(parser, copy, size, out);
 }
 
-static void expect(const char *data, size_t size, const char *text, int code, size_t consumed) {
+static void expect(uint8_t allowed, const char *data, size_t size, const char *text, int code, size_t consumed) {
     for (size_t first = 0; first <= size; first++) {
         for (size_t second = first; second <= size; second++) {
-            uvhttp__ws_parser_t parser = {0};
+            uvhttp__ws_parser_t parser = {.allowed = allowed};
             outcome_t out = {0};
             if (feed_copy(&parser, data, first, &out) && feed_copy(&parser, data + first, second - first, &out))
                 (void)feed_copy(&parser, data + second, size - second, &out);
@@ -86,7 +86,9 @@ static void expect(const char *data, size_t size, const char *text, int code, si
         }
     }
 }
-#define EXPECT(bytes, text, code, consumed) expect((bytes), sizeof(bytes) - 1, (text), (code), (consumed))
+#define EXPECT(bytes, text, code, consumed) expect(0, (bytes), sizeof(bytes) - 1, (text), (code), (consumed))
+#define EXPECT_COMPRESSED(bytes, text, code, consumed)                                                                 \
+    expect(UVHTTP__WS_COMPRESSED, (bytes), sizeof(bytes) - 1, (text), (code), (consumed))
 
 #define ZERO "\0\0\0\0" /* a mask that changes nothing */
 
@@ -128,6 +130,18 @@ static void test_what_breaks_a_rule_is_refused_at_its_first_byte(void **state) {
     EXPECT("\x82\xfe\x00\x7d" ZERO, "", UVHTTP_E_WS_LENGTH, 4);
     EXPECT("\x82\xff\x00\x00\x00\x00\x00\x00\xff\xff" ZERO, "", UVHTTP_E_WS_LENGTH, 10);
     EXPECT("\x82\xff\x80\x00\x00\x00\x00\x01\x00\x00" ZERO, "", UVHTTP_E_WS_LENGTH, 10);
+}
+
+static void test_only_the_first_frame_of_a_message_may_be_compressed(void **state) {
+    (void)state;
+    EXPECT_COMPRESSED("\xc1\x81" ZERO "a\x81\x81" ZERO "b", "<11*:a><11:b>", UVHTTP_E_AGAIN, 14);
+    EXPECT_COMPRESSED("\x42\x80" ZERO "\x89\x80" ZERO "\x80\x81" ZERO "c", "<02*:><19:><10:c>", UVHTTP_E_AGAIN, 19);
+    EXPECT_COMPRESSED("\x41\x80" ZERO "\xc0\x80" ZERO, "<01*:>", UVHTTP_E_WS_RESERVED, 7);
+    EXPECT_COMPRESSED("\xc9\x80" ZERO, "", UVHTTP_E_WS_RESERVED, 1);
+    EXPECT_COMPRESSED("\xc8\x80" ZERO, "", UVHTTP_E_WS_RESERVED, 1);
+    EXPECT_COMPRESSED("\xe1\x80" ZERO, "", UVHTTP_E_WS_RESERVED, 1);
+    EXPECT_COMPRESSED("\xd1\x80" ZERO, "", UVHTTP_E_WS_RESERVED, 1);
+    EXPECT_COMPRESSED("\xc3\x80" ZERO, "", UVHTTP_E_WS_RESERVED, 1);
 }
 
 static void test_lengths_up_to_63_bits_are_read(void **state) {
@@ -225,6 +239,7 @@ int main(void) {
         cmocka_unit_test(test_the_examples_of_the_rfc),
         cmocka_unit_test(test_control_frames_stand_between_fragments),
         cmocka_unit_test(test_what_breaks_a_rule_is_refused_at_its_first_byte),
+        cmocka_unit_test(test_only_the_first_frame_of_a_message_may_be_compressed),
         cmocka_unit_test(test_lengths_up_to_63_bits_are_read),
         cmocka_unit_test(test_masking_agrees_with_one_byte_at_a_time),
         cmocka_unit_test(test_heads_are_written_as_short_as_can_be),

@@ -1,0 +1,139 @@
+/* The TCP server over TLS, on both engines: an echo with a client of OpenSSL, every allocation of ours failing once.
+ * The fixture's on_open and on_close are those of a plain connection. */
+#include <openssl/ssl.h>
+
+#include <cmocka.h>
+#include <signal.h>
+
+#include "conn/conn_harness.h"
+#include "support/failing_allocator.h"
+
+#include <uvhttp/tls.h>
+
+static uvhttp_tls_t *tls;
+
+static void start_tls(fixture_t *fixture) {
+    make_server(fixture);
+    assert_int_equal(uvhttp_tcp_server_listen_tls(fixture->server, "127.0.0.1:0", tls, &fixture->port), UVHTTP_OK);
+    run_in_thread(fixture);
+}
+
+typedef struct client {
+    SSL_CTX *ctx;
+    SSL *ssl;
+    int fd;
+} client_t;
+
+/* Whether the handshake succeeded. */
+static bool client_open(client_t *client, uint16_t port) {
+    client->ctx = SSL_CTX_new(TLS_client_method());
+    client->ssl = SSL_new(client->ctx);
+    client->fd = dial_port(port);
+    SSL_set_fd(client->ssl, client->fd);
+    return SSL_connect(client->ssl) == 1;
+}
+
+static void client_close(client_t *client) {
+    SSL_free(client->ssl);
+    SSL_CTX_free(client->ctx);
+    close(client->fd);
+}
+
+static bool echo(client_t *client, const char *data, int size) {
+    char back[70000];
+    if (SSL_write(client->ssl, data, size) != size) return false;
+    for (int got = 0; got < size;) {
+        int part = SSL_read(client->ssl, back + got, (int)sizeof back - got);
+        if (part <= 0) return false;
+        got += part;
+    }
+    return memcmp(data, back, (size_t)size) == 0;
+}
+
+static void test_echo_and_the_clients_end(void **state) {
+    fixture_t *fixture = *state;
+    start_tls(fixture);
+    static char data[60000];
+    memset(data, 'x', sizeof data);
+    client_t client;
+    assert_true(client_open(&client, fixture->port));
+    wait_seen(fixture, SEEN_OPEN, 1);
+    assert_true(echo(&client, "ping", 4));
+    assert_true(echo(&client, data, sizeof data));
+    assert_int_equal(SSL_shutdown(client.ssl), 0);
+    assert_int_equal(SSL_shutdown(client.ssl), 1); /* the server's close_notify */
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    client_close(&client);
+    assert_int_equal(stop(fixture), UVHTTP_OK);
+}
+
+static void test_an_end_without_close_notify_is_told_as_aborted(void **state) {
+    fixture_t *fixture = *state;
+    start_tls(fixture);
+    client_t client;
+    assert_true(client_open(&client, fixture->port));
+    assert_true(echo(&client, "ping", 4));
+    assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
+    wait_seen(fixture, SEEN_CLOSE_ABORTED, 1);
+    client_close(&client);
+    assert_int_equal(stop(fixture), UVHTTP_OK);
+}
+
+static void test_a_connection_without_a_handshake_is_never_seen(void **state) {
+    fixture_t *fixture = *state;
+    start_tls(fixture);
+    int fd = dial(fixture);
+    client_send(fd, "GET / HTTP/1.1\r\n\r\n", 18);
+    char first[12];
+    assert_int_equal(recv(fd, first, sizeof first, MSG_WAITALL), sizeof first);
+    assert_memory_equal(first, "HTTP/1.1 400", 12);
+    int silent = dial(fixture);
+    assert_int_equal(stop(fixture), UVHTTP_OK); /* and it keeps nobody from stopping */
+    assert_int_equal(seen(fixture, SEEN_OPEN), 0);
+    close(fd);
+    close(silent);
+}
+
+static void test_listening_without_tls_is_refused(void **state) {
+    fixture_t *fixture = *state;
+    make_server(fixture);
+    assert_int_equal(uvhttp_tcp_server_listen_tls(fixture->server, "127.0.0.1:0", NULL, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_tcp_server_listen_tls(fixture->server, "nowhere", tls, NULL), UVHTTP_E_ADDRESS);
+    assert_int_equal(uvhttp_tcp_server_listen_tls(NULL, "127.0.0.1:0", tls, NULL), UVHTTP_E_INVALID);
+}
+
+/* The server bears it, and serves the next client. */
+static void test_allocations_that_fail_cost_one_connection(void **state) {
+    fixture_t *fixture = *state;
+    start_tls(fixture);
+    client_t client;
+    assert_true(client_open(&client, fixture->port));
+    assert_true(echo(&client, "ping", 4));
+    client_close(&client);
+    for (size_t n = 1; n <= 12; n++) {
+        test_allocator_fail_at(n);
+        if (client_open(&client, fixture->port)) (void)echo(&client, "ping", 4);
+        client_close(&client);
+        test_allocator_fail_at(0);
+    }
+    assert_true(client_open(&client, fixture->port));
+    assert_true(echo(&client, "ping", 4));
+    client_close(&client);
+    assert_int_equal(stop(fixture), UVHTTP_OK);
+}
+
+int main(void) {
+    test_allocator_install();
+    signal(SIGPIPE, SIG_IGN); /* the client writes to what the server has closed */
+    tls = uvhttp_tls_development(NULL);
+    const struct CMUnitTest tests[] = {
+        ON_ENGINES(test_echo_and_the_clients_end),
+        ON_ENGINES(test_an_end_without_close_notify_is_told_as_aborted),
+        ON_ENGINES(test_a_connection_without_a_handshake_is_never_seen),
+        ON_ENGINES(test_listening_without_tls_is_refused),
+        ON_ENGINES(test_allocations_that_fail_cost_one_connection),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    uvhttp_tls_free(tls);
+    return failed;
+}
