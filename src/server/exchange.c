@@ -265,6 +265,7 @@ void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb g
     bool streamed = exchange->incoming != NULL; /* its body waits for the handler */
     if (exchange->may_go_on) {
         exchange->may_go_on = false;
+        exchange->answer_by_ms = 0; /* the handler's time begins anew */
         if (streamed) exchange->incoming->handler_runs = true;
         if (go_on(&exchange->request, res, user) == UVHTTP_NEXT)
             go(exchange);

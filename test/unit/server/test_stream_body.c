@@ -429,6 +429,55 @@ static void test_another_thread_answers_before_the_body_is_there(void **state) {
     assert_int_equal(seen.dones, 1);
 }
 
+static _Atomic(uvhttp_deferred_t *) waiting;
+
+static uvhttp_flow_t wait_here(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (uvhttp_request_on_body(req, take_data, NULL, NULL) != UVHTTP_E_INVALID) abort();
+    atomic_store(&waiting, uvhttp_response_defer(res));
+    return UVHTTP_STOP;
+}
+
+static uvhttp_flow_t pass_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)res, (void)user;
+    return UVHTTP_NEXT;
+}
+
+static void test_a_body_waits_for_a_middleware_that_waits(void **state) {
+    serving_t *serving = *state;
+    static const char *const requests[] = {HEAD("Content-Length: 4\r\n") "body",
+                                           CHUNKED_HEAD "4\r\nbody\r\n0\r\nX-Check: t\r\n\r\n", HEAD("")};
+    seen_reset();
+    serving_make(serving);
+    uvhttp_post(serving->server, "/take", take, NULL);
+    uvhttp_route_use(serving->server, (uvhttp_middleware_t){.run = wait_here});
+    uvhttp_route_options(serving->server,
+                         &(uvhttp_route_options_t){.stream_body = true, .answer_timeout_ms = LIMIT_SECONDS * 1000});
+    serving_start(serving);
+    int fd = client_connect(serving->port);
+    for (int i = 0; i < 6; ++i) {
+        seen_reset();
+        atomic_store(&seen.defer, i >= 3);
+        client_send(fd, requests[i % 3]);
+        WAIT_UNTIL(atomic_load(&waiting) != NULL);
+        uvhttp_deferred_t *deferred = atomic_exchange(&waiting, NULL);
+        assert_int_equal(seen.handlers + seen.pieces, 0);
+        assert_int_equal(uvhttp_deferred_next(deferred, pass_on, NULL), UVHTTP_OK);
+        uvhttp_deferred_release(deferred);
+        expect_taken(fd, "body", i % 3 == 2 ? 0 : 4);
+        uvhttp_deferred_release(atomic_load(&seen.deferred));
+    }
+    /* One that goes meanwhile. */
+    seen_reset();
+    client_send(fd, requests[0]);
+    WAIT_UNTIL(atomic_load(&waiting) != NULL);
+    reset_connection(fd);
+    uvhttp_deferred_t *deferred = atomic_exchange(&waiting, NULL);
+    WAIT_UNTIL(uvhttp_deferred_aborted(deferred));
+    uvhttp_deferred_release(deferred);
+    assert_int_equal(seen.handlers, 0);
+}
+
 static bool takes_connections(uint16_t port) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -477,6 +526,7 @@ int main(void) {
         ON_EACH(test_a_malformed_chunk_is_told_and_answered),
         ON_EACH(test_what_comes_can_be_sent_back_at_once),
         ON_EACH(test_another_thread_answers_before_the_body_is_there),
+        ON_EACH(test_a_body_waits_for_a_middleware_that_waits),
         ON_EACH(test_a_server_that_drains_lets_the_body_come),
     };
     return RUN_ON_EACH(tests);
