@@ -234,16 +234,6 @@ def test_a_body_that_is_cut_off_is_no_end(https, pki):
     assert server.counter("rejected_tls_truncated") == 1
 
 
-def test_renegotiations_do_not_fill_the_queue(https, pki):
-    """Each attempt is answered by a warning; a client that sends them for ever and reads nothing is cut off."""
-    server = https()
-    with ByHand(server.tls, pki.context(version=TLS_1_2), receive_buffer=4096).handshake() as client:
-        client.tls.write(request())
-        client.flush()
-        client.read(1)
-    alive(server, pki)
-
-
 # --- slow readers, greedy writers ---
 
 

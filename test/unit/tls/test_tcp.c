@@ -102,6 +102,35 @@ static void test_listening_without_tls_is_refused(void **state) {
     assert_int_equal(uvhttp_tcp_server_listen_tls(NULL, "127.0.0.1:0", tls, NULL), UVHTTP_E_INVALID);
 }
 
+static void test_a_message_allocates_nothing_of_ours(void **state) {
+    fixture_t *fixture = *state;
+    start_tls(fixture);
+    client_t client;
+    assert_true(client_open(&client, fixture->port));
+    for (int i = 0; i < 10; i++) assert_true(echo(&client, "ping", 4));
+    size_t before = test_allocator_count();
+    for (int i = 0; i < 200; i++) assert_true(echo(&client, "ping", 4));
+    assert_int_equal(test_allocator_count(), before);
+    client_close(&client);
+    assert_int_equal(stop(fixture), UVHTTP_OK);
+}
+
+/* Each request for a key update is answered by one of ours, which waits while the client does not read. */
+static void test_a_flood_of_key_updates_is_cut_off(void **state) {
+    fixture_t *fixture = *state;
+    start_tls(fixture);
+    client_t client;
+    assert_true(client_open(&client, fixture->port));
+    assert_true(echo(&client, "ping", 4));
+    for (int i = 0; i < 8000; i++) {
+        if (SSL_key_update(client.ssl, SSL_KEY_UPDATE_REQUESTED) != 1) break;
+        if (SSL_do_handshake(client.ssl) != 1) break;
+    }
+    wait_seen(fixture, SEEN_CLOSE_OTHER, 1);
+    client_close(&client);
+    assert_int_equal(stop(fixture), UVHTTP_OK);
+}
+
 /* The server bears it, and serves the next client. */
 static void test_allocations_that_fail_cost_one_connection(void **state) {
     fixture_t *fixture = *state;
@@ -131,6 +160,8 @@ int main(void) {
         ON_ENGINES(test_an_end_without_close_notify_is_told_as_aborted),
         ON_ENGINES(test_a_connection_without_a_handshake_is_never_seen),
         ON_ENGINES(test_listening_without_tls_is_refused),
+        ON_ENGINES(test_a_message_allocates_nothing_of_ours),
+        ON_ENGINES(test_a_flood_of_key_updates_is_cut_off),
         ON_ENGINES(test_allocations_that_fail_cost_one_connection),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
