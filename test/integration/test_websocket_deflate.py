@@ -221,7 +221,7 @@ def test_the_websockets_client_compresses(server, target, options):
     run(talk())
 
 
-NODE = """
+NODE = r"""
 const [url, big] = [process.argv[2], "h\u00e4\u20ac\u{1f600} again ".repeat(20000)], socket = new WebSocket(url);
 let count = 0;
 socket.onopen = () => { socket.send("small"); socket.send(big); socket.send(new Uint8Array(100000)); };
