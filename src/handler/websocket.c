@@ -372,7 +372,8 @@ static void on_data(uvhttp_tcp_t *tcp, const char *bytes, size_t size, void *use
 static void on_open(uvhttp_tcp_t *tcp, void *user) {
     uvhttp_ws_t *ws = user;
     ws->tcp = tcp;
-    ws->received_ms = ws->pinged_ms = uvhttp__conn_now_ms(tcp);
+    ws->received_ms = ws->pinged_ms = ws->taken_ms = uvhttp__conn_now_ms(tcp);
+    ws->queued = waiting(ws); /* the 101 */
     uvhttp__ws_set_timer(ws);
     if (ws->endpoint->handlers.on_open) ws->endpoint->handlers.on_open(ws, ws->endpoint->user);
 }

@@ -1,5 +1,7 @@
 """permessage-deflate and messages in pieces: what is agreed on, what goes over the wire, bombs, and slow readers."""
 import os
+import shutil
+import subprocess
 import time
 import zlib
 
@@ -217,6 +219,29 @@ def test_the_websockets_client_compresses(server, target, options):
             assert await client.recv() == "fragmented"
 
     run(talk())
+
+
+NODE = r"""
+const [url, big] = [process.argv[2], "h\u00e4\u20ac\u{1f600} again ".repeat(20000)], socket = new WebSocket(url);
+let count = 0;
+socket.onopen = () => { socket.send("small"); socket.send(big); socket.send(new Uint8Array(100000)); };
+socket.binaryType = "arraybuffer";
+socket.onmessage = event => {
+    console.log(event.data === "small" || event.data === big || event.data.byteLength);
+    if (++count === 3) { console.log(socket.extensions.split(";")[0]); socket.close(3000, "bye"); }
+};
+socket.onclose = event => console.log(event.code, event.wasClean);
+"""
+
+
+def test_node_compresses(server, tmp_path):
+    node = shutil.which("node")
+    supported = node and subprocess.run([node, "--experimental-websocket", "-e", "new WebSocket('ws://127.0.0.1:1').onerror = () => {}"], capture_output=True).returncode == 0
+    if not supported:
+        pytest.skip("no node with a WebSocket")
+    (tmp_path / "talk.js").write_text(NODE)
+    result = subprocess.run([node, "--experimental-websocket", tmp_path / "talk.js", ws_url(server, "/deflate")], capture_output=True, text=True, timeout=60)
+    assert result.stdout.split() == ["true", "true", "100000", "permessage-deflate", "3000", "true"], result.stderr
 
 
 # --- messages in pieces ---
