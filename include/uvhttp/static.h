@@ -45,7 +45,7 @@ typedef struct uvhttp_static_options {
     bool no_sendfile;                  /**< large files are read by helper threads instead */
     bool warm_up;                      /**< load the whole directory, as far as the cache goes, in this call */
     uint32_t sendfile_min;      /**< bytes, 1..64 MiB: files of this size and more are sent by sendfile(2), smaller
-                                     ones from memory; default 262144 */
+                                     ones from memory; default 65536 */
     uint32_t cache_entries_max; /**< paths remembered, 1..10,000,000; default 4096 */
     uint32_t cache_missing_max; /**< of them paths where nothing is, 1..; default 512 */
     uint32_t open_files_max;    /**< descriptors kept open, 1..1,000,000; default 256 */

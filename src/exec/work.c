@@ -62,23 +62,27 @@ static uvhttp__job_t *take(uvhttp__work_t *work) {
     return job;
 }
 
-static void give_back(uvhttp__job_t *job) {
+/* Under the lock, which also orders one use of the port's message with the next. */
+static void give_back(uvhttp__work_t *work, uvhttp__job_t *job) {
     uvhttp__work_port_t *port = job->port;
-    if (uvhttp__mpsc_push(&port->finished, &job->node)) uvhttp__loop_post(port->loop, &port->post);
+    bool first = port->finished == NULL;
+    job->next = NULL;
+    *port->finished_last = job;
+    port->finished_last = &job->next;
+    if (first) uvhttp__loop_post(port->loop, &port->post);
+    /* Only now may the loop go: a post wakes it after it has pushed. */
+    port->out--;
+    pthread_cond_broadcast(&work->returned);
 }
 
 static void *help(void *arg) {
     uvhttp__work_t *work = arg;
     pthread_mutex_lock(&work->lock);
     for (uvhttp__job_t *job; (job = take(work));) {
-        uvhttp__work_port_t *port = job->port;
         pthread_mutex_unlock(&work->lock);
         job->run(job);
-        give_back(job);
         pthread_mutex_lock(&work->lock);
-        /* Only now may the loop go: a post wakes it after it has pushed. */
-        port->out--;
-        pthread_cond_broadcast(&work->returned);
+        give_back(work, job);
     }
     pthread_mutex_unlock(&work->lock);
     return NULL;
@@ -96,10 +100,13 @@ static void start_thread(uvhttp__work_t *work) {
 /* --- the loop's side --- */
 
 static void run_done(uvhttp__work_port_t *port) {
-    uvhttp__mpsc_node_t *next, *node = uvhttp__mpsc_take(&port->finished);
-    for (; node; node = next) {
-        next = node->next;
-        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(node, uvhttp__job_t, node);
+    pthread_mutex_lock(&port->work->lock);
+    uvhttp__job_t *next, *job = port->finished;
+    port->finished = NULL;
+    port->finished_last = &port->finished;
+    pthread_mutex_unlock(&port->work->lock);
+    for (; job; job = next) {
+        next = job->next;
         job->done(job, false);
     }
 }
@@ -110,7 +117,7 @@ static void on_post(uvhttp__post_t *post) {
 
 void uvhttp__work_port_open(uvhttp__work_port_t *port, uvhttp__work_t *work, uvhttp__loop_t *loop) {
     *port = (uvhttp__work_port_t){.work = work, .loop = loop, .post.run = on_post};
-    uvhttp__mpsc_init(&port->finished);
+    port->finished_last = &port->finished;
 }
 
 int uvhttp__work_submit(uvhttp__work_port_t *port, uvhttp__job_t *job) {

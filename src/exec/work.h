@@ -3,7 +3,6 @@
 #ifndef UVHTTP_SRC_EXEC_WORK_H
 #define UVHTTP_SRC_EXEC_WORK_H
 
-#include "base/mpsc.h"
 #include "io/io.h"
 
 typedef struct uvhttp__work uvhttp__work_t;
@@ -11,10 +10,7 @@ typedef struct uvhttp__work_port uvhttp__work_port_t;
 
 /* Embedded in what is to be done; its memory is the caller's until `done`. */
 typedef struct uvhttp__job {
-    union {
-        struct uvhttp__job *next; /* the pool's, while it waits */
-        uvhttp__mpsc_node_t node; /* on the way back */
-    };
+    struct uvhttp__job *next; /* the pool's */
     uvhttp__work_port_t *port;
     void (*run)(struct uvhttp__job *job);                  /* a helper thread; may block */
     void (*done)(struct uvhttp__job *job, bool cancelled); /* the loop's thread; cancelled: it has not been run */
@@ -24,9 +20,9 @@ typedef struct uvhttp__job {
 struct uvhttp__work_port {
     uvhttp__work_t *work;
     uvhttp__loop_t *loop; /* NULL: not open */
-    uvhttp__mpsc_t finished;
     uvhttp__post_t post;
-    uint32_t out; /* jobs that helper threads may still touch; under the pool's lock */
+    uvhttp__job_t *finished, **finished_last; /* from here on under the pool's lock: on the way back */
+    uint32_t out;                             /* jobs that helper threads may still touch */
 };
 
 /* threads_max and backlog_max: 1.. . No thread is started yet. NULL if out of memory. */

@@ -209,7 +209,9 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     struct iovec iov[UVHTTP__OUT_IOV_MAX];
     size_t size = 0;
     int count = uvhttp__out_gather(stream, iov, UVHTTP__OUT_IOV_MAX, &size);
-    bool more = size < stream->out_size; /* a file or further pieces follow: the kernel fills its packets */
+    /* Further pieces follow: the kernel fills its packets. Not before a file: a client that has the head already is
+     * awake when the file comes, and takes its share of the work (docs/static.md). */
+    bool more = count == UVHTTP__OUT_IOV_MAX && size < stream->out_size;
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0);
     ssize_t taken;
     do {
