@@ -55,7 +55,8 @@ int main(int argc, char **argv) {
     uvhttp_rate_limit_store_t shared;
     const char *redis = getenv("REDIS");
     if (redis) {
-        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis}, &shared);
+        /* A log-in may wait a second for its answer. */
+        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis, .timeout_ms = 1000}, &shared);
         five_a_minute.store = &shared;
         five_a_minute.refuse_on_error = true; /* rather no log-in than any number of guesses */
     }
