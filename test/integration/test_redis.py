@@ -140,7 +140,7 @@ def test_a_slow_redis_delays_nobody_for_long(serve, redis):
     try:
         begin = time.monotonic()
         assert status(server, "k", "open") == 200 and status(server, "k", "closed") == 503
-        assert 0.15 < time.monotonic() - begin < 10
+        assert 0.9 < time.monotonic() - begin < 15
         # The loop serves others meanwhile.
         with server.connect() as waiting:
             waiting.send(request(target="/shared/open/1", headers=[("X-Key", "k")]))
