@@ -1,8 +1,10 @@
 """What proxies say about clients: header fields and the PROXY protocol, from peers that are trusted and others."""
+import contextlib
 import json
 import re
 import shutil
 import socket
+import ssl
 import struct
 import subprocess
 import time
@@ -10,6 +12,7 @@ import time
 import pytest
 
 from harness import HOST, free_port
+from pki import ByHand, Pki
 from wire import Closed, Connection, request
 
 needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
@@ -221,3 +224,35 @@ def test_the_example_with_curl(serve):
     assert re.match(r"192\.0\.2\.7 asked for https://127\.[\d.]+:\d+/, 127\.[\d.]+:\d+ has brought it here", text)
     text = ask("--haproxy-protocol", f"http://{HOST}:{port}/")
     assert re.match(r"127\.[\d.]+ asked for http://", text)
+
+
+# --- in front of TLS ---
+
+
+@pytest.mark.parametrize("step", [None, 1, 700])
+def test_a_header_stands_before_the_handshake(serve, tmp_path, step):
+    pki = Pki(tmp_path)
+    pki.issue("a", "/CN=a.test", ["a.test"])
+    port = free_port()
+    listen = ["--tls-listen", f"{HOST}:{port} proxy_protocol"]
+    server = serve("http_test_server", "--trust", "127.0.0.0/8", *listen, *pki.use("a"))
+    header = inet("192.0.2.7", 50000)
+    with ByHand((HOST, port), pki.context()) as client:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.tls.do_handshake()
+        data = header + client.outgoing.read()  # the ClientHello may be in the same bytes
+        for at in range(0, len(data), step or len(data)):
+            client.raw.send(data[at : at + (step or len(data))])
+        assert client.pull()
+        client.handshake()
+        client.tls.write(request(target="/echo"))
+        client.flush()
+        head = client.read_until(b"\r\n\r\n").decode()
+        seen = json.loads(client.read(int(re.search(r"Content-Length: (\d+)", head)[1])))
+    assert (seen["client"], seen["client_scheme"]) == ("192.0.2.7", "https")
+    assert seen["peer_address"].startswith("127.")
+    # Without a header the handshake does not begin.
+    with ByHand((HOST, port), pki.context()) as client:
+        with pytest.raises((AssertionError, ConnectionResetError, Closed)):
+            client.handshake()
+    server.wait_counter("rejected_proxy_missing", 1)
