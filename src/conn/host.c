@@ -41,10 +41,8 @@ int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **hos
     uvhttp__host_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
     made->options = *options;
-    pthread_mutex_init(&made->stop_lock, NULL);
     int status = workers_new(made, options->io_threads ? options->io_threads : cpu_count());
     if (status != UVHTTP_OK) {
-        pthread_mutex_destroy(&made->stop_lock);
         uvhttp__free(made);
         return status;
     }
@@ -345,7 +343,6 @@ static void host_delete(void *arg) {
     for (uint32_t i = 0; i < host->worker_count; i++)
         if (host->workers[i].upper && host->options.ops->on_worker_delete)
             host->options.ops->on_worker_delete(&host->workers[i]);
-    pthread_mutex_destroy(&host->stop_lock);
     for (uint32_t i = 0; i < host->endpoint_count; i++)
         if (host->filters[i].open) host->filters[i].release(host->filters[i].arg);
     uvhttp__free(host->filters);
