@@ -186,7 +186,7 @@ static void start_flood(uvhttp_server_t *server, const char *topic) {
 }
 
 /* "+topic": subscribe; "-topic": unsubscribe; "!topic text": publish; "*topic text": publish from the server; "#topic":
- * a thousand numbers from a thread; "@topic n": n MB. Says what the call has returned, but for '!' and '@'. */
+ * a thousand numbers from a thread; "@topic n": n MB; "=x text": back. Says what '+', '-' and '*' have returned. */
 static void obey(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     if (message.size == 0) return;
     char *topic = calloc(1, message.size);
@@ -199,6 +199,7 @@ static void obey(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
         case '-': say(ws, uvhttp_ws_unsubscribe(ws, topic)); break;
         case '!': expect(uvhttp_ws_publish(ws, topic, message.type, text, strlen(text)), 0); break;
         case '*': say(ws, uvhttp_websocket_publish(user, topic, message.type, text, strlen(text))); break;
+        case '=': uvhttp_ws_send(ws, message.type, text, strlen(text)); break;
         case '#': start_flood(user, topic); break;
         case '@': {
             size_t large = (size_t)atoi(text) << 20;
