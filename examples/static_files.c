@@ -8,7 +8,7 @@
 
 /* Names with a hash in them never change; pages are asked for again each time, which costs a 304. */
 static const uvhttp_static_rule_t rules[] = {
-    {"*.html", "no-cache"}, {"*/", "no-cache"}, {"*", "public, max-age=3600"}, {NULL, NULL}};
+    {"*.html", "no-cache"}, {"*/", "no-cache"}, {"*", "max-age=3600"}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
     if (argc < 2 || argc > 3) {
