@@ -218,11 +218,13 @@ static void parse_options(options_t *options, int argc, char **argv) {
     }
 }
 
+static bool has_port(const char *address) {
+    return strncmp(address, "unix:", 5) != 0 && strncmp(address, "fd:", 3) != 0 && strcmp(address, "systemd") != 0;
+}
+
 /* The address to listen on: with the port, unless it names something that has none. */
 static const char *listen_address(const char *address, unsigned long port, char *text, size_t size) {
-    if (strncmp(address, "unix:", 5) == 0 || strncmp(address, "fd:", 3) == 0 || strcmp(address, "systemd") == 0) {
-        return address;
-    }
+    if (!has_port(address)) return address;
     bool bare_ipv6 = strchr(address, ':') && address[0] != '[';
     snprintf(text, size, bare_ipv6 ? "[%s]:%lu" : "%s:%lu", address, port);
     return text;
@@ -252,7 +254,7 @@ static void add_routes(uvhttp_server_t *server, const options_t *options) {
 
 /* Returns false when HTTPS was asked for and is not to be had. */
 static bool listen_https(uvhttp_server_t *server, const options_t *options) {
-    if (options->https_port == NONE) return true;
+    if (options->https_port == NONE || !has_port(options->address)) return true;
     uvhttp_tls_t *tls;
     if (options->certificate || options->key) {
         const uvhttp_tls_certificate_t certificate = {.certificate_file = options->certificate,

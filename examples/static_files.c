@@ -1,9 +1,8 @@
 /* A directory on the web: pages, downloads with ranges, and a listing where there is no index.html.
  *
- *   build/dist/bin/static_files ./public                   # http://127.0.0.1:8080/
- *   build/dist/bin/static_files ./public 127.0.0.1:9000
+ *   build/dist/bin/static_files                            # the current directory on http://127.0.0.1:8080/
+ *   build/dist/bin/static_files 127.0.0.1:9000 ./public
  */
-#include <stdio.h>
 #include <uvhttp.h>
 
 /* Names with a hash in them never change; pages are asked for again each time, which costs a 304. */
@@ -11,15 +10,11 @@ static const uvhttp_static_rule_t rules[] = {
     {"*.html", "no-cache"}, {"*/", "no-cache"}, {"*", "max-age=3600"}, {NULL, NULL}};
 
 int main(int argc, char **argv) {
-    if (argc < 2 || argc > 3) {
-        fprintf(stderr, "Usage: %s DIRECTORY [ADDRESS]\n", argv[0]);
-        return 2;
-    }
     uvhttp_server_t *server = uvhttp_server_new(NULL);
-    if (!server) return 1;
+    if (!server) return 1; /* what is wrong has been logged, here and below */
     const uvhttp_static_options_t options = {.rules = rules, .immutable_hashed = true, .list_directories = true};
-    uvhttp_static(server, "/", argv[1], &options);
-    int status = uvhttp_server_run(server, argc == 3 ? argv[2] : "127.0.0.1:8080");
+    uvhttp_static(server, "/", argc > 2 ? argv[2] : ".", &options);
+    int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     uvhttp_server_free(server);
-    return status == UVHTTP_OK ? 0 : 1;
+    return status != 0;
 }

@@ -1,13 +1,16 @@
 """The examples do what their opening comments say."""
 import asyncio
 import json
+import pathlib
 import signal
 import subprocess
 import time
 
+import httpx
 import pytest
+import websockets.sync.client
 
-from harness import EXAMPLES, HOST, poll
+from harness import EXAMPLES, HOST, free_port, poll
 from wire import request
 
 
@@ -266,3 +269,49 @@ def test_examples_log_nothing_but_their_start(serve):
             assert connection.response().status == 400
         assert server.new_stderr() == ""
         assert len(server.started_with.splitlines()) == 1
+
+
+def test_performance_test_serves_files_and_echoes_messages(serve):
+    server = serve("performance_test")
+    for name, size in (("1kb", 1024), ("10kb", 10240), ("100kb", 102400), ("1mb", 1 << 20)):
+        assert server.get(f"/static/{name}.bin").body == server.get(f"/large/{name}").body
+        assert len(server.get(f"/large/{name}").body) == size
+    host, port = server.address
+    with websockets.sync.client.connect(f"ws://{host}:{port}/ws") as socket:
+        socket.send("a message")
+        assert socket.recv() == "a message"
+        socket.send(b"\0" * 100_000)
+        assert socket.recv() == b"\0" * 100_000
+
+
+def test_performance_test_makes_itself_a_certificate(serve):
+    port = free_port()
+    server = serve("performance_test", "--https-port", port)
+    answer = httpx.get(f"https://{server.address[0]}:{port}/", verify=False)
+    assert (answer.status_code, answer.text) == (200, "Hello, World!")
+    assert server.get("/").body == b"Hello, World!"
+
+
+def test_performance_test_leaves_nothing_behind(serve, tmp_path):
+    made = set(pathlib.Path("/tmp").glob("uvhttp-performance-*"))
+    server = serve("performance_test")
+    mine = set(pathlib.Path("/tmp").glob("uvhttp-performance-*")) - made
+    assert mine  # others may start theirs at the same time
+    server.stop()
+    poll(lambda: any(not directory.exists() for directory in mine))
+    server = serve("performance_test", "--static", tmp_path)
+    (tmp_path / "mine.txt").write_text("mine")
+    assert server.get("/static/mine.txt").body == b"mine"
+    server.stop()
+    assert (tmp_path / "mine.txt").exists()
+
+
+def test_static_files_serves_a_directory(serve, tmp_path):
+    (tmp_path / "app.3f2a9c81.js").write_text("1")
+    (tmp_path / "page.html").write_text("<p>page")
+    server = serve("static_files", tmp_path)
+    assert b"page.html" in server.get("/").body
+    page = server.get("/page.html")
+    assert page.body == b"<p>page" and page.header("Cache-Control") == "no-cache"
+    assert "immutable" in server.get("/app.3f2a9c81.js").header("Cache-Control")
+    assert server.get("/missing").status == 404
