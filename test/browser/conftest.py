@@ -51,7 +51,7 @@ def open_page(chromium, request):
 
     yield open_page
     SHOTS.mkdir(parents=True, exist_ok=True)
-    for number, page in enumerate(pages):
+    for number, page in enumerate(page for page in pages if not page.is_closed()):
         page.screenshot(path=SHOTS / f"{request.node.name}-{number}.png")
         page.close()
     assert complaints == []
