@@ -93,6 +93,16 @@ void uvhttp__free_aligned(void *memory) {
         hook.free(((void **)memory)[-1], hook.user);
 }
 
+void *uvhttp__zlib_alloc(void *opaque, unsigned count, unsigned size) {
+    (void)opaque;
+    return uvhttp__calloc(count, size);
+}
+
+void uvhttp__zlib_free(void *opaque, void *memory) {
+    (void)opaque;
+    uvhttp__free(memory);
+}
+
 const char *uvhttp__allocator_name(void) {
     return atomic_load_explicit(&state, memory_order_relaxed) == HOOKED ? "application" : DEFAULT_NAME;
 }

@@ -14,6 +14,10 @@ void uvhttp__free(void *memory);
 UVHTTP_MUST_USE void *uvhttp__alloc_aligned(size_t alignment, size_t size);
 void uvhttp__free_aligned(void *memory);
 
+/* uvhttp__calloc and uvhttp__free in the form that zlib asks for (zalloc, zfree). */
+void *uvhttp__zlib_alloc(void *opaque, unsigned count, unsigned size);
+void uvhttp__zlib_free(void *opaque, void *memory);
+
 /* "mimalloc", "libc" or "application", for the metrics and the version. */
 const char *uvhttp__allocator_name(void);
 

@@ -45,3 +45,28 @@ int uvhttp__percent_decode(uvhttp_str_t in, char *out, size_t *out_size, bool pl
     *out_size = used;
     return UVHTTP_OK;
 }
+
+static const char two_digits[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+                                 "8081828384858687888990919293949596979899";
+
+static inline void put_two(char *out, unsigned n) {
+    memcpy(out, two_digits + (size_t)n * 2, 2);
+}
+
+static size_t count_digits(uint64_t n) {
+    size_t digits = 1;
+    for (; n >= 10000; n /= 10000) digits += 4;
+    return digits + (n >= 10) + (n >= 100) + (n >= 1000);
+}
+
+size_t uvhttp__write_decimal(char *out, uint64_t n) {
+    size_t digits = count_digits(n);
+    char *p = out + digits;
+    for (; n >= 100; n /= 100) put_two(p -= 2, (unsigned)(n % 100));
+    if (n >= 10)
+        put_two(p - 2, (unsigned)n);
+    else
+        p[-1] = (char)('0' + n);
+    return digits;
+}

@@ -1,5 +1,5 @@
-/* Owns: what one does with a uvhttp_str_t: compare, trim, take a list apart, parse a number, percent-decode. May
- * include: load. */
+/* Owns: what one does with a uvhttp_str_t: compare, trim, take a list apart, parse and write numbers, percent-decode.
+ * May include: load. */
 #ifndef UVHTTP_SRC_BASE_STR_H
 #define UVHTTP_SRC_BASE_STR_H
 
@@ -105,5 +105,9 @@ static inline int uvhttp__hex_value(char c) {
     char lower = (char)(c | 0x20);
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
+
+/* Decimal digits of n, at most UVHTTP__DECIMAL_MAX bytes; returns how many. */
+#define UVHTTP__DECIMAL_MAX 20
+size_t uvhttp__write_decimal(char *out, uint64_t n);
 
 #endif

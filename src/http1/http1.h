@@ -103,7 +103,4 @@ const char *uvhttp__http1_reason(int status); /* "" if unknown */
 #define UVHTTP__HTTP1_CHUNK_HEAD_MAX 20
 size_t uvhttp__http1_write_chunk_head(char *out, uint64_t size);
 
-/* Decimal digits of n, at most 20 bytes; returns how many. */
-size_t uvhttp__http1_write_decimal(char *out, uint64_t n);
-
 #endif

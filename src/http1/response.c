@@ -1,4 +1,5 @@
-/* Owns: the pieces of a response head: status line and numbers. May include: base. */
+/* Owns: the pieces of a response head: status line and chunk head. May include: base. */
+#include "base/str.h"
 #include "http1/engine.h"
 
 /* The IANA registry of status codes. 418 is reserved there and 306 unused; 104 is a temporary registration. */
@@ -113,7 +114,7 @@ size_t uvhttp__http1_write_status_line(char *out, int status) {
         return status_lines[index - 1].size;
     }
     memcpy(out, "HTTP/1.1 ", 9);
-    size_t digits = uvhttp__http1_write_decimal(out + 9, (uint64_t)status);
+    size_t digits = uvhttp__write_decimal(out + 9, (uint64_t)status);
     memcpy(out + 9 + digits, " \r\n", 3);
     return 9 + digits + 3;
 }
@@ -129,29 +130,4 @@ size_t uvhttp__http1_write_chunk_head(char *out, uint64_t size) {
     for (size_t i = digits; i-- > 0; size >>= 4) out[i] = "0123456789abcdef"[size & 15];
     memcpy(out + digits, "\r\n", 2);
     return digits + 2;
-}
-
-static const char two_digits[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
-                                 "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
-                                 "8081828384858687888990919293949596979899";
-
-static inline void put_two(char *out, unsigned n) {
-    memcpy(out, two_digits + (size_t)n * 2, 2);
-}
-
-static size_t count_digits(uint64_t n) {
-    size_t digits = 1;
-    for (; n >= 10000; n /= 10000) digits += 4;
-    return digits + (n >= 10) + (n >= 100) + (n >= 1000);
-}
-
-size_t uvhttp__http1_write_decimal(char *out, uint64_t n) {
-    size_t digits = count_digits(n);
-    char *p = out + digits;
-    for (; n >= 100; n /= 100) put_two(p -= 2, (unsigned)(n % 100));
-    if (n >= 10)
-        put_two(p - 2, (unsigned)n);
-    else
-        p[-1] = (char)('0' + n);
-    return digits;
 }

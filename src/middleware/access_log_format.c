@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/str.h"
 #include "middleware/access_log.h"
 
 #define NS UINT64_C(1000000000)
@@ -19,14 +20,7 @@ static char *put(char *out, const char *text) {
 }
 
 static char *put_number(char *out, uint64_t number) {
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    memcpy(out, digits + at, sizeof digits - at);
-    return out + sizeof digits - at;
+    return out + uvhttp__write_decimal(out, number);
 }
 
 /* The fields' views of an entry. */

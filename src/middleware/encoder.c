@@ -26,16 +26,6 @@ struct uvhttp__encoder_pool {
     atomic_uint streams; /* open */
 };
 
-static void *zlib_alloc(void *opaque, unsigned count, unsigned size) {
-    (void)opaque;
-    return uvhttp__calloc(count, size);
-}
-
-static void zlib_free(void *opaque, void *memory) {
-    (void)opaque;
-    uvhttp__free(memory);
-}
-
 /* The brotli encoder ends the process when its allocator returns NULL. So this one does not return: it jumps out of the
  * encoder, all of whose memory stands in the list. */
 typedef struct brotli_memory {
@@ -94,8 +84,8 @@ void uvhttp__encoder_pool_free(uvhttp__encoder_pool_t *pool) {
 static gzip_encoder_t *gzip_new(int level) {
     gzip_encoder_t *encoder = uvhttp__calloc(1, sizeof *encoder);
     if (!encoder) return NULL;
-    encoder->stream.zalloc = zlib_alloc;
-    encoder->stream.zfree = zlib_free;
+    encoder->stream.zalloc = uvhttp__zlib_alloc;
+    encoder->stream.zfree = uvhttp__zlib_free;
     enum { WINDOW_BITS = 15, GZIP = 16, MEMORY_LEVEL = 8 };
     if (deflateInit2(&encoder->stream, level, Z_DEFLATED, WINDOW_BITS + GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) == Z_OK)
         return encoder;

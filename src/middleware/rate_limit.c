@@ -8,8 +8,6 @@
 #include "message/message.h"
 #include "middleware/middleware.h"
 
-#define NUMBER_SIZE_MAX 20
-
 /* --- whose request it is --- */
 
 static void key_by_address(const uvhttp__rate_limiter_t *limiter, uvhttp__peer_t *who, uvhttp_rate_limit_take_t *take) {
@@ -51,20 +49,13 @@ static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *re
 /* --- what the answer says --- */
 
 static char *write_number(char *out, uint64_t number) {
-    char digits[NUMBER_SIZE_MAX];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    memcpy(out, digits + at, sizeof digits - at);
-    return out + sizeof digits - at;
+    return out + uvhttp__write_decimal(out, number);
 }
 
 /* A field that can not be added for want of memory is left out: the answer matters more. */
 static void say_what_is_left(const uvhttp__rate_limiter_t *limiter, uvhttp_response_t *res,
                              const uvhttp_rate_limit_decision_t *decision) {
-    char text[UVHTTP__RATE_LIMIT_NAME_MAX + 2 * NUMBER_SIZE_MAX + 16];
+    char text[UVHTTP__RATE_LIMIT_NAME_MAX + 2 * UVHTTP__DECIMAL_MAX + 16];
     memcpy(text, limiter->quoted, limiter->quoted_size);
     char *out = write_number(text + limiter->quoted_size, decision->remaining);
     memcpy(out, ";t=", 3);
@@ -94,7 +85,7 @@ static uvhttp_flow_t act(uvhttp__rate_limiter_t *limiter, uvhttp_request_t *req,
     if (!limiter->omit_headers) say_what_is_left(limiter, res, decision);
     if (decision->allowed) return UVHTTP_NEXT;
     uvhttp__middleware_count(req, rate_limited);
-    char seconds[NUMBER_SIZE_MAX + 1];
+    char seconds[UVHTTP__DECIMAL_MAX + 1];
     *write_number(seconds, uvhttp__seconds_up(decision->next_ns)) = '\0';
     (void)uvhttp_response_header(res, "Retry-After", seconds);
     return refuse(res, limiter->status);

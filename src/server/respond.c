@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "server/server_internal.h"
 
 /* Up to here a copy behind the head is cheaper than a second piece for the kernel to gather. */
@@ -47,7 +48,7 @@ static inline char *put_content_type(char *out, const uvhttp_response_t *res) {
 
 static char *put_length(char *out, uint64_t size) {
     out = PUT(out, "Content-Length: ");
-    out += uvhttp__http1_write_decimal(out, size);
+    out += uvhttp__write_decimal(out, size);
     return PUT(out, "\r\n");
 }
 

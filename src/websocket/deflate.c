@@ -27,23 +27,13 @@ struct uvhttp__ws_deflater {
     uvhttp__ws_deflate_settings_t settings;
 };
 
-static void *zlib_alloc(void *opaque, unsigned count, unsigned size) {
-    (void)opaque;
-    return uvhttp__calloc(count, size);
-}
-
-static void zlib_free(void *opaque, void *memory) {
-    (void)opaque;
-    uvhttp__free(memory);
-}
-
 /* --- inflating --- */
 
 static uvhttp__ws_inflater_t *inflater_new(void) {
     uvhttp__ws_inflater_t *inflater = uvhttp__calloc(1, sizeof *inflater);
     if (!inflater) return NULL;
-    inflater->stream.zalloc = zlib_alloc;
-    inflater->stream.zfree = zlib_free;
+    inflater->stream.zalloc = uvhttp__zlib_alloc;
+    inflater->stream.zfree = uvhttp__zlib_free;
     inflater->tail_left = sizeof tail;
     /* The largest window reads what was made with any. */
     if (inflateInit2(&inflater->stream, -MAX_WBITS) == Z_OK) return inflater;
@@ -139,8 +129,8 @@ uvhttp__ws_deflater_t *uvhttp__ws_deflater_new(uvhttp__ws_deflate_settings_t set
     uvhttp__ws_deflater_t *deflater = uvhttp__calloc(1, sizeof *deflater);
     if (!deflater) return NULL;
     deflater->settings = settings;
-    deflater->stream.zalloc = zlib_alloc;
-    deflater->stream.zfree = zlib_free;
+    deflater->stream.zalloc = uvhttp__zlib_alloc;
+    deflater->stream.zfree = uvhttp__zlib_free;
     if (deflateInit2(&deflater->stream, settings.level, Z_DEFLATED, -settings.bits, settings.memory_level,
                      Z_DEFAULT_STRATEGY) == Z_OK)
         return deflater;

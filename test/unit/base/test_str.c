@@ -1,7 +1,9 @@
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,6 +174,30 @@ static void test_percent_decode_undoes_encoding_of_any_bytes(void **state) {
     }
 }
 
+static void expect_decimal(uint64_t n) {
+    char out[64], expected[64];
+    memset(out, 'x', sizeof out);
+    size_t size = uvhttp__write_decimal(out, n);
+    assert_true(size <= UVHTTP__DECIMAL_MAX);
+    assert_int_equal(size, snprintf(expected, sizeof expected, "%" PRIu64, n));
+    assert_memory_equal(out, expected, size);
+    assert_true(out[size] == 'x');
+}
+
+static void test_write_decimal_against_printf(void **state) {
+    (void)state;
+    for (uint64_t n = 0; n < 20000; n++) expect_decimal(n);
+    for (uint64_t power = 1;; power *= 10) {
+        expect_decimal(power - 1);
+        expect_decimal(power);
+        expect_decimal(power + 1);
+        if (power > UINT64_MAX / 10) break;
+    }
+    expect_decimal(UINT64_MAX);
+    test_random_t random = {42};
+    for (int i = 0; i < 20000; i++) expect_decimal(test_random_next(&random) >> (i % 64));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equal_compares_size_and_bytes),
@@ -182,6 +208,7 @@ int main(void) {
         cmocka_unit_test(test_trim_takes_space_and_tab_only),
         cmocka_unit_test(test_parse_u64_takes_digits_up_to_the_maximum),
         cmocka_unit_test(test_parse_u64_refuses_overflow_and_everything_else),
+        cmocka_unit_test(test_write_decimal_against_printf),
         cmocka_unit_test(test_percent_decode),
         cmocka_unit_test(test_percent_decode_refuses_bad_escapes),
         cmocka_unit_test(test_percent_decode_undoes_encoding_of_any_bytes),
