@@ -96,12 +96,14 @@ static inline void count_open(uvhttp_tcp_t *tcp, void *user) {
 
 static inline void echo_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     int status = uvhttp_tcp_send(tcp, data, size, NULL);
-    if (status == UVHTTP_E_AGAIN)
+    if (status == UVHTTP_E_AGAIN) {
         uvhttp_tcp_pause(tcp);
-    else if (status == UVHTTP_E_NOMEM)
+        saw(user, SEEN_AGAIN, 1);
+    } else if (status == UVHTTP_E_NOMEM) {
         uvhttp_tcp_reset(tcp);
-    else if (status != UVHTTP_OK)
+    } else if (status != UVHTTP_OK) {
         saw(user, SEEN_WRONG, 1);
+    }
     saw(user, SEEN_BYTES, size);
 }
 

@@ -43,6 +43,7 @@ static void test_echo_of_many_bytes_with_backpressure(void **state) {
     int fd = dial_narrow(fixture);
     sender_t sender;
     sender_start(&sender, fd, data, size);
+    wait_seen(fixture, SEEN_AGAIN, 1); /* a client that read at once might never hold it up */
     client_expect(fd, data, size);
     pthread_join(sender.thread, NULL);
     assert_true(seen(fixture, SEEN_DRAIN) > 0);
