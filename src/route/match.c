@@ -216,11 +216,10 @@ size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]) {
 
 /* --- running --- */
 
-uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res) {
+uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res) {
     while (way->next < way->chain->count) {
         const uvhttp_middleware_t *middleware = &way->chain->items[way->next++];
         if (middleware->run(req, res, middleware->user) == UVHTTP_STOP) return UVHTTP_STOP;
     }
-    if (way->route) way->route->handler(req, res, way->route->user);
     return UVHTTP_NEXT;
 }

@@ -132,8 +132,16 @@ typedef struct uvhttp__way {
     size_t next; /* index of the middleware that runs next */
 } uvhttp__way_t;
 
-/* Middleware from way->next on, then the handler, if there is one, on this thread. UVHTTP_STOP: a middleware has dealt
- * with the request, way->next is the one behind it. UVHTTP_NEXT: the handler has run, or there is none. */
-uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res);
+/* Middleware from way->next on, on this thread, until one says UVHTTP_STOP (returns that; way->next is the one behind
+ * it) or all have passed the request on. */
+uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res);
+
+/* The same, then the handler, if there is one. UVHTTP_STOP: a middleware has dealt with the request. UVHTTP_NEXT: the
+ * handler has run, or there is none. */
+static inline uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res) {
+    if (way->next < way->chain->count && uvhttp__way_run_middleware(way, req, res) == UVHTTP_STOP) return UVHTTP_STOP;
+    if (way->route) way->route->handler(req, res, way->route->user);
+    return UVHTTP_NEXT;
+}
 
 #endif

@@ -128,11 +128,8 @@ bool uvhttp__response_is_complete(const uvhttp_response_t *res) {
 /* The application has spoken: its answer leaves, or more is waited for. final: the end of the body was told, and it has
  * not deferred its answer. */
 static void settle(uvhttp__exchange_t *exchange, bool final) {
-    uvhttp_response_t *res = &exchange->response;
-    if (!uvhttp__response_is_complete(res) && !final) return;
-    const unsigned something = UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED;
-    if (!uvhttp__response_is(res, something)) uvhttp__exchange_no_answer(exchange);
-    uvhttp__exchange_returned(exchange);
+    if (!final && !uvhttp__response_is_complete(&exchange->response)) return;
+    uvhttp__exchange_conclude(exchange);
 }
 
 /* Calls into the application; nothing of the exchange may be used afterwards unless it is still the session's. */

@@ -163,12 +163,10 @@ static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange
 
 /* What was done to the response has answered the request, or it waits for more. */
 static void proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
-    uvhttp_response_t *res = &exchange->response;
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
-        (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)))
+    if (uvhttp__response_is_complete(&exchange->response))
         answer_now(deferred, exchange);
     else
-        uvhttp__response_redefer(res);
+        uvhttp__response_redefer(&exchange->response);
 }
 
 void uvhttp__deferred_enter(uvhttp_deferred_t *deferred) {

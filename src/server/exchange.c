@@ -218,14 +218,12 @@ static inline void go(uvhttp__exchange_t *exchange) {
         answer_unrouted(exchange);
 }
 
-static inline void conclude(uvhttp__exchange_t *exchange) {
-    if (!answered(&exchange->response)) uvhttp__exchange_no_answer(exchange);
+void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
+    if (!answered(&exchange->response)) {
+        uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
+        uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
+    }
     uvhttp__exchange_returned(exchange);
-}
-
-void uvhttp__exchange_no_answer(uvhttp__exchange_t *exchange) {
-    uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
-    uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
 }
 
 void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
@@ -237,7 +235,7 @@ void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
         route(exchange);
         go(exchange);
     }
-    conclude(exchange);
+    uvhttp__exchange_conclude(exchange);
 }
 
 const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *exchange) {
@@ -257,7 +255,7 @@ void uvhttp__exchange_run_early(uvhttp__exchange_t *exchange) {
     if (exchange->incoming)
         uvhttp__body_handler_returned(exchange);
     else
-        conclude(exchange);
+        uvhttp__exchange_conclude(exchange);
 }
 
 void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user) {
@@ -275,5 +273,5 @@ void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb g
     if (streamed)
         uvhttp__body_handler_returned(exchange);
     else
-        conclude(exchange);
+        uvhttp__exchange_conclude(exchange);
 }

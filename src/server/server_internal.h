@@ -199,8 +199,9 @@ const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *e
 void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
 /* The same for a request with a body, which may have been routed before. */
 void uvhttp__exchange_run_early(uvhttp__exchange_t *exchange);
-/* The application has neither answered nor deferred: 500. */
-void uvhttp__exchange_no_answer(uvhttp__exchange_t *exchange);
+/* The application has returned: its answer leaves, now or when it is made; 500 if it has neither answered nor deferred.
+ */
+void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
 
 /* --- bodies (body.c) --- */
 

@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <uvhttp/cookie.h>
 
-#include "exchange.h"
-
-static exchange_t ex;
+#include "one_exchange.h"
 
 static void expect_cookie(size_t index, const char *name, const char *value) {
     uvhttp_str_t found_name, found_value;
@@ -143,20 +141,6 @@ static void test_too_late_is_told(void **state) {
     uvhttp__response_commit(&ex.res);
     assert_int_equal(uvhttp_response_cookie(&ex.res, &(uvhttp_cookie_options_t){.name = "a"}), UVHTTP_E_STATE);
 }
-
-static int set_up(void **state) {
-    (void)state;
-    exchange_init(&ex, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    exchange_deinit(&ex);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,9 +1,7 @@
 /* Owns: tests of an answer's header fields, above all that no field can be smuggled in. */
 #include <cmocka.h>
 
-#include "exchange.h"
-
-static exchange_t ex;
+#include "one_exchange.h"
 
 static uvhttp_str_t text(void) {
     return (uvhttp_str_t){ex.res.headers ? ex.res.headers : "", ex.res.headers_size};
@@ -160,20 +158,6 @@ static void test_type_that_was_kept_survives_a_change_that_fails(void **state) {
     assert_int_equal(set("Content-Type", "text/two"), 0);
     assert_memory_equal(ex.res.content_type, "text/two", 8);
 }
-
-static int set_up(void **state) {
-    (void)state;
-    exchange_init(&ex, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    exchange_deinit(&ex);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

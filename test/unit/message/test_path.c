@@ -1,9 +1,8 @@
 /* Owns: tests of the decoded path and of the parameters cut out of it. */
 #include <cmocka.h>
 
-#include "exchange.h"
-
-static exchange_t ex;
+#define EXCHANGE_MEMORY_MAX 65536
+#include "one_exchange.h"
 
 typedef struct vector {
     const char *raw;
@@ -210,20 +209,6 @@ static void test_path_reports_lack_of_memory(void **state) {
     assert_int_equal(uvhttp__request_decode_path(&ex.req), UVHTTP_E_NOMEM);
     ex.arena.size_max = 65536;
 }
-
-static int set_up(void **state) {
-    (void)state;
-    exchange_init(&ex, 65536);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    exchange_deinit(&ex);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

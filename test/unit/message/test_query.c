@@ -1,9 +1,7 @@
 /* Owns: tests of query parameters. */
 #include <cmocka.h>
 
-#include "exchange.h"
-
-static exchange_t ex;
+#include "one_exchange.h"
 
 static void query(const char *text) {
     exchange_request(&ex, UVHTTP_GET, STR("/"), text);
@@ -115,20 +113,6 @@ static void test_no_memory_means_no_parameters(void **state) {
     ex.arena.size_max = 1 << 20;
     assert_true(uvhttp_request_query_param(&ex.req, "a", NULL));
 }
-
-static int set_up(void **state) {
-    (void)state;
-    exchange_init(&ex, 1 << 20);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    exchange_deinit(&ex);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,9 +1,8 @@
 /* Owns: tests of what a handler can ask about a request, but for its path and query. */
 #include <cmocka.h>
 
-#include "exchange.h"
-
-static exchange_t ex;
+#define EXCHANGE_MEMORY_MAX 65536
+#include "one_exchange.h"
 
 static void test_request_line_is_seen_as_sent(void **state) {
     (void)state;
@@ -140,20 +139,6 @@ static void test_request_memory_is_aligned_and_limited(void **state) {
     assert_null(uvhttp_request_alloc(&ex.req, 0));
     assert_null(uvhttp_request_alloc(&ex.req, 100000)); /* the limit is 65536 */
 }
-
-static int set_up(void **state) {
-    (void)state;
-    exchange_init(&ex, 65536);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    exchange_deinit(&ex);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -35,6 +35,8 @@ static MAYBE_UNUSED int teardown(void **state) {
     return 0;
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 static MAYBE_UNUSED void begin(uvhttp_method_t method) {
     uvhttp__response_done(&ex.res, 0);
     exchange_request(&ex, method, STR("/"), NULL);

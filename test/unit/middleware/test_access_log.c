@@ -393,12 +393,12 @@ int main(void) {
         cmocka_unit_test(test_a_line_says_how_many_are_missing),
         cmocka_unit_test(test_a_full_ring_drops_and_loses_nothing_else),
         cmocka_unit_test(test_two_threads_share_a_ring),
-        cmocka_unit_test_setup_teardown(test_every_end_of_a_request_is_a_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_all_loops_log_without_losing_a_line, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_writer_that_waits_stops_nobody, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_two_logs_on_a_thread_do_not_mix, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_wrong_options_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_memory_requests_go_on_and_are_counted, setup, teardown),
+        TEST(test_every_end_of_a_request_is_a_line),
+        TEST(test_all_loops_log_without_losing_a_line),
+        TEST(test_a_writer_that_waits_stops_nobody),
+        TEST(test_two_logs_on_a_thread_do_not_mix),
+        TEST(test_wrong_options_are_refused),
+        TEST(test_without_memory_requests_go_on_and_are_counted),
     };
     test_allocator_install();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -350,8 +350,6 @@ static void test_every_allocation_may_fail(void **state) {
     assert_int_equal(test_allocator_each_failure(attempt, NULL), 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
     test_allocator_install();
     const struct CMUnitTest tests[] = {

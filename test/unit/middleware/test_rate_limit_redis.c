@@ -62,9 +62,9 @@ static void test_without_memory_there_is_no_store(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_wrong_options_are_refused, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_addresses, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_without_memory_there_is_no_store, setup, teardown),
+        TEST(test_wrong_options_are_refused),
+        TEST(test_addresses),
+        TEST(test_without_memory_there_is_no_store),
     };
     test_allocator_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
