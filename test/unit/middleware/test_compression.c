@@ -257,6 +257,7 @@ static void test_every_allocation_may_fail(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_gzip_comes_out_as_it_went_in),
         TEST(test_brotli_wins_when_nothing_is_preferred),

@@ -352,6 +352,7 @@ static void test_an_open_stream_holds_no_more_than_documented(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_every_piece_can_be_decoded_at_once),
         TEST(test_a_refused_piece_can_be_tried_again),

@@ -551,6 +551,7 @@ int main(void) {
     test_allocator_install();
     uvhttp_log_set_rate_limit(0);
     uvhttp_log_set_callback(keep_line, NULL);
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_requests_beyond_the_burst_are_refused_and_told_when_to_come_back),
         TEST(test_the_defaults_are_a_hundred_a_second),
