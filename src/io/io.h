@@ -107,7 +107,7 @@ typedef struct uvhttp__filter {
 /* Memory of the loop that all its filters decode into; valid in the call, from on_data only. */
 #define UVHTTP__FILTER_INPUT_SIZE (64u * 1024)
 
-/* A piece of output, in order; from the loop's slab. */
+/* A piece of output, in order. One of turn memory stands in turn memory itself, others are from the loop's slab. */
 typedef struct uvhttp__segment {
     struct uvhttp__segment *next;
     const char *data;           /* NULL for a file, and for what has to be encoded first */
@@ -117,7 +117,7 @@ typedef struct uvhttp__segment {
     void *arg;
     const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
     int fd;            /* file only, else -1 */
-    uint8_t turn;      /* data is turn memory: 1 or 2, which half; 0: it is not */
+    uint8_t turn;      /* data and segment are turn memory: 1 or 2, which half; 0: they are not */
     bool owned;        /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
 
@@ -303,6 +303,7 @@ struct uvhttp__loop {
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
     void *arg;
     char *turn_at, *turn_end;         /* free turn memory */
+    uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
     uvhttp__timer_t accept_timer;     /* tries parked listeners again */
     uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
