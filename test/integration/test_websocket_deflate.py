@@ -278,7 +278,7 @@ def resumed(server):
 
 
 def test_a_pause_stops_the_pieces(own_server):
-    with Packed(own_server, "/paused") as client:
+    with Packed(own_server, "/paused", segment=1400) as client:
         data = frame(BINARY, bytes(2 << 20))
         client.connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)  # the message fits in no buffer
         client.connection.socket.settimeout(0.5)
