@@ -32,6 +32,13 @@ foreach(source IN LISTS test_sources)
   set_tests_properties("${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 endforeach()
 
+# Those that wait out real seconds start first, so that the others run meanwhile.
+foreach(name IN ITEMS conn/idle conn/idle_queue server/route_options tls/tcp io/pitfalls io/stream conn/connection)
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST 10)
+  endif()
+endforeach()
+
 # Micro benchmarks see the inside as well; they are built with the tests so that they do not rot, and run by hand.
 uvhttp_glob(micro_sources bench/micro/*.c)
 foreach(source IN LISTS micro_sources)

@@ -88,6 +88,7 @@ def test_embed_in_uv_loop_ticks_and_ends(serve, number):
 # --- deferred_reply ---
 
 
+@pytest.mark.serial
 def test_deferred_reply_answers_later_and_in_parallel(serve):
     server = serve("deferred_reply")
     assert server.get("/work?ms=0").text == "done after 0 ms\n"
