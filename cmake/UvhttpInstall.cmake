@@ -23,6 +23,9 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/uvhttp-config-
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
               "${PROJECT_BINARY_DIR}/generated/uvhttp-config-version.cmake" DESTINATION "${package_dir}")
+if(UVHTTP_TLS STREQUAL "mbedtls")
+  install(FILES cmake/UvhttpMbedtls.cmake DESTINATION "${package_dir}")
+endif()
 
 # Relative to the file: an installed tree may be moved.
 file(RELATIVE_PATH UVHTTP_PC_INCLUDE "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")

@@ -11,6 +11,10 @@ add_library(uvhttp_unit_test INTERFACE)
 target_compile_options(uvhttp_unit_test INTERFACE "SHELL:-include stdarg.h" "SHELL:-include stddef.h"
                                                   "SHELL:-include stdint.h" "SHELL:-include setjmp.h")
 target_link_libraries(uvhttp_unit_test INTERFACE uvhttp_inside PkgConfig::CMOCKA)
+if(UVHTTP_TLS STREQUAL "mbedtls") # the tests' client is OpenSSL, whatever the server is
+  uvhttp_require(OPENSSL "libssl>=3.0" "libssl-dev (the tests' TLS client)")
+  target_link_libraries(uvhttp_unit_test INTERFACE PkgConfig::OPENSSL)
+endif()
 
 uvhttp_glob(support_sources test/unit/support/*.c)
 if(support_sources)

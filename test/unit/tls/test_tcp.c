@@ -122,11 +122,12 @@ static void test_a_flood_of_key_updates_is_cut_off(void **state) {
     client_t client;
     assert_true(client_open(&client, fixture->port));
     assert_true(echo(&client, "ping", 4));
-    for (int i = 0; i < 8000; i++) {
+    /* TLS 1.2, where there are none: mbedTLS. */
+    for (int i = 0; i < 8000 && SSL_version(client.ssl) == TLS1_3_VERSION; i++) {
         if (SSL_key_update(client.ssl, SSL_KEY_UPDATE_REQUESTED) != 1) break;
         if (SSL_do_handshake(client.ssl) != 1) break;
     }
-    wait_seen(fixture, SEEN_CLOSE_OTHER, 1);
+    if (SSL_version(client.ssl) == TLS1_3_VERSION) wait_seen(fixture, SEEN_CLOSE_OTHER, 1);
     client_close(&client);
     assert_int_equal(stop(fixture), UVHTTP_OK);
 }
