@@ -63,7 +63,7 @@ static void print_percentiles(FILE *out, const char *title, const uvhttp__histog
     fprintf(out, "  %s\n", title);
     for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
         text_t text;
-        fprintf(out, "  %6.5g%% %11s\n", percents[i],
+        fprintf(out, "%7.5g%% %9s\n", percents[i],
                 write_time(text, (double)uvhttp__histogram_percentile(values, percents[i])));
     }
 }

@@ -312,12 +312,14 @@ static void stop_all(load_run_t *run, uint32_t started, const sigset_t *signals)
 }
 
 int load_run(load_run_t *run, FILE *err) {
-    sigset_t signals, before;
+    sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGUSR1);
-    pthread_sigmask(SIG_BLOCK, &signals, &before); /* the threads inherit it: only this one hears */
+    /* The threads inherit it: only this one hears. It stays so: the last thread's SIGUSR1 may come when its end has
+     * been seen already, and what is left to do takes no time. */
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
     run->waiter = pthread_self();
     uint32_t started = 0;
     int error = 0;
@@ -336,6 +338,5 @@ int load_run(load_run_t *run, FILE *err) {
         if (signal_number == SIGINT || signal_number == SIGTERM) stop_all(run, started, &signals);
     }
     for (uint32_t i = 0; i < started; i++) pthread_join(run->workers[i].thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error == 0 ? 0 : LOAD_ERROR;
 }
