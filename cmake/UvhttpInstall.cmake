@@ -16,6 +16,9 @@ install(TARGETS uvhttp_static EXPORT uvhttp-static ARCHIVE DESTINATION "${CMAKE_
 foreach(kind IN ITEMS shared static)
   install(EXPORT uvhttp-${kind} NAMESPACE uvhttp:: DESTINATION "${package_dir}")
 endforeach()
+if(UVHTTP_BUILD_TOOLS)
+  install(TARGETS uvhttp_load_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
 
 configure_package_config_file(cmake/uvhttp-config.cmake.in "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
                               INSTALL_DESTINATION "${package_dir}")

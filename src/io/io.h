@@ -355,6 +355,13 @@ static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
 int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
+/* A timer finer than the wheel's, for who paces something: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one
+ * that has passed: soon; 0: never). Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+typedef struct uvhttp__fine_timer uvhttp__fine_timer_t;
+int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer);
+void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
+void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
+
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);
 /* Unix time, ms. */

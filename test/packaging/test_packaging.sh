@@ -53,6 +53,9 @@ echo "pkg-config, shared, C and C++"
 check "$work/shared"
 check "$work/shared_cpp"
 
+echo "uvhttp-load"
+[ "$("$prefix/bin/uvhttp-load" --version)" = "uvhttp-load $version" ] || fail "uvhttp-load does not say $version"
+
 echo "find_package"
 cmake -S "$here" -B "$work/find_package" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null
 cmake --build "$work/find_package" >/dev/null

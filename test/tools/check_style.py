@@ -50,7 +50,7 @@ def check_file(path, text):
 
 
 def main():
-    files = c_files(ROOT, "src", "include", "examples", "test", "bench")
+    files = c_files(ROOT, "src", "include", "tools", "examples", "test", "bench")
     return report("style", [problem for path, text in files for problem in check_file(path, text)])
 
 
