@@ -209,12 +209,15 @@ static void add_field(const char *name, const char *, const char *, const char *
 int main(int argc, char **argv) try {
     const uvhttp_allocator_t allocator{hook_malloc, hook_calloc, hook_realloc, hook_free, nullptr};
     uvhttp::check(uvhttp_set_allocator(&allocator));
+    uvhttp_log_level_t level = uvhttp_log_get_level();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE); /* the mistake is logged, too */
     try {
         uvhttp::server wrong{{.backlog = 0}};
         return 3;
     } catch (const uvhttp::error &error) {
         if (error.code() != UVHTTP_E_CONFIG || !std::string_view(error.what()).starts_with("backlog")) return 3;
     }
+    uvhttp_log_set_level(level);
     uvhttp::server made{{.io_threads = 1, .drain_timeout = 1, .performance = {.enable_statistics = true}}};
     uvhttp::server server(std::move(made));
     server.on_exception([](std::exception_ptr exception, const request &req) {
