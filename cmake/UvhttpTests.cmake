@@ -74,6 +74,13 @@ if(BUILD_WITH_WEBSOCKET)
   set_target_properties(websocket_test_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 endif()
 
+if(UVHTTP_HAVE_CXX)
+  add_executable(cpp_test_server test/integration/cpp/cpp_test_server.cpp)
+  target_link_libraries(cpp_test_server PRIVATE uvhttp_flags uvhttp_static Threads::Threads)
+  target_compile_options(cpp_test_server PRIVATE -Wconversion)
+  set_target_properties(cpp_test_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+endif()
+
 # Programs of the gates (test/gates/*.py run them); public headers only. They count calls of malloc, as sanitizers do.
 uvhttp_glob(gate_sources test/gates/*.c)
 if(UVHTTP_SANITIZERS)
