@@ -40,7 +40,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
     """Of at least one record of one scenario and target."""
     histogram = Histogram.merge(record.results.histogram for record in records)
-    one = records[0].results if len(records) == 1 else None  # a tool without histograms has its percentiles of one run
     rate = summarize([record.results.requests_per_second for record in records])
     cpu = [record.resources.cpu_us_per_request for record in records]
     known_cpu = [value for value in cpu if value is not None]
@@ -50,10 +49,11 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
     if status == VALID and not rate.steady:
         status = UNSTABLE
         reasons[f"repeats: standard deviation is {rate.variation or 0:.0%} of the mean, 10 % is allowed"] = None
-    merged = histogram.count > 0
+    # A tool without histograms has the percentiles of its one run.
+    one = records[0].results if len(records) == 1 and not histogram.count else None
     mean_us, max_us = histogram.mean_us(), histogram.max_us()
     mean_ms = mean_us / 1000 if mean_us is not None else _mean([record.results.latency_avg_ms for record in records])
-    p99 = histogram.percentile_ms(99) if merged else one and one.latency_p99_ms
+    p99 = one.latency_p99_ms if one else histogram.percentile_ms(99)
     holds = all(record.holds("throughput") for record in records)
     calls = [record.resources.system_calls_per_request for record in records]
     return ScenarioSummary(
@@ -63,10 +63,10 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
         status=status,
         requests_per_second=rate,
         latency_avg_ms=mean_ms,
-        latency_p50_ms=histogram.percentile_ms(50) if merged else one and one.latency_p50_ms,
-        latency_p95_ms=histogram.percentile_ms(95) if merged else one and one.latency_p95_ms,
+        latency_p50_ms=one.latency_p50_ms if one else histogram.percentile_ms(50),
+        latency_p95_ms=one.latency_p95_ms if one else histogram.percentile_ms(95),
         latency_p99_ms=p99,
-        latency_p999_ms=histogram.percentile_ms(99.9) if merged else one and one.latency_p999_ms,
+        latency_p999_ms=one.latency_p999_ms if one else histogram.percentile_ms(99.9),
         latency_max_ms=None if max_us is None else max_us / 1000,
         error_rate=max(record.results.error_rate for record in records),
         cpu_us_per_request=summarize(known_cpu) if known_cpu else None,

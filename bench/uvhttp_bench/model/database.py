@@ -61,8 +61,8 @@ class Database:
             named = replace(record, test_id=f"{day}{(last or 0) + 1:03}")
             scenario, configuration = named.test_scenario, named.configuration
             connection.execute(
-                "INSERT INTO records (test_id, session, kind, scenario, target, timestamp, revision, environment, status, json)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO records (test_id, session, kind, scenario, target, timestamp, revision, environment, status,"
+                " json) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     named.test_id, named.session, named.kind, scenario.name, scenario.target, named.timestamp,
                     configuration.revision, named.environment.hash, named.status, dump(named),
