@@ -75,7 +75,14 @@ def test_an_unknown_revision_is_named_and_a_missing_build_too(monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    "arguments", [["compare", ".", "--rounds", "0"], ["compare", ".", "--threshold", "100"], ["check", "x"]]
+    "arguments",
+    [
+        ["compare", ".", "--rounds", "0"],
+        ["compare", ".", "--threshold", "100"],
+        ["check", "x"],
+        ["soak", "--minutes", "0.1"],
+        ["soak", "basic"],
+    ],
 )
 def test_bad_numbers_and_names_are_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.dispatch(arguments) == 2
