@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1; 0: system calls are not counted)"
     )
     add_storage_arguments(parser)
-    parser.add_argument("--allow-dirty", action="store_true", help="measure sources that differ from their commit (--quick does)")
+    parser.add_argument(
+        "--allow-dirty", action="store_true", help="measure sources that differ from their commit (--quick does)"
+    )
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
