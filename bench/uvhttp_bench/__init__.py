@@ -1,0 +1,1 @@
+"""The performance testing standard of uvhttp as a program."""

@@ -1,0 +1,5 @@
+"""Owns: `python -m uvhttp_bench`."""
+
+from uvhttp_bench.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""One module per verb: add_parser() and run(); cli.py finds them here."""

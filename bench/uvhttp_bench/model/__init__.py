@@ -1,0 +1,1 @@
+"""Frozen dataclasses with a schema version; the database; nothing that measures."""

@@ -1,0 +1,1 @@
+"""The only place that knows rich or matplotlib."""
