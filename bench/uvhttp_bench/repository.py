@@ -1,0 +1,32 @@
+"""Owns: where things are in the repository that this package is part of."""
+
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+PROGRAMS = BUILD / "dist" / "bin"
+RESULTS = ROOT / "test" / "performance_results"  # raw output and records of runs
+DATA = ROOT / "docs" / "performance" / "data"  # what is committed
+REPORTS = ROOT / "docs" / "performance" / "reports"
+DATABASE = BUILD / "bench" / "records.sqlite"
+
+
+def git(*arguments: str) -> str:
+    """Output of git, or nothing where git or the repository is missing (an unpacked archive)."""
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, timeout=60, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def revision() -> str:
+    return git("rev-parse", "HEAD")
+
+
+def dirty() -> bool:
+    """Whether what is built from differs from the commit; results of runs do not count."""
+    return bool(
+        git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "examples", "CMakeLists.txt", "cmake")
+    )

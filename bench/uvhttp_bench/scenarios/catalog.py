@@ -1,0 +1,180 @@
+"""Owns: the scenarios of the contract, as data. A scenario says what is asked of a server and what the answer must be; how
+it is asked is the load tool's (loads/)."""
+
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from uvhttp_bench.exits import UsageError
+
+KB, MB = 1 << 10, 1 << 20
+# The standard's repeats: basic, extended, regression.
+BASIC, EXTENDED, REGRESSION = 5, 3, 10
+TEST_DATA = b'{"test":"data"}'
+
+
+def filler(size: int) -> bytes:
+    """A JSON body of exactly so many bytes."""
+    return b'{"data":"' + b"x" * (size - 11) + b'"}'
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    about: str
+    group: str
+    path: str = "/"
+    scheme: str = "http"  # http, https, ws, tcp
+    method: str = "GET"
+    threads: int = 4  # of the load generator
+    connections: int = 50
+    seconds: float = 10
+    repeats: int = EXTENDED
+    status: int = 200
+    response_bytes: int | None = 13  # of the body; None: varies
+    request_body: bytes = b""
+    message_bytes: int = 0  # ws, tcp
+    pipeline: int = 1
+    sendfile: bool = True
+    raw_name: str = ""  # of the raw results, where it is not the name
+    seconds_quick: float = 1  # with --quick; 0: left out
+    options: tuple[str, ...] = field(default=())  # more of the server's options
+
+    @property
+    def results_name(self) -> str:
+        return self.raw_name or self.name
+
+
+def _basic() -> list[Scenario]:
+    return [
+        Scenario("low", "10 connections", "basic", threads=2, connections=10, repeats=BASIC, raw_name="low_concurrent"),
+        Scenario("medium", "50 connections", "basic", repeats=BASIC, raw_name="medium_concurrent"),
+        Scenario("high", "200 connections", "basic", threads=8, connections=200, repeats=BASIC, raw_name="high_concurrent"),
+    ]
+
+
+def _threads() -> list[Scenario]:
+    return [
+        Scenario(f"threads-{n}", f"{n} threads of the load generator", "threads", threads=n, seconds_quick=0)
+        for n in (1, 2, 4, 8, 16)
+    ]
+
+
+def _methods() -> list[Scenario]:
+    def echo(name: str, method: str, body: bytes) -> Scenario:
+        return Scenario(
+            name, f"{method} /api, {len(body)} bytes echoed", "methods", "/api", method=method, request_body=body,
+            response_bytes=len(body),
+        )  # fmt: skip
+
+    return [
+        Scenario("get-api", "GET /api, JSON", "methods", "/api", response_bytes=41),
+        echo("post", "POST", TEST_DATA),
+        echo("put", "PUT", TEST_DATA),
+        Scenario("delete", "DELETE /api", "methods", "/api", method="DELETE", response_bytes=16),
+        replace(echo("post-1kb", "POST", filler(KB)), seconds_quick=0),
+        replace(echo("post-10kb", "POST", filler(10 * KB)), seconds_quick=0),
+        replace(echo("post-100kb", "POST", filler(100 * KB)), seconds_quick=0),
+    ]
+
+
+def _bodies() -> list[Scenario]:
+    sizes = (("1kb", KB), ("10kb", 10 * KB), ("100kb", 100 * KB), ("1mb", MB))
+    return [
+        Scenario(f"body-{name}", f"GET of {name} from memory", "bodies", f"/large/{name}", response_bytes=size)
+        for name, size in sizes
+    ]
+
+
+def _tls() -> list[Scenario]:
+    return [
+        Scenario("https", "keep-alive over TLS", "https", scheme="https"),
+        Scenario("https-100kb", "100 KB over TLS", "https", "/large/100kb", scheme="https", response_bytes=100 * KB),
+    ]
+
+
+STATIC_SIZES = (
+    ("1kb", KB, 50), ("10kb", 10 * KB, 50), ("100kb", 100 * KB, 50), ("1mb", MB, 50), ("10mb", 10 * MB, 8),
+    ("100mb", 100 * MB, 2),
+)  # fmt: skip
+
+
+def _static() -> list[Scenario]:
+    """A file of 100 MB has to be finished within a run: fewer connections."""
+    made = []
+    for name, size, connections in STATIC_SIZES:
+        for sendfile in (True, False):
+            made.append(
+                Scenario(
+                    f"static-{name}" + ("" if sendfile else "-copy"),
+                    f"file of {name}, " + ("zero-copy where it pays" if sendfile else "zero-copy off"),
+                    "static",
+                    f"/static/{name}.bin",
+                    threads=min(4, connections),
+                    connections=connections,
+                    response_bytes=size,
+                    sendfile=sendfile,
+                    seconds_quick=1 if sendfile and size in (10 * KB, MB) else 0,
+                )
+            )
+    return made
+
+
+def _ladder() -> list[Scenario]:
+    return [
+        Scenario(f"ladder-{n}", f"{n} connections, error rate", "ladder", connections=n, seconds_quick=n in (100, 2000))
+        for n in (10, 50, 100, 500, 1000, 2000)
+    ]
+
+
+def _sustained() -> list[Scenario]:
+    return [
+        Scenario(
+            f"sustained-{n}",
+            f"{n} s at 100 connections",
+            "sustained",
+            connections=100,
+            seconds=n,
+            repeats=1,
+            seconds_quick=0,
+        )
+        for n in (10, 30, 60, 300)
+    ]
+
+
+def _workloads() -> list[Scenario]:
+    """The framework document's two, as it ran them: wrk -t6 -c100 -d2s."""
+    shape = {"group": "workloads", "threads": 6, "connections": 100, "seconds": 2.0, "response_bytes": None}
+    return [
+        Scenario("count", "CPU-bound: counts visits", path="/count", **shape),  # type: ignore[arg-type]
+        Scenario("sleep200", "I/O-bound: waits 200 ms; 500 req/s is ideal", path="/sleep200", **shape),  # type: ignore[arg-type]
+    ]
+
+
+def _others() -> list[Scenario]:
+    return [
+        Scenario("pipeline", "16 GETs in each write", "pipeline", pipeline=16),
+        Scenario("websocket", "echo of 64 bytes", "websocket", "/ws", scheme="ws", message_bytes=64, response_bytes=64),
+        Scenario("websocket-1kb", "echo of 1 KB", "websocket", "/ws", scheme="ws", message_bytes=KB, response_bytes=KB),
+        Scenario(
+            "tcp-echo-64", "TCP core, 64 bytes", "tcp", scheme="tcp", connections=8, message_bytes=64, response_bytes=64
+        ),
+        Scenario("tcp-echo-1024", "TCP core, 1 KB", "tcp", scheme="tcp", connections=8, message_bytes=KB, response_bytes=KB),
+    ]
+
+
+def everything() -> list[Scenario]:
+    groups = (_basic, _methods, _bodies, _tls, _static, _others, _workloads, _threads, _ladder, _sustained)
+    return [scenario for group in groups for scenario in group()]
+
+
+def choose(names: Sequence[str]) -> list[Scenario]:
+    """By name, group or pattern; `all` is every one. No name: the basic group."""
+    known = everything()
+    chosen: dict[str, Scenario] = {}
+    for name in names or ["basic"]:
+        found = [s for s in known if name in (s.group, "all") or fnmatch.fnmatchcase(s.name, name)]
+        if not found:
+            raise UsageError(f"no scenario '{name}': `uvhttp-bench list` shows them")
+        chosen.update((s.name, s) for s in found)
+    return list(chosen.values())

@@ -1,0 +1,204 @@
+"""Owns: what a server under test is, starting it pinned, knowing when it answers, and ending it.
+
+No port is guessed: two are taken from the kernel, and a server that finds them taken is an error that says so. Nothing is
+slept for: readiness is an answer."""
+
+import contextlib
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from typing import IO, Protocol
+
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.loads.base import pinned
+from uvhttp_bench.scenarios.catalog import STATIC_SIZES, Scenario
+
+HOST = "127.0.0.1"
+START_SECONDS = 15
+STOP_SECONDS = 15
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A directory of this run: files to serve, a certificate, the server's output."""
+
+    path: Path
+
+    @property
+    def static(self) -> Path:
+        return self.path / "static"
+
+    @property
+    def certificate(self) -> Path:
+        return self.path / "certificate.pem"
+
+    @property
+    def key(self) -> Path:
+        return self.path / "key.pem"
+
+
+@dataclass(frozen=True)
+class Ports:
+    http: int
+    https: int
+
+
+class Target(Protocol):
+    """One server. `build_info` is what it says about its own build, empty where it says nothing."""
+
+    name: str
+
+    def missing(self) -> str | None:
+        """How to get it, or None when it is there."""
+
+    def serves(self, scenario: Scenario) -> bool: ...
+
+    def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]: ...
+
+    def build_info(self) -> str: ...
+
+
+@contextlib.contextmanager
+def workspace() -> Iterator[Workspace]:
+    with tempfile.TemporaryDirectory(prefix="uvhttp-bench-") as name:
+        made = Workspace(Path(name))
+        made.static.mkdir()
+        yield made
+
+
+def make_files(made: Workspace, scenario: Scenario) -> None:
+    """The file that a static scenario asks for: sparse would be cheating, so it is written."""
+    for name, size, _ in STATIC_SIZES:
+        path = made.static / f"{name}.bin"
+        if scenario.path == f"/static/{path.name}" and not path.exists():
+            block = bytes(range(256)) * 4096
+            with path.open("wb") as file:
+                for start in range(0, size, len(block)):
+                    file.write(block[: size - start])
+
+
+def make_certificate(made: Workspace) -> None:
+    if made.certificate.exists():
+        return
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-keyout", str(made.key), "-out", str(made.certificate)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise BenchError(f"no certificate for HTTPS: openssl: {error}; apt-get install openssl") from error
+
+
+def free_ports() -> Ports:
+    with socket.create_server((HOST, 0)) as one, socket.create_server((HOST, 0)) as two:
+        return Ports(one.getsockname()[1], two.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    body: bytes
+    bytes_total: int  # of head and body, as they came
+
+
+def ask(scheme: str, port: int, path: str, method: str = "GET", body: bytes = b"") -> Answer:
+    """One request on a connection of its own. Any certificate will do: it is the one made for this run."""
+    connection = HTTPConnection(HOST, port, timeout=30)
+    if scheme == "https":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        connection = HTTPSConnection(HOST, port, timeout=30, context=context)
+    try:
+        headers = {"Content-Type": "application/json"} if body else {}
+        connection.request(method, path, body or None, headers)
+        response = connection.getresponse()
+        content = response.read()
+    finally:
+        connection.close()
+    head = len(f"HTTP/1.1 {response.status} {response.reason}\r\n\r\n".encode())
+    head += sum(len(f"{name}: {value}\r\n".encode()) for name, value in response.getheaders())
+    return Answer(response.status, content, head + len(content))
+
+
+@dataclass(frozen=True)
+class Running:
+    pid: int
+    ports: Ports
+    log: IO[bytes]
+    process: "subprocess.Popen[bytes]"
+
+    def port(self, scheme: str) -> int:
+        return self.ports.https if scheme == "https" else self.ports.http
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def log_bytes(self) -> int:
+        return os.fstat(self.log.fileno()).st_size
+
+    def log_tail(self) -> str:
+        size = self.log_bytes()
+        text = os.pread(self.log.fileno(), 2000, max(0, size - 2000)).decode(errors="replace").strip()
+        return text.splitlines()[-1] if text else "it printed nothing"
+
+
+def _wait_until_listening(running: Running, scheme: str, name: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if not running.alive():
+            raise BenchError(f"{name} ended while starting (exit {running.process.returncode}): {running.log_tail()}")
+        with contextlib.suppress(OSError), socket.create_connection((HOST, running.port(scheme)), 1):
+            return
+        time.sleep(0.01)
+    raise BenchError(f"{name} does not listen on port {running.port(scheme)} after {START_SECONDS} s: {running.log_tail()}")
+
+
+@contextlib.contextmanager
+def serve(target: Target, scenario: Scenario, made: Workspace, cpus: Sequence[int]) -> Iterator[Running]:
+    """The server, listening; it is gone when the block ends, however it ends."""
+    make_files(made, scenario)
+    if scenario.scheme == "https":
+        make_certificate(made)
+    ports = free_ports()
+    command = pinned(cpus, target.command(scenario, ports, made))
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )  # fmt: skip
+        except OSError as error:
+            raise BenchError(f"{target.name} can not be started: {error}") from error
+        running = Running(process.pid, ports, log, process)
+        try:
+            _wait_until_listening(running, scenario.scheme, target.name)
+            yield running
+        finally:
+            end(process)
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """SIGTERM to the server, and SIGKILL to its whole session if that does not do."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def probe(running: Running, scenario: Scenario, name: str) -> Answer:
+    """One answer, as it comes."""
+    try:
+        return ask(scenario.scheme, running.port(scenario.scheme), scenario.path, scenario.method, scenario.request_body)
+    except (OSError, HTTPException) as error:
+        raise BenchError(
+            f"{name} does not answer {scenario.method} {scenario.path}: {error or type(error).__name__}"
+        ) from error

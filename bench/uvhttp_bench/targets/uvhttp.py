@@ -1,0 +1,41 @@
+"""Owns: performance_test, the server that the standard measures."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from uvhttp_bench import repository
+from uvhttp_bench.scenarios.catalog import Scenario
+from uvhttp_bench.targets.base import Ports, Workspace
+
+
+class Uvhttp:
+    def __init__(self, engine: str = "auto", io_threads: int = 1, program: Path | None = None, name: str = "uvhttp") -> None:
+        self.name = name
+        self.engine = engine
+        self.io_threads = io_threads
+        self.program = program or Path(os.environ.get("UVHTTP_BENCH_SERVER", repository.PROGRAMS / "performance_test"))
+
+    def missing(self) -> str | None:
+        return None if self.program.is_file() else f"{self.program} is not there: ./dev build"
+
+    def serves(self, scenario: Scenario) -> bool:
+        return scenario.scheme in ("http", "https", "ws")
+
+    def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
+        command: list[str | Path] = [self.program, "--port", str(ports.http), "--io-threads", str(self.io_threads)]
+        command += ["--engine", self.engine, "--static", workspace.static]
+        if scenario.scheme == "https":
+            command += ["--https-port", str(ports.https), "--certificate", workspace.certificate, "--key", workspace.key]
+        if not scenario.sendfile:
+            command += ["--sendfile", "off"]
+        return [*command, *scenario.options]
+
+    def build_info(self) -> str:
+        """As the program gives it: a configure line can be mistyped and swallowed, the binary can not."""
+        try:
+            done = subprocess.run([self.program, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        return done.stdout if done.returncode == 0 else ""
