@@ -3,22 +3,25 @@
 import argparse
 import os
 import sys
-import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from uvhttp_bench import repository
 from uvhttp_bench.exits import FINE, INTERRUPTED, UNSTABLE, BenchError, MissingError, UsageError
 from uvhttp_bench.loads import thesis
+from uvhttp_bench.loads.base import allow_many_files
+from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.codec import dump, write_text
 from uvhttp_bench.model.experiment import Experiment
 from uvhttp_bench.output import experiment_table, sweep_picture
+from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.scenarios.thesis import MODES, SWEEP_DEFAULT, WORKLOADS
-from uvhttp_bench.targets import material
-from uvhttp_bench.targets.adapter import program
-from uvhttp_bench.targets.ours import SERVER_DEFAULT, Ours
-from uvhttp_bench.targets.started import Ended
+from uvhttp_bench.targets.base import Ports, Workspace, workspace
 from uvhttp_bench.targets.tomcat import Tomcat
+from uvhttp_bench.targets.uvhttp import Uvhttp
 
+SERVER = repository.PROGRAMS / "performance_test"
 HELP = "the experiment of S3 against Tomcat: loop, workers, coroutines and a thread per request"
 
 
@@ -37,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=6, help="wrk's (default 6)")
     parser.add_argument("--connections", type=int, default=100, help="default 100")
     parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto")
-    parser.add_argument("--server", type=Path, default=SERVER_DEFAULT, help="performance_test to measure")
+    parser.add_argument("--server", type=Path, default=SERVER, help="performance_test to measure")
     parser.add_argument("--server-cpus", type=numbers, default=(0,), help="default 0")
     parser.add_argument("--client-cpus", type=numbers, default=(1,), help="default 1")
     parser.add_argument("--warmup", type=float, default=1, help="seconds for each of our routes (default 1)")
@@ -56,68 +59,67 @@ def check(args: argparse.Namespace) -> None:
             raise UsageError(f"CPU {cpu} is not one that this process may use: {sorted(allowed)}")
     if set(args.server_cpus) & set(args.client_cpus) or not args.server_cpus or not args.client_cpus:
         raise UsageError("server and load generator need a CPU each: --server-cpus, --client-cpus")
-    if not program("wrk"):
-        raise MissingError("wrk is not installed: apt-get install wrk")
+    reason = Wrk().missing()
+    if reason:
+        raise MissingError(reason)
 
 
 def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def contenders(args: argparse.Namespace, skipped: list[str]) -> list[thesis.Contender]:
+def contenders(args: argparse.Namespace, log: thesis.Log) -> list[thesis.Contender]:
+    tomcat = Tomcat(args.tomcat_threads)
     found = [
-        thesis.Contender("uvhttp", Ours(args.engine, args.server.resolve()), MODES, args.warmup),
-        thesis.Contender("tomcat", Tomcat(args.tomcat_threads), {"thread": ""}, args.jvm_warmup),
+        thesis.Contender("uvhttp", Uvhttp(args.engine, program=args.server.resolve()), MODES, args.warmup),
+        thesis.Contender("tomcat", tomcat, {"thread": ""}, args.jvm_warmup),
     ]
     for contender in found:
-        reason = contender.adapter.missing()
+        reason = contender.target.missing()
         if reason:
-            skipped.append(reason)
-    return [contender for contender in found if not contender.adapter.missing()]
+            say(reason)
+            log.skipped.append(reason)
+    able = [contender for contender in found if not contender.target.missing()]
+    if not able:
+        raise MissingError("nothing to measure: " + "; ".join(log.skipped))
+    return able
 
 
-def sweep(args: argparse.Namespace, plan: thesis.Plan, outcome: thesis.Outcome) -> None:
-    workloads = [WORKLOADS[name] for name in args.workload]
+def sweep(args: argparse.Namespace, plan: thesis.Plan, log: thesis.Log) -> None:
     for count in args.sweep:
-        say(f"sweep: {count} worker threads")
-        ours = Ours(args.engine, args.server.resolve(), ["--worker-threads", str(count)])
-        if ours.missing():
+        server = Workers(args.engine, program=args.server.resolve())
+        server.worker_threads = count
+        if server.missing():
             return
-        modes = {"worker": MODES["worker"]}
+        say(f"sweep: {count} worker threads")
         # No warm-up: what is left of it in the workers' queue would be there in the measured seconds.
-        contender = thesis.Contender("uvhttp", ours, modes, 0, count)
-        before = len(outcome.skipped)
+        contender = thesis.Contender("uvhttp", server, {"worker": MODES["worker"]}, 0, count)
         try:
-            thesis.measure_contender(plan, contender, workloads, 1, outcome)
-        except Ended as error:
-            outcome.skipped.append(f"sweep: {error}")
+            thesis.measure_contender(plan, contender, [WORKLOADS[name] for name in args.workload], 1, log)
         except BenchError as error:
-            outcome.void.append(f"sweep, {count} worker threads: {error}")
-        if len(outcome.skipped) > before:
+            log.skipped.append(f"sweep: {error}")
+        if log.skipped:
             return  # no such route or option: no need to ask for each number
 
 
-def measure(args: argparse.Namespace, directory: Path) -> tuple[Experiment, bool]:
+class Workers(Uvhttp):
+    worker_threads = 0
+
+    def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
+        return [*super().command(scenario, ports, workspace), "--worker-threads", str(self.worker_threads)]
+
+
+def measure(args: argparse.Namespace, made: Workspace) -> tuple[Experiment, bool]:
     """Returns what was measured, and whether it was interrupted."""
-    prepared, built = directory / "prepared", directory / "built"
-    prepared.mkdir()
-    built.mkdir()
-    material.make(prepared)
-    main, swept = thesis.Outcome(), thesis.Outcome()
-    able = contenders(args, main.skipped)
-    for line in main.skipped:
-        say(line)
-    if not able:
-        raise MissingError("nothing to measure: " + "; ".join(main.skipped))
-    plan = thesis.Plan(args.threads, args.connections, args.seconds, args.server_cpus, args.client_cpus, prepared, built)
-    versions = {contender.target: contender.adapter.version() for contender in able}
+    log, swept = thesis.Log(), thesis.Log()
+    able = contenders(args, log)
+    plan = thesis.Plan(args.threads, args.connections, args.seconds, args.server_cpus, args.client_cpus, made)
     interrupted = False
     try:
-        thesis.in_turn(plan, able, [WORKLOADS[name] for name in args.workload], args.rounds, main, say)
+        thesis.in_turn(plan, able, [WORKLOADS[name] for name in args.workload], args.rounds, log, say)
         sweep(args, plan, swept)
     except KeyboardInterrupt:
         interrupted = True
-    skipped = list(dict.fromkeys(main.skipped + swept.skipped))
     experiment = Experiment(
         timestamp=datetime.now(UTC).isoformat(timespec="seconds"),
         threads=args.threads,
@@ -126,12 +128,12 @@ def measure(args: argparse.Namespace, directory: Path) -> tuple[Experiment, bool
         rounds=args.rounds,
         server_cpus=args.server_cpus,
         generator_cpus=args.client_cpus,
-        versions=versions,
-        measurements=tuple(main.measurements),
+        versions={c.name: "; ".join(c.target.build_info().split("\n")).strip("; ") for c in able},
+        measurements=tuple(log.measurements),
         sweep=tuple(swept.measurements),
-        skipped=tuple(skipped),
-        void=tuple(main.void + swept.void),
-        restless=tuple(main.restless + swept.restless),
+        skipped=tuple(dict.fromkeys(log.skipped + swept.skipped)),
+        void=tuple(log.void + swept.void),
+        restless=tuple(log.restless + swept.restless),
     )
     return experiment, interrupted
 
@@ -145,8 +147,9 @@ def write(experiment: Experiment, directory: Path) -> None:
 def run(args: argparse.Namespace) -> int:
     args.workload = args.workload or list(WORKLOADS)
     check(args)
-    with tempfile.TemporaryDirectory(prefix="uvhttp-experiment-") as directory:
-        experiment, interrupted = measure(args, Path(directory))
+    allow_many_files()
+    with workspace() as made:
+        experiment, interrupted = measure(args, made)
     if args.output and experiment.measurements:
         write(experiment, args.output)
     if args.format == "json":

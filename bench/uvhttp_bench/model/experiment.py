@@ -29,7 +29,8 @@ class Measurement:
     seconds: float
     latency_ms: Spread
     rate_per_thread: Spread  # requests/s of one of wrk's threads
-    latency_p99_ms: float
+    latency_avg_ms: float | None  # as measured; wrk fills the table's up for stalls
+    latency_p99_ms: float | None  # None: too few samples
     cpu_user_us: float  # of the server's process, per request
     cpu_system_us: float
     memory_mb: float  # resident, under load

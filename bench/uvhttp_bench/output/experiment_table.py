@@ -61,10 +61,11 @@ def cost_table(measurements: Sequence[Measurement], ideal: float | None) -> list
         user = statistics.median(m.cpu_user_us for m in found)
         system = statistics.median(m.cpu_system_us for m in found)
         cpu = statistics.median(m.cpu_us for m in found)
-        p99 = statistics.median(m.latency_p99_ms for m in found)
+        known = [m.latency_p99_ms for m in found if m.latency_p99_ms is not None]
+        p99 = f"{statistics.median(known):.2f} ms" if known else "-"
         memory = statistics.median(m.memory_mb for m in found)
         lines.append(
-            f"| {target}, {mode} | {len(found)} | {rate:,.1f} | {share} | {p99:.2f} ms | {cpu:.2f} us "
+            f"| {target}, {mode} | {len(found)} | {rate:,.1f} | {share} | {p99} | {cpu:.2f} us "
             f"| {user:.2f} us | {system:.2f} us | {_ratio(found, tomcat)} | {memory:.1f} MB |"
         )
     return lines
