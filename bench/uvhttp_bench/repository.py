@@ -9,6 +9,7 @@ PROGRAMS = BUILD / "dist" / "bin"
 RESULTS = ROOT / "test" / "performance_results"  # raw output and records of runs
 DATA = ROOT / "docs" / "performance" / "data"  # what is committed
 REPORTS = ROOT / "docs" / "performance" / "reports"
+SOURCES = ("src", "include", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json")
 DATABASE = BUILD / "bench" / "records.sqlite"
 
 
@@ -27,6 +28,4 @@ def revision() -> str:
 
 def dirty() -> bool:
     """Whether what is built from differs from the commit; results of runs do not count."""
-    return bool(
-        git("status", "--porcelain", "--untracked-files=no", "--", "src", "include", "examples", "CMakeLists.txt", "cmake")
-    )
+    return bool(git("status", "--porcelain", "--untracked-files=no", "--", *SOURCES))

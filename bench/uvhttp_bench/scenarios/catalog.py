@@ -3,7 +3,7 @@ it is asked is the load tool's (loads/)."""
 
 import fnmatch
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from uvhttp_bench.exits import UsageError
 
@@ -38,7 +38,8 @@ class Scenario:
     sendfile: bool = True
     raw_name: str = ""  # of the raw results, where it is not the name
     seconds_quick: float = 1  # with --quick; 0: left out
-    options: tuple[str, ...] = field(default=())  # more of the server's options
+    optional: bool = False  # a server that answers 404 does not have it, and the scenario is left out
+    options: tuple[str, ...] = ()  # more of the server's options
 
     @property
     def results_name(self) -> str:
@@ -128,38 +129,32 @@ def _ladder() -> list[Scenario]:
 
 
 def _sustained() -> list[Scenario]:
-    return [
-        Scenario(
-            f"sustained-{n}",
-            f"{n} s at 100 connections",
-            "sustained",
-            connections=100,
-            seconds=n,
-            repeats=1,
-            seconds_quick=0,
-        )
-        for n in (10, 30, 60, 300)
-    ]
+    shape = Scenario("", "", "sustained", connections=100, repeats=1, seconds_quick=0)
+    return [replace(shape, name=f"sustained-{n}", about=f"{n} s, 100 connections", seconds=n) for n in (10, 30, 60, 300)]
 
 
 def _workloads() -> list[Scenario]:
     """The framework document's two, as it ran them: wrk -t6 -c100 -d2s."""
-    shape = {"group": "workloads", "threads": 6, "connections": 100, "seconds": 2.0, "response_bytes": None}
+    shape = Scenario("", "", "workloads", threads=6, connections=100, seconds=2, response_bytes=None, optional=True)
     return [
-        Scenario("count", "CPU-bound: counts visits", path="/count", **shape),  # type: ignore[arg-type]
-        Scenario("sleep200", "I/O-bound: waits 200 ms; 500 req/s is ideal", path="/sleep200", **shape),  # type: ignore[arg-type]
+        replace(shape, name="count", about="CPU-bound: counts visits", path="/count"),
+        replace(shape, name="sleep200", about="I/O-bound: waits 200 ms; 500 req/s is ideal", path="/sleep200"),
     ]
 
 
 def _others() -> list[Scenario]:
+    def echo(name: str, about: str, scheme: str, size: int, connections: int) -> Scenario:
+        return Scenario(
+            name, about, {"ws": "websocket", "tcp": "tcp"}[scheme], "/ws", scheme=scheme, threads=connections,
+            connections=connections, message_bytes=size, response_bytes=size,
+        )  # fmt: skip
+
     return [
         Scenario("pipeline", "16 GETs in each write", "pipeline", pipeline=16),
-        Scenario("websocket", "echo of 64 bytes", "websocket", "/ws", scheme="ws", message_bytes=64, response_bytes=64),
-        Scenario("websocket-1kb", "echo of 1 KB", "websocket", "/ws", scheme="ws", message_bytes=KB, response_bytes=KB),
-        Scenario(
-            "tcp-echo-64", "TCP core, 64 bytes", "tcp", scheme="tcp", connections=8, message_bytes=64, response_bytes=64
-        ),
-        Scenario("tcp-echo-1024", "TCP core, 1 KB", "tcp", scheme="tcp", connections=8, message_bytes=KB, response_bytes=KB),
+        echo("websocket", "WebSocket echo of 64 bytes", "ws", 64, 50),
+        echo("websocket-1kb", "WebSocket echo of 1 KB", "ws", KB, 50),
+        echo("tcp-echo-64", "TCP core, echo of 64 bytes", "tcp", 64, 8),
+        echo("tcp-echo-1024", "TCP core, echo of 1 KB", "tcp", KB, 8),
     ]
 
 

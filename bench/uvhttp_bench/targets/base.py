@@ -105,26 +105,29 @@ def free_ports() -> Ports:
 class Answer:
     status: int
     body: bytes
-    bytes_total: int  # of head and body, as they came
+    bytes_total: int | None  # of head and body, as they came; None: the body came in chunks
 
 
 def ask(scheme: str, port: int, path: str, method: str = "GET", body: bytes = b"") -> Answer:
-    """One request on a connection of its own. Any certificate will do: it is the one made for this run."""
+    """One request as wrk would send it. Any certificate will do: it is the one made for this run."""
     connection = HTTPConnection(HOST, port, timeout=30)
     if scheme == "https":
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection = HTTPSConnection(HOST, port, timeout=30, context=context)
     try:
-        headers = {"Content-Type": "application/json"} if body else {}
-        connection.request(method, path, body or None, headers)
+        connection.putrequest(method, path, skip_accept_encoding=True)
+        if body:
+            connection.putheader("Content-Type", "application/json")
+            connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders(body or None)
         response = connection.getresponse()
         content = response.read()
     finally:
         connection.close()
     head = len(f"HTTP/1.1 {response.status} {response.reason}\r\n\r\n".encode())
     head += sum(len(f"{name}: {value}\r\n".encode()) for name, value in response.getheaders())
-    return Answer(response.status, content, head + len(content))
+    return Answer(response.status, content, None if response.chunked else head + len(content))
 
 
 @dataclass(frozen=True)
@@ -196,9 +199,9 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 def probe(running: Running, scenario: Scenario, name: str) -> Answer:
     """One answer, as it comes."""
+    scheme = "https" if scenario.scheme == "https" else "http"
     try:
-        return ask(scenario.scheme, running.port(scenario.scheme), scenario.path, scenario.method, scenario.request_body)
+        return ask(scheme, running.port(scheme), scenario.path, scenario.method, scenario.request_body)
     except (OSError, HTTPException) as error:
-        raise BenchError(
-            f"{name} does not answer {scenario.method} {scenario.path}: {error or type(error).__name__}"
-        ) from error
+        why = str(error) or type(error).__name__
+        raise BenchError(f"{name} does not answer {scenario.method} {scenario.path}: {why}") from error

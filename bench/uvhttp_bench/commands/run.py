@@ -1,0 +1,122 @@
+"""Owns: the verb `run`."""
+
+import argparse
+from pathlib import Path
+
+from uvhttp_bench import measure, repository, session
+from uvhttp_bench.exits import ERROR, FINE, UNSTABLE, UsageError
+from uvhttp_bench.loads.base import allow_many_files
+from uvhttp_bench.measure import Plan
+from uvhttp_bench.model import database
+from uvhttp_bench.model.record import VALID, Record
+from uvhttp_bench.output import tables
+from uvhttp_bench.output.progress import Steps
+from uvhttp_bench.scenarios import catalog
+from uvhttp_bench.scenarios.catalog import Scenario
+from uvhttp_bench.summary import ScenarioSummary, by_scenario
+from uvhttp_bench.targets.uvhttp import Uvhttp
+
+HELP = "measure scenarios of the standard"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="*", help="names, groups, patterns, or all (default: basic; see `list`)")
+    parser.add_argument("--quick", action="store_true", help="one second, one repeat each: everything in two minutes")
+    parser.add_argument("--seconds", type=float, help="of each run, instead of the scenario's")
+    parser.add_argument("--repeats", type=int, help="instead of the scenario's (basic 5, extended 3)")
+    add_target_arguments(parser)
+    add_storage_arguments(parser)
+    parser.add_argument("--allow-dirty", action="store_true", help="measure sources that differ from their commit")
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tool", choices=("auto", "wrk", "uvhttp-load"), default="auto", help="default: wrk")
+    parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server")
+    parser.add_argument("--io-threads", type=int, default=1, help="of the server (default 1: one CPU)")
+    parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
+    parser.add_argument("--generator-cpus", help="default: the others")
+
+
+def add_storage_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    parser.add_argument("--results", type=Path, default=repository.RESULTS, help="raw results (default %(default)s)")
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    if args.seconds is not None and not 1 <= args.seconds <= 86400:
+        raise UsageError(f"--seconds {args.seconds:g}: allowed is 1..86400")
+    if getattr(args, "repeats", None) is not None and not 1 <= args.repeats <= 1000:
+        raise UsageError(f"--repeats {args.repeats}: allowed is 1..1000")
+    if not 1 <= args.io_threads <= 1024:
+        raise UsageError(f"--io-threads {args.io_threads}: allowed is 1..1024")
+
+
+def check_tree(allowed: bool) -> None:
+    if repository.dirty() and not allowed:
+        raise UsageError("the sources differ from their commit, so that nobody could repeat this: commit, or --allow-dirty")
+
+
+def run(args: argparse.Namespace) -> int:
+    check_numbers(args)
+    chosen = catalog.choose(args.scenario or (["all"] if args.quick else []))
+    todo = session.turns(chosen, args.quick, args.seconds, args.repeats)
+    if not todo:
+        raise UsageError("--quick leaves out all of these scenarios: ask for them without it")
+    check_tree(args.allow_dirty)
+    allow_many_files()
+    cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
+    target = Uvhttp(args.engine, args.io_threads)
+    limit, name = measure.measure_bandwidth(), measure.session_name()
+    plans: dict[str, Plan] = {}
+
+    def plan_of(scenario: Scenario) -> Plan:
+        load = session.load_for(scenario, args.tool)
+        if load.name not in plans:
+            plans[load.name] = measure.plan_for(target, load, cpus, limit, "run", name)
+        return plans[load.name]
+
+    for turn in todo:  # what is missing is said before anything has taken time
+        plan_of(turn.scenario)
+    kept: list[Record] = []
+    with database.opened(args.database) as store, Steps(sum(turn.repeats for turn in todo)) as steps:
+        try:
+            session.execute(todo, plan_of, store, args.results, steps.begin, steps.done, kept.append)
+        except KeyboardInterrupt:
+            steps.say(f"interrupted: {len(kept)} finished runs are kept in {args.results}")
+            _show(args.format, kept, name)
+            raise
+    _show(args.format, kept, name)
+    return exit_code(kept)
+
+
+def exit_code(kept: list[Record]) -> int:
+    """1: a run that measured nothing; 4: figures that a restless machine or a weak generator spoils."""
+    if not kept or not all(record.holds("cpu") for record in kept):
+        return ERROR
+    return FINE if all(summary.status == VALID for summary in by_scenario(kept)) else UNSTABLE
+
+
+HEADS = (
+    "scenario", "runs", "req/s", "+- %", "mean ms", "P50", "P95", "P99", "P99.9", "errors %", "MB/s", "us CPU/req",
+    "calls/req", "MB", "grade", "status",
+)  # fmt: skip
+
+
+def row(summary: ScenarioSummary) -> tuple[str, ...]:
+    n = tables.number
+    rate, cpu = summary.requests_per_second, summary.cpu_us_per_request
+    variation = None if rate.variation is None else 100 * rate.variation
+    return (
+        summary.scenario, str(summary.runs), n(rate.median, 0), n(variation, 1), n(summary.latency_avg_ms, 3),
+        n(summary.latency_p50_ms, 3), n(summary.latency_p95_ms, 3), n(summary.latency_p99_ms, 3),
+        n(summary.latency_p999_ms, 3), n(100 * summary.error_rate, 3), n(summary.transfer_rate_mbps),
+        n(cpu.median if cpu else None), n(summary.system_calls_per_request, 3), n(summary.memory_usage_mb, 1), summary.grade,
+        summary.status,
+    )  # fmt: skip
+
+
+def _show(form: str, kept: list[Record], name: str) -> None:
+    summaries = by_scenario(kept)
+    notes = [f"{s.scenario}: {reason}" for s in summaries for reason in s.reasons]
+    data = {"session": name, "records": [record.test_id for record in kept], "summaries": summaries}
+    tables.show(form, HEADS, [row(summary) for summary in summaries], data, notes)

@@ -1,0 +1,40 @@
+"""Owns: the verb `system`: the standard's checklist, executed."""
+
+import argparse
+
+from uvhttp_bench import environment, gates
+from uvhttp_bench.exits import FINE, MISSING, UNSTABLE
+from uvhttp_bench.output import tables
+from uvhttp_bench.targets.uvhttp import Uvhttp
+
+HELP = "is this machine fit to measure on: each point, what it means, how to mend it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    pass
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit 77 when something is missing without which nothing can be measured, 4 when figures would be restless."""
+    target = Uvhttp()
+    info = target.build_info()
+    captured = environment.capture(*gates.compiler_of(info))
+    points = environment.checklist()
+    if not info:
+        points.append(
+            environment.Point("server", environment.BAD, "not built", "performance_test is what is measured", "./dev build")
+        )
+    else:
+        check = gates.build(gates.configuration_of(info))
+        state = environment.GOOD if check.passed else environment.BAD
+        mend = "" if check.passed else "./dev build"
+        points.append(environment.Point("server", state, check.detail, "performance_test is what is measured", mend))
+    heads = ("point", "state", "value", "what it means", "how to mend it")
+    rows = [(p.name, p.state, p.value, p.meaning, p.mend) for p in points]
+    notes = [
+        f"{captured.os}, {captured.kernel}, {captured.cpu}, {captured.cores} cores, {captured.memory}, "
+        f"{captured.virtualization}; environment {captured.hash}"
+    ]
+    tables.show(args.format, heads, rows, {"environment": captured, "checklist": points}, notes)
+    states = {p.state for p in points}
+    return MISSING if environment.BAD in states else UNSTABLE if environment.WARNING in states else FINE

@@ -1,0 +1,174 @@
+"""Owns: the checks that void a run. Pure: figures in, checks out. Each names the figures that its failure takes away, and
+says what to do."""
+
+import re
+from dataclasses import dataclass
+
+from uvhttp_bench.model.record import Check, Configuration, Results
+from uvhttp_bench.monitor import Usage
+
+LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be apart
+SATURATED = 0.97  # of its CPUs
+SERVER_BUSY = 0.90  # of its CPU: then the server is the bottleneck after all
+BANDWIDTH_SLACK = 1.5  # the loopback limit is measured by another program
+STEADY_MAX = 0.15  # difference between the halves of a run
+OTHERS_MAX = 0.05  # of the CPUs in use, by other processes
+STEAL_MAX = 0.02
+LOG_BYTES_MAX = 4096  # a line now and then is no harm; one for each request is
+
+
+# --- what the running binary says about its build ---
+
+
+def configuration_of(build_info: str, **known: object) -> Configuration:
+    """Out of uvhttp_build_info, as performance_test --version prints it."""
+    options = dict(re.findall(r"(\w+)=(\S*)", _line(build_info, "options")))
+    flags = _line(build_info, "flags").split()
+    levels = [flag for flag in flags if re.fullmatch(r"-O\w*", flag)]
+    configuration = Configuration(
+        build_with_mimalloc=options.get("BUILD_WITH_MIMALLOC") == "ON",
+        build_with_websocket=options.get("BUILD_WITH_WEBSOCKET") == "ON",
+        debug=options.get("ENABLE_DEBUG") == "ON" or "-DNDEBUG" not in flags,
+        optimization=levels[-1] if levels else "-O0",
+        coverage=options.get("ENABLE_COVERAGE") == "ON" or "--coverage" in flags,
+        sanitizers=options.get("UVHTTP_SANITIZE", "") or ",".join(f[11:] for f in flags if f.startswith("-fsanitize=")),
+        build_type=_line(build_info, "build type"),
+        version=_line(build_info, "version"),
+        build_info=build_info.strip(),
+    )
+    return Configuration(**{**configuration.__dict__, **known})
+
+
+def compiler_of(build_info: str) -> tuple[str, str]:
+    name, _, version = _line(build_info, "compiler").partition(" ")
+    return ("GCC" if name == "GNU" else name), version
+
+
+def _line(text: str, name: str) -> str:
+    found = re.search(rf"^{name}: ?(.*)$", text, re.M)
+    return found[1].strip() if found else ""
+
+
+def build(configuration: Configuration) -> Check:
+    wrong = [
+        what
+        for what, bad in (
+            ("debug", configuration.debug),
+            ("coverage", configuration.coverage),
+            (f"sanitizers {configuration.sanitizers}", bool(configuration.sanitizers)),
+            (f"optimization {configuration.optimization}", configuration.optimization in ("-O0", "-O1", "-Og")),
+        )
+        if bad
+    ]
+    if not configuration.build_info:
+        return Check("build", False, "the server does not say how it was built: performance_test --version")
+    if wrong:
+        return Check("build", False, f"not a release build ({', '.join(wrong)}): cmake --preset standard, and build again")
+    return Check("build", True, f"{configuration.build_type}, {configuration.optimization}")
+
+
+def log(level: str, bytes_logged: int) -> Check:
+    if level.lower() == "debug":
+        return Check("log", False, "the server logs at level debug: unset UVHTTP_LOG_LEVEL, or set it to warn")
+    if bytes_logged > LOG_BYTES_MAX:
+        return Check("log", False, f"the server wrote {bytes_logged} bytes of log during the run: find out what it reports")
+    return Check("log", True, f"{bytes_logged} bytes during the run")
+
+
+# --- what came back ---
+
+
+def errors(results: Results) -> Check:
+    e = results.errors
+    if results.total_requests == 0:
+        return Check("errors", False, "no request was answered")
+    if e.total:
+        what = ", ".join(f"{count} {name}" for name, count in e.__dict__.items() if count)
+        return Check("errors", False, f"{what} of {results.total_requests} requests: a run with errors measures the errors")
+    return Check("errors", True, f"none in {results.total_requests} requests")
+
+
+@dataclass(frozen=True)
+class Expected:
+    status: int
+    body_bytes: int | None
+
+
+def answer(when: str, status: int, body_bytes: int, expected: Expected) -> Check:
+    if status != expected.status:
+        return Check(f"answer {when}", False, f"status {status} instead of {expected.status}: is this the right server?")
+    if expected.body_bytes is not None and body_bytes != expected.body_bytes:
+        return Check(f"answer {when}", False, f"a body of {body_bytes} bytes instead of {expected.body_bytes}")
+    return Check(f"answer {when}", True, f"status {status}, {body_bytes} bytes")
+
+
+def length(results: Results, answer_bytes: int | None, in_flight: int) -> Check:
+    """All bytes that came, against requests times the known size of an answer: every body's length, in one sum."""
+    if answer_bytes is None:
+        return Check("length", True, "answers vary in length: not checked in sum")
+    low = results.total_requests * answer_bytes
+    high = (results.total_requests + in_flight) * answer_bytes
+    good = low <= results.bytes_received <= high
+    detail = f"{results.bytes_received} bytes came; {results.total_requests} answers of {answer_bytes} are {low}"
+    return Check("length", good, detail if good else f"{detail}: some answers were not the one that was checked")
+
+
+def samples(results: Results) -> Check:
+    """A histogram has a sample for each request, or it is not the histogram of this run."""
+    if not results.histogram.count:
+        return Check("samples", True, "the tool keeps no latencies")
+    good = results.histogram.count == results.total_requests
+    return Check("samples", good, f"{results.histogram.count} latencies of {results.total_requests} requests", "throughput")
+
+
+# --- what can not be ---
+
+
+def little(results: Results, connections: int) -> Check:
+    """A closed loop: connections = throughput times mean latency. A tool that counts twice, or forgets, breaks this."""
+    if results.latency_avg_ms is None:
+        return Check("Little's law", True, "the tool measures no latency", "throughput")
+    seen = results.requests_per_second * results.latency_avg_ms / 1000
+    apart = abs(seen / connections - 1)
+    good = apart <= LITTLE_MAX
+    detail = f"{seen:.1f} of {connections} connections are explained by throughput times latency"
+    return Check("Little's law", good, detail if good else f"{detail}: the generator did not keep all busy", "throughput")
+
+
+def bandwidth(results: Results, limit_mb: float) -> Check:
+    good = results.transfer_rate_mbps <= limit_mb * BANDWIDTH_SLACK
+    detail = f"{results.transfer_rate_mbps:.1f} MB/s, loopback carries {limit_mb:.0f} MB/s"
+    return Check("bandwidth", good, detail if good else f"{detail}: the figure can not be")
+
+
+def generator(generator_part: float, server_part: float) -> Check:
+    """Parts of the CPUs that each may use."""
+    good = generator_part < SATURATED or server_part >= SERVER_BUSY
+    detail = f"the generator used {generator_part:.0%} of its CPUs, the server {server_part:.0%}"
+    advice = "the generator was the bottleneck; use --tool uvhttp-load or more CPUs, or compare CPU time per request"
+    return Check("generator", good, detail if good else f"{detail}: {advice}", "throughput")
+
+
+# --- how the machine behaved ---
+
+
+def steady(usage: Usage) -> Check:
+    series = usage.cpu_series
+    half = len(series) // 2
+    if half < 5:
+        return Check("steady", True, "too short to tell", "throughput", unstable=True)
+    first, second = sum(series[:half]) / half, sum(series[-half:]) / half
+    apart = abs(first - second) / max(first, second, 1e-9)
+    quiet = max(first, second) < 0.02 * 0.1  # a server that hardly works is steady
+    detail = f"the server's load differs by {apart:.0%} between the halves of the run"
+    return Check("steady", quiet or apart <= STEADY_MAX, detail, "throughput", unstable=True)
+
+
+def machine(usage: Usage, generator_seconds: float) -> Check:
+    if usage.capacity_seconds <= 0:
+        return Check("machine", True, "CPUs are not told apart here", "throughput", unstable=True)
+    others = max(0.0, usage.processes_seconds - usage.cpu_seconds - generator_seconds) / usage.capacity_seconds
+    steal = usage.steal_seconds / usage.capacity_seconds
+    good = others <= OTHERS_MAX and steal <= STEAL_MAX
+    detail = f"other processes used {others:.0%} of the CPUs, the host {steal:.0%}"
+    return Check("machine", good, detail if good else f"{detail}: repeat on an idle machine", "throughput", unstable=True)

@@ -1,0 +1,226 @@
+"""Owns: what the kernel says about a process and about CPUs: time, switches, memory, system calls. Linux."""
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+SAMPLE_SECONDS = 0.1
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time so far, in nanoseconds' resolution: the kernel's CPU clock of the process."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def cpu_split(pid: int) -> tuple[float, float]:
+    """User and system time so far, in ticks of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) / TICK, int(fields[12]) / TICK
+
+
+def context_switches(pid: int) -> int:
+    total = 0
+    for status in Path(f"/proc/{pid}/task").glob("*/status"):
+        with contextlib.suppress(OSError):
+            total += sum(int(number) for number in re.findall(r"ctxt_switches:\s+(\d+)", status.read_text()))
+    return total
+
+
+def memory_mb(pid: int) -> float:
+    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+@dataclass(frozen=True)
+class CpuTimes:
+    """Seconds of some CPUs together: of processes, stolen by the host, and passed."""
+
+    processes: float
+    steal: float
+    total: float
+
+
+def cpu_times(cpus: Sequence[int]) -> CpuTimes:
+    processes = steal = total = 0
+    for line in Path("/proc/stat").read_text().splitlines():
+        name, *numbers = line.split()
+        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cpus:
+            values = [int(number) for number in numbers[:8]]
+            processes += values[0] + values[1] + values[2]
+            steal += values[7]
+            total += sum(values)
+    return CpuTimes(processes / TICK, steal / TICK, total / TICK)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of the server between two moments."""
+
+    wall_seconds: float
+    user_seconds: float
+    system_seconds: float
+    switches: int
+    memory_start_mb: float
+    memory_mb: float  # largest of the samples
+    cpu_series: tuple[float, ...]  # CPU seconds of the server in each tenth of a second
+    processes_seconds: float  # of all processes on the watched CPUs
+    steal_seconds: float
+    capacity_seconds: float  # of those CPUs
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self.user_seconds + self.system_seconds
+
+
+class Watch:
+    """Samples a process from start() to stop()."""
+
+    def __init__(self, pid: int, cpus: Sequence[int]) -> None:
+        self.pid = pid
+        self.cpus = tuple(cpus)
+        self._done = threading.Event()
+        self._series: list[float] = []
+        self._memory: list[float] = []
+        self._thread = threading.Thread(target=self._sample, daemon=True)
+
+    def _sample(self) -> None:
+        last = cpu_seconds(self.pid)
+        while not self._done.wait(SAMPLE_SECONDS):
+            try:
+                now = cpu_seconds(self.pid)
+                self._memory.append(memory_mb(self.pid))
+            except OSError:  # it has ended; the checks will say so
+                return
+            self._series.append(now - last)
+            last = now
+
+    def start(self) -> "Watch":
+        self._memory.append(memory_mb(self.pid))
+        self._switches = context_switches(self.pid)
+        self._split = cpu_split(self.pid)
+        self._times = cpu_times(self.cpus)
+        self._wall = time.monotonic()
+        self._cpu = cpu_seconds(self.pid)
+        self._thread.start()
+        return self
+
+    def cancel(self) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def stop(self) -> Usage:
+        cpu = cpu_seconds(self.pid) - self._cpu
+        wall = time.monotonic() - self._wall
+        times = cpu_times(self.cpus)
+        user, system = (b - a for a, b in zip(self._split, cpu_split(self.pid), strict=True))
+        switches = context_switches(self.pid) - self._switches
+        self._memory.append(memory_mb(self.pid))
+        self.cancel()
+        part = user / (user + system) if user + system > 0 else 0.0
+        return Usage(
+            wall_seconds=wall,
+            user_seconds=cpu * part,
+            system_seconds=cpu * (1 - part),
+            switches=switches,
+            memory_start_mb=self._memory[0],
+            memory_mb=max(self._memory),
+            cpu_series=tuple(self._series),
+            processes_seconds=times.processes - self._times.processes,
+            steal_seconds=times.steal - self._times.steal,
+            capacity_seconds=times.total - self._times.total,
+        )
+
+
+# --- system calls ---
+
+
+def _perf(pid: int, work: Callable[[], None]) -> int | None:
+    """Counted by the kernel's tracepoint, which costs the server next to nothing. None: not permitted here."""
+    control_read, control_write = os.pipe()
+    ack_read, ack_write = os.pipe()
+    with tempfile.NamedTemporaryFile(prefix="uvhttp-bench-perf-") as output:
+        command = ["perf", "stat", "-x", ",", "-o", output.name, "-e", "raw_syscalls:sys_enter", "-p", str(pid)]
+        command += ["-D", "-1", "--control", f"fd:{control_read},{ack_write}"]
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(control_read, ack_write)
+        )
+        os.close(control_read)
+        os.close(ack_write)
+        try:
+            with contextlib.suppress(OSError):
+                os.write(control_write, b"enable\n")
+            ready, _, _ = select.select([ack_read], [], [], 5)
+            if not ready or not os.read(ack_read, 64):
+                return None
+            work()
+            process.send_signal(signal.SIGINT)
+            process.wait(5)
+            found = re.search(r"^(\d+),", Path(output.name).read_text(), re.M)
+            return int(found[1]) if found else None
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            os.close(control_write)
+            os.close(ack_read)
+
+
+def _strace(pid: int, work: Callable[[], None]) -> int | None:
+    """Slows the server down: the count is right, the time is not."""
+    with tempfile.NamedTemporaryFile(prefix="uvhttp-bench-strace-") as output:
+        command = ["strace", "-f", "-c", "-o", output.name, "-p", str(pid)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr
+            if "attached" not in process.stderr.readline():
+                return None
+            work()
+            process.send_signal(signal.SIGINT)
+            process.wait(5)
+            found = re.search(r"^100\.00\s+[\d.]+\s+\d*\s+(\d+)\s.*total$", Path(output.name).read_text(), re.M)
+            return int(found[1]) if found else None
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stderr:
+                process.stderr.close()
+
+
+def counters() -> Iterator[tuple[str, Callable[[int, Callable[[], None]], int | None]]]:
+    if shutil.which("perf"):
+        yield "perf", _perf
+    if shutil.which("strace"):
+        yield "strace", _strace
+
+
+def count_system_calls(pid: int, work: Callable[[], None]) -> int | None:
+    """Calls of the process while `work` runs. None where this machine can not count, and work has then run all the same."""
+    ran = False
+
+    def once() -> None:
+        nonlocal ran
+        ran = True
+        work()
+
+    for _, counter in counters():
+        counted = counter(pid, once)
+        if ran:
+            return counted
+    work()
+    return None

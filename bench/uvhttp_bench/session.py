@@ -1,0 +1,96 @@
+"""Owns: the runs of one command: every scenario and repeat, each record on disk before the next run starts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.loads.base import Load
+from uvhttp_bench.loads.tcp_echo import TcpEcho
+from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
+from uvhttp_bench.loads.wrk import Wrk
+from uvhttp_bench.loads.ws_load import WsLoad
+from uvhttp_bench.measure import Plan, Skip, run_once
+from uvhttp_bench.model import record as records
+from uvhttp_bench.model.codec import write_text
+from uvhttp_bench.model.database import Database
+from uvhttp_bench.model.record import Record
+from uvhttp_bench.scenarios.catalog import Scenario
+from uvhttp_bench.targets.base import workspace
+
+QUICK_REPEATS = 1
+
+
+@dataclass(frozen=True)
+class Turn:
+    scenario: Scenario
+    seconds: float
+    repeats: int
+
+
+def turns(scenarios: Sequence[Scenario], quick: bool, seconds: float | None, repeats: int | None) -> list[Turn]:
+    chosen = [s for s in scenarios if s.seconds_quick] if quick else list(scenarios)
+    return [
+        Turn(
+            s,
+            seconds or (float(s.seconds_quick) if quick else s.seconds),
+            repeats or (QUICK_REPEATS if quick else s.repeats),
+        )
+        for s in chosen
+    ]
+
+
+def load_for(scenario: Scenario, tool: str) -> Load:
+    """wrk where the contract names it. "auto" takes uvhttp-load for WebSocket when it is built."""
+    load: Load
+    if scenario.scheme == "tcp":
+        load = TcpEcho()
+    elif tool == "uvhttp-load" or (scenario.scheme == "ws" and tool == "auto" and not UvhttpLoad().missing()):
+        load = UvhttpLoad()
+    elif scenario.scheme == "ws":
+        load = WsLoad()
+    else:
+        load = Wrk()
+    if not load.speaks(scenario.scheme):
+        raise BenchError(f"{load.name} does not speak {scenario.scheme}: leave --tool out for {scenario.name}")
+    return load
+
+
+def execute(
+    todo: Sequence[Turn],
+    plan_of: Callable[[Scenario], Plan],
+    database: Database,
+    results: Path,
+    begin: Callable[[str], None],
+    done: Callable[[str], None],
+    keep: Callable[[Record], None],
+) -> None:
+    """keep() gets each record when it is in the database and on disk: an interrupted session has kept what it finished."""
+    with workspace() as made:
+        for turn in todo:
+            scenario = turn.scenario
+            for repeat in range(1, turn.repeats + 1):
+                begin(f"{scenario.name} {repeat}/{turn.repeats}")
+                try:
+                    plan = plan_of(scenario)
+                    record, raw = run_once(plan, scenario, made, turn.seconds, repeat, turn.repeats)
+                except Skip as why:
+                    done(f"left out: {why}")
+                    break
+                record = database.add(record)
+                name = f"{scenario.results_name}_{repeat}"
+                write_text(results / f"{name}.txt", raw)
+                records.write(results / f"{name}.json", record)
+                keep(record)
+                done(_line(record))
+
+
+def _line(record: Record) -> str:
+    failed = [check for check in record.checks if not check.passed]
+    cpu = record.resources.cpu_us_per_request
+    text = f"{record.results.requests_per_second:,.0f} req/s"
+    if cpu is not None:
+        text += f", {cpu:.2f} us of CPU a request"
+    if record.status != records.VALID:
+        text += f", {record.status}: " + "; ".join(check.detail for check in failed)
+    return text

@@ -1,0 +1,87 @@
+"""Owns: what the repeats of one scenario say together. Percentiles come from the merged histogram: they are not averaged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from uvhttp_bench.model import floors
+from uvhttp_bench.model.histogram import Histogram
+from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Record
+from uvhttp_bench.stats.descriptive import Summary, summarize
+
+
+@dataclass(frozen=True)
+class ScenarioSummary:
+    scenario: str
+    target: str
+    runs: int
+    status: str  # the worst of the runs; unstable also when they differ by more than the standard permits
+    requests_per_second: Summary
+    latency_avg_ms: float | None
+    latency_p50_ms: float | None
+    latency_p95_ms: float | None
+    latency_p99_ms: float | None
+    latency_p999_ms: float | None
+    latency_max_ms: float | None
+    error_rate: float
+    cpu_us_per_request: Summary | None
+    memory_usage_mb: float | None
+    context_switches_per_sec: float | None
+    system_calls_per_request: float | None
+    transfer_rate_mbps: float
+    grade: str  # against the standard's floors; empty where there is none, or the figures do not hold
+    reasons: tuple[str, ...]  # checks that failed, each once
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
+    """Of at least one record of one scenario and target."""
+    histogram = Histogram.merge(record.results.histogram for record in records)
+    rate = summarize([record.results.requests_per_second for record in records])
+    cpu = [record.resources.cpu_us_per_request for record in records]
+    known_cpu = [value for value in cpu if value is not None]
+    reasons = {f"{check.name}: {check.detail}": None for r in records for check in r.checks if not check.passed}
+    states = {record.status for record in records}
+    status = VOID if VOID in states else UNSTABLE if UNSTABLE in states else VALID
+    if status == VALID and not rate.steady:
+        status = UNSTABLE
+        reasons[f"repeats: standard deviation is {rate.variation or 0:.0%} of the mean, 10 % is allowed"] = None
+    # A tool without histograms has the percentiles of its one run.
+    one = records[0].results if len(records) == 1 and not histogram.count else None
+    mean_us, max_us = histogram.mean_us(), histogram.max_us()
+    mean_ms = mean_us / 1000 if mean_us is not None else _mean([record.results.latency_avg_ms for record in records])
+    p99 = one.latency_p99_ms if one else histogram.percentile_ms(99)
+    holds = all(record.holds("throughput") for record in records)
+    calls = [record.resources.system_calls_per_request for record in records]
+    return ScenarioSummary(
+        scenario=records[0].test_scenario.name,
+        target=records[0].test_scenario.target,
+        runs=len(records),
+        status=status,
+        requests_per_second=rate,
+        latency_avg_ms=mean_ms,
+        latency_p50_ms=one.latency_p50_ms if one else histogram.percentile_ms(50),
+        latency_p95_ms=one.latency_p95_ms if one else histogram.percentile_ms(95),
+        latency_p99_ms=p99,
+        latency_p999_ms=one.latency_p999_ms if one else histogram.percentile_ms(99.9),
+        latency_max_ms=None if max_us is None else max_us / 1000,
+        error_rate=max(record.results.error_rate for record in records),
+        cpu_us_per_request=summarize(known_cpu) if known_cpu else None,
+        memory_usage_mb=max((r.resources.memory_usage_mb for r in records if r.resources.memory_usage_mb), default=None),
+        context_switches_per_sec=_mean([record.resources.context_switches_per_sec for record in records]),
+        system_calls_per_request=_mean(calls),
+        transfer_rate_mbps=sum(record.results.transfer_rate_mbps for record in records) / len(records),
+        grade=floors.grade(records[0].test_scenario.name, rate.median, mean_ms, p99) if holds else "",
+        reasons=tuple(reasons),
+    )
+
+
+def by_scenario(records: Sequence[Record]) -> list[ScenarioSummary]:
+    """In the order in which scenarios first appear."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record.test_scenario.name, record.test_scenario.target), []).append(record)
+    return [summarize_records(group) for group in groups.values()]
