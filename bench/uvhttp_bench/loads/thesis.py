@@ -56,6 +56,8 @@ class Log:
 
 def verify(results: Results, workload: Workload, answer: Answer, connections: int) -> None:
     """A figure is only as good as the answers behind it."""
+    if answer.bytes_total is None:
+        raise Void("its answers say no length")
     if results.total_requests == 0:
         raise Void("no request came to an end")
     if results.errors.total:

@@ -26,6 +26,6 @@ class Hyper(Peer):
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         source = SOURCES / "hyper_server"
         folder = BUILT / "hyper"
-        cargo = ["cargo", "build", "--release", "--locked", "--quiet", "--target-dir", folder]
+        cargo: list[str | Path] = ["cargo", "build", "--release", "--locked", "--quiet", "--target-dir", folder]
         server = build(self.name, cargo, source / "src" / "main.rs", folder / "release" / "hyper_server", source)
         return [server, str(ports.http)]
