@@ -30,12 +30,10 @@ def test_wrk_table_is_read_with_its_units() -> None:
     text = fixture("wrk_sleep200.txt")
     assert wrk_table.latency_ms(text) == Spread(213.24, 19.32, 274.63, 80.87)
     assert wrk_table.rate_per_thread(text) == Spread(74.86, 30.13, 141, 67.14)
-    assert wrk_table.rate_per_thread(fixture("wrk_404.txt")).mean == 6450
+    assert wrk_table.rate_per_thread(fixture("wrk_table.txt")).mean == 6450
 
 
-@pytest.mark.parametrize(
-    "text", ["", "Running 1s test\n", "  Latency  -nan  -nan  -nan  -nan%", "  Latency 1x 2x 3x 4%"]
-)
+@pytest.mark.parametrize("text", ["", "Running 1s test\n", "  Latency  -nan  -nan  -nan  -nan%", "  Latency 1x 2x 3x 4%"])
 def test_what_is_not_wrks_table_is_an_error_in_words(text: str) -> None:
     with pytest.raises(BenchError, match="not the output of wrk 4"):
         wrk_table.latency_ms(text)

@@ -9,7 +9,7 @@ import pkgutil
 import sys
 from types import ModuleType
 
-from uvhttp_bench import commands
+from uvhttp_bench import commands, interrupt
 from uvhttp_bench.exits import ERROR, INTERRUPTED, BenchError
 
 
@@ -30,6 +30,7 @@ def parser_of(modules: dict[str, ModuleType]) -> argparse.ArgumentParser:
 
 
 def dispatch(argv: list[str]) -> int:
+    interrupt.install()
     modules = verbs()
     args = parser_of(modules).parse_args(argv)
     try:

@@ -2,10 +2,10 @@
 says what to do."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uvhttp_bench.model.record import Check, Configuration, Results
-from uvhttp_bench.monitor import Usage
 
 LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be apart
 SATURATED = 0.97  # of its CPUs
@@ -14,6 +14,7 @@ BANDWIDTH_SLACK = 1.5  # the loopback limit is measured by another program
 STEADY_MAX = 0.15  # difference between the halves of a run
 OTHERS_MAX = 0.05  # of the CPUs in use, by other processes
 STEAL_MAX = 0.02
+IDLE_SECONDS = 0.002  # in a tenth of a second: a server that hardly works is steady
 LOG_BYTES_MAX = 4096  # a line now and then is no harm; one for each request is
 
 
@@ -125,12 +126,17 @@ def samples(results: Results) -> Check:
 
 
 def little(results: Results, connections: int) -> Check:
-    """A closed loop: connections = throughput times mean latency. A tool that counts twice, or forgets, breaks this."""
-    if results.latency_avg_ms is None:
+    """A closed loop: connections = throughput times mean latency. A tool that counts twice, or forgets, breaks this.
+
+    The request that each connection has under way when time is up is in no histogram. Its age is that of a renewal process,
+    E[L^2] / 2 E[L], and is added."""
+    mean, stdev = results.latency_avg_ms, results.latency_stdev_ms or 0.0
+    if not mean:
         return Check("Little's law", True, "the tool measures no latency", "throughput")
-    seen = results.requests_per_second * results.latency_avg_ms / 1000
-    apart = abs(seen / connections - 1)
-    good = apart <= LITTLE_MAX
+    age = (stdev**2 + mean**2) / (2 * mean)
+    busy_ms = results.total_requests * mean + connections * age
+    seen = busy_ms / 1000 / results.seconds if results.seconds else 0.0
+    good = abs(seen / connections - 1) <= LITTLE_MAX
     detail = f"{seen:.1f} of {connections} connections are explained by throughput times latency"
     return Check("Little's law", good, detail if good else f"{detail}: the generator did not keep all busy", "throughput")
 
@@ -152,23 +158,24 @@ def generator(generator_part: float, server_part: float) -> Check:
 # --- how the machine behaved ---
 
 
-def steady(usage: Usage) -> Check:
-    series = usage.cpu_series
+def steady(series: Sequence[float]) -> Check:
+    """CPU seconds of the server in equal parts of the run."""
     half = len(series) // 2
     if half < 5:
         return Check("steady", True, "too short to tell", "throughput", unstable=True)
     first, second = sum(series[:half]) / half, sum(series[-half:]) / half
-    apart = abs(first - second) / max(first, second, 1e-9)
-    quiet = max(first, second) < 0.02 * 0.1  # a server that hardly works is steady
+    largest = max(first, second)
+    apart = abs(first - second) / largest if largest > IDLE_SECONDS else 0.0
     detail = f"the server's load differs by {apart:.0%} between the halves of the run"
-    return Check("steady", quiet or apart <= STEADY_MAX, detail, "throughput", unstable=True)
+    good = apart <= STEADY_MAX
+    return Check("steady", good, detail if good else f"{detail}: measure longer", "throughput", unstable=True)
 
 
-def machine(usage: Usage, generator_seconds: float) -> Check:
-    if usage.capacity_seconds <= 0:
+def machine(others_seconds: float, steal_seconds: float, capacity_seconds: float) -> Check:
+    """Of the CPUs that server and generator use."""
+    if capacity_seconds <= 0:
         return Check("machine", True, "CPUs are not told apart here", "throughput", unstable=True)
-    others = max(0.0, usage.processes_seconds - usage.cpu_seconds - generator_seconds) / usage.capacity_seconds
-    steal = usage.steal_seconds / usage.capacity_seconds
+    others, steal = max(0.0, others_seconds) / capacity_seconds, steal_seconds / capacity_seconds
     good = others <= OTHERS_MAX and steal <= STEAL_MAX
     detail = f"other processes used {others:.0%} of the CPUs, the host {steal:.0%}"
     return Check("machine", good, detail if good else f"{detail}: repeat on an idle machine", "throughput", unstable=True)

@@ -1,9 +1,12 @@
 """Owns: one run: a fresh server, a warm-up, the measured seconds, the checks, the record."""
 
+import contextlib
 import os
 import socket
+import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,29 +59,31 @@ class Plan:
 
 
 def measure_bandwidth() -> float:
-    """MB/s of loopback between two threads: nothing that is served over it can be faster for long."""
-    listener = socket.create_server((HOST, 0))
-    block, received = bytearray(1 << 20), 0
-    sender = socket.create_connection(listener.getsockname())
-    receiver, _ = listener.accept()
+    """MB/s of loopback between two threads with a CPU each: nothing that is served over it can be faster for long. By the
+    CPU time that it takes, so that a busy machine does not lower the limit."""
+    spent = [0.0, 0.0]
+    received = 0
+    with socket.create_server((HOST, 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = listener.accept()
     deadline = time.monotonic() + BANDWIDTH_SECONDS
 
     def send() -> None:
+        block = bytearray(1 << 20)
         with sender:
             while time.monotonic() < deadline:
                 sender.sendall(block)
+        spent[0] = time.thread_time()
 
     thread = threading.Thread(target=send)
-    started = time.monotonic()
     thread.start()
-    into = bytearray(1 << 20)
-    while count := receiver.recv_into(into):
-        received += count
-    passed = time.monotonic() - started
+    started, into = time.thread_time(), bytearray(1 << 20)
+    with receiver:
+        while count := receiver.recv_into(into):
+            received += count
+    spent[1] = time.thread_time() - started
     thread.join()
-    receiver.close()
-    listener.close()
-    return received / passed / 2**20
+    return received / max(*spent, 1e-9) / 2**20
 
 
 def _job(scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made: Workspace, answer: int | None) -> Job:
@@ -113,8 +118,6 @@ def _first_answer(running: Running, scenario: Scenario, name: str) -> tuple[list
 
 
 def _last_answer(running: Running, scenario: Scenario, name: str) -> list[Check]:
-    if not running.alive():
-        return [Check("server", False, f"{name} ended during the run: {running.log_tail()}")]
     if scenario.scheme not in ("http", "https"):
         return []
     answer = probe(running, scenario, name)
@@ -160,11 +163,15 @@ def _checks(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, usage: m
         checks += [gates.samples(results), gates.little(results, job.connections)]
     generator = outcome.cpu_seconds / (outcome.wall_seconds * len(plan.cpus.generator))
     server = usage.cpu_seconds / (usage.wall_seconds * len(plan.cpus.server))
-    return [*checks, gates.generator(generator, server), gates.steady(usage), gates.machine(usage, outcome.cpu_seconds)]
+    others = usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds
+    machine = gates.machine(others, usage.steal_seconds, usage.capacity_seconds)
+    return [*checks, gates.generator(generator, server), gates.steady(usage.cpu_series), machine]
 
 
 def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, seconds: float) -> float | None:
     """System calls per request: counted here, so that the measured seconds have no counter beside them."""
+    if seconds <= 0:
+        return None
     requests = 0
     if seconds > WARM_UP_SECONDS:  # a virtual machine that compiles while it runs: no counter may slow it down
         plan.load.run(_job(scenario, running, plan.cpus, seconds, made, None))
@@ -179,6 +186,19 @@ def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, 
     return calls / requests if calls is not None and requests else None
 
 
+@contextlib.contextmanager
+def _blamed(name: str, running: Running) -> Iterator[None]:
+    """Whatever goes wrong beside a server that has ended is the server's doing, and its last line says why."""
+    try:
+        yield
+    except (BenchError, OSError) as error:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.process.wait(0.2)
+        if running.alive():
+            raise
+        raise BenchError(f"{name} ended during the run (exit {running.process.returncode}): {running.log_tail()}") from error
+
+
 def run_once(
     plan: Plan, scenario: Scenario, made: Workspace, seconds: float, repeat: int, repeats: int
 ) -> tuple[Record, str]:
@@ -186,7 +206,7 @@ def run_once(
     if isinstance(plan.load, TcpEcho):
         return _run_echo(plan, plan.load, scenario, made, seconds, repeat, repeats)
     watched = plan.cpus.server + plan.cpus.generator
-    with serve(plan.target, scenario, made, plan.cpus.server) as running:
+    with serve(plan.target, scenario, made, plan.cpus.server) as running, _blamed(plan.target.name, running):
         checks, answer_bytes = _first_answer(running, scenario, plan.target.name)
         calls = _warm_up(plan, scenario, running, made, plan.warm_up_seconds)
         job = _job(scenario, running, plan.cpus, seconds, made, answer_bytes)
@@ -195,8 +215,6 @@ def run_once(
         watch = monitor.Watch(running.pid, watched).start()
         try:
             outcome = plan.load.run(job)
-            if not running.alive():
-                raise BenchError(f"{plan.target.name} ended during the run: {running.log_tail()}")
             usage = watch.stop()
         finally:
             watch.cancel()
@@ -250,7 +268,12 @@ def _run_echo(
     everything = plan.cpus.server + plan.cpus.generator
     job = Job("tcp://", scenario.threads, scenario.connections, seconds, everything, message_bytes=scenario.message_bytes)
     timestamp = datetime.now(UTC)
+    before = monitor.cpu_times(everything)
     outcome = load.run(replace(job, workspace=made.path))
+    after = monitor.cpu_times(everything)
+    machine = gates.machine(
+        after.processes - before.processes - outcome.cpu_seconds, after.steal - before.steal, after.total - before.total
+    )
     configuration = gates.configuration_of(plan.build_info, revision=plan.revision, dirty=plan.dirty)
     results = outcome.results
     record = Record(
@@ -263,13 +286,15 @@ def _run_echo(
         resources=Resources(100 * outcome.cpu_seconds / outcome.wall_seconds, None, None, None),
         session=plan.session,
         kind=plan.kind,
-        checks=(gates.build(configuration), gates.errors(results), gates.bandwidth(results, plan.bandwidth_mb)),
+        checks=(gates.build(configuration), gates.errors(results), gates.bandwidth(results, plan.bandwidth_mb), machine),
         notes=("server and clients share a process: CPU is of both",),
     )
     return record, outcome.raw
 
 
-def plan_for(target: Target, load: Load, cpus: Cpus, bandwidth_mb: float, kind: str = "run", session: str = "") -> Plan:
+def plan_for(
+    target: Target, load: Load, cpus: Cpus, bandwidth_mb: float, kind: str, session: str, warm_up_seconds: float
+) -> Plan:
     for thing in (target, load):
         missing = thing.missing()
         if missing:
@@ -282,10 +307,11 @@ def plan_for(target: Target, load: Load, cpus: Cpus, bandwidth_mb: float, kind: 
         bandwidth_mb=bandwidth_mb,
         build_info=build_info,
         environment=environment.capture(*gates.compiler_of(build_info)),
-        session=session or session_name(),
+        session=session,
         kind=kind,
         revision=repository.revision(),
         dirty=repository.dirty(),
+        warm_up_seconds=warm_up_seconds,
     )
 
 

@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from uvhttp_bench.interrupt import held
 
 TICK = os.sysconf("SC_CLK_TCK")
 SAMPLE_SECONDS = 0.1
@@ -145,6 +148,13 @@ class Watch:
 # --- system calls ---
 
 
+def _reap(process: "subprocess.Popen[Any] | None") -> None:
+    if process:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
 def _perf(pid: int, work: Callable[[], None]) -> int | None:
     """Counted by the kernel's tracepoint, which costs the server next to nothing. None: not permitted here."""
     control_read, control_write = os.pipe()
@@ -152,12 +162,14 @@ def _perf(pid: int, work: Callable[[], None]) -> int | None:
     with tempfile.NamedTemporaryFile(prefix="uvhttp-bench-perf-") as output:
         command = ["perf", "stat", "-x", ",", "-o", output.name, "-e", "raw_syscalls:sys_enter", "-p", str(pid)]
         command += ["-D", "-1", "--control", f"fd:{control_read},{ack_write}"]
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(control_read, ack_write)
-        )
-        os.close(control_read)
-        os.close(ack_write)
+        process = None
         try:
+            with held():
+                process = subprocess.Popen(
+                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(control_read, ack_write)
+                )
+            os.close(ack_write)  # so that its end is seen when perf has ended
+            ack_write = -1
             with contextlib.suppress(OSError):
                 os.write(control_write, b"enable\n")
             ready, _, _ = select.select([ack_read], [], [], 5)
@@ -171,19 +183,20 @@ def _perf(pid: int, work: Callable[[], None]) -> int | None:
         except subprocess.TimeoutExpired:
             return None
         finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            os.close(control_write)
-            os.close(ack_read)
+            _reap(process)
+            for fd in (control_read, control_write, ack_read, ack_write):
+                if fd >= 0:
+                    os.close(fd)
 
 
 def _strace(pid: int, work: Callable[[], None]) -> int | None:
     """Slows the server down: the count is right, the time is not."""
     with tempfile.NamedTemporaryFile(prefix="uvhttp-bench-strace-") as output:
         command = ["strace", "-f", "-c", "-o", output.name, "-p", str(pid)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        process = None
         try:
+            with held():
+                process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
             assert process.stderr
             if "attached" not in process.stderr.readline():
                 return None
@@ -195,10 +208,8 @@ def _strace(pid: int, work: Callable[[], None]) -> int | None:
         except subprocess.TimeoutExpired:
             return None
         finally:
-            if process.poll() is None:
-                process.kill()
-            process.wait()
-            if process.stderr:
+            _reap(process)
+            if process and process.stderr:
                 process.stderr.close()
 
 

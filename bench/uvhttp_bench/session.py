@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uvhttp_bench.exits import BenchError
+from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.loads.base import Load
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
@@ -51,6 +51,9 @@ def load_for(scenario: Scenario, tool: str) -> Load:
         load = WsLoad()
     else:
         load = Wrk()
+    missing = load.missing()
+    if missing:
+        raise MissingError(missing)
     if not load.speaks(scenario.scheme):
         raise BenchError(f"{load.name} does not speak {scenario.scheme}: leave --tool out for {scenario.name}")
     return load

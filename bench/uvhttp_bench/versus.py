@@ -105,8 +105,8 @@ class Versus:
         return [r for r, run in runs if run.name == scenario.name and run.target == target.name]
 
     def _plan(self, target: Target, load: Load) -> Plan:
-        plan = measure.plan_for(target, load, self.options.cpus, self.options.bandwidth_mb, KIND, self.options.session)
-        return replace(plan, warm_up_seconds=getattr(target, "warmup_seconds", measure.WARM_UP_SECONDS))
+        options, warm_up = self.options, getattr(target, "warmup_seconds", measure.WARM_UP_SECONDS)
+        return measure.plan_for(target, load, options.cpus, options.bandwidth_mb, KIND, options.session, warm_up)
 
     def _once(self, scenario: Scenario, target: Target, load: Load, made: Workspace, number: int, rounds: int) -> None:
         rate = load.per_second if isinstance(load, AtRate) else 0.0

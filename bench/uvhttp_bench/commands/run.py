@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, help="of each run, instead of the scenario's")
     parser.add_argument("--repeats", type=int, help="instead of the scenario's (basic 5, extended 3)")
     add_target_arguments(parser)
+    parser.add_argument(
+        "--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1; 0: system calls are not counted)"
+    )
     add_storage_arguments(parser)
     parser.add_argument("--allow-dirty", action="store_true", help="measure sources that differ from their commit")
 
@@ -47,6 +50,8 @@ def check_numbers(args: argparse.Namespace) -> None:
         raise UsageError(f"--seconds {args.seconds:g}: allowed is 1..86400")
     if getattr(args, "repeats", None) is not None and not 1 <= args.repeats <= 1000:
         raise UsageError(f"--repeats {args.repeats}: allowed is 1..1000")
+    if not 0 <= args.warm_up <= 3600:
+        raise UsageError(f"--warm-up {args.warm_up:g}: allowed is 0..3600")
     if not 1 <= args.io_threads <= 1024:
         raise UsageError(f"--io-threads {args.io_threads}: allowed is 1..1024")
 
@@ -72,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     def plan_of(scenario: Scenario) -> Plan:
         load = session.load_for(scenario, args.tool)
         if load.name not in plans:
-            plans[load.name] = measure.plan_for(target, load, cpus, limit, "run", name)
+            plans[load.name] = measure.plan_for(target, load, cpus, limit, "run", name, args.warm_up)
         return plans[load.name]
 
     for turn in todo:  # what is missing is said before anything has taken time
@@ -115,8 +120,20 @@ def row(summary: ScenarioSummary) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def reasons(summaries: list[ScenarioSummary]) -> list[str]:
+    """One line for each check that failed: for which scenarios, and what it said first."""
+    failed: dict[str, tuple[str, list[str]]] = {}
+    for summary in summaries:
+        for reason in summary.reasons:
+            name, _, detail = reason.partition(": ")
+            scenarios = failed.setdefault(name, (detail, []))[1]
+            if summary.scenario not in scenarios:
+                scenarios.append(summary.scenario)
+    return [f"{name}: {detail} ({', '.join(scenarios)})" for name, (detail, scenarios) in failed.items()]
+
+
 def _show(form: str, kept: list[Record], name: str) -> None:
     summaries = by_scenario(kept)
-    notes = [f"{s.scenario}: {reason}" for s in summaries for reason in s.reasons]
+    notes = reasons(summaries)
     data = {"session": name, "records": [record.test_id for record in kept], "summaries": summaries}
     tables.show(form, HEADS, [row(summary) for summary in summaries], data, notes)

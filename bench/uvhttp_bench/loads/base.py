@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from uvhttp_bench.exits import BenchError, MissingError
+from uvhttp_bench.interrupt import held
 from uvhttp_bench.model.record import Results
 
 GRACE_SECONDS = 45  # beyond what was asked for; wrk waits for an answer up to 30 s
@@ -90,15 +91,17 @@ def execute(command: Sequence[str | Path], cpus: Sequence[int], seconds: float) 
     """Runs a tool to its end. It never outlives this function."""
     started = time.monotonic()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(
-        pinned(cpus, command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    process = None
     try:
+        with held():
+            process = subprocess.Popen(
+                pinned(cpus, command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            )
         stdout, stderr = process.communicate(timeout=seconds + GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         raise BenchError(f"{command[0]} did not end {GRACE_SECONDS} s after its time") from None
     finally:
-        if process.poll() is None:
+        if process and process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 CONFIDENCE = 0.95
-RESAMPLES = 5000
+RESAMPLES = 2000
 EXACT_MAX = 50  # pairs up to which Wilcoxon's distribution is counted out
 
 

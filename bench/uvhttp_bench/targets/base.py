@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from uvhttp_bench.exits import BenchError
+from uvhttp_bench.interrupt import held
 from uvhttp_bench.loads.base import pinned
 from uvhttp_bench.scenarios.catalog import STATIC_SIZES, Scenario
 
@@ -172,18 +173,19 @@ def serve(target: Target, scenario: Scenario, made: Workspace, cpus: Sequence[in
     ports = free_ports()
     command = pinned(cpus, target.command(scenario, ports, made))
     with tempfile.TemporaryFile() as log:
+        process = None
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )  # fmt: skip
-        except OSError as error:
-            raise BenchError(f"{target.name} can not be started: {error}") from error
-        running = Running(process.pid, ports, log, process)
-        try:
+            with held():
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                )  # fmt: skip
+            running = Running(process.pid, ports, log, process)
             _wait_until_listening(running, scenario.scheme, target.name, getattr(target, "start_seconds", START_SECONDS))
             yield running
         finally:
-            end(process)
+            if process:
+                with held():
+                    end(process)
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:

@@ -1,0 +1,194 @@
+"""Owns: the audit's mistakes are caught: a 404 run, a coverage build, a debug log, a saturated generator, figures that can
+not be. On real output of the tools (fixtures/)."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from uvhttp_bench import gates
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.loads import tcp_echo, uvhttp_load, wrk
+from uvhttp_bench.model.histogram import Histogram
+from uvhttp_bench.model.record import Check, Errors, Results
+
+FIXTURES = Path(__file__).parent / "fixtures"
+ANSWER = 115  # bytes of performance_test's answer to GET /
+
+
+def text(name: str) -> str:
+    return (FIXTURES / name).read_text()
+
+
+def good() -> Results:
+    return wrk.parse(text("wrk_good.txt"), connections=2)
+
+
+# --- wrk ---
+
+
+def test_wrk_is_read_as_it_prints_itself() -> None:
+    results = good()
+    assert results.total_requests == 4534 and results.bytes_received == 521410
+    assert results.requests_per_second == pytest.approx(4482.18, abs=0.01)
+    assert results.transfer_rate_mbps == pytest.approx(503.37 / 1024, abs=0.001)
+    assert results.errors.total == 0 and results.rate_samples_mean == pytest.approx(4504.9)
+    assert results.latency_p50_ms and results.latency_p99_ms and results.latency_p999_ms is None
+
+
+def test_what_wrk_adds_for_coordinated_omission_is_taken_out_exactly() -> None:
+    results = good()
+    assert results.histogram.count == results.total_requests
+    assert results.histogram_corrected.count > results.total_requests
+    corrected = results.histogram_corrected
+    assert corrected.mean_us() == pytest.approx(1510, abs=5)  # what wrk prints: more than 2 connections can wait
+    assert not passed(gates.little(replace(results, latency_avg_ms=1.51), 2))
+    assert passed(gates.little(results, 2))
+
+
+def correct(histogram: Histogram, expected: int) -> Histogram:
+    """wrk's stats_correct(), as it is written."""
+    counts = dict(zip(histogram.values_us, histogram.counts, strict=True))
+    for n in range(expected * 2, max(counts) + 1):
+        count, m = counts.get(n, 0), n - expected
+        while count and m > expected:
+            counts[m] = counts.get(m, 0) + count
+            m -= expected
+    return Histogram.of(counts.items())
+
+
+@pytest.mark.parametrize("expected", [1, 7, 50, 1000])
+def test_undoing_is_the_inverse_of_doing(expected: int) -> None:
+    measured = Histogram.of([(5, 3), (60, 2), (100, 1), (101, 4), (160, 1), (990, 2), (3000, 1)])
+    assert wrk.uncorrected(correct(measured, expected), expected) == measured
+
+
+def test_wrk_that_did_not_reach_the_server_is_an_error_with_its_words() -> None:
+    with pytest.raises(BenchError, match="Connection refused"):
+        wrk.parse(text("wrk_refused.txt"), 1)
+
+
+# --- what voids a run ---
+
+
+def passed(check: Check) -> bool:
+    return check.passed
+
+
+def test_a_good_run_passes_everything() -> None:
+    results = good()
+    assert passed(gates.errors(results)) and passed(gates.length(results, ANSWER, 2)) and passed(gates.samples(results))
+    assert passed(gates.bandwidth(results, 2000)) and passed(gates.generator(0.5, 0.5))
+
+
+def test_a_run_of_404_is_void() -> None:
+    results = wrk.parse(text("wrk_404.txt"), connections=2)
+    check = gates.errors(results)
+    assert not check.passed and check.takes == "all" and "3799 status" in check.detail
+    assert results.error_rate == 1.0
+    assert not gates.answer("before", 404, 9, gates.Expected(200, 13)).passed
+    assert not gates.answer("before", 200, 9, gates.Expected(200, 13)).passed
+    assert gates.answer("before", 200, 9, gates.Expected(200, None)).passed
+
+
+def test_answers_of_another_length_are_void_even_if_the_status_is_right() -> None:
+    results = good()
+    assert not gates.length(results, ANSWER + 1, 2).passed
+    assert not gates.length(results, ANSWER - 1, 2).passed
+    assert gates.length(results, None, 2).passed  # a counter grows
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [("build_coverage.txt", "debug, coverage, optimization -O0"), ("build_asan.txt", "sanitizers address,undefined")],
+)
+def test_a_debug_coverage_or_sanitizer_build_is_void(name: str, word: str) -> None:
+    check = gates.build(gates.configuration_of(text(name)))
+    assert not check.passed and check.takes == "all" and word in check.detail
+
+
+def test_a_release_build_is_read_from_the_binarys_own_words() -> None:
+    configuration = gates.configuration_of(text("build_release.txt"), revision="abc", engine="uring")
+    assert gates.build(configuration).passed
+    assert configuration.build_with_mimalloc and configuration.build_with_websocket and not configuration.debug
+    assert configuration.optimization == "-O2" and configuration.version == "0.1.0" and configuration.revision == "abc"
+    assert gates.compiler_of(text("build_release.txt")) == ("GCC", "12.2.0")
+    assert not gates.build(gates.configuration_of("")).passed
+
+
+def test_an_optimized_build_with_assertions_is_void() -> None:
+    wrong = text("build_release.txt").replace("-DNDEBUG ", "")
+    assert not gates.build(gates.configuration_of(wrong)).passed
+
+
+def test_a_debug_log_is_void() -> None:
+    assert not gates.log("DEBUG", 0).passed and not gates.log("debug", 0).passed
+    assert gates.log("warn", 0).passed and gates.log("", 200).passed
+    chatty = gates.log("warn", 100_000)
+    assert not chatty.passed and chatty.takes == "all"
+
+
+def test_a_saturated_generator_takes_throughput_and_leaves_cpu_per_request() -> None:
+    check = gates.generator(0.99, 0.60)
+    assert not check.passed and check.takes == "throughput"
+    assert gates.generator(0.99, 0.95).passed  # the server was at its limit as well
+    assert gates.generator(0.80, 0.60).passed
+
+
+def test_impossible_figures_are_void() -> None:
+    """23.8 GB/s on a host with 1 Gb/s; and a latency that so few connections can not explain."""
+    results = replace(good(), transfer_rate_mbps=23.8 * 1024)
+    check = gates.bandwidth(results, 3000)
+    assert not check.passed and check.takes == "all"
+    assert not gates.little(replace(good(), latency_avg_ms=0.01), 2).passed
+    assert not gates.samples(replace(good(), total_requests=4535)).passed
+    assert not gates.errors(replace(good(), total_requests=0)).passed
+
+
+def test_little_counts_requests_that_are_under_way_at_the_end() -> None:
+    """Two connections, answers of 0.9 s, one second: each has finished one and waited 0.1 s for the next."""
+    results = replace(
+        good(), total_requests=2, seconds=1.0, requests_per_second=2.0, latency_avg_ms=900.0, latency_stdev_ms=0.0
+    )
+    assert not gates.little(results, 2).passed  # 1.35: too short a run to tell
+    slow = replace(results, total_requests=20, seconds=10.0, latency_avg_ms=950.0)
+    assert gates.little(slow, 2).passed
+
+
+def test_a_restless_machine_is_unstable_and_not_void() -> None:
+    for check in (gates.steady([0.05] * 10 + [0.09] * 10), gates.machine(0.5, 0, 4), gates.machine(0, 0.5, 4)):
+        assert not check.passed and check.unstable
+    for check in (
+        gates.steady([0.05, 0.06] * 10), gates.steady([0.0, 0.001] * 10), gates.steady([0.1, 0.9]), gates.machine(0.1, 0, 4),
+        gates.machine(-0.1, 0, 4),
+    ):  # fmt: skip
+        assert check.passed
+
+
+# --- the other tools ---
+
+LOAD = """{"schema": "uvhttp-load/1", "version": "0.1.0", "interrupted": false,
+ "results": {"elapsed_s": 2.0, "requests": 21, "answers": 20, "requests_per_second": 10, "bytes": 2300,
+  "bytes_per_second": 1150, "unanswered": 1, "statuses": {"200": 20}, "errors": {"total": 3, "connect": 1, "length": 2}},
+ "generator": {"saturated": false},
+ "latency": {"unit": "ns", "count": 20, "mean": 1500000, "stdev": 500000, "max": 2000000,
+  "buckets": [[1000000, 10], [1000500, 2], [2000000, 8]]}}"""
+
+
+def test_uvhttp_load_is_read_and_another_format_of_it_refused() -> None:
+    results = uvhttp_load.parse(LOAD)
+    assert results.total_requests == 20 and results.latency_avg_ms == 1.5
+    assert results.errors == Errors(connect=1, body=2)
+    assert results.histogram == Histogram((1000, 2000), (12, 8))
+    for broken in (LOAD.replace("load/1", "load/9"), "{}", "wrk?"):
+        with pytest.raises(BenchError, match="build both from one tree"):
+            uvhttp_load.parse(broken)
+
+
+def test_tcp_echo_is_read_and_lost_messages_are_errors() -> None:
+    results = tcp_echo.parse(text("tcp_echo.json"))
+    assert results.total_requests == 4000 and results.errors.total == 0 and results.latency_avg_ms
+    lost = text("tcp_echo.json").replace('"echoed_messages":4000', '"echoed_messages":3999')
+    assert tcp_echo.parse(lost).errors.read == 1
+    with pytest.raises(BenchError):
+        tcp_echo.parse("Benchmark:")

@@ -1,0 +1,146 @@
+"""Owns: the program as a user runs it, against a stand-in server with the audit's faults."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from uvhttp_bench import cli
+from uvhttp_bench.loads.base import Finished, pinned
+from uvhttp_bench.model import database, record
+
+FAKE = Path(__file__).with_name("fake_server.py")
+needs_wrk = pytest.mark.skipif(
+    not shutil.which("wrk") or len(os.sched_getaffinity(0)) < 2, reason="needs wrk and two CPUs: apt-get install wrk"
+)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Path]:
+    """A program that starts the stand-in with this interpreter."""
+    program = tmp_path / "performance_test"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
+    program.chmod(0o755)
+    yield program
+    left = subprocess.run(["pgrep", "-f", f"{FAKE} --port"], capture_output=True, text=True, check=False).stdout.split()
+    assert left == [], "a server has outlived the program"
+
+
+def bench(server: Path, fault: str, *arguments: str) -> Finished:
+    environment = {**os.environ, "UVHTTP_BENCH_SERVER": str(server), "FAKE": fault}
+    environment.pop("UVHTTP_LOG_LEVEL", None)
+    where = ["--results", str(server.parent / "results"), "--database", str(server.parent / "records.sqlite")]
+    command = [sys.executable, "-m", "uvhttp_bench", *arguments, *(where if arguments[0] == "run" else [])]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return Finished(done.stdout, done.stderr, done.returncode, 0, 0)
+
+
+def run(server: Path, fault: str, *more: str) -> Finished:
+    return bench(server, fault, "run", "low", "--seconds", "1", "--repeats", "1", "--allow-dirty", *more)
+
+
+@needs_wrk
+def test_a_run_leaves_a_record_the_raw_output_and_a_row(server: Path) -> None:
+    done = run(server, "", "--format", "json")
+    assert done.code in (0, 4), done.stderr  # 4: this machine may be restless
+    kept = record.read(server.parent / "results" / "low_concurrent_1.json")
+    assert "Requests/sec" in (server.parent / "results" / "low_concurrent_1.txt").read_text()
+    with database.opened(server.parent / "records.sqlite") as store:
+        assert store.records() == [kept]
+    assert kept.results.total_requests > 0 and kept.results.histogram.count == kept.results.total_requests
+    assert kept.resources.cpu_us_per_request and kept.resources.memory_usage_mb and kept.environment.hash
+    assert kept.holds("cpu")
+    assert json.loads(done.stdout)["records"] == [kept.test_id]
+
+
+@needs_wrk
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("later-404", "status of"),
+        ("coverage", "not a release build (debug, coverage"),
+        ("log", "bytes of log during the run"),
+    ],
+)
+def test_the_audits_mistakes_are_void(server: Path, fault: str, words: str) -> None:
+    done = run(server, fault, "--warm-up", "0")
+    assert done.code == 1 and words in done.stderr
+    kept = record.read(server.parent / "results" / "low_concurrent_1.json")
+    assert kept.status == record.VOID and not kept.holds("cpu")
+
+
+@needs_wrk
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("404", "status 404 instead of 200: is this the right server?"),
+        ("busy", "ended while starting (exit 1): uvhttp: listen: address in use"),
+        ("exit", "out of luck"),
+    ],
+)
+def test_a_wrong_or_dying_server_is_one_line_and_no_record(server: Path, fault: str, words: str) -> None:
+    done = run(server, fault, "--warm-up", "0")
+    assert done.code == 1 and words in done.stderr, done.stderr
+    assert not (server.parent / "results").exists()
+
+
+@needs_wrk
+def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing_running(server: Path) -> None:
+    command = [sys.executable, "-m", "uvhttp_bench", "run", "low", "--seconds", "1", "--repeats", "50", "--warm-up", "0"]
+    command += ["--allow-dirty", "--results", str(server.parent / "results")]
+    command += ["--database", str(server.parent / "records.sqlite")]
+    process = subprocess.Popen(
+        command, env={**os.environ, "UVHTTP_BENCH_SERVER": str(server)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stderr
+    assert "low 1/50" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130 and "interrupted: 1 finished" in stderr and "low" in stdout
+    results = server.parent / "results"
+    assert sorted(path.name for path in results.iterdir()) == ["low_concurrent_1.json", "low_concurrent_1.txt"]
+    assert record.read(results / "low_concurrent_1.json").test_scenario.repeats == 50
+
+
+# --- bad input: one line that says what to do, and the right code ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "lwo"], 2, "no scenario 'lwo': `uvhttp-bench list`"),
+        (["run", "low", "--seconds", "0.1"], 2, "allowed is 1..86400"),
+        (["run", "low", "--repeats", "0"], 2, "allowed is 1..1000"),
+        (["run", "low", "--allow-dirty", "--server-cpus", "x"], 1, "expected CPUs as in 0,2-3"),
+        (["run", "low", "--allow-dirty", "--server-cpus", "0", "--generator-cpus", "0"], 1, "overlap"),
+        (["run", "low", "--allow-dirty", "--tool", "uvhttp-load"], 77, "uvhttp-load is not there: ./dev build"),
+        (["run", "sustained", "--quick"], 2, "leaves out all"),
+    ],
+)
+def test_bad_input(server: Path, arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", "/nowhere/uvhttp-load")
+    done = bench(server, "", *arguments)
+    assert done.code == code and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_a_server_that_is_not_built_is_missing(tmp_path: Path) -> None:
+    done = bench(tmp_path / "performance_test", "", "run", "low", "--allow-dirty")
+    assert done.code == 77 and "is not there: ./dev build" in done.stderr
+
+
+def test_unknown_verbs_are_usage() -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.dispatch(["measure"])
+    assert stopped.value.code == 2
+
+
+def test_without_cpus_nothing_is_pinned() -> None:
+    assert pinned((), ["wrk", "-v"]) == ["wrk", "-v"]
+    assert pinned((1, 3), ["wrk"]) == ["taskset", "-c", "1,3", "wrk"]
