@@ -85,10 +85,10 @@ def execute(
                 write_text(results / f"{name}.txt", raw)
                 records.write(results / f"{name}.json", record)
                 keep(record)
-                done(_line(record))
+                done(line(record))
 
 
-def _line(record: Record) -> str:
+def line(record: Record) -> str:
     failed = [check for check in record.checks if not check.passed]
     cpu = record.resources.cpu_us_per_request
     text = f"{record.results.requests_per_second:,.0f} req/s"

@@ -1,0 +1,40 @@
+"""Owns: data that is kept: the records of a session in docs/performance/data/<date>/{baseline,regression}.json."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.model.codec import dump, write_text
+from uvhttp_bench.model.record import SCHEMA_VERSION, Record, parse
+
+KINDS = ("baseline", "regression")
+
+
+def write(path: Path, kind: str, records: Sequence[Record]) -> None:
+    first = records[0]
+    value: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": kind,
+        "session": first.session,
+        "revision": first.configuration.revision,
+        "records": list(records),
+    }
+    write_text(path, dump(value))
+
+
+def read(path: Path) -> list[Record]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        records = [parse(json.dumps(item), str(path)) for item in value["records"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"{path}: not a collection of records: {error}") from error
+    if not records:
+        raise BenchError(f"{path}: holds no record")
+    return records
+
+
+def newest(directory: Path, kind: str = "baseline") -> Path | None:
+    found = sorted(directory.glob(f"*/{kind}.json"))
+    return found[-1] if found else None
