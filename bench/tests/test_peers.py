@@ -97,7 +97,7 @@ def test_ratio_is_taken_within_the_rounds() -> None:
 
 def test_a_void_run_leaves_no_figure_and_says_why() -> None:
     void = record("nginx", 2, checks=(Check("errors", False, "1000 status of 1000 requests"),))
-    found = versus.standing([void], [], Nginx(), 9.5)
+    found = versus.standing([void], [], "nginx")
     assert (found.status, found.cpu_us, found.requests_per_second, found.latency_p50_ms) == ("void", None, None, None)
     assert found.reasons == ("errors: 1000 status of 1000 requests",)
     assert peers_table.row(found)[3:12] == ("", "", "", "", "", "", "", "", "")
@@ -105,25 +105,25 @@ def test_a_void_run_leaves_no_figure_and_says_why() -> None:
 
 def test_a_saturated_generator_leaves_the_cpu_time_and_a_lower_bound_of_the_rate() -> None:
     weak = record("nginx", 2, checks=(Check("generator", False, "it was the bottleneck", "throughput"),))
-    found = versus.standing([weak], [], Nginx(), 9.5)
+    found = versus.standing([weak], [], "nginx")
     assert (found.cpu_us, found.throughput_holds, found.latency_p99_ms) == (2, False, None)
     assert peers_table.row(found)[8] == ">= 1,000"
 
 
 def test_checks_of_our_build_are_not_asked_of_others() -> None:
     checks = (Check("build", False, "debug"), Check("errors", True, "none"))
-    other = versus.adapted(record("nginx", 1, checks=checks), Nginx(), 0)
+    other = versus.adapted(record("nginx", 1, checks=checks), Nginx(), 0, 5.0)
     assert [check.name for check in other.checks] == ["errors"]
     assert not other.configuration.debug
-    ours = versus.adapted(record("uvhttp-uring", 1, checks=checks), Uvhttp("uring", name="uvhttp-uring"), 0)
+    ours = versus.adapted(record("uvhttp-uring", 1, checks=checks), Uvhttp("uring", name="uvhttp-uring"), 0, 5.0)
     assert [check.name for check in ours.checks] == ["build", "errors"]
 
 
 def test_an_open_loop_that_was_not_served_at_its_rate_does_not_hold() -> None:
-    slow = versus.adapted(record("nginx", 1, rate=500), Nginx(), 1000.0)
+    slow = versus.adapted(record("nginx", 1, rate=500), Nginx(), 1000.0, 5.0)
     assert slow.test_scenario.loop == "open"
     assert not slow.holds("latency")
-    assert versus.adapted(record("nginx", 1, rate=990), Nginx(), 1000.0).holds("latency")
+    assert versus.adapted(record("nginx", 1, rate=990), Nginx(), 1000.0, 5.0).holds("latency")
 
 
 def test_a_rate_is_asked_for_before_the_address(monkeypatch: pytest.MonkeyPatch) -> None:

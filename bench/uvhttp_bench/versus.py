@@ -120,7 +120,7 @@ class Versus:
             self.left_out.append(f"{scenario.name}: {target.name}: {error}")
             self._failed.add((scenario.name, target.name))
             return
-        record = self._store.add(adapted(record, target, rate))
+        record = self._store.add(adapted(record, target, rate, self._idle_mb[target.name]))
         name = f"{scenario.name}_{target.name}" + (f"_rate{rate:.0f}" if rate else "") + f"_{number}"
         write_text(self.options.results / "peers" / f"{name}.txt", raw)
         records.write(self.options.results / "peers" / f"{name}.json", record)
@@ -139,30 +139,30 @@ class Versus:
         found: list[Standing] = []
         groups: dict[tuple[str, float], list[Record]] = {}
         for record in self.kept:
-            groups.setdefault((record.test_scenario.name, self._percent(record)), []).append(record)
+            groups.setdefault((record.test_scenario.name, percent_of_capacity(record, self.kept)), []).append(record)
         for (_, percent), kept in groups.items():
             first = [r for r in kept if r.test_scenario.target == targets[0].name]
             for target in targets:
                 own = [r for r in kept if r.test_scenario.target == target.name]
                 if own:
-                    found.append(standing(own, first, target, self._idle_mb.get(target.name), percent))
+                    found.append(standing(own, first, target.name, percent))
         return found
 
-    def _percent(self, record: Record) -> float:
-        """Which of the rates a record was made at: found again from its capacity."""
-        run = record.test_scenario
-        if run.loop == "closed":
-            return 0.0
-        closed = [
-            r.results.requests_per_second
-            for r in self.kept
-            if (r.test_scenario.name, r.test_scenario.target, r.test_scenario.loop) == (run.name, run.target, "closed")
-        ]
-        return round(100 * run.rate_per_second / statistics.median(closed))
+
+def percent_of_capacity(record: Record, session: Sequence[Record]) -> float:
+    """Which of the rates an open loop was made at, found again from the capacity in the same session; 0: a closed loop."""
+    run = record.test_scenario
+    if run.loop == "closed":
+        return 0.0
+    same = [(r.test_scenario, r.results.requests_per_second) for r in session]
+    closed = [rate for other, rate in same if (other.name, other.target, other.loop) == (run.name, run.target, "closed")]
+    return float(round(100 * run.rate_per_second / statistics.median(closed))) if closed else 0.0
 
 
-def adapted(record: Record, target: Target, rate: float) -> Record:
-    """What a record of another server, or of an open loop, does not say."""
+def adapted(record: Record, target: Target, rate: float, idle_mb: float) -> Record:
+    """What a record of another server, or of an open loop, does not say. Its memory at the start is from before the first
+    request, so that what a server keeps for later shows."""
+    record = replace(record, resources=replace(record.resources, memory_start_mb=idle_mb))
     if not isinstance(target, Uvhttp):
         version = target.build_info()
         checks = tuple(check for check in record.checks if check.name not in OUR_CHECKS)
@@ -203,9 +203,7 @@ def ratio(own: Sequence[Record], first: Sequence[Record]) -> Interval | None:
     return Interval(math.exp(interval.low), math.exp(interval.middle), math.exp(interval.high))
 
 
-def standing(
-    own: Sequence[Record], first: Sequence[Record], target: Target, idle_mb: float | None, percent: float = 0.0
-) -> Standing:
+def standing(own: Sequence[Record], first: Sequence[Record], target: str, percent: float = 0.0) -> Standing:
     cpu_good = [r.resources for r in own if r.holds("cpu")]
     good = [r for r in own if r.holds("throughput")]
     # A generator that is the bottleneck gives a rate that the server could have gone beyond: still worth saying.
@@ -215,7 +213,7 @@ def standing(
     mean_us = histogram.mean_us()
     return Standing(
         scenario=own[0].test_scenario.name,
-        target=target.name,
+        target=target,
         version=own[0].configuration.version,
         rounds=len(own),
         status=VOID if VOID in states else UNSTABLE if UNSTABLE in states else VALID,
@@ -228,12 +226,12 @@ def standing(
         latency_avg_ms=None if mean_us is None else mean_us / 1000,
         latency_p50_ms=histogram.percentile_ms(50),
         latency_p99_ms=histogram.percentile_ms(99),
-        memory_idle_mb=idle_mb,
+        memory_idle_mb=_median([r.memory_start_mb for r in cpu_good]),
         memory_busy_mb=max((r.memory_usage_mb for r in cpu_good if r.memory_usage_mb), default=None),
         records=tuple(r.test_id for r in own),
         reasons=tuple(dict.fromkeys(f"{c.name}: {c.detail}" for r in own for c in r.checks if not c.passed)),
         rate_percent=percent,
-        note=getattr(target, "note", ""),
+        note="; ".join(own[0].notes),
     )
 
 
