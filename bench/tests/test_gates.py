@@ -165,6 +165,12 @@ def test_a_restless_machine_is_unstable_and_not_void() -> None:
         assert check.passed
 
 
+def test_memory_is_looked_at_in_long_runs_and_growth_is_said() -> None:
+    assert gates.memory([(0.0, 5.0), (24.0, 50.0)]) == (Check("memory", True, "too short to tell", ""), None)
+    check, rate = gates.memory([(float(t), 5.0 + t) for t in range(60)])
+    assert not check.passed and rate == pytest.approx(3600) and "it grows" in check.detail
+
+
 # --- the other tools ---
 
 LOAD = """{"schema": "uvhttp-load/1", "version": "0.1.0", "interrupted": false,

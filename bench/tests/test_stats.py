@@ -7,7 +7,7 @@ import numpy
 import pytest
 import scipy.stats
 
-from uvhttp_bench.stats import descriptive, paired, verdict
+from uvhttp_bench.stats import descriptive, leak, paired, verdict
 from uvhttp_bench.stats.verdict import CPU, LATENCY, THROUGHPUT, Round
 
 
@@ -134,3 +134,25 @@ def test_one_chance_finding_among_many_scenarios_does_not_survive_holm() -> None
     assert alone.verdict == verdict.REGRESSED
     together = verdict.correct([alone] + [verdict.judge(f"s{i}", CPU, machine(i, 1.0, rounds=6)) for i in range(9)])
     assert together[0].p_holm > alone.p and together[0].verdict == verdict.INCONCLUSIVE
+
+
+# --- memory ---
+
+
+def memory(seconds: int, *parts: tuple[float, float]) -> list[tuple[float, float]]:
+    """A sample a second of 20 MB that breathe, and steps (from second, MB more)."""
+    source = random.Random(4)
+    return [(t, 20 + source.uniform(0, 0.2) + sum(mb for at, mb in parts if t >= at)) for t in range(seconds)]
+
+
+def test_a_leak_of_3_mb_in_a_minute_is_found_and_its_rate_told() -> None:
+    leaking = [(t, mb + 3 * t / 60) for t, mb in memory(600)]
+    found = leak.growth(leaking)
+    assert found.leaks and found.mb_per_hour == pytest.approx(180, rel=0.05)
+
+
+def test_breathing_a_cache_that_fills_at_first_and_one_step_are_no_leak() -> None:
+    assert not leak.growth(memory(600)).leaks
+    assert not leak.growth(memory(600, (30, 50.0))).leaks
+    assert not leak.growth(memory(600, (500, 50.0))).leaks
+    assert not leak.growth([(0.0, 5.0), (1.0, 5.0)]).leaks

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from uvhttp_bench.model.record import Check, Configuration, Results
+from uvhttp_bench.stats import leak
 
 LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be apart
 SATURATED = 0.97  # of its CPUs
@@ -15,6 +16,7 @@ STEADY_MAX = 0.15  # difference between the halves of a run
 OTHERS_MAX = 0.05  # of the CPUs in use, by other processes
 STEAL_MAX = 0.02
 IDLE_SECONDS = 0.002  # in a tenth of a second: a server that hardly works is steady
+MEMORY_SECONDS_MIN = 25  # a run in which growth is looked for
 LOG_BYTES_MAX = 4096  # a line now and then is no harm; one for each request is
 
 
@@ -169,6 +171,15 @@ def steady(series: Sequence[float]) -> Check:
     detail = f"the server's load differs by {apart:.0%} between the halves of the run"
     good = apart <= STEADY_MAX
     return Check("steady", good, detail if good else f"{detail}: measure longer", "throughput", unstable=True)
+
+
+def memory(samples: Sequence[tuple[float, float]]) -> tuple[Check, float | None]:
+    """With the growth in MB per hour; None of a run that is too short to tell."""
+    if len(samples) < 2 or samples[-1][0] < MEMORY_SECONDS_MIN:
+        return Check("memory", True, "too short to tell", ""), None
+    found = leak.growth(samples)
+    detail = f"{found.start_mb:.1f} MB, then {found.end_mb:.1f} MB: {found.mb_per_hour:.1f} MB an hour"
+    return Check("memory", not found.leaks, f"{detail}: it grows" if found.leaks else detail, ""), found.mb_per_hour
 
 
 def machine(others_seconds: float, steal_seconds: float, capacity_seconds: float) -> Check:

@@ -150,6 +150,7 @@ def _resources(usage: monitor.Usage, outcome: Outcome, calls_per_request: float 
         * max(0.0, usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds)
         / max(1e-9, usage.capacity_seconds),
         steal_percent=100 * usage.steal_seconds / max(1e-9, usage.capacity_seconds),
+        memory_growth_mb_per_hour=gates.memory(usage.memory_series)[1],
     )
 
 
@@ -165,7 +166,8 @@ def _checks(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, usage: m
     server = usage.cpu_seconds / (usage.wall_seconds * len(plan.cpus.server))
     others = usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds
     machine = gates.machine(others, usage.steal_seconds, usage.capacity_seconds)
-    return [*checks, gates.generator(generator, server), gates.steady(usage.cpu_series), machine]
+    checks += [gates.generator(generator, server), gates.steady(usage.cpu_series), machine]
+    return [*checks, gates.memory(usage.memory_series)[0]]
 
 
 def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, seconds: float) -> float | None:

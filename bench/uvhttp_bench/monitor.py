@@ -77,6 +77,7 @@ class Usage:
     memory_start_mb: float
     memory_mb: float  # largest of the samples
     cpu_series: tuple[float, ...]  # CPU seconds of the server in each tenth of a second
+    memory_series: tuple[tuple[float, float], ...]  # (seconds since the start, MB)
     processes_seconds: float  # of all processes on the watched CPUs
     steal_seconds: float
     capacity_seconds: float  # of those CPUs
@@ -94,7 +95,8 @@ class Watch:
         self.cpus = tuple(cpus)
         self._done = threading.Event()
         self._series: list[float] = []
-        self._memory: list[float] = []
+        self._memory: list[tuple[float, float]] = []
+        self._wall = time.monotonic()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def _sample(self) -> None:
@@ -102,14 +104,17 @@ class Watch:
         while not self._done.wait(SAMPLE_SECONDS):
             try:
                 now = cpu_seconds(self.pid)
-                self._memory.append(memory_mb(self.pid))
+                self._note_memory()
             except OSError:  # it has ended; the checks will say so
                 return
             self._series.append(now - last)
             last = now
 
+    def _note_memory(self) -> None:
+        self._memory.append((time.monotonic() - self._wall, memory_mb(self.pid)))
+
     def start(self) -> "Watch":
-        self._memory.append(memory_mb(self.pid))
+        self._note_memory()
         self._switches = context_switches(self.pid)
         self._split = cpu_split(self.pid)
         self._times = cpu_times(self.cpus)
@@ -128,17 +133,18 @@ class Watch:
         times = cpu_times(self.cpus)
         user, system = (b - a for a, b in zip(self._split, cpu_split(self.pid), strict=True))
         switches = context_switches(self.pid) - self._switches
-        self._memory.append(memory_mb(self.pid))
         self.cancel()
+        self._note_memory()
         part = user / (user + system) if user + system > 0 else 0.0
         return Usage(
             wall_seconds=wall,
             user_seconds=cpu * part,
             system_seconds=cpu * (1 - part),
             switches=switches,
-            memory_start_mb=self._memory[0],
-            memory_mb=max(self._memory),
+            memory_start_mb=self._memory[0][1],
+            memory_mb=max(mb for _, mb in self._memory),
             cpu_series=tuple(self._series),
+            memory_series=tuple(self._memory),
             processes_seconds=times.processes - self._times.processes,
             steal_seconds=times.steal - self._times.steal,
             capacity_seconds=times.total - self._times.total,

@@ -29,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1; 0: system calls are not counted)"
     )
     add_storage_arguments(parser)
-    parser.add_argument("--allow-dirty", action="store_true", help="measure sources that differ from their commit")
+    parser.add_argument(
+        "--allow-dirty", action="store_true", help="measure sources that differ from their commit (--quick does)"
+    )
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     todo = session.turns(chosen, args.quick, args.seconds, args.repeats)
     if not todo:
         raise UsageError("--quick leaves out all of these scenarios: ask for them without it")
-    check_tree(args.allow_dirty)
+    check_tree(args.allow_dirty or args.quick)
     allow_many_files()
     cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
     target = Uvhttp(args.engine, args.io_threads)

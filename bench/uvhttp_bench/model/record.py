@@ -125,6 +125,7 @@ class Resources:
     generator_cpu_us_per_request: float | None = None
     other_cpu_percent: float | None = None  # of those CPUs, by other processes
     steal_percent: float | None = None
+    memory_growth_mb_per_hour: float | None = None  # of runs that are long enough to tell
 
     @property
     def cpu_us_per_request(self) -> float | None:

@@ -1,0 +1,167 @@
+"""Owns: tests of compare's rounds, baseline and check, without a server."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_model import some_record
+
+from uvhttp_bench import cli, revisions, rounds
+from uvhttp_bench.commands import baseline, check, compare
+from uvhttp_bench.exits import BenchError, MissingError
+from uvhttp_bench.model import collection, database
+from uvhttp_bench.model.histogram import Histogram
+from uvhttp_bench.model.record import Check, Record
+from uvhttp_bench.stats import verdict
+
+
+def record(cpu: float, *checks: Check) -> Record:
+    made = some_record(*checks)
+    resources = replace(made.resources, cpu_user_us_per_request=cpu / 2, cpu_system_us_per_request=cpu / 2)
+    return replace(
+        made, resources=resources, results=replace(made.results, latency_p99_ms=cpu, requests_per_second=1e6 / cpu)
+    )
+
+
+def measure(ratio: float, count: int, *checks: Check) -> list[rounds.Measured]:
+    def build(cost: float) -> rounds.Measured:
+        return rounds.measure_round(0, lambda which: record(cost if which == "a" else cost * ratio, *checks))
+
+    return [build(10 + i / 10) for i in range(count)]
+
+
+def test_rounds_alternate_which_build_runs_first() -> None:
+    order: list[str] = []
+
+    def one(which: str) -> Record:
+        order.append(which)
+        return record(1)
+
+    for number in range(2):
+        rounds.measure_round(number, one)
+    assert "".join(order) == "abbabaab"
+
+
+def test_a_slower_build_is_regressed_in_all_its_figures_and_ends_with_3() -> None:
+    judged, left = rounds.judge("low", measure(1.3, 8), verdict.METRICS, None)
+    judged = verdict.correct(judged)
+    assert [(v.metric, v.verdict, v.grade) for v in judged] == [(m.name, "regressed", "fail") for m in verdict.METRICS]
+    assert left == [] and compare.exit_code(judged, "fail") == 3
+    warned = verdict.correct(rounds.judge("low", measure(1.15, 8), (verdict.CPU,), None)[0])
+    assert compare.exit_code(warned, "fail") == 0 and compare.exit_code(warned, "warn") == 3
+
+
+def test_figures_that_a_check_has_taken_away_are_not_judged() -> None:
+    judged, left = rounds.judge(
+        "low", measure(1.3, 8, Check("generator", False, "saturated", "throughput")), verdict.METRICS, None
+    )
+    assert [v.metric for v in judged] == ["cpu_us_per_request"]
+    assert [x.why for x in left] == ["0 of 8 rounds: generator: saturated"] * 2
+    judged, left = rounds.judge("low", measure(1.3, 8, Check("errors", False, "404")), verdict.METRICS, None)
+    assert judged == [] and len(left) == 3 and compare.exit_code([], "fail") == 4
+
+
+def test_a_restless_machine_does_not_take_figures_from_rounds() -> None:
+    restless = Check("machine", False, "busy", "throughput", unstable=True)
+    assert len(rounds.judge("low", measure(1.0, 8, restless), verdict.METRICS, None)[0]) == 3
+
+
+def test_an_unknown_revision_is_named_and_a_missing_build_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="'no-such-revision' is not known"):
+        revisions.program_of("no-such-revision")
+    monkeypatch.setattr("uvhttp_bench.repository.PROGRAMS", tmp_path)
+    with pytest.raises(MissingError, match="dev build"):
+        revisions.program_of(".")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", ".", "--rounds", "0"],
+        ["compare", ".", "--threshold", "100"],
+        ["check", "x"],
+        ["soak", "--minutes", "0.1"],
+        ["soak", "basic"],
+    ],
+)
+def test_bad_numbers_and_names_are_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.dispatch(arguments) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+# --- baseline ---
+
+
+def kept(tmp_path: Path, *records: Record) -> list[str]:
+    with database.opened(tmp_path / "db") as store:
+        for one in records:
+            store.add(replace(one, session="s"))
+    return ["--database", str(tmp_path / "db"), "--data", str(tmp_path / "data")]
+
+
+def good() -> Record:
+    made = record(10)
+    results = replace(made.results, requests_per_second=36000.0, histogram=Histogram((100,), (5000,)))
+    return replace(made, results=results)
+
+
+def test_set_keeps_the_last_runs_records_and_show_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = kept(tmp_path, good(), good())
+    assert cli.dispatch(["baseline", "set", *where]) == 0
+    path = tmp_path / "data" / "2026-01-09" / "baseline.json"
+    assert [r.test_id for r in collection.read(path)] == ["PERF-2026-01-09-001", "PERF-2026-01-09-002"]
+    assert collection.newest(tmp_path / "data") == path
+    assert cli.dispatch(["baseline", "show", *where]) == 0
+    assert "36,000" in capsys.readouterr().out
+    assert cli.dispatch(["baseline", "grade", *where]) == 0
+    assert "standard's own" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "words"),
+    [
+        (record(10, Check("errors", False, "404")), "void runs are not kept"),
+        (record(10, Check("machine", False, "", unstable=True)), "--allow-unstable"),
+        (replace(record(10), configuration=replace(record(10).configuration, dirty=True)), "differ from their commit"),
+    ],
+)
+def test_set_refuses_what_nobody_should_compare_with(
+    spoiled: Record, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.dispatch(["baseline", "set", *kept(tmp_path, good(), spoiled)]) == 1
+    assert words in capsys.readouterr().err and not (tmp_path / "data").exists()
+
+
+def test_a_figure_below_the_minimum_ends_with_3_and_nothing_to_grade_with_77(tmp_path: Path) -> None:
+    slow = replace(good(), results=replace(good().results, requests_per_second=9000.0))
+    assert cli.dispatch(["baseline", "grade", *kept(tmp_path, slow)]) == 3
+    assert cli.dispatch(["baseline", "grade", *kept(tmp_path / "empty")]) == 77
+    assert cli.dispatch(["baseline", "show", *kept(tmp_path / "empty")]) == 77
+    (tmp_path / "x.json").write_text('{"records": []}')
+    assert cli.dispatch(["baseline", "show", str(tmp_path / "x.json")]) == 1
+    assert baseline.grade_rows([]) == []
+
+
+# --- check ---
+
+GATE = """test/gates/syscalls.py
+ok      io_uring, c=1, 1 per write: io_uring_enter per request: 0.994 (at most 1.05)
+BROKEN  libuv, c=1: recvfrom per batch: 2.000 (at most 1)  seen twice
+"""
+
+
+def test_counts_are_read_from_the_gates_own_lines() -> None:
+    counts = check.parse("syscalls", 1, GATE)
+    assert [(c.state, c.value, c.bound, c.note) for c in counts] == [
+        ("ok", 0.994, 1.05, ""),
+        ("broken", 2.0, 1.0, "seen twice"),
+    ]
+    assert check.exit_code(counts) == 3 and check.exit_code(counts[:1]) == 0
+
+
+def test_a_gate_that_can_not_count_is_skipped_and_one_that_crashed_has_failed() -> None:
+    skipped = check.parse("syscalls", 77, "skipped: strace can not attach\n")
+    assert skipped == [check.Count("syscalls", "skipped", "strace can not attach")] and check.exit_code(skipped) == 77
+    failed = check.parse("syscalls", 1, "Traceback (most recent call last):\nValueError: x\n")
+    assert failed[0].state == "failed" and check.exit_code(failed) == 1
+    assert check.exit_code(check.parse("x", 1, "")) == 1

@@ -1,0 +1,81 @@
+"""Owns: the verb `soak`: one server under load for a long time; does its memory grow."""
+
+import argparse
+from dataclasses import replace
+
+from uvhttp_bench import measure, session
+from uvhttp_bench.commands.run import add_storage_arguments, add_target_arguments, check_numbers, check_tree, exit_code
+from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, UsageError
+from uvhttp_bench.loads.base import allow_many_files
+from uvhttp_bench.model import database
+from uvhttp_bench.model.record import Record
+from uvhttp_bench.output import tables
+from uvhttp_bench.output.progress import Steps
+from uvhttp_bench.scenarios import catalog
+from uvhttp_bench.targets.uvhttp import Uvhttp
+
+HELP = "one server under load for half an hour, or as long as you say: does its memory grow"
+MINUTES_MIN = 0.5  # less can not tell a leak from a server that warms up
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="?", default="medium", help="default: medium")
+    parser.add_argument("--minutes", type=float, default=30.0, help="the standard knows 30, 60 and 240 (default 30)")
+    parser.add_argument("--allow-dirty", action="store_true", help="measure sources that differ from their commit")
+    parser.add_argument("--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1)")
+    add_target_arguments(parser)
+    add_storage_arguments(parser)
+    parser.set_defaults(seconds=None)
+
+
+def run(args: argparse.Namespace) -> int:
+    check_numbers(args)
+    if not MINUTES_MIN <= args.minutes <= 1440:
+        raise UsageError(f"--minutes {args.minutes:g}: allowed is {MINUTES_MIN:g}..1440")
+    chosen = catalog.choose([args.scenario])
+    if len(chosen) != 1 or chosen[0].scheme == "tcp":
+        raise UsageError(f"'{args.scenario}': soak runs one scenario of performance_test at a time")
+    check_tree(args.allow_dirty)
+    allow_many_files()
+    cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
+    load = session.load_for(chosen[0], args.tool)
+    target = Uvhttp(args.engine, args.io_threads)
+    plan = measure.plan_for(
+        target, load, cpus, measure.measure_bandwidth(), "soak", measure.session_name(), args.warm_up
+    )  # fmt: skip
+    kept: list[Record] = []
+    scenario = replace(chosen[0], raw_name=f"soak_{chosen[0].name}")
+    with database.opened(args.database) as store, Steps(1) as steps:
+        steps.say(f"{scenario.name}: {args.minutes:g} minutes")
+        turn = session.Turn(scenario, args.minutes * 60, 1)
+        session.execute([turn], lambda _: plan, store, args.results, steps.begin, steps.done, kept.append)
+    if not kept:
+        raise BenchError(f"{scenario.name}: the server does not have it")
+    return show(args.format, kept[0])
+
+
+def show(form: str, record: Record) -> int:
+    n, resources = tables.number, record.resources
+    leaks = any(check.name == "memory" and not check.passed for check in record.checks)
+    heads = (
+        "scenario",
+        "minutes",
+        "requests",
+        "errors %",
+        "P99 ms",
+        "MB at start",
+        "MB at most",
+        "MB/hour",
+        "verdict",
+        "status",
+    )
+    row = (
+        record.test_scenario.name, n(record.results.seconds / 60, 1), n(record.results.total_requests, 0),
+        n(100 * record.results.error_rate, 3), n(record.results.latency_p99_ms, 3), n(resources.memory_start_mb, 1),
+        n(resources.memory_usage_mb, 1), n(resources.memory_growth_mb_per_hour), "grows" if leaks else "steady", record.status,
+    )  # fmt: skip
+    tables.show(form, heads, [row], record, [f"{c.name}: {c.detail}" for c in record.checks if not c.passed])
+    if leaks:
+        return REGRESSION
+    code = exit_code([record])
+    return FINE if code == UNSTABLE else code
