@@ -10,7 +10,7 @@ from uvhttp_bench import gates
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import tcp_echo, uvhttp_load, wrk
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import Check, Errors, Results
+from uvhttp_bench.model.record import Check, Results
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ANSWER = 115  # bytes of performance_test's answer to GET /
@@ -173,20 +173,24 @@ def test_memory_is_looked_at_in_long_runs_and_growth_is_said() -> None:
 
 # --- the other tools ---
 
-LOAD = """{"schema": "uvhttp-load/1", "version": "0.1.0", "interrupted": false,
- "results": {"elapsed_s": 2.0, "requests": 21, "answers": 20, "requests_per_second": 10, "bytes": 2300,
-  "bytes_per_second": 1150, "unanswered": 1, "statuses": {"200": 20}, "errors": {"total": 3, "connect": 1, "length": 2}},
- "generator": {"saturated": false},
- "latency": {"unit": "ns", "count": 20, "mean": 1500000, "stdev": 500000, "max": 2000000,
-  "buckets": [[1000000, 10], [1000500, 2], [2000000, 8]]}}"""
+
+def test_uvhttp_load_is_read_and_its_figures_pass() -> None:
+    results = uvhttp_load.parse(text("uvhttp_load.json"))
+    assert results.total_requests > 100 and results.errors.total == 0
+    assert results.histogram.count == results.total_requests
+    assert results.latency_p50_ms and results.latency_avg_ms and results.latency_p50_ms < results.latency_avg_ms * 10
+    for check in (gates.errors(results), gates.samples(results), gates.little(results, 2)):
+        assert check.passed, check.detail
 
 
-def test_uvhttp_load_is_read_and_another_format_of_it_refused() -> None:
-    results = uvhttp_load.parse(LOAD)
-    assert results.total_requests == 20 and results.latency_avg_ms == 1.5
-    assert results.errors == Errors(connect=1, body=2)
-    assert results.histogram == Histogram((1000, 2000), (12, 8))
-    for broken in (LOAD.replace("load/1", "load/9"), "{}", "wrk?"):
+def test_bodies_of_another_length_are_errors_of_uvhttp_load() -> None:
+    results = uvhttp_load.parse(text("uvhttp_load_length.json"))
+    assert results.errors.body > 0 and results.errors.total == results.errors.body
+    assert not gates.errors(results).passed
+
+
+def test_another_format_of_uvhttp_load_is_refused() -> None:
+    for broken in (text("uvhttp_load.json").replace("uvhttp-load/1", "uvhttp-load/9"), "{}", "wrk?"):
         with pytest.raises(BenchError, match="build both from one tree"):
             uvhttp_load.parse(broken)
 

@@ -60,7 +60,7 @@ def parse(text: str) -> Results:
         raise BenchError(f"uvhttp-load printed what is not its JSON ({error}): build both from one tree") from error
 
 
-KINDS = {"connect": "connect", "write": "write", "timeout": "timeout", "status": "status", "body": "body", "length": "body"}
+KINDS = {"connect": "connect", "write": "write", "timeout": "timeout", "status": "status", "body": "body"}
 
 
 def _errors(counts: dict[str, int]) -> Errors:

@@ -145,7 +145,7 @@ def _workloads() -> list[Scenario]:
 def _others() -> list[Scenario]:
     def echo(name: str, about: str, scheme: str, size: int, connections: int) -> Scenario:
         return Scenario(
-            name, about, {"ws": "websocket", "tcp": "tcp"}[scheme], "/ws", scheme=scheme, threads=connections,
+            name, about, {"ws": "websocket", "tcp": "tcp"}[scheme], "/ws", scheme=scheme, threads=4 if scheme == "ws" else connections,
             connections=connections, message_bytes=size, response_bytes=size,
         )  # fmt: skip
 
