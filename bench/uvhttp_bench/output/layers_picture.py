@@ -16,8 +16,9 @@ def svg(costs: Sequence[Cost]) -> str:
         if cost.added_us:
             low, high = start + cost.added_us.low, start + cost.added_us.high
             axes.plot([low, high], [place, place], color="black", linewidth=1.2)
+        end = max(cost.total_us, start, start + cost.added_us.high if cost.added_us else 0)
         added = f"{cost.added_us.middle:+.2f}" if cost.added_us else f"{cost.total_us:.2f}"
-        axes.annotate(f"{added} us", (cost.total_us, place), xytext=(6, 0), textcoords="offset points", va="center")
+        axes.annotate(f"{added} us", (end, place), xytext=(6, 0), textcoords="offset points", va="center")
     labels = [f"{cost.layer} (on {cost.beneath})" if cost.beneath else cost.layer for cost in costs]
     axes.set_yticks(range(len(costs)), labels)
     axes.set_ylim(len(costs) - 0.5, -0.5)
