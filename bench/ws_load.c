@@ -1,4 +1,4 @@
-/* Owns: a WebSocket load generator for bench/peers.py: a closed loop on each of N connections, one thread, epoll. Every
+/* Owns: a WebSocket load generator for the benchmarks: a closed loop on each of N connections, one thread, epoll. Every
  * echo is compared with what was sent; any difference, error or early end voids the run.
  *
  *   ws_load PORT PATH CONNECTIONS SECONDS SIZE      # prints the number of echoes

@@ -1,4 +1,4 @@
-/* Owns: libwebsockets as a peer of bench/peers.py: one thread, echoes each message.
+/* Owns: libwebsockets as a peer: one thread, echoes each message.
  *
  *   lws_echo PORT
  */

@@ -1,4 +1,4 @@
-/* Owns: libmicrohttpd as a peer of bench/peers.py: one epoll thread, the same answers as performance_test.
+/* Owns: libmicrohttpd as a peer: one epoll thread, the same answers as performance_test.
  *
  *   mhd_server PORT TLS_PORT FILES CERTIFICATE KEY
  */

@@ -153,15 +153,15 @@ class Running:
         return text.splitlines()[-1] if text else "it printed nothing"
 
 
-def _wait_until_listening(running: Running, scheme: str, name: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
+def _wait_until_listening(running: Running, scheme: str, name: str, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not running.alive():
             raise BenchError(f"{name} ended while starting (exit {running.process.returncode}): {running.log_tail()}")
         with contextlib.suppress(OSError), socket.create_connection((HOST, running.port(scheme)), 1):
             return
         time.sleep(0.01)
-    raise BenchError(f"{name} does not listen on port {running.port(scheme)} after {START_SECONDS} s: {running.log_tail()}")
+    raise BenchError(f"{name} does not listen on port {running.port(scheme)} after {seconds:.0f} s: {running.log_tail()}")
 
 
 @contextlib.contextmanager
@@ -180,7 +180,7 @@ def serve(target: Target, scenario: Scenario, made: Workspace, cpus: Sequence[in
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
                 )  # fmt: skip
             running = Running(process.pid, ports, log, process)
-            _wait_until_listening(running, scenario.scheme, target.name)
+            _wait_until_listening(running, scenario.scheme, target.name, getattr(target, "start_seconds", START_SECONDS))
             yield running
         finally:
             if process:

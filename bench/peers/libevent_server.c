@@ -1,0 +1,72 @@
+/* Owns: libevent's evhttp as a peer: one thread, the same answers as performance_test.
+ *
+ *   libevent_server PORT FILES
+ */
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char large[100 * 1024];
+static const char *files;
+
+static void answer(struct evhttp_request *req, const char *type, struct evbuffer *body) {
+    evhttp_add_header(evhttp_request_get_output_headers(req), "Content-Type", type);
+    evhttp_send_reply(req, 200, "OK", body);
+    evbuffer_free(body);
+}
+
+static void hello(struct evhttp_request *req, void *user) {
+    (void)user;
+    struct evbuffer *body = evbuffer_new();
+    evbuffer_add_reference(body, "Hello, World!", 13, NULL, NULL);
+    answer(req, "text/plain", body);
+}
+
+static void send_large(struct evhttp_request *req, void *user) {
+    (void)user;
+    struct evbuffer *body = evbuffer_new();
+    evbuffer_add_reference(body, large, sizeof large, NULL, NULL);
+    answer(req, "application/octet-stream", body);
+}
+
+static void send_file(struct evhttp_request *req, void *user) {
+    (void)user;
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(req));
+    char name[512];
+    struct stat facts;
+    snprintf(name, sizeof name, "%s/%s", files, strncmp(path, "/static/", 8) == 0 ? path + 8 : "none");
+    int fd = strstr(path, "..") ? -1 : open(name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &facts) != 0) {
+        evhttp_send_error(req, 404, NULL);
+        return;
+    }
+    struct evbuffer *body = evbuffer_new();
+    evbuffer_add_file(body, fd, 0, facts.st_size); /* closes fd */
+    answer(req, "application/octet-stream", body);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) {
+        fputs("usage: libevent_server PORT FILES\n", stderr);
+        return 2;
+    }
+    files = argv[2];
+    memset(large, 'a', sizeof large);
+    struct event_base *base = event_base_new();
+    struct evhttp *http = base ? evhttp_new(base) : NULL;
+    if (!http || evhttp_bind_socket(http, "127.0.0.1", (unsigned short)atoi(argv[1])) != 0) {
+        fputs("libevent_server: can not listen\n", stderr);
+        return 1;
+    }
+    evhttp_set_timeout(http, 60);
+    evhttp_set_cb(http, "/", hello, NULL);
+    evhttp_set_cb(http, "/large/100kb", send_large, NULL);
+    evhttp_set_gencb(http, send_file, NULL);
+    return event_base_dispatch(base);
+}

@@ -1,0 +1,149 @@
+"""Servers side by side: what each is told, what their rounds say, and the whole command against a stand-in."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from uvhttp_bench import cli, versus
+from uvhttp_bench.exits import BenchError, UsageError
+from uvhttp_bench.loads.at_rate import AtRate
+from uvhttp_bench.loads.base import Job
+from uvhttp_bench.model.histogram import Histogram
+from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, Results, ScenarioRun
+from uvhttp_bench.output import peers_table
+from uvhttp_bench.scenarios.catalog import Scenario, choose
+from uvhttp_bench.targets import lighttpd, peer, peers, tomcat
+from uvhttp_bench.targets.base import Ports, Workspace
+from uvhttp_bench.targets.nginx import Nginx
+from uvhttp_bench.targets.uvhttp import Uvhttp
+
+HERE = Path(__file__).parent
+PORTS = Ports(1001, 1002)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Workspace:
+    (tmp_path / "static").mkdir()
+    return Workspace(tmp_path)
+
+
+def scenario(name: str) -> Scenario:
+    return choose([name])[0]
+
+
+def record(target: str, cpu: float, repeat: int = 1, rate: float = 1000, checks: tuple[Check, ...] = ()) -> Record:
+    return Record(
+        test_id=f"PERF-2026-01-01-{repeat:03}",
+        timestamp="2026-01-01T00:00:00Z",
+        environment=Environment("Linux", "CPU", 2, "8 GB", "GCC", "12"),
+        configuration=Configuration(False, False, True, "-O0"),
+        test_scenario=ScenarioRun("medium", 4, 50, 1, "GET", "http://127.0.0.1:1/", target=target, repeat=repeat),
+        results=Results(1000, rate, 50, 50, None, None, None, 1, histogram=Histogram.of([(50000, 1000)])),
+        resources=Resources(50, 10, 1, 1, cpu_user_us_per_request=cpu, cpu_system_us_per_request=0),
+        checks=checks,
+    )
+
+
+def test_a_server_serves_what_it_can_and_nothing_else() -> None:
+    nginx = Nginx()
+    for name in ("medium", "https", "body-100kb", "static-1mb"):
+        assert nginx.serves(scenario(name))
+    for name in ("websocket", "post", "static-1mb-copy", "pipeline", "sleep200"):
+        assert not nginx.serves(scenario(name))
+    assert peers.known()["libwebsockets"].serves(scenario("websocket"))
+    assert not peers.known()["bare-epoll"].serves(scenario("body-100kb"))
+
+
+def test_no_name_is_left_in_a_configuration(made: Workspace) -> None:
+    Nginx().command(scenario("medium"), PORTS, made)
+    text = (made.path / "nginx.conf").read_text()
+    assert "@" not in text
+    assert "127.0.0.1:1001" in text
+    lighttpd.Lighttpd().command(scenario("https"), PORTS, made)
+    assert "127.0.0.1:1002" in (made.path / "lighttpd.conf").read_text()
+    assert (made.static / "100kb.bin").stat().st_size == 102400
+
+
+def test_a_server_that_is_not_installed_names_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tomcat, "HOME", tmp_path)
+    assert tomcat.Tomcat().missing() == "tomcat is not installed: apt-get install tomcat10 openjdk-17-jdk-headless"
+
+
+def test_a_program_that_can_not_be_built_says_why_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "BUILT", tmp_path)
+    source = tmp_path / "broken.c"
+    source.write_text("int main(void) { return nothing; }\n")
+    with pytest.raises(BenchError, match=r"broken can not be built: .*nothing") as failed:
+        peer.build_c(source)
+    assert "\n" not in str(failed.value)
+
+
+def test_servers_are_chosen_by_name_beside_ours() -> None:
+    assert [target.name for target in peers.choose(["nginx"])] == ["uvhttp-uring", "nginx"]
+    with pytest.raises(UsageError, match="no server 'apache'"):
+        peers.choose(["apache"])
+
+
+def test_ratio_is_taken_within_the_rounds() -> None:
+    first = [record("uvhttp-uring", cpu, number) for number, cpu in enumerate((1.0, 2.0, 4.0), 1)]
+    own = [record("nginx", cpu, number) for number, cpu in enumerate((2.0, 4.0, 8.0), 1)]
+    interval = versus.ratio(own, first)
+    assert interval is not None
+    assert math.isclose(interval.low, 2) and math.isclose(interval.high, 2)
+    void = Check("errors", False, "404")
+    assert versus.ratio([record("nginx", 2, checks=(void,))], first) is None
+
+
+def test_a_void_run_leaves_no_figure_and_says_why() -> None:
+    void = record("nginx", 2, checks=(Check("errors", False, "1000 status of 1000 requests"),))
+    found = versus.standing([void], [], "nginx")
+    assert (found.status, found.cpu_us, found.requests_per_second, found.latency_p50_ms) == ("void", None, None, None)
+    assert found.reasons == ("errors: 1000 status of 1000 requests",)
+    assert peers_table.row(found)[3:12] == ("", "", "", "", "", "", "", "", "")
+
+
+def test_a_saturated_generator_leaves_the_cpu_time_and_a_lower_bound_of_the_rate() -> None:
+    weak = record("nginx", 2, checks=(Check("generator", False, "it was the bottleneck", "throughput"),))
+    found = versus.standing([weak], [], "nginx")
+    assert (found.cpu_us, found.throughput_holds, found.latency_p99_ms) == (2, False, None)
+    assert peers_table.row(found)[8] == ">= 1,000"
+
+
+def test_checks_of_our_build_are_not_asked_of_others() -> None:
+    checks = (Check("build", False, "debug"), Check("errors", True, "none"))
+    other = versus.adapted(record("nginx", 1, checks=checks), Nginx(), 0, 5.0)
+    assert [check.name for check in other.checks] == ["errors"]
+    assert not other.configuration.debug
+    ours = versus.adapted(record("uvhttp-uring", 1, checks=checks), Uvhttp("uring", name="uvhttp-uring"), 0, 5.0)
+    assert [check.name for check in ours.checks] == ["build", "errors"]
+
+
+def test_an_open_loop_that_was_not_served_at_its_rate_does_not_hold() -> None:
+    slow = versus.adapted(record("nginx", 1, rate=500), Nginx(), 1000.0, 5.0)
+    assert slow.test_scenario.loop == "open"
+    assert not slow.holds("latency")
+    assert versus.adapted(record("nginx", 1, rate=990), Nginx(), 1000.0, 5.0).holds("latency")
+
+
+def test_a_rate_is_asked_for_before_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", __file__)
+    command = AtRate(500).command(Job("http://127.0.0.1:1/", 1, 10, 1, ()))
+    assert command[-5:] == ["--rate", "500.000", "--arrivals", "poisson", "http://127.0.0.1:1/"]
+
+
+def test_whole_command_on_a_stand_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--database", str(tmp_path / "db.sqlite"), "--results", str(tmp_path)]
+    server = ["--server", str(HERE / "stub_server.py"), "--rounds", "1", "--seconds", "1", "--rates", ""]
+    code = cli.dispatch(["peers", "medium", "--servers", "bare-epoll", *server, *where])
+    assert code in (1, 4)  # the stand-in does not say how it was built
+    out = capsys.readouterr().out
+    assert "bare-epoll" in out
+    assert "build: the server does not say how it was built" in out
+    kept = sorted(path.name for path in (tmp_path / "peers").iterdir())
+    assert kept == [f"medium_{name}_1.{end}" for name in ("bare-epoll", "uvhttp-uring") for end in ("json", "txt")]
+
+
+def test_rates_are_checked() -> None:
+    assert cli.dispatch(["peers", "--rates", "50,x"]) == 2
+    assert cli.dispatch(["peers", "--rates", "120"]) == 2

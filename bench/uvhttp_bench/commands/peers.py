@@ -1,0 +1,94 @@
+"""Owns: the verb `peers`: the same scenarios on other servers."""
+
+import argparse
+from pathlib import Path
+
+from uvhttp_bench import measure, session
+from uvhttp_bench.commands.run import add_storage_arguments
+from uvhttp_bench.exits import ERROR, FINE, UNSTABLE, MissingError, UsageError
+from uvhttp_bench.loads.at_rate import AtRate
+from uvhttp_bench.loads.base import allow_many_files
+from uvhttp_bench.model import database
+from uvhttp_bench.model.record import VALID
+from uvhttp_bench.output import peers_table, tables
+from uvhttp_bench.output.progress import Steps
+from uvhttp_bench.scenarios import catalog
+from uvhttp_bench.targets import peers
+from uvhttp_bench.targets.base import Target
+from uvhttp_bench.versus import Options, Versus, available
+
+HELP = "the same scenarios on nginx, h2o, Tomcat, Go and others: CPU per request, throughput, latency, memory"
+SCENARIOS = ("medium", "https", "body-100kb", "https-100kb", "static-10kb", "static-1mb", "websocket")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="*", help=f"default: {', '.join(SCENARIOS)}; see `list`")
+    parser.add_argument("--servers", default="", help=f"of {', '.join(peers.known())} (default: all that are installed)")
+    parser.add_argument("--rounds", type=int, default=5, help="in turn, a fresh process each (default 5)")
+    parser.add_argument("--seconds", type=int, default=2, help="of each run (default 2)")
+    parser.add_argument("--rates", default="50,70,90", help="per cent of each one's capacity, open loop; '' for none")
+    parser.add_argument("--server", type=Path, help="performance_test to measure (default: of this build)")
+    parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
+    parser.add_argument("--generator-cpus", help="default: the others")
+    add_storage_arguments(parser)
+
+
+def rates_of(text: str) -> tuple[float, ...]:
+    try:
+        rates = tuple(float(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise UsageError(f"--rates {text!r}: expected per cent separated by commas") from None
+    if any(not 0 < rate <= 100 for rate in rates):
+        raise UsageError(f"--rates {text!r}: allowed is above 0 up to 100")
+    return rates
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.rounds < 1 or args.seconds < 1:
+        raise UsageError("--rounds and --seconds are at least 1")
+    rates = rates_of(args.rates)
+    chosen = catalog.choose(args.scenario or SCENARIOS)
+    names = [name.strip() for name in args.servers.split(",") if name.strip()]
+    wanted = peers.choose(names, args.server.resolve() if args.server else None)
+    allow_many_files()
+    cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
+    with Steps(0) as steps:
+        targets, absent = available(wanted, steps.say)
+        if not targets:
+            raise MissingError("nothing to measure: " + "; ".join(absent))
+        if rates and AtRate(1).missing():
+            absent.append(f"latency at fixed rates: {AtRate(1).missing()}")
+            steps.say(absent[-1])
+            rates = ()
+        options = Options(
+            rounds=args.rounds,
+            seconds=args.seconds,
+            cpus=cpus,
+            bandwidth_mb=measure.measure_bandwidth(),
+            session=measure.session_name(),
+            results=args.results,
+            rates_percent=rates,
+        )
+        with database.opened(args.database) as store:
+            versus = Versus(options, lambda scenario: session.load_for(scenario, "auto"), store, steps.say)
+            try:
+                versus.run(chosen, targets)
+            except KeyboardInterrupt:
+                steps.say(f"interrupted: {len(versus.kept)} finished runs are kept in {args.results / 'peers'}")
+                show(args.format, versus, targets, absent)
+                raise
+    show(args.format, versus, targets, absent)
+    if not versus.kept:
+        raise MissingError("nothing could be measured: " + "; ".join(versus.left_out or absent))
+    standings = versus.standings(targets)
+    if not any(standing.cpu_us for standing in standings):
+        return ERROR
+    return FINE if all(standing.status == VALID for standing in standings) else UNSTABLE
+
+
+def show(form: str, versus: Versus, targets: list[Target], absent: list[str]) -> None:
+    standings = versus.standings(targets)
+    data = {"session": versus.options.session, "standings": standings, "left_out": [*absent, *versus.left_out]}
+    rows = [peers_table.row(standing) for standing in standings]
+    notes = [*peers_table.notes(standings), *(f"left out: {line}" for line in (*absent, *versus.left_out))]
+    tables.show(form, peers_table.HEADS, rows, data, notes)

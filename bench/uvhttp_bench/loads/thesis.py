@@ -1,0 +1,173 @@
+"""Owns: the experiment of S3: servers in turn, a fresh process each, every route warmed up, measured and verified."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from http.client import HTTPException
+
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.loads import wrk_table
+from uvhttp_bench.loads.base import Job, Outcome
+from uvhttp_bench.loads.wrk import Wrk
+from uvhttp_bench.model.experiment import Measurement
+from uvhttp_bench.model.record import Results
+from uvhttp_bench.monitor import Watch
+from uvhttp_bench.scenarios.catalog import Scenario, choose
+from uvhttp_bench.scenarios.thesis import Workload
+from uvhttp_bench.targets.base import Answer, Running, Target, Workspace, ask, serve
+
+COUNT_DIGITS_MAX = 12
+
+
+@dataclass(frozen=True)
+class Plan:
+    threads: int
+    connections: int
+    seconds: float
+    server_cpus: tuple[int, ...]
+    generator_cpus: tuple[int, ...]
+    workspace: Workspace
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A server and which of its routes are asked."""
+
+    name: str
+    target: Target
+    modes: dict[str, str]  # mode: what follows the workload's path
+    warmup_seconds: float  # of each route; 0: none
+    worker_threads: int | None = None
+
+
+class Void(BenchError):
+    """A run whose figures say nothing; the others go on."""
+
+
+@dataclass
+class Log:
+    """What has been found so far; an interruption leaves it whole."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    void: list[str] = field(default_factory=list)
+    restless: list[str] = field(default_factory=list)
+
+
+def verify(results: Results, workload: Workload, answer: Answer, connections: int) -> None:
+    """A figure is only as good as the answers behind it."""
+    if answer.bytes_total is None:
+        raise Void("its answers say no length")
+    if results.total_requests == 0:
+        raise Void("no request came to an end")
+    if results.errors.total:
+        raise Void(f"{results.errors.total} errors, {results.errors.status} of them answers of another status")
+    # The count grows by digits, which its Content-Length counts too.
+    slack = COUNT_DIGITS_MAX + 1 if workload.name == "count" else 0
+    low = results.total_requests * (answer.bytes_total - slack)
+    high = (results.total_requests + connections) * (answer.bytes_total + slack)
+    if not low <= results.bytes_received <= high:
+        raise Void(f"{results.bytes_received} bytes are not {results.total_requests} answers of {answer.bytes_total} bytes")
+    if (results.latency_avg_ms or 0) < 1000 * workload.wait_seconds * 0.99:
+        raise Void(f"mean latency {results.latency_avg_ms:.1f} ms is below the wait itself")
+
+
+def law(results: Results, connections: int) -> str | None:
+    """Little's law: mean latency x rate is the number of requests under way; those that the end cuts off, one of each
+    connection, are not among the finished."""
+    seconds = (results.latency_avg_ms or 0) / 1000
+    least = results.requests_per_second * seconds
+    most = least + connections * seconds / results.seconds
+    if 0.9 * least <= connections <= 1.1 * most:
+        return None
+    return f"latency x rate is {least:.0f} to {most:.0f} requests under way on {connections} connections"
+
+
+def _job(plan: Plan, running: Running, path: str, seconds: float) -> Job:
+    url = f"http://127.0.0.1:{running.port('http')}{path}"
+    return Job(url, plan.threads, plan.connections, seconds, plan.generator_cpus, workspace=plan.workspace.path)
+
+
+def measure_route(
+    plan: Plan, running: Running, contender: Contender, mode: str, workload: Workload, number: int, log: Log
+) -> None:
+    path = workload.path + contender.modes[mode]
+    try:
+        answer = ask("http", running.port("http"), path)
+    except (OSError, HTTPException) as error:
+        raise Void(f"{contender.name} {path}: {error or type(error).__name__}") from error
+    if answer.status == 404:
+        line = f"{contender.name} has no {path}"
+        if line not in log.skipped:
+            log.skipped.append(line)
+        return
+    if answer.status != 200 or not re.fullmatch(workload.body_pattern, answer.body.decode("latin-1")):
+        raise Void(f"{contender.name} {path} answers {answer.status} {answer.body[:40]!r}")
+    if contender.warmup_seconds > 0:
+        Wrk().run(_job(plan, running, path, contender.warmup_seconds))
+    watch = Watch(running.pid, (*plan.server_cpus, *plan.generator_cpus)).start()
+    try:
+        outcome: Outcome = Wrk().run(_job(plan, running, path, plan.seconds))
+    except BaseException:
+        watch.cancel()
+        raise
+    usage = watch.stop()
+    results = outcome.results
+    if not running.alive():
+        raise Void(f"{contender.name} has ended: {running.log_tail()}")
+    try:
+        verify(results, workload, answer, plan.connections)
+    except Void as why:
+        raise Void(f"{contender.name} {path}, round {number}: {why}") from None
+    # With fewer workers than connections most requests never come to an end: there the law says nothing.
+    broken = None if contender.worker_threads else law(results, plan.connections)
+    if broken:
+        log.restless.append(f"{contender.name} {path}, round {number}: {broken}")
+    log.measurements.append(
+        Measurement(
+            target=contender.name,
+            mode=mode,
+            workload=workload.name,
+            path=path,
+            round=number,
+            worker_threads=contender.worker_threads,
+            requests=results.total_requests,
+            seconds=results.seconds,
+            latency_ms=wrk_table.latency_ms(outcome.raw),
+            rate_per_thread=wrk_table.rate_per_thread(outcome.raw),
+            latency_avg_ms=results.latency_avg_ms,
+            latency_p99_ms=results.latency_p99_ms,
+            cpu_user_us=1e6 * usage.user_seconds / results.total_requests,
+            cpu_system_us=1e6 * usage.system_seconds / results.total_requests,
+            memory_mb=usage.memory_mb,
+        )
+    )
+
+
+def _start(workload: Workload) -> Scenario:
+    return replace(choose([workload.name])[0], path=workload.path)
+
+
+def measure_contender(plan: Plan, contender: Contender, workloads: Sequence[Workload], number: int, log: Log) -> None:
+    with serve(contender.target, _start(workloads[0]), plan.workspace, plan.server_cpus) as running:
+        for workload in workloads:
+            for mode in contender.modes:
+                try:
+                    measure_route(plan, running, contender, mode, workload, number, log)
+                except Void as why:
+                    log.void.append(str(why))
+
+
+def in_turn(
+    plan: Plan,
+    contenders: Sequence[Contender],
+    workloads: Sequence[Workload],
+    rounds: int,
+    log: Log,
+    progress: Callable[[str], None],
+) -> None:
+    """A, B, B, A, ...: what drifts meanwhile meets both."""
+    for number in range(1, rounds + 1):
+        for contender in contenders if number % 2 else contenders[::-1]:
+            progress(f"round {number} of {rounds}: {contender.name}")
+            measure_contender(plan, contender, workloads, number, log)

@@ -1,0 +1,40 @@
+"""Owns: the list of servers that `peers` compares."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from uvhttp_bench.exits import UsageError
+from uvhttp_bench.targets.base import Target
+from uvhttp_bench.targets.civetweb import Civetweb
+from uvhttp_bench.targets.go import Go
+from uvhttp_bench.targets.h2o import H2o
+from uvhttp_bench.targets.hyper import Hyper
+from uvhttp_bench.targets.libevent import Libevent
+from uvhttp_bench.targets.libwebsockets import Libwebsockets
+from uvhttp_bench.targets.lighttpd import Lighttpd
+from uvhttp_bench.targets.limits import all_limits
+from uvhttp_bench.targets.microhttpd import Microhttpd
+from uvhttp_bench.targets.nginx import Nginx
+from uvhttp_bench.targets.node import Node
+from uvhttp_bench.targets.tomcat import Tomcat
+from uvhttp_bench.targets.uvhttp import Uvhttp
+
+OURS = ("uvhttp-uring", "uvhttp-libuv")
+
+
+def known(server: Path | None = None) -> dict[str, Target]:
+    ours: list[Target] = [Uvhttp(engine, program=server, name=f"uvhttp-{engine}") for engine in ("uring", "libuv")]
+    others: list[Target] = [
+        Nginx(), H2o(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(), Go(), Node(), Hyper(),
+        *all_limits(),
+    ]  # fmt: skip
+    return {target.name: target for target in ours + others}
+
+
+def choose(names: Sequence[str], server: Path | None = None) -> list[Target]:
+    """In the order of the list; ours are always among them, because the others are measured against them."""
+    targets = known(server)
+    for name in names:
+        if name not in targets:
+            raise UsageError(f"no server {name!r}: known are {', '.join(targets)}")
+    return [target for name, target in targets.items() if not names or name in names or name == OURS[0]]
