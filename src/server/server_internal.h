@@ -114,6 +114,12 @@ void uvhttp__session_watch(uvhttp__session_t *session);
 /* Refuses what came: status, Connection: close, a counter by reason. There may be an exchange or not. */
 void uvhttp__session_refuse(uvhttp__session_t *session, int code);
 
+/* --- how handlers are run (exec.c) --- */
+
+/* Puts in place what stands before the handler of a route, as its options (or else its registration) say: nothing on
+ * the loop, so that such a route costs nothing. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_UNSUPPORTED, remembered. */
+int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route);
+
 /* --- exchanges --- */
 
 #define UVHTTP__EXCHANGE_ARENA_SIZE 2048
