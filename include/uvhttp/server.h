@@ -64,6 +64,10 @@ typedef struct uvhttp_server_config {
     bool install_signal_handlers; /**< uvhttp_server_run drains at SIGINT and SIGTERM; default true */
     bool quiet;                   /**< no start-up and shut-down lines on stderr; default false */
     uvhttp_performance_config_t performance;
+    uint32_t coroutine_stack_size; /**< bytes that a coroutine may use (coro.h), 16 KiB..64 MiB, rounded up to pages;
+                                      only those that are touched take memory; default 64 KiB */
+    uint32_t coroutines_max; /**< at once, all loops together, 1..10,000,000; beyond it coroutine routes answer 503;
+                                more than 32,000 may need a higher vm.max_map_count; default 30000 */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

@@ -76,6 +76,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     server->limits = (uvhttp__http1_limits_t){.line_size_max = server->config.request_line_max,
                                               .headers_size_max = server->config.headers_size_max,
                                               .header_count_max = server->config.header_count_max};
+    uvhttp__coroutine_server_init(server);
     server->router = uvhttp__router_new();
     if (!server->router || make_host(server) != UVHTTP_OK) goto fail;
     uvhttp__router_set_owner(server->router, server);
@@ -98,6 +99,7 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     uvhttp__router_free(server->router);
     uvhttp__free(server->trust.ranges);
     if (server->ws_hub) server->ws_hub_release(server->ws_hub);
+    uvhttp__coroutine_server_free(server);
     uvhttp__free(server);
 }
 
