@@ -366,5 +366,7 @@ void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 uint64_t uvhttp__clock_ns(void);
 /* Unix time, ms. */
 int64_t uvhttp__clock_unix_ms(void);
+/* CPU time that all threads of the process have used, ns. */
+uint64_t uvhttp__clock_cpu_ns(void);
 
 #endif
