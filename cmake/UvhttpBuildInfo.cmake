@@ -15,7 +15,7 @@ endif()
 set(UVHTTP_OPTIONS_TEXT "")
 foreach(name IN ITEMS BUILD_WITH_WEBSOCKET:${UVHTTP_HAVE_WEBSOCKET}
                        BUILD_WITH_COMPRESSION:${UVHTTP_HAVE_COMPRESSION} BUILD_WITH_REDIS:${UVHTTP_HAVE_REDIS}
-                       BUILD_WITH_MIMALLOC:${UVHTTP_HAVE_MIMALLOC}
+                       BUILD_WITH_COROUTINES:${UVHTTP_HAVE_COROUTINES} BUILD_WITH_MIMALLOC:${UVHTTP_HAVE_MIMALLOC}
                       ENABLE_DEBUG:${ENABLE_DEBUG} ENABLE_COVERAGE:${ENABLE_COVERAGE}
                       UVHTTP_WITH_URING:${UVHTTP_HAVE_URING} UVHTTP_LTO:${UVHTTP_LTO})
   string(REGEX MATCH "^([^:]*):(.*)$" ignored "${name}")
@@ -39,5 +39,6 @@ function(uvhttp_print_summary)
   message(STATUS "  flags     ${UVHTTP_FLAGS_TEXT}")
   message(STATUS "  options   ${UVHTTP_OPTIONS_TEXT}")
   message(STATUS "  event loop ${UVHTTP_STATUS_LIBUV}; io_uring: ${UVHTTP_STATUS_URING}; "
-                 "allocator: ${UVHTTP_STATUS_MIMALLOC}; Redis: ${UVHTTP_STATUS_REDIS}")
+                 "allocator: ${UVHTTP_STATUS_MIMALLOC}; Redis: ${UVHTTP_STATUS_REDIS}; "
+                 "coroutines: ${UVHTTP_STATUS_COROUTINES}")
 endfunction()

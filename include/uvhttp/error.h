@@ -100,7 +100,8 @@ UVHTTP_BEGIN_DECLS
     X(PROXY_UNTRUSTED, -603, 0, "PROXY protocol listener reached by a peer that is not trusted")                       \
     X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not whole in time")                                               \
     X(WORK_FULL, -700, 503, "too many jobs wait for a worker thread")                                                  \
-    X(WORK_CANCELLED, -701, 0, "the job was cancelled before it ran")
+    X(WORK_CANCELLED, -701, 0, "the job was cancelled before it ran")                                                  \
+    X(COROUTINE_LIMIT, -710, 503, "too many coroutines at once")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

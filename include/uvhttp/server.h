@@ -76,6 +76,10 @@ typedef struct uvhttp_server_config {
                                        0: off; default 10000 */
     uint32_t handler_warn_ms;     /**< ms that a handler may keep its loop from others before that is counted
                                        (handler_blocked) and logged, 0..86,400,000; 0: off; default 100 */
+    uint32_t coroutine_stack_size; /**< bytes that a coroutine may use (coro.h), 16 KiB..64 MiB, rounded up to pages;
+                                      only those that are touched take memory; default 64 KiB */
+    uint32_t coroutines_max; /**< at once, all loops together, 1..10,000,000; beyond it coroutine routes answer 503;
+                                more than 32,000 may need a higher vm.max_map_count; default 30000 */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

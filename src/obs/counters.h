@@ -71,6 +71,12 @@
     X(work_running, "Jobs and handlers that worker threads run now")                                                   \
     X(work_waiting, "Jobs and handlers that wait for a worker thread, their time or their tag now")                    \
     X(handler_blocked, "Times that a handler kept its loop from others for longer than handler_warn_ms")               \
+    X(coroutines, "Coroutines begun")                                                                                  \
+    X(coroutines_waited, "Requests whose coroutine has waited")                                                        \
+    X(coroutines_refused, "Requests answered 503 because coroutines_max was reached or a stack could not be had")      \
+    X(coroutine_stacks, "Stacks of coroutines that are mapped now")                                                    \
+    X(coroutine_stacks_released, "Stacks of coroutines given back to the system")                                      \
+    X(coroutine_stack_used_max, "Bytes of stack that the deepest coroutine has touched, in whole pages")               \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

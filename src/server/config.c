@@ -63,6 +63,8 @@ static const field_t fields[] = {
     SECONDS(worker_idle_timeout, 30),
     NUMBER(worker_warn_ms, 10000, 0, 86400000),
     NUMBER(handler_warn_ms, 100, 0, 86400000),
+    NUMBER(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
+    NUMBER(coroutines_max, 30000, 1, 10000000),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 

@@ -12,7 +12,11 @@ typedef struct exec_mode {
 static const exec_mode_t modes[] = {
     [UVHTTP_EXEC_LOOP] = {"UVHTTP_EXEC_LOOP", NULL, true},
     [UVHTTP_EXEC_WORKER] = {"UVHTTP_EXEC_WORKER", uvhttp__call_serve, false},
+#if UVHTTP_WITH_COROUTINES
+    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", uvhttp__coroutine_serve, true},
+#else
     [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", NULL, false},
+#endif
 };
 
 static int refuse(uvhttp__router_t *router, const uvhttp__route_t *route, int status, const char *what,

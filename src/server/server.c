@@ -90,6 +90,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     server->limits = (uvhttp__http1_limits_t){.line_size_max = server->config.request_line_max,
                                               .headers_size_max = server->config.headers_size_max,
                                               .header_count_max = server->config.header_count_max};
+    uvhttp__coroutine_server_init(server);
     server->router = uvhttp__router_new();
     if (!server->router || make_pool(server) != UVHTTP_OK || make_host(server) != UVHTTP_OK) goto fail;
     uvhttp__router_set_owner(server->router, server);

@@ -11,6 +11,7 @@
 
 #include "base/date.h"
 #include "conn/host.h"
+#include "exec/coro.h"
 #include "exec/work.h"
 #include "http1/http1.h"
 #include "message/message.h"
@@ -34,6 +35,7 @@ struct uvhttp_server {
     uvhttp__work_t *work;              /* the pool of worker threads */
     uvhttp__histogram_t *queue_time;   /* of its jobs */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
+    uvhttp__coro_budget_t coro_budget;
     int setup_status;                  /* the first error of what was set up before the routes were complete */
     bool frozen;                       /* routes are complete */
     bool routes_early; /* a request with a body is routed before it has come: its route may have options */
@@ -54,6 +56,7 @@ typedef struct uvhttp__http_worker {
     uvhttp__histogram_t *queue_time;   /* the same */
     uvhttp__work_port_t port;          /* to the server's pool and back */
     uvhttp__list_t calls; /* handlers that a worker thread is to run, given to the pool when the turn ends */
+    uvhttp__coro_sched_t coros;
     uint32_t free_count;
     union {
         uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
@@ -174,6 +177,7 @@ struct uvhttp__exchange {
 
     uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
     struct uvhttp__call *call;            /* a worker thread runs the handler, or will; NULL: none does */
+    struct uvhttp__coroutine *coroutine;  /* the handler runs in one that has not ended; NULL: no */
     uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
     uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
     const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
@@ -295,6 +299,26 @@ void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp__route_t 
 void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
 void uvhttp__static_free(struct uvhttp__static_site *sites);
 
+/* --- coroutines (coroutine.c) --- */
+
+void uvhttp__coroutine_server_init(uvhttp_server_t *server);
+void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker);
+/* The worker's loop ends, and does not turn any more. */
+void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker);
+/* At the end of a turn. */
+static inline void uvhttp__coroutine_turn_end(uvhttp__http_worker_t *worker) {
+    if (__builtin_expect(uvhttp__coro_sched_due(&worker->coros), 0)) uvhttp__coro_sched_run(&worker->coros);
+}
+/* The handler of all routes with UVHTTP_EXEC_COROUTINE; user: the route. */
+void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+/* The client has gone: the exchange and its hooks are left to the end of the coroutine. */
+void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange);
+/* The client has taken what was queued. */
+void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange);
+/* Its output is full. Returns 0 if it may try again, UVHTTP_E_LIMIT if the caller does not run in its coroutine, or
+ * what a wait returns. */
+int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange);
+
 /* --- deferred (deferred.c) --- */
 
 uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
@@ -312,6 +336,8 @@ void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
  * if it did. */
 void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);
 void uvhttp__deferred_leave(uvhttp_deferred_t *deferred);
+/* Loop's thread. The exchange goes on as if it had not been deferred. */
+void uvhttp__deferred_detach(uvhttp_deferred_t *deferred);
 /* Loop's thread. The answer is out: the handle forgets the exchange. */
 void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);
 

@@ -482,6 +482,7 @@ static int on_worker_start(uvhttp__worker_t *worker) {
     worker->upper = upper;
     uvhttp__calls_open(upper);
     uvhttp__watch_open(upper);
+    uvhttp__coroutine_worker_start(upper);
     return UVHTTP_OK;
 }
 
@@ -489,6 +490,7 @@ static void on_worker_stop(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
     uvhttp__static_worker_stop(upper);
     uvhttp__work_port_close(&upper->port);
+    uvhttp__coroutine_worker_stop(upper);
     uvhttp__exchange_pool_free(upper);
     upper->due_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
 }
@@ -519,7 +521,9 @@ static bool is_busy(const uvhttp__worker_t *worker) {
 /* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
 static void on_turn_end(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
-    if (!upper || upper->due_in_turn == 0) return; /* none: the worker could not be started */
+    if (!upper) return; /* the worker could not be started */
+    uvhttp__coroutine_turn_end(upper);
+    if (upper->due_in_turn == 0) return;
     if (upper->has_calls) uvhttp__calls_submit(upper);
     uint64_t ns = uvhttp__clock_ns() - worker->loop->now_ns;
     if (upper->server->config.performance.enable_statistics)
