@@ -240,7 +240,11 @@ static void run_batch(uvhttp__coro_sched_t *sched) {
 
 void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched) {
     for (int round = 0; round < ROUNDS && uvhttp__coro_sched_due(sched); round++) run_batch(sched);
-    if (!uvhttp__coro_sched_due(sched) || sched->posted) return;
+    if (uvhttp__coro_sched_due(sched)) uvhttp__coro_sched_soon(sched);
+}
+
+void uvhttp__coro_sched_soon(uvhttp__coro_sched_t *sched) {
+    if (sched->posted) return;
     sched->posted = true;
     uvhttp__loop_post(sched->loop, &sched->post);
 }
