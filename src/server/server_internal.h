@@ -36,8 +36,8 @@ struct uvhttp_server {
     uvhttp__histogram_t *queue_time;   /* of its jobs */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
     uvhttp__coro_budget_t coro_budget;
-    int setup_status;                  /* the first error of what was set up before the routes were complete */
-    bool frozen;                       /* routes are complete */
+    int setup_status;  /* the first error of what was set up before the routes were complete */
+    bool frozen;       /* routes are complete */
     bool routes_early; /* a request with a body is routed before it has come: its route may have options */
     bool ran;          /* once: the loops and listening sockets are gone with the first run */
     char error[512];
