@@ -554,17 +554,15 @@ static void test_a_stop_unwinds_whoever_waits(void **state) {
 
 /* --- other servers --- */
 
-static char own_address[64];
-
 static void close_socket(void *arg) {
     close((int)(intptr_t)arg);
 }
 
 /* Asks this very server, which serves it meanwhile, on the same thread. */
-static int fetch(char *text, size_t max) {
+static int fetch(const char *address, char *text, size_t max) {
     static const char request[] = "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     int fd;
-    int status = uvhttp_coro_connect(own_address, 5000, &fd);
+    int status = uvhttp_coro_connect(address, 5000, &fd);
     if (status != UVHTTP_OK) return status;
     if (uvhttp_coro_defer(close_socket, (void *)(intptr_t)fd) != UVHTTP_OK) abort();
     status = uvhttp_coro_write(fd, request, sizeof request - 1, 5000);
@@ -576,18 +574,22 @@ static int fetch(char *text, size_t max) {
 }
 
 static void proxy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)user;
-    char text[1024] = "";
-    int status = fetch(text, sizeof text);
+    (void)user;
+    char text[1024] = "", address[64];
+    uvhttp_str_t to = uvhttp_request_header(req, "X-To");
+    snprintf(address, sizeof address, "%.*s", (int)to.size, to.data);
+    int status = fetch(address, text, sizeof text);
     if (status != UVHTTP_OK)
         uvhttp_response_text(res, uvhttp_error_http_status(status), uvhttp_error_name(status));
     else
         uvhttp_response_text(res, 200, strstr(text, "\r\n\r\n") ? strstr(text, "\r\n\r\n") + 4 : "?");
 }
 
-static const char *ask_proxy(serving_t *serving, const char *format) {
-    snprintf(own_address, sizeof own_address, format, serving->port);
-    int fd = client_ask(serving, GET("/proxy"));
+static const char *ask_proxy(serving_t *serving, const char *host, bool with_port) {
+    char request[256], port[16] = "";
+    if (with_port) snprintf(port, sizeof port, ":%u", serving->port);
+    snprintf(request, sizeof request, "GET /proxy HTTP/1.1\r\nHost: a\r\nX-To: %s%s\r\n\r\n", host, port);
+    int fd = client_ask(serving, request);
     answer_t *answer = client_read(fd);
     close(fd);
     return answer->body;
@@ -598,14 +600,14 @@ static void test_a_request_to_another_server(void **state) {
     begin(serving, "/proxy", proxy);
     uvhttp_route(serving->server, UVHTTP_GET, "/now", nothing_here, NULL, UVHTTP_EXEC_COROUTINE);
     serving_start(serving);
-    assert_string_equal(ask_proxy(serving, "127.0.0.1:%u"), "1");
-    assert_string_equal(ask_proxy(serving, "127.1:%u"), "1"); /* a name, for getaddrinfo */
-    assert_string_equal(ask_proxy(serving, "unix:/nowhere/%u"), "UVHTTP_E_PEER_UNREACHABLE");
-    assert_string_equal(ask_proxy(serving, "host.invalid:%u"), "UVHTTP_E_PEER_NAME");
+    assert_string_equal(ask_proxy(serving, "127.0.0.1", true), "1");
+    assert_string_equal(ask_proxy(serving, "127.1", true), "1"); /* a name, for getaddrinfo */
+    assert_string_equal(ask_proxy(serving, "unix:/nowhere", false), "UVHTTP_E_PEER_UNREACHABLE");
+    assert_string_equal(ask_proxy(serving, "host.invalid", true), "UVHTTP_E_PEER_NAME");
     static const char *const refused[] = {"", ":80", "name", "name:", "name:x", "a b:80", "fd:3", "*:80", "[::1:80"};
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         print_message("'%s'\n", refused[i]);
-        assert_string_equal(ask_proxy(serving, refused[i]), "UVHTTP_E_ADDRESS");
+        assert_string_equal(ask_proxy(serving, refused[i], false), "UVHTTP_E_ADDRESS");
     }
 }
 
