@@ -13,7 +13,7 @@ static const uvhttp__exchange_t *exchange_of_request(const uvhttp_request_t *req
 
 static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (exchange->session)
+    if (!exchange->call && exchange->session) /* a worker thread must not look at the session */
         (void)uvhttp__conn_peer(&exchange->session->conn, text);
     else
         memcpy(text, "unknown", sizeof "unknown");
@@ -22,7 +22,7 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
 static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
     const uvhttp__trust_t *trust = &exchange->worker->server->trust;
-    if (!exchange->session) return;
+    if (exchange->call || !exchange->session) return;
     client->address = uvhttp__conn_client(&exchange->session->conn);
     client->https = uvhttp_tcp_is_tls(&exchange->session->conn);
     if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;

@@ -151,6 +151,12 @@ static void test_jobs_beyond_the_backlog_are_refused(void **state) {
 
 /* --- inside a loop of the application --- */
 
+static void on_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_begin(res, 200, "text/plain", 2);
+    uvhttp_response_write(res, uvhttp_loop_uv() ? "no" : "ok", 2);
+}
+
 static void on_stopped(uvhttp_server_t *server, void *user) {
     (void)user;
     uvhttp_server_free(server);
@@ -159,6 +165,32 @@ static void on_stopped(uvhttp_server_t *server, void *user) {
 static void stop_attached(uv_timer_t *timer) {
     uvhttp_server_stop(seen.server);
     uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void test_a_handler_of_an_attached_server_runs_on_a_worker_thread(void **state) {
+    (void)state;
+    seen_reset();
+    uv_loop_t loop;
+    uv_timer_t timer;
+    serving_t serving = {0};
+    assert_int_equal(uv_loop_init(&loop), 0);
+    uv_timer_init(&loop, &timer);
+    seen.server = uvhttp_server_new(NULL);
+    uvhttp_route(seen.server, UVHTTP_GET, "/", on_worker, NULL, UVHTTP_EXEC_WORKER);
+    assert_int_equal(uvhttp_server_attach(seen.server, &loop), UVHTTP_OK);
+    uvhttp_server_on_stopped(seen.server, on_stopped, NULL);
+    assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", &serving.port), UVHTTP_OK);
+    int fd = client_ask(&serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    for (int tries = 0; uvhttp_server_counter(seen.server, "responses_2xx") == 0; ++tries) {
+        assert_true(tries < LIMIT_SECONDS * 1000);
+        uv_run(&loop, UV_RUN_NOWAIT);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_string_equal(client_read(fd)->body, "ok");
+    close(fd);
+    uv_timer_start(&timer, stop_attached, 0, 0);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 static void test_an_attached_server_stops_when_its_jobs_are_done(void **state) {
@@ -191,6 +223,7 @@ int main(void) {
         ON_EACH(test_a_handle_cancels_what_has_not_begun),
         ON_EACH(test_a_stop_runs_the_jobs_of_a_loop_and_tells_the_delayed_ones),
         ON_EACH(test_jobs_beyond_the_backlog_are_refused),
+        cmocka_unit_test(test_a_handler_of_an_attached_server_runs_on_a_worker_thread),
         cmocka_unit_test(test_an_attached_server_stops_when_its_jobs_are_done),
     };
     return RUN_ON_EACH(tests);
