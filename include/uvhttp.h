@@ -28,6 +28,7 @@
 #include <uvhttp/tls.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>
+#include <uvhttp/work.h>
 #if __has_include(<uvhttp/websocket.h>)
 #include <uvhttp/websocket.h>
 #endif
