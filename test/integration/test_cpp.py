@@ -14,7 +14,7 @@ from harness import poll
 from wire import request
 
 PROGRAM = harness.TEST_PROGRAMS / "cpp_test_server"
-HEADER = pathlib.Path(__file__).parents[2] / "include/uvhttp.hpp"
+HEADER = pathlib.Path(__file__).parents[2] / "include/uvhttp/config.hpp"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without C++")
 
 
@@ -27,6 +27,7 @@ def stats(server):
     return json.loads(server.ask("/stats").body)
 
 
+@pytest.mark.threads
 def test_every_kind_of_handler_answers(server):
     for path, status, body in (
         ("/hello", 200, b"Hello, World!"),
@@ -195,7 +196,7 @@ def test_nothing_is_allocated_but_the_frame(server):
 def test_the_configuration_has_every_field(server):
     listed = re.findall(r"^    X\((\w+)\)", HEADER.read_text(encoding="utf-8"), re.M)
     fields = server.get("/fields").text.split()
-    assert listed == fields, "UVHTTP_HPP_CONFIG and UVHTTP_HPP_PERFORMANCE of uvhttp.hpp, against the table of config.c"
+    assert listed == fields, "UVHTTP_HPP_CONFIG and UVHTTP_HPP_PERFORMANCE of uvhttp/config.hpp, against the table of config.c"
 
 
 def test_hello_cpp(serve):
