@@ -1,5 +1,7 @@
 """The C++ interface: handlers, coroutines and their ends, whatever happens; examples/hello_cpp.cpp."""
+import errno
 import json
+import os
 import pathlib
 import re
 import socket
@@ -123,8 +125,29 @@ def test_a_client_that_goes_ends_the_coroutine_wherever_it_waits(server, sent, f
     assert stats(server)["exceptions"] == 0 and server.get("/hello").status == 200
 
 
+def open_for_writing(pipe):
+    """The file descriptor, as soon as there is a reader."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        assert error.errno == errno.ENXIO
+        return None
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_client_that_goes_between_the_end_of_the_coroutine_and_its_answer(server, tmp_path, reset):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    connection = server.connect()
+    connection.send(request("GET", f"/block?pipe={pipe}"))
+    fd = poll(lambda: open_for_writing(pipe))
+    leave(connection, reset)
+    os.close(fd)
+    poll(lambda: stats(server)["live"] == 0)
+    assert stats(server)["exceptions"] == 0 and server.get("/hello").status == 200
+
+
 def test_clients_that_go_at_any_time(server):
-    """Also between the end of the handler and its answer."""
     for round_number in range(60):
         with server.connect() as connection:
             connection.send(request("GET", f"/wait?ms={round_number % 3}") * 3)

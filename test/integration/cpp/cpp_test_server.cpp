@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <thread>
+#include <unistd.h>
 #include <uvhttp.hpp>
 
 using namespace std::chrono_literals;
@@ -91,6 +93,19 @@ static task<response> wait(request &req) {
     std::string body(path);
     body.append(" ").append(req.header("X-Name").value_or("-"));
     co_return uvhttp::text(200, std::move(body)).header("X-First", "1").header("X-First", "2");
+}
+
+/* Ends when the writer of a named pipe has closed it; the loop waits, so that what happens meanwhile comes before the
+ * answer is made. */
+static task<response> end_in_a_blocked_turn(request &req) {
+    tracker alive;
+    co_await uvhttp::sleep(1ms);
+    char byte;
+    int pipe = open(std::string(req.query_param("pipe").value_or("")).c_str(), O_RDONLY | O_CLOEXEC);
+    while (pipe >= 0 && read(pipe, &byte, 1) > 0) {
+    }
+    close(pipe);
+    co_return uvhttp::text(200, std::string(100, 'x'));
 }
 
 static task<response> literal(request &) {
@@ -227,6 +242,7 @@ int main(int argc, char **argv) try {
     add_answers(server);
     add_throwing(server);
     server.get("/wait", wait);
+    server.get("/block", end_in_a_blocked_turn);
     server.get("/literal", literal);
     server.get("/at_once", at_once);
     server.get("/nested", [](request &req) -> task<response> {
