@@ -216,6 +216,21 @@ def test_nothing_is_allocated_but_the_frame(server):
     assert per_request("/at_once") == [1, of_c]
 
 
+@pytest.mark.parametrize("path", ["/literal", "/nested?depth=2", "/later", "/throw/later"])
+@pytest.mark.parametrize("which", ["new", "hook"])
+def test_each_allocation_may_fail(server, which, path):
+    with server.connect() as connection:
+        right = connection.get(path).status
+        for number in range(1, 30):
+            assert connection.get(f"/fail?{which}={number}").status == 200
+            status = connection.get(path).status
+            assert status in (right, 500, 503), number
+            assert connection.get("/fail").status == 200
+        assert status == right, "more than enough"
+        assert connection.get(path).status == right
+    assert stats(server)["live"] == 0
+
+
 def test_the_configuration_has_every_field(server):
     listed = re.findall(r"^    X\((\w+)\)", HEADER.read_text(encoding="utf-8"), re.M)
     fields = server.get("/fields").text.split()

@@ -15,9 +15,15 @@ using namespace std::chrono_literals;
 /* --- counting --- */
 
 static std::atomic<long> news, hook_calls, live, hooked;
+static std::atomic<long> new_to_fail, hook_to_fail; /* counted down; the one that reaches 0 fails */
+
+static bool fails(std::atomic<long> &countdown) {
+    return countdown > 0 && --countdown == 0;
+}
 
 static void *allocate(std::size_t size) {
     news++;
+    if (fails(new_to_fail)) throw std::bad_alloc();
     if (void *memory = std::malloc(size)) return memory;
     throw std::bad_alloc();
 }
@@ -33,15 +39,15 @@ void operator delete(void *memory, std::size_t) noexcept {
 
 static void *hook_malloc(std::size_t size, void *) {
     hook_calls++;
-    return std::malloc(size);
+    return fails(hook_to_fail) ? nullptr : std::malloc(size);
 }
 static void *hook_calloc(std::size_t count, std::size_t size, void *) {
     hook_calls++;
-    return std::calloc(count, size);
+    return fails(hook_to_fail) ? nullptr : std::calloc(count, size);
 }
 static void *hook_realloc(void *memory, std::size_t size, void *) {
     hook_calls++;
-    return std::realloc(memory, size);
+    return fails(hook_to_fail) ? nullptr : std::realloc(memory, size);
 }
 static void hook_free(void *memory, void *) {
     std::free(memory);
@@ -251,6 +257,12 @@ int main(int argc, char **argv) try {
     uvhttp_route_options_t streamed{};
     streamed.stream_body = true;
     server.put("/body", read_body).route_options(streamed);
+    server.get("/fail", [](request &req) {
+        long new_number = number(req, "new", 0), hook_number = number(req, "hook", 0);
+        new_to_fail = new_number;
+        hook_to_fail = hook_number;
+        return uvhttp::text(200, "the next");
+    });
     server.get("/fields", [](request &) {
         uvhttp_server_config_t defaults;
         std::string names;
