@@ -21,7 +21,8 @@ enum { BODY_MAX_BYTES = 1 << 30 };
 static const char help[] =
     "Usage: uvhttp-load [options] URL\n"
     "\n"
-    "  URL: http://HOST[:PORT]/TARGET, or tcp://HOST:PORT for messages that come back as they are\n"
+    "  URL: http://HOST[:PORT]/TARGET; ws://HOST[:PORT]/TARGET or tcp://HOST:PORT for messages that come back as they\n"
+    "  are\n"
     "\n"
     "Load (closed loop: each connection waits for its answer and asks again)\n"
     "  -c, --connections N            connections in total, over the threads                    [10]\n"
@@ -43,7 +44,7 @@ static const char help[] =
     "  -H, --header 'NAME: VALUE'     any number of them\n"
     "  -b, --body TEXT, -B, --body-file FILE\n"
     "  -u, --urls FILE                a target a line, \"[METHOD] /target\", taken in turn\n"
-    "      --payload-size N           tcp: bytes of a message                                   [64]\n"
+    "      --payload-size N           ws, tcp: bytes of a message                               [64]\n"
     "      --unix-socket PATH         connects there; the URL gives Host and target\n"
     "\n"
     "Checks (what fails is an error, and a run with errors ends with 1)\n"
@@ -416,7 +417,7 @@ static bool set_url(parser_t *parser, const char *url) {
     static const struct {
         const char *prefix, *port;
         load_scheme_t scheme;
-    } schemes[] = {{"http://", "80", LOAD_HTTP}, {"tcp://", NULL, LOAD_TCP}};
+    } schemes[] = {{"http://", "80", LOAD_HTTP}, {"ws://", "80", LOAD_WS}, {"tcp://", NULL, LOAD_TCP}};
     load_options_t *options = parser->options;
     options->url = url;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
@@ -432,7 +433,7 @@ static bool set_url(parser_t *parser, const char *url) {
             if (*c <= ' ' || *c > '~') return refuse(parser, "%s: encode what is not ASCII, and spaces", url);
         return set_authority(parser, host, size, schemes[i].port);
     }
-    return refuse(parser, "%s: expected http://HOST[:PORT]/TARGET or tcp://HOST:PORT", url);
+    return refuse(parser, "%s: expected http://HOST[:PORT]/TARGET, ws://... or tcp://HOST:PORT", url);
 }
 
 /* --- what makes sense together only, or not at all --- */
@@ -449,11 +450,13 @@ static bool check(parser_t *parser) {
     if (options->requests > 0 && options->warmup_ns > 0)
         return refuse(parser, "--warmup with --requests: all of them are counted");
     if (slow && options->pipeline > 1) return refuse(parser, "--pipeline with a slow client");
-    if (options->scheme == LOAD_TCP) {
-        if (options->body || options->header_count || options->urls_path || options->method || parser->status_given)
-            return refuse(parser, "tcp:// has no requests: --payload-size is all that can be chosen");
+    if (options->scheme != LOAD_HTTP) {
+        bool has_headers = options->scheme == LOAD_TCP && options->header_count > 0;
+        if (options->body || has_headers || options->urls_path || options->method || parser->status_given)
+            return refuse(parser, "tcp:// and ws:// send messages: --payload-size is what can be chosen");
+        if (slow) return refuse(parser, "a slow client is one of http://");
     } else if (parser->payload_given) {
-        return refuse(parser, "--payload-size is for tcp://; -b or -B give a body");
+        return refuse(parser, "--payload-size is for tcp:// and ws://; -b or -B give a body");
     }
     return true;
 }

@@ -6,7 +6,7 @@
 
 #include "io/io.h"
 
-typedef enum load_scheme { LOAD_HTTP, LOAD_TCP } load_scheme_t;
+typedef enum load_scheme { LOAD_HTTP, LOAD_WS, LOAD_TCP } load_scheme_t;
 typedef enum load_arrivals_kind { LOAD_CONSTANT, LOAD_POISSON } load_arrivals_kind_t;
 typedef enum load_verify { LOAD_VERIFY_NONE, LOAD_VERIFY_FIRST } load_verify_t;
 
@@ -41,7 +41,7 @@ typedef struct load_options {
     bool expects_hash, expects_length;
     uint64_t expect_hash, expect_length;
     bool expect_status[LOAD_STATUS_MAX];
-    size_t payload_size; /* tcp: bytes of a message */
+    size_t payload_size; /* tcp, ws: bytes of a message */
     bool allow_remote;
     const char *json_path; /* NULL: none; "-": standard output, in place of the text */
     uvhttp__engine_kind_t engine;

@@ -1,5 +1,5 @@
 /* Owns: the phases of a thread, the pacing of an open loop, and the run as a whole. May include: base, io, obs. */
-#include "load/worker.h"
+#include "load/conn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +10,13 @@
 
 #define MS_NS UINT64_C(1000000)
 
-enum { SAMPLE_MS = 100, RECEIVE_BUFFER_SIZE = 32 * 1024, RECEIVE_BUFFER_COUNT = 256, SPARE_DESCRIPTORS = 32 };
+enum {
+    SAMPLE_MS = 100,
+    RECEIVE_BUFFER_SIZE = 32 * 1024,
+    RECEIVE_BUFFER_COUNT = 256,
+    SPARE_DESCRIPTORS = 32,
+    FAILED_MIN = 10, /* attempts to connect */
+};
 
 /* --- the end of a worker --- */
 
@@ -53,6 +59,13 @@ void load_worker_answered(load_worker_t *worker, uint64_t n) {
     if (worker->to_answer == UINT64_MAX) return;
     worker->to_answer -= n < worker->to_answer ? n : worker->to_answer;
     if (worker->to_answer == 0 && worker->phase != LOAD_CONNECTING) stop(worker);
+}
+
+/* A number of requests has no other end when the server is gone; a time has. */
+void load_worker_connected(load_worker_t *worker, bool well) {
+    worker->failed = well ? 0 : worker->failed + 1;
+    if (worker->to_answer == UINT64_MAX || worker->phase == LOAD_CONNECTING) return;
+    if (worker->failed > FAILED_MIN && worker->failed > 2 * worker->conn_count) stop(worker);
 }
 
 /* --- open loop --- */
@@ -278,6 +291,9 @@ static bool raise_descriptors(uint32_t connections, uint32_t threads, FILE *err)
 
 int load_run_init(load_run_t *run, load_plan_t *plan, FILE *err) {
     const load_options_t *options = plan->options;
+    plan->protocol = options->scheme == LOAD_TCP  ? &load_protocol_tcp
+                     : options->scheme == LOAD_WS ? &load_protocol_ws
+                                                  : &load_protocol_http;
     *run = (load_run_t){.options = options, .plan = plan};
     if (!raise_descriptors(options->connections, options->threads, err)) return LOAD_ERROR;
     run->workers = uvhttp__alloc_aligned(64, options->threads * sizeof *run->workers);
