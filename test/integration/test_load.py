@@ -12,6 +12,7 @@ import time
 import pytest
 
 from harness import ENGINE, EXAMPLES, HOST, free_port, make_serve, poll, stop_all
+from pki import openssl
 
 LOAD = EXAMPLES / "uvhttp-load"
 XXH64_OF_OK = "fc6d24b916145cf9"  # printf ok | xxh64sum
@@ -19,6 +20,9 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 websocket = pytest.mark.skipif(not (EXAMPLES / "websocket_echo").exists(), reason="built without WebSocket")
+
+help_text = subprocess.run([LOAD, "--help"], capture_output=True, text=True, check=True).stdout
+tls = pytest.mark.skipif("https://" not in help_text, reason="built without OpenSSL")
 
 
 def command(*args):
@@ -430,6 +434,65 @@ def test_what_is_no_websocket_ends_the_run(stub):
     wrong = ACCEPTED.replace(b"s3pP", b"xxxx")
     run = load("-n", 5, "-c", 2, "-t", 1, stub(wrong).url.replace("http", "ws"), code=1)
     assert run.errors["protocol"] == run.errors["total"] > 0
+
+
+# --- TLS ---
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Of the server, and of somebody else: each its own authority, for the address of the tests."""
+    directory = tmp_path_factory.mktemp("certificates")
+    for name in ("server", "other"):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 2, "-subj", "/CN=load",
+                "-addext", f"subjectAltName=IP:{HOST}", "-keyout", directory / f"{name}.key",
+                "-out", directory / f"{name}.pem")  # fmt: skip
+    return directory
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory, certificates):
+    servers, port = [], free_port()
+    files = ["--certificate", certificates / "server.pem", "--key", certificates / "server.key"]
+    make_serve(tmp_path_factory.mktemp("secure"), servers)("performance_test", "--https-port", port, *files)
+    yield f"https://{HOST}:{port}"
+    stop_all(servers)
+
+
+@tls
+@pytest.mark.threads
+def test_https_is_answered_and_checked_like_http(secure, tmp_path):
+    for options in (["-c", 4], ["-c", 2, "-p", 8], ["-c", 4, "--requests-per-connection", 10]):
+        run = load("-n", 300, *options, f"{secure}/")
+        assert (run.requests, run.statuses) == (300, {"200": 300})
+    run = load("-n", 40, "-c", 2, "--expect-length", 102400, f"{secure}/large/100kb")
+    assert run.bytes == pytest.approx(40 * 102400, rel=0.01)
+    body = tmp_path / "body"
+    body.write_bytes(b'"%s"' % (b"x" * 300000))
+    load("-n", 20, "-c", 2, "-B", body, "--expect-body", body, f"{secure}/api")
+    assert load("-n", 20, "-c", 2, "-s", "404", f"{secure}/", code=1).errors["status"] == 20
+    assert load("-R", 400, "-d", "250ms", f"{secure}/").requests == 100
+
+
+@tls
+@websocket
+def test_websocket_runs_over_tls(secure):
+    assert load("-n", 200, "-c", 2, "--payload-size", 5000, f"{secure}/ws".replace("https", "wss")).requests == 200
+
+
+@tls
+def test_a_certificate_is_checked_if_an_authority_is_given(secure, certificates):
+    load("-n", 20, "-c", 2, "--ca-file", certificates / "server.pem", f"{secure}/")
+    run = load("-n", 20, "-c", 2, "--ca-file", certificates / "other.pem", f"{secure}/", code=1)
+    assert run.errors["connect"] == run.errors["total"] > 0
+    assert "certificate" in run.first_errors["connect"]
+    assert "--ca-file" in load("-n", 1, "--ca-file", "/nowhere", f"{secure}/", code=2).err
+
+
+@tls
+def test_what_is_no_tls_ends_the_run(stub, target):
+    run = load("-n", 4, "-c", 2, "-t", 1, target.url("/").replace("http", "https"), code=1)
+    assert run.errors["connect"] == run.errors["total"] > 0
 
 
 # --- what goes wrong before and after ---

@@ -1,6 +1,6 @@
 /* Owns: one connection: connects, sends, reads and checks answers, and starts again. May include: base, io, obs, http1.
  */
-#include "load/conn.h"
+#include "load/tls.h"
 
 /* Pause after a connection that could not be made, and between the pieces of a slow client. */
 enum { RETRY_MS = 100, TICK_MS = 10, HELD_SEND_MAX = 64 * 1024 };
@@ -262,6 +262,14 @@ void load_conn_online(load_conn_t *conn) {
     load_conn_begin(conn);
 }
 
+void load_conn_secured(load_conn_t *conn) {
+    const load_protocol_t *protocol = conn->worker->plan->protocol;
+    if (protocol->shake)
+        protocol->shake(conn);
+    else
+        load_conn_online(conn);
+}
+
 static void on_connect(uvhttp__stream_t *stream, int status) {
     load_conn_t *conn = conn_of(stream);
     load_worker_t *worker = conn->worker;
@@ -273,16 +281,14 @@ static void on_connect(uvhttp__stream_t *stream, int status) {
     uvhttp__histogram_record(&worker->stats.connect, now > conn->connect_ns ? now - conn->connect_ns : 0);
     worker->stats.connections++;
     conn->state = LOAD_CONN_SHAKING;
-    int code = uvhttp__stream_read_start(stream);
+    int code = worker->plan->tls ? load_tls_start(conn) : uvhttp__stream_read_start(stream);
     if (code != 0)
         load_conn_fail(conn, LOAD_ERROR_connect, true, uvhttp_error_message(code));
-    else if (worker->plan->protocol->shake)
-        worker->plan->protocol->shake(conn);
-    else
-        load_conn_online(conn);
+    else if (!worker->plan->tls)
+        load_conn_secured(conn);
 }
 
-static const uvhttp__stream_ops_t ops = {
+const uvhttp__stream_ops_t load_conn_ops = {
     .on_data = on_data,
     .on_end = on_end,
     .on_closed = on_closed,
@@ -299,7 +305,7 @@ void load_conn_open(load_conn_t *conn) {
     if (worker->options->receive_rate > 0) conn->allowance = 1;
     conn->connect_ns = uvhttp__clock_ns();
     load_response_init(&conn->response, &worker->cache);
-    int code = uvhttp__stream_connect(&conn->stream, worker->loop, &worker->plan->endpoint, &ops);
+    int code = uvhttp__stream_connect(&conn->stream, worker->loop, &worker->plan->endpoint, &load_conn_ops);
     if (code == 0) {
         worker->open++;
         conn->state = LOAD_CONN_CONNECTING;

@@ -34,6 +34,12 @@ void load_conn_deinit(load_conn_t *conn);
 void load_conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 void load_conn_on_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 
+/* --- for TLS, which stands between the stream and the connection --- */
+
+extern const uvhttp__stream_ops_t load_conn_ops;
+/* What the connection carries from now on is private. */
+void load_conn_secured(load_conn_t *conn);
+
 /* --- for the protocol --- */
 
 /* The handshake is done. */

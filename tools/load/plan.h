@@ -21,6 +21,7 @@ typedef struct load_request {
 typedef struct load_plan {
     const load_options_t *options;
     const load_protocol_t *protocol;
+    void *tls;                /* tls.h's; NULL: without */
     char *message;            /* payload of a message, as it has to come back */
     load_request_t handshake; /* ws */
     uvhttp__endpoint_t endpoint;
