@@ -77,9 +77,9 @@ static bool is_due(const load_worker_t *worker, uint64_t now_ns) {
 /* Open loop, draining: what was never sent, because no connection was free, or has no answer, has failed. */
 static void give_up(load_worker_t *worker) {
     uint64_t missing = worker->in_flight;
-    while (is_due(worker, UINT64_MAX)) {
-        missing++;
+    for (; is_due(worker, UINT64_MAX); missing++) {
         load_arrivals_take(&worker->arrivals);
+        if (worker->quota != UINT64_MAX) worker->quota--;
     }
     worker->stats.unanswered += missing;
     if (missing > 0)
@@ -100,7 +100,7 @@ static void pump(load_worker_t *worker, uint64_t now_ns) {
         load_conn_send_due(UVHTTP__CONTAINER_OF(uvhttp__list_front(&worker->free), load_conn_t, free), due_ns);
     }
     uint64_t next = uvhttp__list_empty(&worker->free) || !is_due(worker, UINT64_MAX) ? 0 : worker->arrivals.next_ns;
-    if (worker->pace && next != worker->pace_ns) uvhttp__fine_timer_set(worker->pace, next);
+    if (next != worker->pace_ns) uvhttp__fine_timer_set(worker->pace, next);
     worker->pace_ns = next;
 }
 
@@ -214,7 +214,6 @@ void load_worker_tried(load_worker_t *worker) {
 static void *worker_main(void *arg) {
     load_worker_t *worker = arg;
     load_run_t *run = worker->run;
-    if (worker->options->rate > 0) (void)uvhttp__fine_timer_new(worker->loop, &worker->pace);
     uvhttp__loop_post(worker->loop, &worker->begin);
     uvhttp__loop_run(worker->loop);
     if (atomic_fetch_add(&run->finished, 1) + 1 == run->worker_count) pthread_kill(run->waiter, SIGUSR1);
@@ -262,6 +261,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
         .arg = worker,
     };
     if (uvhttp__loop_new(&loop_options, &worker->loop) != 0) return false;
+    if (options->rate > 0 && uvhttp__fine_timer_new(worker->loop, &worker->pace) != 0) return false;
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, load_conn_on_timer, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SESSION, load_conn_on_tick, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_timer, worker);
@@ -270,6 +270,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
 
 static void worker_deinit(load_worker_t *worker) {
     for (uint32_t i = 0; worker->conns && i < worker->conn_count; i++) load_conn_deinit(&worker->conns[i]);
+    if (worker->pace) uvhttp__fine_timer_free(worker->pace); /* it has not run */
     if (worker->loop) uvhttp__loop_free(worker->loop, NULL, NULL);
     uvhttp__free_aligned(worker->conns);
     uvhttp__free(worker->flights);
