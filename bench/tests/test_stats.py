@@ -117,6 +117,13 @@ def test_the_contracts_thresholds(metric: verdict.Metric, ratio: float, expected
     assert (decided.verdict, decided.grade) == (expected, grade)
 
 
+def test_a_loss_of_throughput_is_a_part_of_what_was() -> None:
+    """4.9 % less is below the threshold of 5 %, although it is 5.1 % more time for each request."""
+    decided = verdict.judge("low", THROUGHPUT, machine(5, 0.951, noise=0.0001, drift=0.0002))
+    assert decided.verdict == verdict.EQUIVALENT
+    assert verdict.judge("low", THROUGHPUT, machine(5, 0.949, noise=0.0001, drift=0.0002)).verdict == verdict.REGRESSED
+
+
 def test_noise_raises_the_threshold_and_a_restless_machine_is_inconclusive() -> None:
     decided = verdict.judge("low", CPU, machine(11, 1.12, noise=0.3))
     assert decided.noise > 0.10 and decided.threshold == decided.noise
@@ -127,6 +134,12 @@ def test_too_few_rounds_never_say_regressed() -> None:
     decided = verdict.judge("low", CPU, machine(1, 2.0, rounds=verdict.ROUNDS_MIN - 1))
     assert decided.verdict == verdict.INCONCLUSIVE
     assert verdict.judge("low", CPU, machine(1, 2.0, rounds=verdict.ROUNDS_MIN)).verdict == verdict.REGRESSED
+
+
+def test_too_few_rounds_never_say_equivalent() -> None:
+    """The interval of one round has no width."""
+    assert verdict.judge("low", CPU, machine(1, 1.0, rounds=1)).verdict == verdict.INCONCLUSIVE
+    assert verdict.judge("low", CPU, machine(1, 1.0, rounds=verdict.ROUNDS_MIN)).verdict == verdict.EQUIVALENT
 
 
 def test_one_chance_finding_among_many_scenarios_does_not_survive_holm() -> None:
