@@ -18,97 +18,36 @@
 #include <unistd.h>
 #include <uvhttp.h>
 
+#include "support/options.h"
+
 #define WAIT_SECONDS 30
 #define MESSAGE_HEAD 8 /* bytes at the begin of a message that tell it from the one before */
 
 /* --- options --- */
 
-typedef struct options {
+typedef struct settings {
     unsigned long port, io_threads, client_threads, requests_per_thread, payload_size;
     int engine; /* uvhttp_engine_t */
     bool json;
-} options_t;
+} settings_t;
 
-static void usage(void) {
-    puts("Usage: benchmark_tcp_echo [options]\n"
-         "  --port N                 0..65535; 0: chosen by the kernel (default 0)\n"
-         "  --io-threads N           loops of the server, 0..1024; 0: one per CPU (default 3)\n"
-         "  --client-threads N       clients, one connection each, 1..1024 (default 8)\n"
-         "  --requests-per-thread N  1..1000000000 (default 20000)\n"
-         "  --payload-size N         bytes of a message, 1..1048576 (default 64)\n"
-         "  --engine ENGINE          auto, uring or libuv (default auto)\n"
-         "  --json                   one JSON object instead of lines\n"
-         "  --help");
-}
-
-static void refuse(const char *name, const char *value, const char *range) {
-    fprintf(stderr, "benchmark_tcp_echo: %s '%s': %s\n", name, value, range);
-    exit(2);
-}
-
-static void parse_number(unsigned long *number, const char *name, const char *value, unsigned long min,
-                         unsigned long max) {
-    char range[64];
-    snprintf(range, sizeof range, "allowed is %lu..%lu", min, max);
-    *number = 0;
-    if (*value == '\0') refuse(name, value, range);
-    for (const char *at = value; *at; ++at) {
-        if (*at < '0' || *at > '9') refuse(name, value, range);
-        *number = *number * 10 + (unsigned long)(*at - '0');
-        if (*number > max) refuse(name, value, range);
-    }
-    if (*number < min) refuse(name, value, range);
-}
-
-static int parse_engine(const char *value) {
-    static const char *const names[] = {"auto", "uring", "libuv"};
-    for (int i = 0; i < 3; ++i) {
-        if (strcmp(value, names[i]) == 0) return i;
-    }
-    refuse("--engine", value, "allowed are auto, uring, libuv");
-    return 0;
-}
-
-/* "--name value" or "--name=value": the value, or NULL if argument is another option. */
-static const char *option_value(const char *name, char **argv, int *index) {
-    const char *argument = argv[*index];
-    size_t size = strlen(name);
-    if (strncmp(argument, name, size) != 0) return NULL;
-    if (argument[size] == '=') return argument + size + 1;
-    if (argument[size] != '\0') return NULL;
-    if (!argv[*index + 1]) refuse(name, "", "needs a value");
-    return argv[++*index];
-}
-
-static void parse_options(options_t *options, int argc, char **argv) {
-    const struct {
-        const char *name;
-        unsigned long *number, min, max;
-    } numbers[] = {{"--port", &options->port, 0, 65535},
-                   {"--io-threads", &options->io_threads, 0, 1024},
-                   {"--client-threads", &options->client_threads, 1, 1024},
-                   {"--requests-per-thread", &options->requests_per_thread, 1, 1000000000},
-                   {"--payload-size", &options->payload_size, 1, 1 << 20}};
-    for (int i = 1; i < argc; ++i) {
-        const char *value = NULL;
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            usage();
-            exit(0);
-        }
-        if (strcmp(argv[i], "--json") == 0) {
-            options->json = true;
-            continue;
-        }
-        if ((value = option_value("--engine", argv, &i))) {
-            options->engine = parse_engine(value);
-            continue;
-        }
-        for (size_t n = 0; n < sizeof numbers / sizeof numbers[0] && !value; ++n) {
-            if ((value = option_value(numbers[n].name, argv, &i)))
-                parse_number(numbers[n].number, numbers[n].name, value, numbers[n].min, numbers[n].max);
-        }
-        if (!value) refuse("option", argv[i], "unknown; --help lists the options");
-    }
+static void parse_options(settings_t *settings, char **argv) {
+    const option_t table[] = {
+        {"--port", OPTION_NUMBER, &settings->port, 0, 65535, .help = "0..65535; 0: chosen by the kernel (default 0)"},
+        {"--io-threads", OPTION_NUMBER, &settings->io_threads, 0, 1024,
+         .help = "loops of the server, 0..1024; 0: one per CPU (default 3)"},
+        {"--client-threads", OPTION_NUMBER, &settings->client_threads, 1, 1024,
+         .help = "clients, one connection each, 1..1024 (default 8)"},
+        {"--requests-per-thread", OPTION_NUMBER, &settings->requests_per_thread, 1, 1000000000,
+         .help = "1..1000000000 (default 20000)"},
+        {"--payload-size", OPTION_NUMBER, &settings->payload_size, 1, 1 << 20,
+         .help = "bytes of a message, 1..1048576 (default 64)"},
+        {"--engine", OPTION_CHOICE, &settings->engine, .choices = "auto, uring, libuv",
+         .help = "auto, uring or libuv (default auto)"},
+        {"--json", OPTION_FLAG, &settings->json, .help = "one JSON object instead of lines"},
+    };
+    options_parse(
+        &(options_t){.program = "benchmark_tcp_echo", .table = table, .count = sizeof table / sizeof table[0]}, argv);
 }
 
 /* --- latencies: 64 buckets per power of two, so that a percentile is exact to 1.6 % --- */
@@ -180,7 +119,7 @@ static void *server_run(void *arg) {
 /* --- clients --- */
 
 typedef struct client {
-    const options_t *options;
+    const settings_t *settings;
     pthread_barrier_t *start;
     pthread_t thread;
     int fd;
@@ -238,8 +177,8 @@ static bool client_fail(const client_t *client, unsigned long request, const cha
 
 /* No two messages of a run begin alike, so that an old echo can not pass for a new one. */
 static bool client_echo(client_t *client, char *message, char *echo) {
-    size_t size = client->options->payload_size;
-    for (unsigned long i = 0; i < client->options->requests_per_thread; ++i) {
+    size_t size = client->settings->payload_size;
+    for (unsigned long i = 0; i < client->settings->requests_per_thread; ++i) {
         uint64_t head = (uint64_t)client->number << 32 | i;
         memcpy(message, &head, size < MESSAGE_HEAD ? size : MESSAGE_HEAD);
         uint64_t sent_ns = clock_ns();
@@ -253,7 +192,7 @@ static bool client_echo(client_t *client, char *message, char *echo) {
 
 static void *client_run(void *arg) {
     client_t *client = arg;
-    size_t size = client->options->payload_size;
+    size_t size = client->settings->payload_size;
     char *message = malloc(size), *echo = malloc(size);
     if (message) {
         for (size_t i = 0; i < size; ++i) message[i] = (char)(i * 31 + i / 251 + client->number);
@@ -284,22 +223,22 @@ static void die(const char *what, const char *why) {
 }
 
 /* Connecting is over for the server too when it has accepted all of them. */
-static void connect_all(server_t *server, client_t *clients, const options_t *options, uint16_t port) {
-    for (unsigned long i = 0; i < options->client_threads; ++i) {
+static void connect_all(server_t *server, client_t *clients, const settings_t *settings, uint16_t port) {
+    for (unsigned long i = 0; i < settings->client_threads; ++i) {
         if (!client_connect(&clients[i], port)) die("a client can not connect", strerror(errno));
     }
     uint64_t end_ns = clock_ns() + UINT64_C(1000000000) * WAIT_SECONDS;
-    while (atomic_load(&server->opened) < options->client_threads) {
+    while (atomic_load(&server->opened) < settings->client_threads) {
         if (atomic_load(&server->returned)) exit(1); /* why it can not run has been logged */
         if (clock_ns() > end_ns) die("the clients are not accepted", "timed out");
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
 }
 
-static bool run_clients(client_t *clients, const options_t *options, result_t *result) {
+static bool run_clients(client_t *clients, const settings_t *settings, result_t *result) {
     pthread_barrier_t start;
-    pthread_barrier_init(&start, NULL, (unsigned)options->client_threads);
-    for (unsigned long i = 0; i < options->client_threads; ++i) {
+    pthread_barrier_init(&start, NULL, (unsigned)settings->client_threads);
+    for (unsigned long i = 0; i < settings->client_threads; ++i) {
         clients[i].start = &start;
         int error = pthread_create(&clients[i].thread, NULL, client_run, &clients[i]);
         if (error) die("a client's thread can not be started", strerror(error));
@@ -307,7 +246,7 @@ static bool run_clients(client_t *clients, const options_t *options, result_t *r
     uint64_t begin_ns = UINT64_MAX, end_ns = 0;
     static uint64_t buckets[BUCKETS];
     bool ok = true;
-    for (unsigned long i = 0; i < options->client_threads; ++i) {
+    for (unsigned long i = 0; i < settings->client_threads; ++i) {
         client_t *client = &clients[i];
         pthread_join(client->thread, NULL);
         ok = ok && !client->failed;
@@ -320,7 +259,7 @@ static bool run_clients(client_t *clients, const options_t *options, result_t *r
     }
     pthread_barrier_destroy(&start);
     result->elapsed_seconds = (double)(end_ns - begin_ns) / 1e9;
-    result->bytes = result->requests * options->payload_size;
+    result->bytes = result->requests * settings->payload_size;
     result->p50_us = percentile_us(buckets, result->requests, 0.5);
     result->p99_us = percentile_us(buckets, result->requests, 0.99);
     result->p999_us = percentile_us(buckets, result->requests, 0.999);
@@ -328,10 +267,10 @@ static bool run_clients(client_t *clients, const options_t *options, result_t *r
 }
 
 /* The echoes were right at the clients; the server must have counted the same. */
-static bool counts_agree(const options_t *options, const result_t *result) {
+static bool counts_agree(const settings_t *settings, const result_t *result) {
     const uvhttp_tcp_metrics_t *metrics = &result->metrics;
-    if (metrics->connections_accepted == options->client_threads &&
-        metrics->connections_closed == options->client_threads && metrics->bytes_received == result->bytes &&
+    if (metrics->connections_accepted == settings->client_threads &&
+        metrics->connections_closed == settings->client_threads && metrics->bytes_received == result->bytes &&
         metrics->bytes_sent == result->bytes)
         return true;
     fprintf(stderr,
@@ -368,15 +307,15 @@ static void print_real(bool json, const char *name, double value, int digits) {
     print_value(json, name, text, false);
 }
 
-static void print_result(const options_t *options, const result_t *result) {
-    bool json = options->json;
+static void print_result(const settings_t *settings, const result_t *result) {
+    bool json = settings->json;
     double requests = (double)result->requests, seconds = result->elapsed_seconds > 0 ? result->elapsed_seconds : 1e-9;
     print_title(json, "Benchmark: uvhttp_tcp echo round-trip");
     print_count(json, "port", result->port);
-    print_count(json, "io_threads", options->io_threads);
-    print_count(json, "client_threads", options->client_threads);
-    print_count(json, "requests_per_thread", options->requests_per_thread);
-    print_count(json, "payload_size_bytes", options->payload_size);
+    print_count(json, "io_threads", settings->io_threads);
+    print_count(json, "client_threads", settings->client_threads);
+    print_count(json, "requests_per_thread", settings->requests_per_thread);
+    print_count(json, "payload_size_bytes", settings->payload_size);
     print_value(json, "engine", result->engine, true);
     print_title(json, "Results:");
     print_count(json, "total_requests", result->requests);
@@ -384,32 +323,33 @@ static void print_result(const options_t *options, const result_t *result) {
     print_real(json, "elapsed_seconds", seconds, 6);
     print_real(json, "throughput_req_per_sec", requests / seconds, 2);
     print_real(json, "throughput_mib_per_sec", (double)result->bytes / seconds / (1 << 20), 2);
-    print_real(json, "avg_round_trip_us_per_connection", seconds * 1e6 * (double)options->client_threads / requests, 2);
+    print_real(json, "avg_round_trip_us_per_connection", seconds * 1e6 * (double)settings->client_threads / requests,
+               2);
     print_real(json, "p50_us", result->p50_us, 2);
     print_real(json, "p99_us", result->p99_us, 2);
     print_real(json, "p999_us", result->p999_us, 2);
     print_title(json, "Server stats:");
     print_count(json, "accepted_connections", result->metrics.connections_accepted);
     print_count(json, "closed_connections", result->metrics.connections_closed);
-    print_count(json, "echoed_messages", result->metrics.bytes_sent / options->payload_size);
+    print_count(json, "echoed_messages", result->metrics.bytes_sent / settings->payload_size);
     print_count(json, "echoed_bytes", result->metrics.bytes_sent);
     if (json) puts("}");
 }
 
 /* --- main --- */
 
-static uint16_t server_start(server_t *server, const options_t *options) {
+static uint16_t server_start(server_t *server, const settings_t *settings) {
     uvhttp_tcp_config_t config;
     uvhttp_tcp_config_default(&config);
-    config.io_threads = (uint32_t)options->io_threads;
-    config.engine = options->engine;
+    config.io_threads = (uint32_t)settings->io_threads;
+    config.engine = settings->engine;
     config.install_signal_handlers = false; /* Ctrl-C ends the benchmark */
     const uvhttp_tcp_handlers_t handlers = {.on_open = on_open, .on_data = on_data, .on_drain = on_drain};
     server->tcp = uvhttp_tcp_server_new(&config, &handlers, server);
     if (!server->tcp) die("no server", "out of memory");
     char address[32];
     uint16_t port;
-    snprintf(address, sizeof address, "127.0.0.1:%lu", options->port);
+    snprintf(address, sizeof address, "127.0.0.1:%lu", settings->port);
     if (uvhttp_tcp_server_listen(server->tcp, address, &port) != 0) exit(1); /* it has been logged */
     int error = pthread_create(&server->thread, NULL, server_run, server);
     if (error) die("the server's thread can not be started", strerror(error));
@@ -417,24 +357,25 @@ static uint16_t server_start(server_t *server, const options_t *options) {
 }
 
 int main(int argc, char **argv) {
-    options_t options = {.io_threads = 3, .client_threads = 8, .requests_per_thread = 20000, .payload_size = 64};
-    parse_options(&options, argc, argv);
-    client_t *clients = calloc(options.client_threads, sizeof *clients);
+    settings_t settings = {.io_threads = 3, .client_threads = 8, .requests_per_thread = 20000, .payload_size = 64};
+    (void)argc;
+    parse_options(&settings, argv);
+    client_t *clients = calloc(settings.client_threads, sizeof *clients);
     if (!clients) die("no clients", "out of memory");
-    for (unsigned long i = 0; i < options.client_threads; ++i) {
-        clients[i].options = &options;
+    for (unsigned long i = 0; i < settings.client_threads; ++i) {
+        clients[i].settings = &settings;
         clients[i].number = (unsigned)i;
     }
     static server_t server;
-    result_t result = {.port = server_start(&server, &options)};
-    connect_all(&server, clients, &options, (uint16_t)result.port);
+    result_t result = {.port = server_start(&server, &settings)};
+    connect_all(&server, clients, &settings, (uint16_t)result.port);
     result.engine = atomic_load(&server.engine);
-    bool ok = run_clients(clients, &options, &result);
+    bool ok = run_clients(clients, &settings, &result);
     uvhttp_tcp_server_stop(server.tcp);
     pthread_join(server.thread, NULL);
     uvhttp_tcp_server_metrics(server.tcp, &result.metrics);
-    ok = ok && server.status == 0 && counts_agree(&options, &result);
-    if (ok) print_result(&options, &result);
+    ok = ok && server.status == 0 && counts_agree(&settings, &result);
+    if (ok) print_result(&settings, &result);
     uvhttp_tcp_server_free(server.tcp);
     free(clients);
     return !ok;

@@ -3,7 +3,7 @@
 set(UVHTTP_BUILD_INFO_DIR "${PROJECT_BINARY_DIR}/generated")
 
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type_upper)
-set(codegen ${uvhttp_codegen})
+set(codegen -std=gnu17 ${uvhttp_codegen})
 list(FILTER codegen EXCLUDE REGEX "^-fmacro-prefix-map") # holds a path of this machine
 string(REPLACE ";" " " codegen "${codegen}")
 string(STRIP "${CMAKE_C_FLAGS} ${CMAKE_C_FLAGS_${build_type_upper}} ${codegen}" UVHTTP_FLAGS_TEXT)
@@ -15,6 +15,7 @@ endif()
 set(UVHTTP_OPTIONS_TEXT "")
 foreach(name IN ITEMS BUILD_WITH_WEBSOCKET:${UVHTTP_HAVE_WEBSOCKET}
                        BUILD_WITH_COMPRESSION:${UVHTTP_HAVE_COMPRESSION} BUILD_WITH_REDIS:${UVHTTP_HAVE_REDIS}
+                       BUILD_WITH_YAML:${UVHTTP_HAVE_YAML}
                        BUILD_WITH_MIMALLOC:${UVHTTP_HAVE_MIMALLOC}
                       ENABLE_DEBUG:${ENABLE_DEBUG} ENABLE_COVERAGE:${ENABLE_COVERAGE}
                       UVHTTP_WITH_URING:${UVHTTP_HAVE_URING} UVHTTP_LTO:${UVHTTP_LTO})
@@ -39,5 +40,5 @@ function(uvhttp_print_summary)
   message(STATUS "  flags     ${UVHTTP_FLAGS_TEXT}")
   message(STATUS "  options   ${UVHTTP_OPTIONS_TEXT}")
   message(STATUS "  event loop ${UVHTTP_STATUS_LIBUV}; io_uring: ${UVHTTP_STATUS_URING}; "
-                 "allocator: ${UVHTTP_STATUS_MIMALLOC}; Redis: ${UVHTTP_STATUS_REDIS}")
+                 "allocator: ${UVHTTP_STATUS_MIMALLOC}; Redis: ${UVHTTP_STATUS_REDIS}; C++: ${UVHTTP_STATUS_CXX}")
 endfunction()

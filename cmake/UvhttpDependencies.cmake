@@ -26,6 +26,14 @@ if(BUILD_WITH_COMPRESSION)
   string(APPEND UVHTTP_PC_REQUIRES " zlib libbrotlienc")
 endif()
 
+set(UVHTTP_HAVE_YAML 0)
+if(BUILD_WITH_YAML)
+  set(UVHTTP_HAVE_YAML 1)
+  uvhttp_require(YAML "yaml-0.1" "libyaml-dev (or configure with -DBUILD_WITH_YAML=OFF)")
+  list(APPEND UVHTTP_DEPENDENCY_LIBRARIES PkgConfig::YAML)
+  string(APPEND UVHTTP_PC_REQUIRES " yaml-0.1")
+endif()
+
 set(UVHTTP_HAVE_REDIS 0)
 if(NOT BUILD_WITH_REDIS)
   set(UVHTTP_STATUS_REDIS "off (BUILD_WITH_REDIS=OFF)")
@@ -76,6 +84,17 @@ if(UVHTTP_TLS STREQUAL "openssl")
   string(APPEND UVHTTP_PC_REQUIRES " libssl")
 endif()
 
+# Debian 12 has 2.28 without a .pc file. 3.x has other structures and names.
+if(UVHTTP_TLS STREQUAL "mbedtls")
+  include("${CMAKE_CURRENT_LIST_DIR}/UvhttpMbedtls.cmake")
+  if(NOT TARGET uvhttp_mbedtls::mbedtls)
+    message(FATAL_ERROR "uvhttp: mbedTLS 2.28 not found (${UVHTTP_STATUS_MBEDTLS}). On Debian: apt-get install "
+                        "libmbedtls-dev (or configure with -DUVHTTP_TLS=openssl or off)")
+  endif()
+  list(APPEND UVHTTP_DEPENDENCY_LIBRARIES uvhttp_mbedtls::mbedtls)
+  string(APPEND UVHTTP_PC_LIBS " -lmbedtls -lmbedx509 -lmbedcrypto")
+endif()
+
 set(UVHTTP_HAVE_MIMALLOC 0)
 if(NOT BUILD_WITH_MIMALLOC)
   set(UVHTTP_STATUS_MIMALLOC "off (BUILD_WITH_MIMALLOC=OFF)")
@@ -86,7 +105,7 @@ else()
   if(mimalloc_FOUND)
     set(UVHTTP_HAVE_MIMALLOC 1)
     list(APPEND UVHTTP_DEPENDENCY_LIBRARIES mimalloc)
-    set(UVHTTP_PC_LIBS "-lmimalloc")
+    string(APPEND UVHTTP_PC_LIBS " -lmimalloc")
     set(UVHTTP_STATUS_MIMALLOC "mimalloc ${mimalloc_VERSION}")
   else()
     set(UVHTTP_STATUS_MIMALLOC "off: not found (Debian: libmimalloc-dev)")
@@ -109,5 +128,6 @@ add_library(uvhttp_features INTERFACE)
 target_compile_definitions(uvhttp_features INTERFACE
   UVHTTP_WITH_URING=${UVHTTP_HAVE_URING}
   UVHTTP_WITH_MIMALLOC=${UVHTTP_HAVE_MIMALLOC}
+  UVHTTP_WITH_YAML=${UVHTTP_HAVE_YAML}
   UVHTTP_WITH_TLS=${UVHTTP_HAVE_TLS}
   UVHTTP_WITH_WEBSOCKET=${UVHTTP_HAVE_WEBSOCKET})

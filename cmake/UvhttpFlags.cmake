@@ -1,6 +1,6 @@
 # Owns: compiler flags. uvhttp_flags is linked by everything of ours and never installed.
 set(CMAKE_C_STANDARD_REQUIRED ON)
-set(uvhttp_codegen -std=gnu17 -D_GNU_SOURCE)
+set(uvhttp_codegen -D_GNU_SOURCE)
 set(uvhttp_link -Wl,--as-needed)
 
 # Asserts would otherwise carry the directory that the library was built in.
@@ -37,5 +37,6 @@ if(UVHTTP_WERROR)
 endif()
 
 add_library(uvhttp_flags INTERFACE)
-target_compile_options(uvhttp_flags INTERFACE ${uvhttp_codegen} ${uvhttp_warnings})
+target_compile_options(uvhttp_flags INTERFACE "$<IF:$<COMPILE_LANGUAGE:CXX>,-std=c++20,-std=gnu17>" ${uvhttp_codegen}
+                                              ${uvhttp_warnings})
 target_link_options(uvhttp_flags INTERFACE ${uvhttp_link})

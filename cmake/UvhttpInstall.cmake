@@ -16,6 +16,9 @@ install(TARGETS uvhttp_static EXPORT uvhttp-static ARCHIVE DESTINATION "${CMAKE_
 foreach(kind IN ITEMS shared static)
   install(EXPORT uvhttp-${kind} NAMESPACE uvhttp:: DESTINATION "${package_dir}")
 endforeach()
+if(UVHTTP_BUILD_TOOLS)
+  install(TARGETS uvhttp_load_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
 
 configure_package_config_file(cmake/uvhttp-config.cmake.in "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
                               INSTALL_DESTINATION "${package_dir}")
@@ -23,6 +26,9 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/uvhttp-config-
                                  COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
               "${PROJECT_BINARY_DIR}/generated/uvhttp-config-version.cmake" DESTINATION "${package_dir}")
+if(UVHTTP_TLS STREQUAL "mbedtls")
+  install(FILES cmake/UvhttpMbedtls.cmake DESTINATION "${package_dir}")
+endif()
 
 # Relative to the file: an installed tree may be moved.
 file(RELATIVE_PATH UVHTTP_PC_INCLUDE "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_FULL_INCLUDEDIR}")

@@ -11,6 +11,10 @@ add_library(uvhttp_unit_test INTERFACE)
 target_compile_options(uvhttp_unit_test INTERFACE "SHELL:-include stdarg.h" "SHELL:-include stddef.h"
                                                   "SHELL:-include stdint.h" "SHELL:-include setjmp.h")
 target_link_libraries(uvhttp_unit_test INTERFACE uvhttp_inside PkgConfig::CMOCKA)
+if(UVHTTP_TLS STREQUAL "mbedtls") # the tests' client is OpenSSL, whatever the server is
+  uvhttp_require(OPENSSL "libssl>=3.0" "libssl-dev (the tests' TLS client)")
+  target_link_libraries(uvhttp_unit_test INTERFACE PkgConfig::OPENSSL)
+endif()
 
 uvhttp_glob(support_sources test/unit/support/*.c)
 if(support_sources)
@@ -27,9 +31,19 @@ foreach(source IN LISTS test_sources)
   if(support_sources)
     target_link_libraries(${target} PRIVATE uvhttp_test_support)
   endif()
+  if(CMAKE_MATCH_1 STREQUAL "load")
+    target_link_libraries(${target} PRIVATE uvhttp_load)
+  endif()
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
   add_test(NAME "${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" COMMAND ${target} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set_tests_properties("${CMAKE_MATCH_1}/${CMAKE_MATCH_2}" PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+endforeach()
+
+# Those that wait out real seconds start first, so that the others run meanwhile.
+foreach(name IN ITEMS conn/idle conn/idle_queue server/route_options tls/tcp io/pitfalls io/stream conn/connection)
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST 10)
+  endif()
 endforeach()
 
 # Micro benchmarks see the inside as well; they are built with the tests so that they do not rot, and run by hand.
@@ -58,6 +72,13 @@ if(BUILD_WITH_WEBSOCKET)
   add_executable(websocket_test_server ${websocket_server_sources})
   target_link_libraries(websocket_test_server PRIVATE uvhttp_flags uvhttp_static Threads::Threads)
   set_target_properties(websocket_test_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+endif()
+
+if(UVHTTP_HAVE_CXX)
+  add_executable(cpp_test_server test/integration/cpp/cpp_test_server.cpp)
+  target_link_libraries(cpp_test_server PRIVATE uvhttp_flags uvhttp_static Threads::Threads)
+  target_compile_options(cpp_test_server PRIVATE -Wconversion)
+  set_target_properties(cpp_test_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 endif()
 
 # Programs of the gates (test/gates/*.py run them); public headers only. They count calls of malloc, as sanitizers do.

@@ -1,6 +1,7 @@
 /* The server that the performance standard measures. It prints nothing on the request path.
  *
  *   build/dist/bin/performance_test        # HTTP on 127.0.0.1:8080, HTTPS on 8443; --help lists the options
+ *   build/dist/bin/performance_test --config examples/uvhttp.yaml --keepalive-timeout 5
  *   curl http://127.0.0.1:8080/            # Hello, World!
  *   curl http://127.0.0.1:8080/api
  *   curl -d '{"test":"data"}' http://127.0.0.1:8080/api
@@ -18,6 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <uvhttp.h>
+
+#include "support/options.h"
 
 static const char hello_text[] = "Hello, World!";
 static const char api_json[] = "{\"message\":\"Hello, World!\",\"status\":\"ok\"}";
@@ -121,101 +124,44 @@ static const char *make_files(void) {
 /* --- options --- */
 
 #define NONE ULONG_MAX
+#define NOT_GIVEN (ULONG_MAX - 1)
 #define HTTPS_PORT (UVHTTP_WITH_TLS ? 8443 : NONE) /* a build without TLS serves HTTP alone */
 
-typedef struct options {
+typedef struct settings {
     const char *address, *files, *certificate, *key;
-    unsigned long port, https_port, io_threads;
-    bool sendfile;
-    uvhttp_engine_t engine;
-} options_t;
+    unsigned long port, https_port;
+    int sendfile; /* 0: auto, 1: off */
+    uvhttp_server_config_t config;
+} settings_t;
 
-static void usage(void) {
-    puts("Usage: performance_test [options]\n"
-         "  --address ADDRESS    IP address, or unix:/path, fd:N, systemd (default 127.0.0.1)\n"
-         "  --port N             0..65535; 0: chosen by the kernel (default 8080)\n"
-         "  --https-port N       the same for HTTPS, or off (default 8443; off when --port is given)\n"
-         "  --certificate FILE   PEM, with --key FILE; default: a certificate that it makes for itself\n"
-         "  --static DIR         what is below /static/ (default: a file of each size, made for the run)\n"
-         "  --sendfile WHEN      auto (large files) or off (default auto)\n"
-         "  --io-threads N       0..1024; 0: one per CPU (default 0)\n"
-         "  --engine ENGINE      auto, uring or libuv (default auto)\n"
-         "  --version            version, and what this program was built with\n"
-         "  --help");
-}
-
-static void refuse(const char *name, const char *value, const char *range) {
-    fprintf(stderr, "performance_test: %s '%s': %s\n", name, value, range);
-    exit(2);
-}
-
-static unsigned long parse_number(const char *name, const char *value, unsigned long max, const char *range) {
-    unsigned long number = 0;
-    if (*value == '\0') refuse(name, value, range);
-    for (const char *at = value; *at; ++at) {
-        if (*at < '0' || *at > '9') refuse(name, value, range);
-        number = number * 10 + (unsigned long)(*at - '0');
-        if (number > max) refuse(name, value, range);
-    }
-    return number;
-}
-
-static uvhttp_engine_t parse_engine(const char *value) {
-    static const char *const names[] = {"auto", "uring", "libuv"};
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; ++i) {
-        if (strcmp(value, names[i]) == 0) return (uvhttp_engine_t)i;
-    }
-    refuse("--engine", value, "allowed are auto, uring, libuv");
-    return UVHTTP_ENGINE_AUTO;
-}
-
-/* "--name value" or "--name=value": the value, or NULL if argument is another option. */
-static const char *option_value(const char *name, char **argv, int *index) {
-    const char *argument = argv[*index];
-    size_t size = strlen(name);
-    if (strncmp(argument, name, size) != 0) return NULL;
-    if (argument[size] == '=') return argument + size + 1;
-    if (argument[size] != '\0') return NULL;
-    if (!argv[*index + 1]) refuse(name, "", "needs a value");
-    return argv[++*index];
-}
-
-static void parse_options(options_t *options, int argc, char **argv) {
-    bool https_given = false;
-    for (int i = 1; i < argc; ++i) {
-        const char *value;
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            usage();
-            exit(0);
-        } else if (strcmp(argv[i], "--version") == 0) {
-            printf("uvhttp %s\n%s", uvhttp_version(), uvhttp_build_info());
-            exit(0);
-        } else if ((value = option_value("--address", argv, &i))) {
-            options->address = value;
-        } else if ((value = option_value("--port", argv, &i))) {
-            options->port = parse_number("--port", value, 65535, "allowed is 0..65535");
-            if (!https_given) options->https_port = NONE;
-        } else if ((value = option_value("--https-port", argv, &i))) {
-            bool off = strcmp(value, "off") == 0;
-            options->https_port = off ? NONE : parse_number("--https-port", value, 65535, "allowed is 0..65535, off");
-            https_given = true;
-        } else if ((value = option_value("--certificate", argv, &i))) {
-            options->certificate = value;
-        } else if ((value = option_value("--key", argv, &i))) {
-            options->key = value;
-        } else if ((value = option_value("--static", argv, &i))) {
-            options->files = value;
-        } else if ((value = option_value("--sendfile", argv, &i))) {
-            options->sendfile = strcmp(value, "auto") == 0;
-            if (!options->sendfile && strcmp(value, "off") != 0) refuse("--sendfile", value, "allowed are auto, off");
-        } else if ((value = option_value("--io-threads", argv, &i))) {
-            options->io_threads = parse_number("--io-threads", value, 1024, "allowed is 0..1024");
-        } else if ((value = option_value("--engine", argv, &i))) {
-            options->engine = parse_engine(value);
-        } else {
-            refuse("option", argv[i], "unknown; --help lists the options");
-        }
-    }
+static void parse_options(settings_t *settings, char **argv) {
+    const char *https_port = NULL;
+    const option_t table[] = {
+        {"--address", OPTION_TEXT, &settings->address,
+         .help = "IP address, or unix:/path, fd:N, systemd (default 127.0.0.1)"},
+        {"--port", OPTION_NUMBER, &settings->port, 0, 65535,
+         .help = "0..65535; 0: chosen by the kernel (default 8080)"},
+        {"--https-port", OPTION_TEXT, &https_port,
+         .help = "the same for HTTPS, or off (default 8443; off when --port is given)"},
+        {"--certificate", OPTION_TEXT, &settings->certificate,
+         .help = "PEM file, with --key FILE; default: a certificate that it makes for itself"},
+        {"--key", OPTION_TEXT, &settings->key, .help = "PEM file"},
+        {"--static", OPTION_TEXT, &settings->files,
+         .help = "directory of what is below /static/ (default: a file of each size, made for the run)"},
+        {"--sendfile", OPTION_CHOICE, &settings->sendfile, .choices = "auto, off",
+         .help = "auto (large files) or off (default auto)"},
+    };
+    const options_t options = {.program = "performance_test",
+                               .table = table,
+                               .count = sizeof table / sizeof table[0],
+                               .config = &settings->config};
+    options_parse(&options, argv);
+    if (!https_port)
+        settings->https_port = settings->port == NOT_GIVEN ? HTTPS_PORT : NONE;
+    else
+        settings->https_port =
+            strcmp(https_port, "off") == 0 ? NONE : options_number(&options, "--https-port", https_port, 0, 65535);
+    if (settings->port == NOT_GIVEN) settings->port = 8080;
 }
 
 static bool has_port(const char *address) {
@@ -230,7 +176,7 @@ static const char *listen_address(const char *address, unsigned long port, char 
     return text;
 }
 
-static void add_routes(uvhttp_server_t *server, const options_t *options) {
+static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     static atomic_ulong visits;
     uvhttp_get(server, "/", home, NULL);
     uvhttp_get(server, "/api", get_api, NULL);
@@ -241,9 +187,9 @@ static void add_routes(uvhttp_server_t *server, const options_t *options) {
     for (size_t i = 0; i < SIZE_ROUTES; ++i) {
         uvhttp_get(server, size_routes[i].pattern, get_large, (void *)&size_routes[i]);
     }
-    const char *files = options->files ? options->files : make_files();
+    const char *files = settings->files ? settings->files : make_files();
     if (files)
-        uvhttp_static(server, "/static", files, &(uvhttp_static_options_t){.no_sendfile = !options->sendfile});
+        uvhttp_static(server, "/static", files, &(uvhttp_static_options_t){.no_sendfile = settings->sendfile != 0});
     else
         perror("performance_test: nothing below /static/: files in /tmp");
 #if UVHTTP_WITH_WEBSOCKET
@@ -253,45 +199,37 @@ static void add_routes(uvhttp_server_t *server, const options_t *options) {
 }
 
 /* Returns false when HTTPS was asked for and is not to be had. */
-static bool listen_https(uvhttp_server_t *server, const options_t *options) {
-    if (options->https_port == NONE || !has_port(options->address)) return true;
+static bool listen_https(uvhttp_server_t *server, const settings_t *settings) {
+    if (settings->https_port == NONE || !has_port(settings->address)) return true;
     uvhttp_tls_t *tls;
-    if (options->certificate || options->key) {
-        const uvhttp_tls_certificate_t certificate = {.certificate_file = options->certificate,
-                                                      .key_file = options->key};
+    if (settings->certificate || settings->key) {
+        const uvhttp_tls_certificate_t certificate = {.certificate_file = settings->certificate,
+                                                      .key_file = settings->key};
         tls = uvhttp_tls_new(&(uvhttp_tls_options_t){.certificates = &certificate, .certificate_count = 1});
     } else {
         tls = uvhttp_tls_development(NULL);
     }
     char text[128];
     int status = uvhttp_server_listen_tls(
-        server, listen_address(options->address, options->https_port, text, sizeof text), tls, NULL);
+        server, listen_address(settings->address, settings->https_port, text, sizeof text), tls, NULL);
     uvhttp_tls_free(tls); /* the server keeps it */
     return status == UVHTTP_OK;
 }
 
 int main(int argc, char **argv) {
-    options_t options = {.address = "127.0.0.1", .port = 8080, .https_port = HTTPS_PORT, .sendfile = true};
-    parse_options(&options, argc, argv);
-
-    uvhttp_server_config_t config;
-    uvhttp_server_config_default(&config);
-    config.io_threads = (uint32_t)options.io_threads;
-    config.engine = options.engine;
-    config.max_connections = 10000;
-    config.read_buffer_size = 16384;
-    config.write_buffer_size = 16384;
-    config.keepalive_timeout = 60;  /* seconds */
-    config.connection_timeout = 30; /* seconds */
-    uvhttp_server_t *server = uvhttp_server_new(&config);
+    (void)argc;
+    settings_t settings = {.address = "127.0.0.1", .port = NOT_GIVEN};
+    uvhttp_server_config_default(&settings.config);
+    parse_options(&settings, argv);
+    uvhttp_server_t *server = uvhttp_server_new(&settings.config);
     if (!server) return 2; /* the environment asks for something impossible, which has been logged */
 
     for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
-    add_routes(server, &options);
+    add_routes(server, &settings);
     char text[128];
-    bool failed = !listen_https(server, &options) ||
-                  uvhttp_server_run(server, listen_address(options.address, options.port, text, sizeof text)) != 0;
+    bool failed = !listen_https(server, &settings) ||
+                  uvhttp_server_run(server, listen_address(settings.address, settings.port, text, sizeof text)) != 0;
     uvhttp_server_free(server);
-    if (!options.files) remove_files();
+    if (!settings.files) remove_files();
     return failed; /* the reason has been logged */
 }

@@ -23,6 +23,7 @@
 #include <uvhttp/server.h>
 #include <uvhttp/static.h>
 #include <uvhttp/tcp.h>
+#include <uvhttp/timer.h>
 #include <uvhttp/tls.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError
-from uvhttp_bench.model import codec, record
+from uvhttp_bench.model import codec, record, schema
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, Results, ScenarioRun
 
@@ -86,6 +87,18 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(tmp_path: Path, monkeypatc
         codec.write_text(path, "new")
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_published_schema_is_that_of_the_dataclasses() -> None:
+    """Else: python -m uvhttp_bench.model.schema > docs/performance/record.schema.json"""
+    assert (repository.ROOT / "docs" / "performance" / "record.schema.json").read_text() == schema.text()
+    made = json.loads(schema.text())
+    standard = json.loads(STANDARD)
+    assert set(made["required"]) == set(standard)
+    for group, fields in standard.items():
+        if isinstance(fields, dict):
+            assert set(made["properties"][group]["required"]) == set(fields)
+    assert made["properties"]["results"]["properties"]["latency_p999_ms"] == {"type": ["number", "null"]}
 
 
 def test_status_is_that_of_the_worst_check() -> None:

@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli
+from uvhttp_bench import cli, interrupt
 from uvhttp_bench.loads.base import Finished, pinned
 from uvhttp_bench.model import database, record
 
@@ -107,6 +108,21 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing_running(server: Path) 
     results = server.parent / "results"
     assert sorted(path.name for path in results.iterdir()) == ["low_concurrent_1.json", "low_concurrent_1.txt"]
     assert record.read(results / "low_concurrent_1.json").test_scenario.repeats == 50
+
+
+def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
+    reached = False
+    interrupt.install()
+    with pytest.raises(KeyboardInterrupt), interrupt.held():
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)  # the signal has been handled by now
+        reached = True
+    assert reached
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 # --- bad input: one line that says what to do, and the right code ---

@@ -117,6 +117,13 @@ def test_the_contracts_thresholds(metric: verdict.Metric, ratio: float, expected
     assert (decided.verdict, decided.grade) == (expected, grade)
 
 
+def test_a_loss_of_throughput_is_a_part_of_what_was() -> None:
+    """4.9 % less is below the threshold of 5 %, although it is 5.1 % more time for each request."""
+    decided = verdict.judge("low", THROUGHPUT, machine(5, 0.951, noise=0.0001, drift=0.0002))
+    assert decided.verdict == verdict.EQUIVALENT
+    assert verdict.judge("low", THROUGHPUT, machine(5, 0.949, noise=0.0001, drift=0.0002)).verdict == verdict.REGRESSED
+
+
 def test_noise_raises_the_threshold_and_a_restless_machine_is_inconclusive() -> None:
     decided = verdict.judge("low", CPU, machine(11, 1.12, noise=0.3))
     assert decided.noise > 0.10 and decided.threshold == decided.noise

@@ -74,7 +74,27 @@ UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, siz
  * 0 or UVHTTP_E_CONFIG; then `message` (size bytes) says name, value and allowed range in one line. */
 UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, const char *value,
                                            char *message, size_t size);
-/** Checks all fields: the same. */
+
+/** Sets the fields that a YAML file names; the others stay. All of the file or nothing is taken: after an error *config
+ * is unchanged, and `message` (size bytes) has a line "path:line:column: what is wrong" for each problem as long as
+ * there is room (1024 bytes are plenty), and how many more there are. Blocks; not on a loop's thread. docs:
+ * configuration.md. Returns 0, UVHTTP_E_CONFIG, UVHTTP_E_IO (the file can not be read), UVHTTP_E_NOMEM,
+ * UVHTTP_E_INVALID, or UVHTTP_E_UNSUPPORTED (a build without BUILD_WITH_YAML; the message says so). */
+UVHTTP_EXPORT int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message,
+                                            size_t size);
+/** The same from the environment: UVHTTP_KEEPALIVE_TIMEOUT=60. A variable that is empty counts as not set; one that
+ * begins with UVHTTP_ and is almost the name of a field is refused. Call it after load and before the options of the
+ * command line (uvhttp_server_config_set): the later wins. Not while another thread changes the environment. Returns 0,
+ * UVHTTP_E_CONFIG or UVHTTP_E_INVALID. */
+UVHTTP_EXPORT int uvhttp_server_config_env(uvhttp_server_config_t *config, char *message, size_t size);
+/** Calls `each` for every field, for a program's --help or to print what is in force: its name, the mapping that it
+ * stands in ("performance") or NULL, its value in *config, and what is expected ("0..604800 seconds"). The texts are
+ * valid during the call. *config must be right, as uvhttp_server_config_check says. */
+UVHTTP_EXPORT void uvhttp_server_config_fields(const uvhttp_server_config_t *config,
+                                               void (*each)(const char *name, const char *group, const char *value,
+                                                            const char *expected, void *user),
+                                               void *user);
+/** Checks all fields; returns and says the same as uvhttp_server_config_set. */
 UVHTTP_EXPORT int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message, size_t size);
 
 /* --- life --- */

@@ -193,6 +193,7 @@ static int worker_make_loop(uvhttp__worker_t *worker) {
     worker->cut_post.run = on_cut_post;
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, uvhttp__conn_on_timer, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_drain_timer, worker);
+    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_PUBLIC, uvhttp__timer_public_expired, NULL);
     uvhttp__timer_init(&worker->drain_timer, UVHTTP__TIMER_SERVER);
     return UVHTTP_OK;
 }

@@ -5,6 +5,7 @@
 #include "conn/host.h"
 
 void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+void uvhttp__timer_public_expired(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 
 /* conn.c: it is known who is there: the filter is set, or the upper layer hears of it. row: of the address that it came
  * to. A code other than 0 has to close the connection. */

@@ -85,6 +85,8 @@ int uvhttp__filter_encode(uvhttp__stream_t *stream);
 
 /* --- io_loop.c for io_filter.c --- */
 
+/* A segment for turn memory stands in turn memory, too, at the far end of it, and dies with it. NULL: out of memory. */
+uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size);
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment);
 void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment);
 void uvhttp__out_mark_dirty(uvhttp__stream_t *stream);

@@ -107,7 +107,7 @@ typedef struct uvhttp__filter {
 /* Memory of the loop that all its filters decode into; valid in the call, from on_data only. */
 #define UVHTTP__FILTER_INPUT_SIZE (64u * 1024)
 
-/* A piece of output, in order; from the loop's slab. */
+/* A piece of output, in order. One of turn memory stands in turn memory itself, others are from the loop's slab. */
 typedef struct uvhttp__segment {
     struct uvhttp__segment *next;
     const char *data;           /* NULL for a file, and for what has to be encoded first */
@@ -117,7 +117,7 @@ typedef struct uvhttp__segment {
     void *arg;
     const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
     int fd;            /* file only, else -1 */
-    uint8_t turn;      /* data is turn memory: 1 or 2, which half; 0: it is not */
+    uint8_t turn;      /* data and segment are turn memory: 1 or 2, which half; 0: they are not */
     bool owned;        /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
 
@@ -303,6 +303,7 @@ struct uvhttp__loop {
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
     void *arg;
     char *turn_at, *turn_end;         /* free turn memory */
+    uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
     uvhttp__timer_t accept_timer;     /* tries parked listeners again */
     uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
@@ -353,6 +354,13 @@ static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
  * Returns 0 or UVHTTP_E_IO. The handler that was there before is in force again afterwards. */
 int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
+
+/* A timer finer than the wheel's, for who paces something: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one
+ * that has passed: soon; 0: never). Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+typedef struct uvhttp__fine_timer uvhttp__fine_timer_t;
+int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer);
+void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
+void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);

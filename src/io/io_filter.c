@@ -42,15 +42,13 @@ int uvhttp__filter_put(uvhttp__stream_t *stream, const char *data, size_t size) 
     char *copy = uvhttp__loop_turn_alloc(loop, size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, data, size);
-    uint8_t mark = uvhttp__turn_mark(loop);
-    if (before && before->turn == mark && before->data + before->size == copy) {
+    if (before && before->turn == uvhttp__turn_mark(loop) && before->data + before->size == copy) {
         before->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;
     }
-    uvhttp__segment_t *segment = uvhttp__slab_alloc(&loop->segments);
+    uvhttp__segment_t *segment = uvhttp__segment_of_turn(loop, copy, size);
     if (!segment) return UVHTTP_E_NOMEM;
-    *segment = (uvhttp__segment_t){.data = copy, .size = size, .fd = -1, .turn = mark};
     uvhttp__segment_t *behind = before ? before->next : stream->out_first;
     if (!behind) {
         uvhttp__out_append(stream, segment);

@@ -243,7 +243,8 @@ static void flushed(uvhttp__stream_t *stream) {
  * its turn memory, which begins at *begin, can be used again. */
 static int encode(uvhttp__stream_t *stream, char **begin, const char **end) {
     uvhttp__loop_t *loop = stream->loop;
-    if (*begin && *end == loop->turn_end) uvhttp__loop_turn_trim(loop, *begin);
+    bool same_chunk = (uintptr_t)loop->turn_end >= (uintptr_t)*begin && (uintptr_t)loop->turn_end <= (uintptr_t)*end;
+    if (*begin && same_chunk) uvhttp__loop_turn_trim(loop, *begin);
     *begin = loop->turn_at;
     *end = loop->turn_end;
     return uvhttp__filter_encode(stream);

@@ -49,6 +49,8 @@ struct uvhttp__turn_memory {
 /* A chunk of at least `size` bytes in front of a half's. Returns NULL if out of memory. */
 static turn_chunk_t *add_chunk(turn_chunk_t **half, size_t size) {
     if (size < TURN_CHUNK_SIZE) size = TURN_CHUNK_SIZE;
+    size =
+        (size + _Alignof(uvhttp__segment_t) - 1) & ~(_Alignof(uvhttp__segment_t) - 1); /* segments stand at the end */
     turn_chunk_t *chunk = uvhttp__malloc(sizeof *chunk + size);
     if (!chunk) return NULL;
     chunk->next = *half;
@@ -112,7 +114,17 @@ uint8_t uvhttp__turn_mark(const uvhttp__loop_t *loop) {
 
 /* --- output queue --- */
 
+uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size) {
+    if ((size_t)(loop->turn_end - loop->turn_at) < sizeof(uvhttp__segment_t) && !uvhttp__loop_turn_alloc_chunk(loop, 0))
+        return NULL;
+    loop->turn_end -= sizeof(uvhttp__segment_t);
+    uvhttp__segment_t *segment = (void *)loop->turn_end;
+    *segment = (uvhttp__segment_t){.data = data, .size = size, .fd = -1, .turn = uvhttp__turn_mark(loop)};
+    return segment;
+}
+
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
+    if (segment->turn) return; /* it goes with its turn */
     if (segment->owned) uvhttp__free((char *)(uintptr_t)(segment->data ? segment->data : segment->plain));
     if (segment->release) segment->release(segment->arg);
     uvhttp__slab_free(&loop->segments, segment);
@@ -152,39 +164,48 @@ void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
     uvhttp__out_mark_dirty(stream);
 }
 
-static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
-    if (!can_send(stream) || model->size == 0) {
-        int status = can_send(stream) ? UVHTTP_OK : UVHTTP_E_CLOSED;
-        if (model->release) model->release(model->arg);
-        return status;
-    }
-    uvhttp__segment_t *segment = uvhttp__slab_alloc(&stream->loop->segments);
-    if (!segment) {
-        if (model->release) model->release(model->arg);
-        return UVHTTP_E_NOMEM;
-    }
-    *segment = *model;
+static void append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
     if (stream->filter) {
         segment->plain = segment->data;
         segment->data = NULL;
     }
     uvhttp__out_append(stream, segment);
+}
+
+/* What is not in turn memory. */
+static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
+    int status = can_send(stream) ? UVHTTP_OK : UVHTTP_E_CLOSED;
+    uvhttp__segment_t *segment = NULL;
+    if (status == UVHTTP_OK && model->size > 0) {
+        segment = uvhttp__slab_alloc(&stream->loop->segments);
+        if (!segment) status = UVHTTP_E_NOMEM;
+    }
+    if (!segment) {
+        if (model->release) model->release(model->arg);
+        return status;
+    }
+    *segment = *model;
+    append(stream, segment);
     return UVHTTP_OK;
 }
 
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
+    if (!can_send(stream)) return UVHTTP_E_CLOSED;
+    if (size == 0) return UVHTTP_OK;
     uvhttp__segment_t *last = stream->out_last;
     /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
      * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
      * happening now. */
-    uint8_t mark = turn_mark(stream->loop->turn->filling);
-    if (last && last->turn == mark && !stream->filter && last->data + last->size == data && can_send(stream) &&
+    if (last && last->turn == uvhttp__turn_mark(stream->loop) && !stream->filter && last->data + last->size == data &&
         !stream->loop->handing_over) {
         last->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;
     }
-    return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .turn = mark});
+    uvhttp__segment_t *segment = uvhttp__segment_of_turn(stream->loop, data, size);
+    if (!segment) return UVHTTP_E_NOMEM;
+    append(stream, segment);
+    return UVHTTP_OK;
 }
 
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -247,15 +268,21 @@ void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
 
 /* Copies what stands in the half of turn memory with this mark; 0: in either. */
 static int keep_segments(uvhttp__stream_t *stream, uint8_t mark) {
-    for (uvhttp__segment_t *s = stream->out_first; s; s = s->next) {
+    for (uvhttp__segment_t **at = &stream->out_first; *at; at = &(*at)->next) {
+        const uvhttp__segment_t *s = *at;
         if (!s->turn || (mark && s->turn != mark)) continue;
-        char *copy = uvhttp__malloc((size_t)s->size);
-        if (!copy) return UVHTTP_E_NOMEM;
-        const char **data = s->data ? &s->data : &s->plain;
-        memcpy(copy, *data, (size_t)s->size);
-        *data = copy;
-        s->turn = 0;
-        s->owned = true;
+        uvhttp__segment_t *kept = uvhttp__slab_alloc(&stream->loop->segments);
+        char *copy = kept ? uvhttp__malloc((size_t)s->size) : NULL;
+        if (!copy) {
+            if (kept) uvhttp__slab_free(&stream->loop->segments, kept);
+            return UVHTTP_E_NOMEM;
+        }
+        *kept = *s;
+        *(s->data ? &kept->data : &kept->plain) = memcpy(copy, s->data ? s->data : s->plain, (size_t)s->size);
+        kept->turn = 0;
+        kept->owned = true;
+        if (stream->out_last == s) stream->out_last = kept;
+        *at = kept;
     }
     return UVHTTP_OK;
 }
@@ -272,6 +299,29 @@ void uvhttp__out_drop(uvhttp__stream_t *stream) {
         next = s->next;
         uvhttp__segment_release(stream->loop, s);
     }
+}
+
+/* The stream is broken or closing while the kernel still reads what it was given, which is not in turn memory: what is
+ * goes with its turn, and may not stay in the queue. */
+static void drop_unkept(uvhttp__stream_t *stream) {
+    stream->out_last = NULL;
+    for (uvhttp__segment_t **at = &stream->out_first; *at;) {
+        if ((*at)->turn) {
+            *at = (*at)->next;
+        } else {
+            stream->out_last = *at;
+            at = &(*at)->next;
+        }
+    }
+}
+
+/* What the last turn handed over is dropped when the turn is settled. */
+static void drop_output(uvhttp__stream_t *stream) {
+    if (stream->flags & UVHTTP__STREAM_FLUSHED) return;
+    if (stream->flags & UVHTTP__STREAM_SENDING)
+        drop_unkept(stream);
+    else
+        uvhttp__out_drop(stream);
 }
 
 static void shut_now(uvhttp__stream_t *stream) {
@@ -300,7 +350,7 @@ static void settle(uvhttp__stream_t *stream) {
         uvhttp__out_size_remove(stream, sent);
     }
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
-        if (!(stream->flags & UVHTTP__STREAM_SENDING)) uvhttp__out_drop(stream);
+        drop_output(stream);
         if (stream->flags & UVHTTP__STREAM_CLOSING) stream->loop->engine->close(stream);
     } else if (stream->out_first) {
         /* What one hand-over could not gather stands in memory of the last turn, which ends here. What this turn has
@@ -457,7 +507,7 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
     if (status != UVHTTP_OK) {
         stream->flags |= UVHTTP__STREAM_BROKEN;
         drop_held(stream);
-        if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_FLUSHED))) uvhttp__out_drop(stream);
+        drop_output(stream);
         uvhttp__list_remove(&stream->ready);
         tell_end(stream, status);
     } else if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
@@ -533,7 +583,7 @@ void uvhttp__stream_close(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_FLUSHED)) uvhttp__list_remove(&stream->dirty);
     uvhttp__list_remove(&stream->ready);
     drop_held(stream);
-    if (!(stream->flags & (UVHTTP__STREAM_SENDING | UVHTTP__STREAM_FLUSHED))) uvhttp__out_drop(stream);
+    drop_output(stream);
     stream->loop->engine->close(stream);
 }
 
@@ -684,6 +734,8 @@ void uvhttp__turn_settle(uvhttp__loop_t *loop) {
     uvhttp__list_splice(&settling, &loop->settling);
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&settling));)
         settle(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
+    uvhttp__counters_add(loop->counters, bytes_sent, loop->flown_size);
+    loop->flown_size = 0;
     drop_chunks(&loop->turn->halves[!loop->turn->filling]);
 }
 

@@ -6,7 +6,8 @@
  * again: either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is
  * in the queue when the call returns. So after the next drain, silence means sent (uvhttp__turn_settle), turn memory
  * can be used again, and no completion woke the loop that waits in the same call. Only what was not taken at once is
- * sent by an ordinary asynchronous send from a copy. */
+ * sent by an ordinary asynchronous send from a copy. A plain answer, for whose end nobody waits, is not even looked at
+ * again: it leaves the queue when it is handed over, and comes back with the completion that says otherwise. */
 #include "io/io_uring.h"
 
 #include <errno.h>
@@ -150,6 +151,8 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
 
 /* --- sending --- */
 
+#define SEND_NOW_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL)
+
 static void prepare_send(uvhttp__stream_t *stream, struct io_uring_sqe *sqe, int flags, uint32_t *segments) {
     const uvhttp__segment_t *first = stream->out_first;
     if (!first->next || !first->next->data) {
@@ -223,10 +226,33 @@ static bool make_memory(uvhttp__stream_t *stream) {
     return false;
 }
 
+static bool is_plain(const uvhttp__stream_t *stream) {
+    const uvhttp__segment_t *first = stream->out_first;
+    return first->turn && !first->next && !stream->filter &&
+           !(stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED));
+}
+
+/* The segment stays as it is until the next turn has been drained, for on_send_plain. */
+static void hand_over_plain(uvhttp__stream_t *stream) {
+    uvhttp__segment_t *segment = stream->out_first;
+    segment->arg = stream;
+    struct io_uring_sqe *sqe = sqe_of(stream);
+    io_uring_prep_send(sqe, stream->fd, segment->data, (size_t)segment->size, SEND_NOW_FLAGS);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    sqe->user_data = data_of(segment, UVHTTP__URING_SEND_PLAIN);
+    stream->loop->flown_size += segment->size;
+    stream->out_first = stream->out_last = NULL;
+    stream->out_size = 0;
+}
+
 static void hand_over(uvhttp__stream_t *stream) {
+    if (is_plain(stream)) {
+        hand_over_plain(stream);
+        return;
+    }
     if ((!stream->out_first->data || stream->filter) && !make_memory(stream)) return;
     struct io_uring_sqe *sqe = sqe_of(stream);
-    prepare_send(stream, sqe, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL, &stream->out_flying);
+    prepare_send(stream, sqe, SEND_NOW_FLAGS, &stream->out_flying);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     sqe->user_data = data_of(stream, UVHTTP__URING_SEND_NOW);
     stream->flags |= UVHTTP__STREAM_FLUSHED;
@@ -252,6 +278,25 @@ static void on_send_now(uvhttp__stream_t *stream, int result) {
     } else if (uvhttp__out_keep(stream) != UVHTTP_OK) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
     }
+}
+
+/* What was not taken is put back, in front of what this turn has queued by now. */
+static void on_send_plain(uvhttp__segment_t *segment, int result) {
+    uvhttp__stream_t *stream = segment->arg;
+    size_t taken = result > 0 ? (size_t)result : 0;
+    segment->size -= taken;
+    segment->data += taken;
+    stream->loop->flown_size -= segment->size;
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
+    if (result < 0 && result != -EAGAIN && result != -EINTR) {
+        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        return;
+    }
+    segment->next = stream->out_first;
+    stream->out_first = segment;
+    if (!stream->out_last) stream->out_last = segment;
+    uvhttp__out_size_add(stream, segment->size);
+    send_later(stream);
 }
 
 static void on_send(uvhttp__stream_t *stream, int result) {
@@ -352,6 +397,7 @@ static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned
     switch (data & UVHTTP__URING_WHAT) {
         case UVHTTP__URING_RECEIVE: on_receive(uring, object, result, flags); break;
         case UVHTTP__URING_SEND_NOW: on_send_now(object, result); break;
+        case UVHTTP__URING_SEND_PLAIN: on_send_plain(object, result); break;
         case UVHTTP__URING_SEND: on_send(object, result); break;
         case UVHTTP__URING_POLL_OUT: on_poll_out(object); break;
         case UVHTTP__URING_CONNECT: on_connect(object, result); break;
@@ -362,6 +408,15 @@ static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned
     }
 }
 
+/* The stream and the bytes of the next completion have left the cache since they were used last: they come while this
+ * one is worked on. There may be no next one; a prefetch of anything does no harm. */
+static void prefetch_next(const uvhttp__uring_t *uring, unsigned head) {
+    const struct io_uring_cqe *next = &uring->ring.cq.cqes[(head + 1) & uring->ring.cq.ring_mask];
+    uintptr_t object = (uintptr_t)(next->user_data & ~(uint64_t)UVHTTP__URING_WHAT);
+    for (uintptr_t line = 0; line < 256; line += 64) __builtin_prefetch((const void *)(object + line), 1);
+    if (next->flags & IORING_CQE_F_BUFFER) __builtin_prefetch(buffer_at(uring, next->flags >> IORING_CQE_BUFFER_SHIFT));
+}
+
 /* A callback may submit when the submission queue is full, and so add completions; they are seen in the same pass. When
  * the completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled
  * before. */
@@ -370,6 +425,7 @@ void uvhttp__uring_drain(uvhttp__uring_t *uring) {
         unsigned head, seen = 0;
         struct io_uring_cqe *cqe;
         io_uring_for_each_cqe(&uring->ring, head, cqe) {
+            prefetch_next(uring, head);
             complete(uring, cqe->user_data, cqe->res, cqe->flags);
             seen++;
         }

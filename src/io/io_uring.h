@@ -50,7 +50,8 @@ typedef struct uvhttp__uring {
 enum {
     UVHTTP__URING_IGNORE,
     UVHTTP__URING_RECEIVE,
-    UVHTTP__URING_SEND_NOW, /* only failures complete visibly */
+    UVHTTP__URING_SEND_NOW,   /* only failures complete visibly */
+    UVHTTP__URING_SEND_PLAIN, /* as SEND_NOW; the rest is the segment */
     UVHTTP__URING_SEND,
     UVHTTP__URING_POLL_OUT,
     UVHTTP__URING_CONNECT,

@@ -1,4 +1,5 @@
 /* Owns: the configuration: defaults, ranges, and setting fields by name. One table serves all three. */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,63 +7,81 @@
 #include <string.h>
 #include <strings.h>
 
+#include "server/config.h"
 #include "server/server_internal.h"
 
-typedef enum kind { U32, U64, BOOL, ENGINE, LEVEL } kind_t;
+/* POWER is a U32 that is a power of two. */
+typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL } kind_t;
 
 typedef struct field {
     const char *name;
     kind_t kind;
     size_t offset;
     uint64_t initial, min, max;
-    bool power_of_two;
+    const char *unit; /* of a number, for messages; NULL: it is a count */
 } field_t;
 
 #define AT(member) offsetof(uvhttp_server_config_t, member)
-#define NUMBER(member, initial, min, max)                                                                              \
-    { #member, U32, AT(member), (initial), (min), (max), false }
-#define SECONDS(member, initial) NUMBER(member, initial, 0, 86400 * 7)
+#define NUMBER_OF(unit, member, initial, min, max)                                                                     \
+    { #member, U32, AT(member), (initial), (min), (max), unit }
+#define NUMBER(member, initial, min, max) NUMBER_OF(NULL, member, initial, min, max)
+#define BYTES(member, initial, min, max) NUMBER_OF("bytes", member, initial, min, max)
+#define BYTES64(member, initial, min, max)                                                                             \
+    { #member, U64, AT(member), (initial), (min), (max), "bytes" }
+#define RATE(member, initial) NUMBER_OF("bytes per second", member, initial, 0, 1 << 30)
+#define SECONDS(member, initial) NUMBER_OF("seconds", member, initial, 0, 86400 * 7)
 #define SWITCH(member, initial)                                                                                        \
-    { #member, BOOL, AT(member), (initial), 0, 1, false }
+    { #member, BOOL, AT(member), (initial), 0, 1, NULL }
 
 static const field_t fields[] = {
     NUMBER(io_threads, 0, 0, 1024),
-    {"engine", ENGINE, AT(engine), UVHTTP_ENGINE_AUTO, 0, UVHTTP_ENGINE_LIBUV, false},
+    {"engine", ENGINE, AT(engine), UVHTTP_ENGINE_AUTO, 0, UVHTTP_ENGINE_LIBUV, NULL},
     NUMBER(max_connections, 10000, 1, 10000000),
     NUMBER(backlog, 4096, 1, 65535),
-    NUMBER(read_buffer_size, 16384, 1024, 1 << 20),
-    {"read_buffer_count", U32, AT(read_buffer_count), 64, 8, 32768, true},
-    NUMBER(write_buffer_size, 16384, 1024, 64 << 20),
-    {"write_queue_max", U64, AT(write_queue_max), 1 << 20, 4096, UINT32_MAX, false},
+    BYTES(read_buffer_size, 16384, 1024, 1 << 20),
+    {"read_buffer_count", POWER, AT(read_buffer_count), 64, 8, 32768, NULL},
+    BYTES(write_buffer_size, 16384, 1024, 64 << 20),
+    BYTES64(write_queue_max, 1 << 20, 4096, UINT32_MAX),
     SECONDS(connection_timeout, 30),
     SECONDS(body_timeout, 300),
     SECONDS(keepalive_timeout, 60),
     SECONDS(write_timeout, 300),
-    NUMBER(min_receive_rate, 240, 0, 1 << 30),
-    NUMBER(min_send_rate, 240, 0, 1 << 30),
+    RATE(min_receive_rate, 240),
+    RATE(min_send_rate, 240),
     SECONDS(rate_grace, 5),
     SECONDS(drain_timeout, 30),
-    NUMBER(request_line_max, 8192, 64, 1 << 20),
-    NUMBER(headers_size_max, 32768, 64, 1 << 20),
+    BYTES(request_line_max, 8192, 64, 1 << 20),
+    BYTES(headers_size_max, 32768, 64, 1 << 20),
     NUMBER(header_count_max, 100, 1, 1000),
-    {"body_size_max", U64, AT(body_size_max), 1 << 20, 0, SIZE_MAX / 4, false},
-    NUMBER(chunk_extension_max, 4096, 0, 1 << 20),
-    NUMBER(trailer_size_max, 8192, 0, 1 << 20),
-    {"request_memory_max", U64, AT(request_memory_max), 16 << 20, 4096, SIZE_MAX / 4, false},
+    BYTES64(body_size_max, 1 << 20, 0, SIZE_MAX / 4),
+    BYTES(chunk_extension_max, 4096, 0, 1 << 20),
+    BYTES(trailer_size_max, 8192, 0, 1 << 20),
+    BYTES64(request_memory_max, 16 << 20, 4096, SIZE_MAX / 4),
     NUMBER(keepalive_requests, 0, 0, UINT32_MAX),
     NUMBER(turn_requests_max, 128, 1, UINT32_MAX),
     SWITCH(half_close, false),
     SWITCH(install_signal_handlers, true),
     SWITCH(quiet, false),
-    {"performance_mode", BOOL, AT(performance.performance_mode), false, 0, 1, false},
-    {"log_level", LEVEL, AT(performance.log_level), 0, 0, UVHTTP_LOG_LEVEL_NONE, false},
-    {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, false},
+    {"performance_mode", BOOL, AT(performance.performance_mode), false, 0, 1, NULL},
+    {"log_level", LEVEL, AT(performance.log_level), 0, 0, UVHTTP_LOG_LEVEL_NONE, NULL},
+    {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, NULL},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
+static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
+
+/* Structures inside the structure: a file has a mapping of that name for each. Names are unique all the same. */
+static const struct group {
+    const char *name;
+    size_t offset, size;
+} groups[] = {
+    {"performance", AT(performance), sizeof(uvhttp_performance_config_t)},
+};
+static_assert(sizeof groups / sizeof *groups == UVHTTP__CONFIG_GROUPS, "as many as config.h says");
 
 static size_t size_of(const field_t *field) {
     switch (field->kind) {
-        case U32: return sizeof(uint32_t);
+        case U32:
+        case POWER: return sizeof(uint32_t);
         case U64: return sizeof(uint64_t);
         case BOOL: return sizeof(bool);
         case ENGINE: return sizeof(uvhttp_engine_t);
@@ -79,7 +98,8 @@ static bool has(const uvhttp_server_config_t *config, const field_t *field) {
 static void store(uvhttp_server_config_t *config, const field_t *field, uint64_t value) {
     char *at = (char *)config + field->offset;
     switch (field->kind) {
-        case U32: *(uint32_t *)(void *)at = (uint32_t)value; break;
+        case U32:
+        case POWER: *(uint32_t *)(void *)at = (uint32_t)value; break;
         case U64: *(uint64_t *)(void *)at = value; break;
         case BOOL: *(bool *)(void *)at = value != 0; break;
         case ENGINE: *(uvhttp_engine_t *)(void *)at = (uvhttp_engine_t)value; break;
@@ -90,7 +110,8 @@ static void store(uvhttp_server_config_t *config, const field_t *field, uint64_t
 static uint64_t load(const uvhttp_server_config_t *config, const field_t *field) {
     const char *at = (const char *)config + field->offset;
     switch (field->kind) {
-        case U32: return *(const uint32_t *)(const void *)at;
+        case U32:
+        case POWER: return *(const uint32_t *)(const void *)at;
         case U64: return *(const uint64_t *)(const void *)at;
         case BOOL: return *(const unsigned char *)at;
         case ENGINE: return (uint64_t) * (const uvhttp_engine_t *)(const void *)at;
@@ -108,24 +129,25 @@ void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_siz
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
 
+static bool in_range(const field_t *field, uint64_t value) {
+    return value >= field->min && value <= field->max && (field->kind != POWER || (value & (value - 1)) == 0);
+}
+
 static const char *expected(const field_t *field, char *text, size_t size) {
     if (field->kind == BOOL) return "true or false";
     if (field->kind == ENGINE) return "auto, uring or libuv";
     if (field->kind == LEVEL) return "debug, info, warn, error or none";
-    snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s", field->min, field->max,
-             field->power_of_two ? ", a power of two" : "");
+    snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s%s%s", field->min, field->max,
+             field->kind == POWER ? ", a power of two" : "", field->unit ? " " : "", field->unit ? field->unit : "");
     return text;
 }
 
-static int refuse(const field_t *field, const char *value, char *message, size_t size) {
-    char range[80];
+static int refuse(const field_t *field, const char *name, const char *value, char *message, size_t size) {
+    char range[UVHTTP__CONFIG_EXPECTED_SIZE], shown[UVHTTP__CONFIG_SHOWN_SIZE];
     if (message && size > 0)
-        snprintf(message, size, "%s is \"%s\": expected %s", field->name, value, expected(field, range, sizeof range));
+        snprintf(message, size, "%s is \"%s\": expected %s", name, uvhttp__config_shown(value, shown),
+                 expected(field, range, sizeof range));
     return UVHTTP_E_CONFIG;
-}
-
-static bool in_range(const field_t *field, uint64_t value) {
-    return value >= field->min && value <= field->max && (!field->power_of_two || (value & (value - 1)) == 0);
 }
 
 static bool parse_bool(const char *text, uint64_t *value) {
@@ -152,45 +174,111 @@ static bool parse(const field_t *field, const char *text, uint64_t *value) {
         *value = (uint64_t)level;
         return true;
     }
-    if (*text < '0' || *text > '9') return false; /* strtoull would take signs and spaces */
+    if (*text < '0' || *text > '9') return false;        /* strtoull would take signs and spaces */
+    if (text[0] == '0' && text[1] != '\0') return false; /* octal for some readers, decimal for others */
     char *end;
     errno = 0;
     *value = strtoull(text, &end, 10);
     return errno == 0 && *end == '\0';
 }
 
+static void print_value(const field_t *field, uint64_t value, char *text, size_t size) {
+    static const char *const engines[] = {"auto", "uring", "libuv"};
+    switch (field->kind) {
+        case BOOL: snprintf(text, size, "%s", value ? "true" : "false"); break;
+        case ENGINE: snprintf(text, size, "%s", engines[value]); break;
+        case LEVEL: {
+            snprintf(text, size, "%s", uvhttp_log_level_name((uvhttp_log_level_t)value));
+            for (char *at = text; *at; at++) *at = (char)tolower((unsigned char)*at);
+            break;
+        }
+        default: snprintf(text, size, "%" PRIu64, value); break;
+    }
+}
+
+/* --- for the other sources --- */
+
+const char *uvhttp__config_name(const uvhttp_server_config_t *config, size_t index, const char **group) {
+    if (index >= FIELD_COUNT || !has(config, &fields[index])) return NULL;
+    *group = NULL;
+    for (size_t i = 0; i < UVHTTP__CONFIG_GROUPS; i++) {
+        if (fields[index].offset - groups[i].offset < groups[i].size) *group = groups[i].name;
+    }
+    return fields[index].name;
+}
+
+const char *uvhttp__config_group(size_t index) {
+    return groups[index].name;
+}
+
+bool uvhttp__config_takes_words(size_t index) {
+    return fields[index].kind == ENGINE || fields[index].kind == LEVEL;
+}
+
+const char *uvhttp__config_expected(size_t index, char *text) {
+    return expected(&fields[index], text, UVHTTP__CONFIG_EXPECTED_SIZE);
+}
+
+int uvhttp__config_assign(uvhttp_server_config_t *config, size_t index, const char *name, const char *value,
+                          char *message, size_t size) {
+    uint64_t number;
+    if (!parse(&fields[index], value, &number) || !in_range(&fields[index], number))
+        return refuse(&fields[index], name, value, message, size);
+    store(config, &fields[index], number);
+    return UVHTTP_OK;
+}
+
+int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *message, size_t size) {
+    if (config->struct_size >= sizeof config->struct_size && config->struct_size <= sizeof *config) return UVHTTP_OK;
+    if (message && size > 0)
+        snprintf(message, size,
+                 "struct_size is %" PRIu32 ", this library knows up to %zu: call uvhttp_server_config_default first",
+                 config->struct_size, sizeof *config);
+    return UVHTTP_E_CONFIG;
+}
+
+/* --- public --- */
+
 int uvhttp_server_config_set(uvhttp_server_config_t *config, const char *name, const char *value, char *message,
                              size_t size) {
     if (!config || !name || !value) return UVHTTP_E_INVALID;
+    uvhttp__nearest_t nearest = uvhttp__nearest(name);
     for (size_t i = 0; i < FIELD_COUNT; i++) {
-        if (strcmp(fields[i].name, name) != 0 || !has(config, &fields[i])) continue;
-        uint64_t number;
-        if (!parse(&fields[i], value, &number) || !in_range(&fields[i], number))
-            return refuse(&fields[i], value, message, size);
-        store(config, &fields[i], number);
-        return UVHTTP_OK;
+        if (!has(config, &fields[i])) continue;
+        if (strcmp(fields[i].name, name) == 0) return uvhttp__config_assign(config, i, name, value, message, size);
+        uvhttp__nearest_offer(&nearest, fields[i].name);
     }
-    if (message && size > 0) snprintf(message, size, "%s: there is no such configuration field", name);
+    char shown[UVHTTP__CONFIG_SHOWN_SIZE], hint[UVHTTP__NEAREST_HINT_SIZE];
+    if (message && size > 0)
+        snprintf(message, size, "%s: there is no such configuration field%s", uvhttp__config_shown(name, shown),
+                 uvhttp__nearest_hint(&nearest, hint));
     return UVHTTP_E_CONFIG;
 }
 
 int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *message, size_t size) {
     if (!config) return UVHTTP_E_INVALID;
-    if (config->struct_size < sizeof config->struct_size || config->struct_size > sizeof *config) {
-        if (message && size > 0)
-            snprintf(message, size,
-                     "struct_size is %" PRIu32
-                     ", this library knows up to %zu: call uvhttp_server_config_default first",
-                     config->struct_size, sizeof *config);
-        return UVHTTP_E_CONFIG;
-    }
+    int status = uvhttp__config_check_size(config, message, size);
+    if (status != UVHTTP_OK) return status;
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         if (!has(config, &fields[i])) continue;
         uint64_t value = load(config, &fields[i]);
         if (in_range(&fields[i], value)) continue;
         char text[24];
         snprintf(text, sizeof text, "%" PRIu64, value);
-        return refuse(&fields[i], text, message, size);
+        return refuse(&fields[i], fields[i].name, text, message, size);
     }
     return UVHTTP_OK;
+}
+
+void uvhttp_server_config_fields(const uvhttp_server_config_t *config,
+                                 void (*each)(const char *name, const char *group, const char *value,
+                                              const char *expected, void *user),
+                                 void *user) {
+    const char *name, *group;
+    char value[24], range[UVHTTP__CONFIG_EXPECTED_SIZE];
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        if (!(name = uvhttp__config_name(config, i, &group))) continue;
+        print_value(&fields[i], load(config, &fields[i]), value, sizeof value);
+        each(name, group, value, expected(&fields[i], range, sizeof range), user);
+    }
 }

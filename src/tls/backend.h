@@ -34,8 +34,34 @@ typedef struct uvhttp__tls_error {
 /* Returns `status`. */
 int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format, ...) UVHTTP_PRINTF(3, 4);
 
-/* A file's bytes, uvhttp__free them. Returns 0, UVHTTP_E_NOMEM, or UVHTTP_E_TLS_CERTIFICATE with the reason. */
+#define UVHTTP__TLS_FILE_SIZE_MAX (16u << 20)
+
+/* --- load.c: for backends --- */
+
+/* A file's bytes and a NUL behind them, uvhttp__free them. Returns 0, UVHTTP_E_NOMEM, or UVHTTP_E_TLS_CERTIFICATE with
+ * the reason. */
 int uvhttp__tls_read_file(const char *path, char **data, size_t *size, uvhttp__tls_error_t *error);
+/* What `file` is called in messages, if it is one. */
+const char *uvhttp__tls_label(const char *file);
+
+/* The bytes of a file, or memory of the settings. */
+typedef struct uvhttp__tls_source {
+    const char *name; /* for messages */
+    const char *data; /* a NUL behind it */
+    size_t size;      /* bytes, without the NUL */
+    char *owned;
+} uvhttp__tls_source_t;
+
+/* As uvhttp__tls_read_file. Close it after success; it is wiped. */
+int uvhttp__tls_source_open(uvhttp__tls_source_t *source, const char *file, const void *memory, size_t size,
+                            uvhttp__tls_error_t *error);
+void uvhttp__tls_source_close(uvhttp__tls_source_t *source);
+
+/* Adds the names of an option. Returns 0, UVHTTP_E_CONFIG with the reason, or UVHTTP_E_NOMEM. */
+int uvhttp__tls_add_given_names(uvhttp__tls_names_t *names, const char *list, uint32_t index,
+                                uvhttp__tls_error_t *error);
+void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from);
+void uvhttp__tls_warn_of_dates(const uvhttp_tls_certificate_t *from, bool past, bool future);
 
 /* --- what a backend provides --- */
 

@@ -5,11 +5,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <uvhttp/log.h>
 
 #include "base/alloc.h"
-#include "base/str.h"
 #include "tls/openssl.h"
 
 const char *uvhttp__tls_reason(void) {
@@ -18,36 +15,26 @@ const char *uvhttp__tls_reason(void) {
     return reason ? reason : "unknown reason";
 }
 
-static const char *label(const char *file) {
-    return file ? file : "(memory)";
-}
-
 /* --- PEM, from a file or from memory --- */
 
 typedef struct source {
-    char *owned; /* what was read from the file */
-    size_t size;
+    uvhttp__tls_source_t text;
     BIO *bio;
 } source_t;
 
 static int source_open(source_t *source, const char *file, const void *memory, size_t size,
                        uvhttp__tls_error_t *error) {
-    *source = (source_t){.size = size};
-    if (file) {
-        int status = uvhttp__tls_read_file(file, &source->owned, &source->size, error);
-        if (status != UVHTTP_OK) return status;
-        memory = source->owned;
-    }
-    source->bio = BIO_new_mem_buf(memory, (int)source->size);
+    int status = uvhttp__tls_source_open(&source->text, file, memory, size, error);
+    if (status != UVHTTP_OK) return status;
+    source->bio = BIO_new_mem_buf(source->text.data, (int)source->text.size);
     if (source->bio) return UVHTTP_OK;
-    uvhttp__free(source->owned);
-    return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "%s: out of memory", label(file));
+    uvhttp__tls_source_close(&source->text);
+    return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "%s: out of memory", source->text.name);
 }
 
 static void source_close(source_t *source) {
     BIO_free(source->bio);
-    if (source->owned) explicit_bzero(source->owned, source->size);
-    uvhttp__free(source->owned);
+    uvhttp__tls_source_close(&source->text);
 }
 
 /* A key that needs a password is refused instead of asking at the terminal. */
@@ -60,7 +47,7 @@ static int read_chain(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t
     source_t source;
     int status = source_open(&source, from->certificate_file, from->certificate, from->certificate_size, error);
     if (status != UVHTTP_OK) return status;
-    const char *name = label(from->certificate_file);
+    const char *name = uvhttp__tls_label(from->certificate_file);
     loaded->leaf = PEM_read_bio_X509(source.bio, NULL, no_password, NULL);
     loaded->chain = sk_X509_new_null();
     if (!loaded->chain) {
@@ -89,19 +76,17 @@ static int read_key(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t *
     source_t source;
     int status = source_open(&source, from->key_file, from->key, from->key_size, error);
     if (status != UVHTTP_OK) return status;
-    const char *name = label(from->key_file);
+    const char *name = uvhttp__tls_label(from->key_file);
     loaded->key = PEM_read_bio_PrivateKey(source.bio, NULL, no_password, NULL);
     if (!loaded->key)
         status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE,
                                   "%s: no PEM private key (or one with a password): %s", name, uvhttp__tls_reason());
     else if (X509_check_private_key(loaded->leaf, loaded->key) != 1)
         status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: is not the key of %s: %s", name,
-                                  label(from->certificate_file), uvhttp__tls_reason());
+                                  uvhttp__tls_label(from->certificate_file), uvhttp__tls_reason());
     ERR_clear_error();
     source_close(&source);
-    struct stat info;
-    if (status == UVHTTP_OK && from->key_file && stat(from->key_file, &info) == 0 && (info.st_mode & S_IROTH))
-        UVHTTP_LOG_WARN("tls: %s: everybody on this machine may read this key: chmod o-r", from->key_file);
+    if (status == UVHTTP_OK) uvhttp__tls_warn_of_key(from);
     return status;
 }
 
@@ -131,19 +116,6 @@ static int read_ocsp(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t 
 
 /* --- names --- */
 
-static int add_given_names(uvhttp__tls_names_t *names, const char *list, uint32_t index, uvhttp__tls_error_t *error) {
-    for (const char *at = list;;) {
-        size_t field = strcspn(at, ",");
-        int status = uvhttp__tls_names_add(names, uvhttp__str_trim((uvhttp_str_t){at, field}), index);
-        if (status == UVHTTP_E_INVALID)
-            return uvhttp__tls_fail(error, UVHTTP_E_CONFIG,
-                                    "certificates[%u]: names is \"%s\": expected host names with commas between", index,
-                                    list);
-        if (status != UVHTTP_OK || at[field] == '\0') return status;
-        at += field + 1;
-    }
-}
-
 static int add_name(uvhttp__tls_names_t *names, const ASN1_STRING *text, uint32_t index) {
     uvhttp_str_t name = {(const char *)ASN1_STRING_get0_data(text), (size_t)ASN1_STRING_length(text)};
     int status = uvhttp__tls_names_add(names, name, index);
@@ -169,13 +141,6 @@ static int add_own_names(uvhttp__tls_names_t *names, X509 *leaf, uint32_t index)
 
 /* --- a certificate --- */
 
-static void warn_of_dates(const uvhttp_tls_certificate_t *from, const X509 *leaf) {
-    if (X509_cmp_current_time(X509_get0_notAfter(leaf)) < 0)
-        UVHTTP_LOG_WARN("tls: %s: the certificate has expired", label(from->certificate_file));
-    else if (X509_cmp_current_time(X509_get0_notBefore(leaf)) > 0)
-        UVHTTP_LOG_WARN("tls: %s: the certificate is not valid yet", label(from->certificate_file));
-}
-
 int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvhttp__tls_loaded_t *loaded,
                      uvhttp__tls_names_t *names, uvhttp__tls_error_t *error) {
     const uvhttp_tls_certificate_t *from = &settings->certificates[index];
@@ -183,9 +148,10 @@ int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvh
     if (status == UVHTTP_OK) status = read_key(from, loaded, error);
     if (status == UVHTTP_OK) status = read_ocsp(from, loaded, error);
     if (status != UVHTTP_OK) return status;
-    warn_of_dates(from, loaded->leaf);
-    status =
-        from->names ? add_given_names(names, from->names, index, error) : add_own_names(names, loaded->leaf, index);
+    uvhttp__tls_warn_of_dates(from, X509_cmp_current_time(X509_get0_notAfter(loaded->leaf)) < 0,
+                              X509_cmp_current_time(X509_get0_notBefore(loaded->leaf)) > 0);
+    status = from->names ? uvhttp__tls_add_given_names(names, from->names, index, error)
+                         : add_own_names(names, loaded->leaf, index);
     ERR_clear_error();
     return status == UVHTTP_E_NOMEM ? uvhttp__tls_fail(error, status, "out of memory") : status;
 }
@@ -221,7 +187,7 @@ static int digest_clients(uvhttp__tls_contexts_t *contexts, const void *data, si
 int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
     const uvhttp__tls_settings_t *settings = contexts->settings;
     if (settings->clients == UVHTTP_TLS_CLIENTS_ANY) return UVHTTP_OK;
-    const char *name = label(settings->client_ca_file);
+    const char *name = uvhttp__tls_label(settings->client_ca_file);
     source_t source;
     int status = source_open(&source, settings->client_ca_file, settings->client_ca, settings->client_ca_size, error);
     if (status != UVHTTP_OK) return status;
@@ -236,8 +202,7 @@ int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error
         count++;
     }
     if (status == UVHTTP_OK) {
-        const void *data = source.owned ? source.owned : settings->client_ca;
-        status = digest_clients(contexts, data, source.size);
+        status = digest_clients(contexts, source.text.data, source.text.size);
     }
     source_close(&source);
     if (status != UVHTTP_OK) {

@@ -2,14 +2,8 @@
  * conn, io, base, obs. */
 #include "tls/tls.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
@@ -17,7 +11,6 @@
 #include "base/str.h"
 #include "tls/backend.h"
 
-#define FILE_SIZE_MAX (16u << 20)
 #define CERTIFICATES_MAX 10000
 
 struct uvhttp_tls {
@@ -28,51 +21,6 @@ struct uvhttp_tls {
     uvhttp__tls_contexts_t *contexts; /* under lock */
     uvhttp__tls_error_t error;
 };
-
-/* --- for backends --- */
-
-int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
-
-static int read_all(int fd, char *data, size_t size) {
-    for (size_t used = 0; used < size;) {
-        ssize_t got = read(fd, data + used, size - used);
-        if (got < 0 && errno == EINTR) continue;
-        if (got == 0) errno = EIO; /* it has become shorter */
-        if (got <= 0) return UVHTTP_E_IO;
-        used += (size_t)got;
-    }
-    return UVHTTP_OK;
-}
-
-int uvhttp__tls_read_file(const char *path, char **data, size_t *size, uvhttp__tls_error_t *error) {
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* not to wait for a writer of a FIFO */
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        int error_number = errno;
-        if (fd >= 0) close(fd);
-        return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", path, strerrordesc_np(error_number));
-    }
-    if (!S_ISREG(status.st_mode) || status.st_size <= 0 || status.st_size > (off_t)FILE_SIZE_MAX) {
-        close(fd);
-        return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: not a regular file of 1 byte to %u MiB", path,
-                                FILE_SIZE_MAX >> 20);
-    }
-    *size = (size_t)status.st_size;
-    *data = uvhttp__malloc(*size);
-    int result = *data ? read_all(fd, *data, *size) : UVHTTP_E_NOMEM;
-    int error_number = errno;
-    close(fd);
-    if (result == UVHTTP_OK) return result;
-    uvhttp__free(*data);
-    if (result == UVHTTP_E_NOMEM) return uvhttp__tls_fail(error, result, "%s: out of memory", path);
-    return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", path, strerrordesc_np(error_number));
-}
 
 /* --- options --- */
 
@@ -103,7 +51,7 @@ static int take_certificate(uvhttp__tls_settings_t *settings, const uvhttp_tls_c
     if (!given->certificate_file == !given->certificate) problem = "set one of certificate_file and certificate";
     if (!given->key_file == !given->key) problem = "set one of key_file and key";
     if ((given->certificate && given->certificate_size == 0) || (given->key && given->key_size == 0) ||
-        given->certificate_size > FILE_SIZE_MAX || given->key_size > FILE_SIZE_MAX)
+        given->certificate_size > UVHTTP__TLS_FILE_SIZE_MAX || given->key_size > UVHTTP__TLS_FILE_SIZE_MAX)
         problem = "certificate_size and key_size are bytes, 1 to 16 MiB";
     if (problem) return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "certificates[%u]: %s", index, problem);
     uvhttp_tls_certificate_t *copy = &settings->certificates[index];
@@ -149,7 +97,7 @@ static int take_clients(uvhttp__tls_settings_t *settings, const uvhttp_tls_optio
     if ((unsigned)given->clients > UVHTTP_TLS_CLIENTS_REQUIRE) return wrong(error, "clients is none of its values");
     bool authority = given->client_ca_file || given->client_ca;
     if (given->client_ca_file && given->client_ca) return wrong(error, "set one of client_ca_file and client_ca");
-    if (given->client_ca && (given->client_ca_size == 0 || given->client_ca_size > FILE_SIZE_MAX))
+    if (given->client_ca && (given->client_ca_size == 0 || given->client_ca_size > UVHTTP__TLS_FILE_SIZE_MAX))
         return wrong(error, "client_ca_size is bytes, 1 to 16 MiB");
     if (given->clients != UVHTTP_TLS_CLIENTS_ANY && !authority)
         return wrong(error, "clients are to be verified, but client_ca_file does not say against what");

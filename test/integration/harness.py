@@ -52,6 +52,12 @@ def sanitizer():
     return found[1] if found else ""
 
 
+def build_option(name):
+    """An option of the build, as the programs know it."""
+    info = subprocess.run([EXAMPLES / "performance_test", "--version"], capture_output=True, text=True, check=True).stdout
+    return re.search(rf"\b{name}=(\S*)", info)[1]
+
+
 def poll(what, seconds=10.0, every=0.005, message=None):
     """Calls what() until it is true and returns its result; fails after `seconds`."""
     deadline = time.monotonic() + seconds

@@ -4,7 +4,17 @@ import pathlib
 import ssl
 import subprocess
 
+import pytest
+
+import harness
 import wire
+
+# mbedTLS 2.28 speaks TLS 1.2 only.
+IS_MBEDTLS = harness.build_option("UVHTTP_TLS") == "mbedtls"
+VERSIONS = [ssl.TLSVersion.TLSv1_2] if IS_MBEDTLS else [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+OPTIONS = ["-tls1_2"] if IS_MBEDTLS else ["-tls1_2", "-tls1_3"]  # the same for openssl s_client
+needs_openssl = pytest.mark.skipif(IS_MBEDTLS, reason="mbedTLS can not do it")
+needs_mbedtls = pytest.mark.skipif(not IS_MBEDTLS, reason="about mbedTLS")
 
 
 def openssl(*arguments, data=None):
@@ -44,7 +54,7 @@ class Pki:
         if names:
             extensions += "subjectAltName=" + ",".join(f"DNS:{one}" for one in names) + "\n"
         self.path(f"{name}.ext").write_text(extensions)
-        request = openssl("req", "-new", "-key", self.path(f"{name}.key"), "-subj", subject)
+        request = openssl("req", "-new", "-utf8", "-multivalue-rdn", "-key", self.path(f"{name}.key"), "-subj", subject)
         certificate = openssl(
             "x509", "-req", "-CA", self.path(f"{ca}.pem"), "-CAkey", self.path(f"{ca}.key"), "-set_serial", self.serial,
             "-days", days, "-extfile", self.path(f"{name}.ext"), data=request,

@@ -126,6 +126,7 @@ def test_clients_that_connected_just_before_the_signal_are_answered(serve, tmp_p
     assert server.wait() == 0
 
 
+@pytest.mark.serial
 def test_a_running_request_is_finished(serve):
     server = serve()
     with server.connect() as connection, server.connect() as idle:

@@ -1,6 +1,7 @@
 """The examples do what their opening comments say."""
 import asyncio
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -88,6 +89,7 @@ def test_embed_in_uv_loop_ticks_and_ends(serve, number):
 # --- deferred_reply ---
 
 
+@pytest.mark.serial
 def test_deferred_reply_answers_later_and_in_parallel(serve):
     server = serve("deferred_reply")
     assert server.get("/work?ms=0").text == "done after 0 ms\n"
@@ -236,6 +238,12 @@ def run(*args, **options):
         (["--engine", "epoll"], "--engine", "epoll"),
         (["--no-such"], "--no-such", "unknown"),
         (["8080"], "8080", "unknown"),
+        (["--prot=1"], "--prot", "did you mean --port?"),
+        (["--keepalive_timeout", "5"], "--keepalive_timeout", "did you mean --keepalive-timeout?"),
+        (["--keepalive-timeout", "5m"], "--keepalive-timeout", "0..604800 seconds"),
+        (["--keepalive-timeout"], "--keepalive-timeout", "needs a value"),
+        (["--config"], "--config", "needs a value"),
+        (["--config", "/nowhere.yaml"], "/nowhere.yaml", "No such file"),
     ],
 )
 def test_performance_test_refuses_bad_options_in_one_line(args, name, value):
@@ -248,8 +256,52 @@ def test_performance_test_tells_how_it_is_used():
     result = run("--help")
     assert result.returncode == 0 and result.stderr == ""
     assert "default 127.0.0.1" in result.stdout and "default 8080" in result.stdout
-    for option in ("--port", "--io-threads", "--engine", "--address", "--version"):
+    for option in ("--port", "--io-threads", "--engine", "--address", "--version", "--config", "--keepalive-timeout"):
         assert option in result.stdout
+
+
+def free_address(tmp_path):
+    return ["--address", f"unix:{tmp_path}/socket"]
+
+
+with_yaml = pytest.mark.skipif("BUILD_WITH_YAML=ON" not in run("--version").stdout, reason="built without YAML")
+
+
+@with_yaml
+def test_a_wrong_configuration_file_is_told_with_every_place(tmp_path):
+    file = tmp_path / "server.yaml"
+    file.write_text("io_threads: 1\nmax_conections: 5\nperformance:\n  log_level: loud\n", encoding="utf-8")
+    result = run("--config", file)
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f'performance_test: {file}:2:1: there is no field "max_conections", did you mean "max_connections"?',
+        f'performance_test: {file}:4:14: log_level is "loud": expected debug, info, warn, error or none',
+    ]
+
+
+@with_yaml
+def test_the_command_line_wins_over_the_environment_and_that_over_the_file(serve, tmp_path):
+    file = tmp_path / "server.yaml"
+    file.write_text("headers_size_max: 300\nrequest_line_max: 300\nheader_count_max: 3\nquiet: true\n", encoding="utf-8")
+    env = {"UVHTTP_REQUEST_LINE_MAX": "400", "UVHTTP_HEADER_COUNT_MAX": "4"}
+    server = serve("performance_test", "--header-count-max=5", "--config", file, env=env, says_start=False)
+    assert server.stderr() == "", "quiet, by the file"
+
+    def status(path_size, headers):
+        return server.get("/".ljust(path_size, "x"), headers=[(f"x{i}", "y" * size) for i, size in enumerate(headers)]).status
+
+    assert status(1, [310]) == 431 and status(1, [100]) == 200, "the file"
+    assert status(350, []) == 404 and status(401, []) == 414, "the environment"
+    assert status(1, [1] * 3) == 200 and status(1, [1] * 5) == 431, "the command line; Host is one"
+
+
+def test_a_wrong_environment_is_told(tmp_path):
+    result = run(*free_address(tmp_path), env={**os.environ, "UVHTTP_BACKLOGS": "7", "UVHTTP_IO_THREADS": "many"})
+    assert result.returncode == 2
+    assert result.stderr.splitlines() == [
+        'performance_test: environment: UVHTTP_IO_THREADS is "many": expected 0..1024',
+        "performance_test: environment: there is no UVHTTP_BACKLOGS, did you mean UVHTTP_BACKLOG?",
+    ]
 
 
 def test_performance_test_takes_a_unix_socket(serve, tmp_path):

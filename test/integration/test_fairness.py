@@ -4,6 +4,10 @@ import subprocess
 import sys
 import time
 
+import pytest
+
+pytestmark = pytest.mark.serial  # how long one client waits beside another
+
 GREEDY = """
 import socket, sys, threading
 host, port, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -13,6 +13,7 @@ def send_get(connection, target="/n/1"):
     return connection
 
 
+@pytest.mark.serial
 def test_more_clients_than_max_connections_wait_and_are_served_in_turn(serve):
     server = serve(settings={"max_connections": 4, "keepalive_timeout": 60})
     inside = [server.connect() for _ in range(4)]
@@ -61,6 +62,7 @@ def few_descriptors(serve):
     return serve(settings={"max_connections": 1000, "keepalive_timeout": 60}, preexec_fn=limit)
 
 
+@pytest.mark.serial
 def test_out_of_descriptors_the_server_serves_what_it_has_and_recovers_at_once(few_descriptors):
     server = few_descriptors
     connections = [send_get(server.connect()) for _ in range(100)]

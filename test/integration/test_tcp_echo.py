@@ -196,6 +196,10 @@ def test_a_wrong_value_is_named_with_what_is_allowed(program, name, value, allow
 def test_unknown_options_and_help(program):
     result = run(program, "--unknown")
     assert result.returncode == 2 and "--unknown" in result.stderr
+    result = run(program, "--io-thread=3")
+    assert result.returncode == 2 and "did you mean --io-threads?" in result.stderr
+    result = run(program, "--config", "x")
+    assert result.returncode == 2 and "unknown" in result.stderr
     result = run(program, "--port")
     assert result.returncode == 2 and "--port" in result.stderr
     result = run(program, "--help")

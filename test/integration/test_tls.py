@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import ByHand, Pki, TlsConnection, openssl, records
+from pki import OPTIONS, VERSIONS, ByHand, Pki, TlsConnection, needs_mbedtls, needs_openssl, openssl, records
 from wire import request
 
 
@@ -122,7 +122,7 @@ def test_a_certificate_for_development_is_made(https):
     [("a.test", "a.test"), ("www.a.test", "a.test"), ("B.test", "b.test"), ("x.b.test", "b.test"), ("x.y.b.test", "a.test"),
      ("unknown.test", "a.test"), (None, "a.test")],
 )  # fmt: skip
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_the_name_chooses_the_certificate(site, pki, name, common_name, version):
     context = pki.context(version=version)
     context.check_hostname = False
@@ -139,6 +139,7 @@ def test_the_client_chooses_the_kind_of_key(site, pki, kind):
         assert connection.get("/").status == 200
 
 
+@needs_openssl
 def test_both_kinds_of_key_in_tls_1_3(site):
     assert "Peer signature type: RSA-PSS" in s_client(site, "-tls1_3", "-sigalgs", "rsa_pss_rsae_sha256")
     assert "Peer signature type: ECDSA" in s_client(site, "-tls1_3")
@@ -154,6 +155,7 @@ def test_old_versions_are_refused(site, version):
     site.wait_counter("rejected_tls_version", 1)
 
 
+@needs_openssl
 def test_the_minimum_version_is_kept(https, pki):
     server = https(*pki.use("a-ec"), "--tls-min", "1.3")
     assert "alert protocol version" in s_client(server, "-tls1_2")
@@ -162,6 +164,12 @@ def test_the_minimum_version_is_kept(https, pki):
     server = https(*pki.use("a-ec"), "--tls-max", "1.2")
     with connect(server, pki) as connection:
         assert connection.socket.version() == "TLSv1.2"
+
+
+@needs_mbedtls
+def test_a_client_of_tls_1_3_alone_is_refused(site):
+    assert "handshake failure" in s_client(site, "-tls1_3")
+    site.wait_counter("rejected_tls_cipher", 1)
 
 
 @pytest.mark.parametrize("cipher", ["AES128-GCM-SHA256", "ECDHE-RSA-AES128-SHA256", "DHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-SHA"])
@@ -196,6 +204,7 @@ def test_renegotiation_and_compression_are_off(site):
     assert "Compression: NONE" in text
 
 
+@needs_openssl
 def test_ocsp_response_is_stapled(https, pki):
     index = pki.path("index.txt")
     number = openssl("x509", "-in", pki.path("a-ec.pem"), "-noout", "-serial").decode().strip().split("=")[1]
@@ -203,7 +212,7 @@ def test_ocsp_response_is_stapled(https, pki):
     openssl("ocsp", "-index", index, "-rsigner", pki.ca, "-rkey", pki.path("ca.key"), "-CA", pki.ca, "-issuer", pki.ca,
             "-cert", pki.path("a-ec.pem"), "-respout", pki.path("a.ocsp"), "-ndays", "1")  # fmt: skip
     server = https(*pki.use("a-ec"), "--ocsp", pki.path("a.ocsp"), *pki.use("a-rsa"))
-    for version in ("-tls1_2", "-tls1_3"):
+    for version in OPTIONS:
         text = s_client(server, version, "-status")
         assert "OCSP Response Status: successful" in text and "Cert Status: good" in text
         assert "OCSP response: no response sent" in s_client(server, version, "-status", "-sigalgs", "rsa_pss_rsae_sha256")
@@ -212,7 +221,7 @@ def test_ocsp_response_is_stapled(https, pki):
 # --- resumption ---
 
 
-@pytest.mark.parametrize("version", ["-tls1_2", "-tls1_3"])
+@pytest.mark.parametrize("version", OPTIONS)
 def test_a_session_is_resumed_for_its_name_only(site, tmp_path, version):
     saved = tmp_path / "session"
     # A request, because the tickets of TLS 1.3 come behind the handshake.
@@ -228,7 +237,7 @@ def test_a_session_is_resumed_for_its_name_only(site, tmp_path, version):
     assert site.counter("tls_resumed") == 1
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_sessions_survive_a_reload_and_any_loop_knows_them(https, pki, version):
     server = https(*pki.use("a-ec"), settings={"io_threads": 4})
     context = pki.context(version=version)
@@ -244,7 +253,7 @@ def test_sessions_survive_a_reload_and_any_loop_knows_them(https, pki, version):
 
 def test_tickets_can_be_off(https, pki):
     server = https(*pki.use("a-ec"), "--tickets", "off")
-    for version in ("-tls1_2", "-tls1_3"):
+    for version in OPTIONS:
         text = s_client(server, version, "-ign_eof", data=b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         assert "Hello, World!" in text and "TLS session ticket:" not in text
 
@@ -263,7 +272,34 @@ def test_clients_may_show_a_certificate(https, pki):
     server.wait_counter("rejected_tls_client_certificate", 1)
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("clients", ["verify", "require"])
+def test_a_certificate_for_servers_is_none_for_clients(https, pki, clients):
+    server = https(*pki.use("a-ec"), "--client-ca", pki.ca, "--clients", clients)
+    with pytest.raises((ssl.SSLError, ConnectionError)), connect(server, pki, client="b") as connection:
+        connection.get("/tls")
+    server.wait_counter("rejected_tls_client_certificate", 1)
+
+
+SUBJECTS = {  # as openssl's -subj: as in RFC 4514
+    r'/C=DE/O=Example\, "x"/CN=Jürgen': r'CN=Jürgen,O=Example\, \"x\",C=DE',
+    "/O=a+OU=b+CN=c/CN=d;<e>": r"CN=d\;\<e\>,OU=b+O=a+CN=c",
+    r"/O= #a /CN=#b\\\+c=d": r"CN=\#b\\\+c=d,O=\ #a\ ",
+    "/CN=tab\tx/CN=CN=alice,O=Example": r"CN=CN=alice\,O=Example,CN=tab\09x",
+    "/2.5.4.15=unknown/CN=x": None,
+}
+
+
+@pytest.mark.parametrize("subject", SUBJECTS)
+def test_subjects_are_written_without_ambiguity(https, pki, subject):
+    pki.issue("odd", subject, usage="clientAuth")
+    server = https(*pki.use("a-ec"), "--client-ca", pki.ca, "--clients", "require")
+    with connect(server, pki, client="odd") as connection:
+        shown = json.loads(connection.get("/tls").body)["subject"].encode("latin-1").decode()
+    expected = SUBJECTS[subject]
+    assert shown == expected if expected else shown.startswith("CN=x,"), shown
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_clients_must_show_a_certificate(https, pki, version):
     server = https(*pki.use("a-ec"), "--client-ca", pki.ca, "--clients", "require")
     for wrong, count in ((None, 1), ("mallory", 2)):
@@ -333,7 +369,7 @@ def test_answers_of_a_batch_are_one_record(site, pki):
         assert client.read_some().count(b"Hello, World!") == 16
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_right_behind_the_handshake_is_answered(site, pki, version):
     with ByHand(site.tls, pki.context(version=version)) as client:
         done = False

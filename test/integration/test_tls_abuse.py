@@ -7,10 +7,8 @@ import threading
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import ByHand, Pki, TlsConnection
+from pki import VERSIONS, ByHand, Pki, TlsConnection
 from wire import Closed, Connection, request
-
-TLS_1_2, TLS_1_3 = ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +34,7 @@ def alive(server, pki):
         assert connection.get("/").body == b"Hello, World!"
 
 
-def hello_bytes(server, pki, version=TLS_1_3):
+def hello_bytes(server, pki, version=VERSIONS[-1]):
     with ByHand(server.tls, pki.context(version=version)) as client:
         with contextlib.suppress(ssl.SSLWantReadError):
             client.tls.do_handshake()
@@ -95,7 +93,7 @@ def test_a_client_that_does_not_trust_us_is_counted(https, pki):
 # --- cut and slow ---
 
 
-@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_byte_at_a_time(https, pki, version):
     server = https()
     with ByHand(server.tls, pki.context(version=version)).handshake(step=1) as client:
@@ -105,7 +103,7 @@ def test_byte_at_a_time(https, pki, version):
         client.read_until(b"Hello, World!")
 
 
-@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_ends_at_every_point_of_the_handshake(https, pki, version):
     server = https()
     first = hello_bytes(server, pki, version)
@@ -120,7 +118,7 @@ def test_ends_at_every_point_of_the_handshake(https, pki, version):
     alive(server, pki)
 
 
-@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_ends_inside_the_second_flight(https, pki, version):
     server = https()
     for cut in (1, 5, 6, 40, 60):
@@ -194,7 +192,7 @@ def test_a_flood_of_handshakes_answers_everybody(https, pki):
 # --- after the handshake ---
 
 
-@pytest.mark.parametrize("version", [TLS_1_2, TLS_1_3])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_changed_record_ends_the_connection_with_an_alert(https, pki, version):
     server = https()
     with ByHand(server.tls, pki.context(version=version)).handshake() as client:

@@ -54,7 +54,7 @@ def chunked(*parts, trailer=b""):
 class Connection:
     """address: (host, port) or the path of a Unix socket ("@name": abstract)."""
 
-    def __init__(self, address, timeout=TIMEOUT_SECONDS, receive_buffer=None, source=None):
+    def __init__(self, address, timeout=TIMEOUT_SECONDS, receive_buffer=None, source=None, segment=None):
         if isinstance(address, str):
             self.socket = socket.socket(socket.AF_UNIX)
             target = "\0" + address[1:] if address.startswith("@") else address
@@ -66,6 +66,8 @@ class Connection:
         try:
             if receive_buffer:
                 self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+            if segment:  # those of the loopback are so large that a narrow window waits for timers of the kernel
+                self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
             if source:
                 self.socket.bind(source)
             self.socket.connect(target)

@@ -38,6 +38,11 @@ struct not_empty;" >"$work/header.c"
     done
 done
 
+echo "the C++ header compiles alone, as C++20"
+echo "#include <uvhttp.hpp>" >"$work/header.cpp"
+c++ -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$prefix/include" \
+    "$work/header.cpp" || fail "uvhttp.hpp"
+
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
 version=$(pkg-config --modversion uvhttp)
 check() { # check PROGRAM: it runs and knows its version
@@ -49,9 +54,14 @@ echo "pkg-config, shared, C and C++"
 {
     cc "$here/consumer.c" -o "$work/shared" $(pkg-config --cflags --libs uvhttp)
     c++ -x c++ "$here/consumer.c" -o "$work/shared_cpp" $(pkg-config --cflags --libs uvhttp)
+    c++ -std=c++20 "$here/consumer.cpp" -o "$work/shared_cpp20" $(pkg-config --cflags --libs uvhttp)
 }
 check "$work/shared"
 check "$work/shared_cpp"
+check "$work/shared_cpp20"
+
+echo "uvhttp-load"
+[ "$("$prefix/bin/uvhttp-load" --version)" = "uvhttp-load $version" ] || fail "uvhttp-load does not say $version"
 
 echo "find_package"
 cmake -S "$here" -B "$work/find_package" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null

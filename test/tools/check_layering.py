@@ -95,7 +95,7 @@ class Layering:
 
 def main():
     layering = Layering(*read_layers(LAYERS.read_text(encoding="utf-8")))
-    files = c_files(ROOT, "src", "include")
+    files = c_files(ROOT, "src", "include", "tools")
     return report("layering", [problem for path, text in files for problem in layering.check_file(path, text)])
 
 

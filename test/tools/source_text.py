@@ -10,7 +10,7 @@ def c_files(root, *folders):
     """(path relative to root, text) of every C source and header below the folders, sorted."""
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".c", ".h", ".hpp"):
+            if path.suffix in (".c", ".h", ".hpp", ".cpp"):
                 yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
 
 

@@ -42,8 +42,7 @@ class OptionsTest(unittest.TestCase):
         self.refused("none of address, undefined, thread", "-DUVHTTP_SANITIZE=adress")
         self.refused("cannot be combined", "-DUVHTTP_SANITIZE=address,thread")
         self.refused("none of AUTO, ON, OFF", "-DUVHTTP_WITH_URING=yes")
-        self.refused("there is no mbedTLS backend yet", "-DUVHTTP_TLS=mbedtls")
-        self.refused("none of openssl, off", "-DUVHTTP_TLS=on")
+        self.refused("none of openssl, mbedtls, off", "-DUVHTTP_TLS=on")
         self.refused("contradicts", "-DENABLE_DEBUG=ON", "-DCMAKE_BUILD_TYPE=Release")
 
     def test_missing_d_is_refused_whatever_cmake_takes_it_for(self):
@@ -70,7 +69,7 @@ class OptionsTest(unittest.TestCase):
         self.assertIn("--coverage", info["UVHTTP_BUILD_FLAGS"])
         self.assertNotIn("NDEBUG", info["UVHTTP_BUILD_FLAGS"])
         self.assertIn(
-            "BUILD_WITH_WEBSOCKET=OFF BUILD_WITH_COMPRESSION=ON BUILD_WITH_REDIS=ON BUILD_WITH_MIMALLOC=OFF ENABLE_DEBUG=ON ENABLE_COVERAGE=ON UVHTTP_WITH_URING=OFF",
+            "BUILD_WITH_WEBSOCKET=OFF BUILD_WITH_COMPRESSION=ON BUILD_WITH_REDIS=ON BUILD_WITH_YAML=ON BUILD_WITH_MIMALLOC=OFF ENABLE_DEBUG=ON ENABLE_COVERAGE=ON UVHTTP_WITH_URING=OFF",
             info["UVHTTP_BUILD_OPTIONS"],
         )
         self.assertNotIn(str(ROOT), str(info))

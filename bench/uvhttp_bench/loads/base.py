@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.interrupt import held
 from uvhttp_bench.model.record import Results
@@ -78,6 +79,11 @@ def allow_many_files() -> None:
 def pinned(cpus: Sequence[int], command: Sequence[str | Path]) -> list[str]:
     words = [str(word) for word in command]
     return ["taskset", "-c", ",".join(map(str, cpus)), *words] if cpus else words
+
+
+def shown(command: Sequence[str]) -> str:
+    """For a record: without where the repository is on this machine."""
+    return " ".join(command).replace(f"{repository.ROOT}/", "")
 
 
 def find(program: str, package: str) -> str:

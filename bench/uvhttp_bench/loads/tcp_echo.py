@@ -5,7 +5,7 @@ from pathlib import Path
 
 from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError
-from uvhttp_bench.loads.base import Job, Outcome, execute
+from uvhttp_bench.loads.base import Job, Outcome, execute, shown
 from uvhttp_bench.model.record import Errors, Results
 
 IO_THREADS = 3
@@ -60,4 +60,4 @@ class TcpEcho:
         if done.code != 0:
             why = done.stderr.strip().splitlines()
             raise BenchError(f"benchmark_tcp_echo failed: {why[-1] if why else done.code}")
-        return Outcome(parse(done.stdout), done.stdout, " ".join(command), done.cpu_seconds, done.wall_seconds, True)
+        return Outcome(parse(done.stdout), done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError, MissingError
-from uvhttp_bench.loads.base import Job, Outcome, execute
+from uvhttp_bench.loads.base import Job, Outcome, execute, shown
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Errors, Results
 
@@ -120,4 +120,4 @@ class UvhttpLoad:
             why = done.stderr.strip().splitlines()
             raise BenchError(f"uvhttp-load failed with {done.code}: {why[-1] if why else 'nothing printed'}")
         results = parse(done.stdout)
-        return Outcome(results, done.stdout, " ".join(command), done.cpu_seconds, done.wall_seconds, True)
+        return Outcome(results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True)

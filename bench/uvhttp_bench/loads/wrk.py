@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from uvhttp_bench.exits import BenchError
-from uvhttp_bench.loads.base import Finished, Job, Outcome, execute, find
+from uvhttp_bench.loads.base import Finished, Job, Outcome, execute, find, shown
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Errors, Results
 
@@ -106,4 +106,4 @@ class Wrk:
             raise BenchError(f"wrk failed with {done.code}: {why[-1] if why else 'nothing printed'}")
         results = parse(done.stdout, job.connections, job.pipeline)
         readable = LINE.sub("", done.stdout).strip() + "\n"
-        return Outcome(results, readable, " ".join(command), done.cpu_seconds, done.wall_seconds)
+        return Outcome(results, readable, shown(command), done.cpu_seconds, done.wall_seconds)

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError
-from uvhttp_bench.loads.base import Job, Outcome, execute
+from uvhttp_bench.loads.base import Job, Outcome, execute, shown
 from uvhttp_bench.model.record import Results
 
 SOURCE = repository.ROOT / "bench" / "ws_load.c"
@@ -47,4 +47,4 @@ class WsLoad:
             echoes, echoes / seconds, None, None, None, None, None, received / seconds / 2**20,
             seconds=float(seconds), bytes_received=received,
         )  # fmt: skip
-        return Outcome(results, done.stdout, " ".join(command), done.cpu_seconds, done.wall_seconds, True)
+        return Outcome(results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True)

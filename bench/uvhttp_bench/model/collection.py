@@ -2,14 +2,21 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model.codec import dump, write_text
+from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import SCHEMA_VERSION, Record, parse
 
 KINDS = ("baseline", "regression")
+
+
+def _slim(record: Record) -> Record:
+    """Without the corrected histogram, which follows from the other one: half of the size."""
+    return replace(record, results=replace(record.results, histogram_corrected=Histogram()))
 
 
 def write(path: Path, kind: str, records: Sequence[Record]) -> None:
@@ -19,7 +26,7 @@ def write(path: Path, kind: str, records: Sequence[Record]) -> None:
         "kind": kind,
         "session": first.session,
         "revision": first.configuration.revision,
-        "records": list(records),
+        "records": [_slim(record) for record in records],
     }
     write_text(path, dump(value))
 

@@ -107,6 +107,13 @@ static inline void echo_data(uvhttp_tcp_t *tcp, const char *data, size_t size, v
     saw(user, SEEN_BYTES, size);
 }
 
+static inline void send_by_reference(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
+    fixture_t *fixture = user;
+    (void)data, (void)size;
+    if (uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, NULL, NULL) != UVHTTP_E_AGAIN)
+        saw(fixture, SEEN_WRONG, 1);
+}
+
 static inline void swallow_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     (void)tcp, (void)data;
     saw(user, SEEN_BYTES, size);

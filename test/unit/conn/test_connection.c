@@ -346,13 +346,6 @@ static void test_a_reset_of_the_client_releases_the_queue(void **state) {
     free(data);
 }
 
-static void send_by_reference(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
-    fixture_t *fixture = user;
-    (void)data, (void)size;
-    if (uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, NULL, NULL) != UVHTTP_E_AGAIN)
-        saw(fixture, SEEN_WRONG, 1);
-}
-
 static void test_without_on_end_the_queue_is_sent_and_closed(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_data = send_by_reference;
@@ -441,105 +434,6 @@ static void test_after_shutdown_receiving_goes_on(void **state) {
     wait_seen(fixture, SEEN_CLOSE_OK, 1);
 }
 
-/* --- idle --- */
-
-static void test_an_idle_connection_is_closed(void **state) {
-    fixture_t *fixture = *state;
-    fixture->config.idle_timeout = 1;
-    start(fixture);
-    int fd = dial(fixture);
-    ping(fd);
-    uint64_t begin_ms = clock_ms();
-    client_expect_eof(fd);
-    assert_in_range(clock_ms() - begin_ms, 900, 10000);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_TIMEOUT, 1);
-}
-
-static void test_without_idle_timeout_nothing_is_closed(void **state) {
-    fixture_t *fixture = *state;
-    start(fixture);
-    int fd = dial(fixture);
-    ping(fd);
-    assert_false(wait_fd(fd, POLLIN, 1500));
-    ping(fd);
-    close(fd);
-}
-
-static void test_received_bytes_keep_a_connection_alive(void **state) {
-    fixture_t *fixture = *state;
-    fixture->config.idle_timeout = 1;
-    fixture->handlers.on_data = swallow_data;
-    start(fixture);
-    int fd = dial(fixture);
-    for (uint64_t end_ms = clock_ms() + 2200; clock_ms() < end_ms;) {
-        client_send(fd, "x", 1);
-        assert_false(wait_fd(fd, POLLIN, 100));
-    }
-    client_expect_eof(fd);
-    close(fd);
-}
-
-static void open_with_ref(uvhttp_tcp_t *tcp, void *user) {
-    fixture_t *fixture = user;
-    uvhttp_tcp_ref_t *ref = uvhttp_tcp_ref(tcp);
-    pthread_mutex_lock(&fixture->lock);
-    fixture->ref = ref;
-    pthread_mutex_unlock(&fixture->lock);
-    count_open(tcp, user);
-}
-
-static void test_sent_bytes_keep_a_connection_alive(void **state) {
-    fixture_t *fixture = *state;
-    fixture->config.idle_timeout = 1;
-    fixture->handlers.on_open = open_with_ref;
-    start(fixture);
-    int fd = dial(fixture);
-    wait_seen(fixture, SEEN_OPEN, 1);
-    for (uint64_t end_ms = clock_ms() + 2200; clock_ms() < end_ms;) {
-        assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, "tick", 4), UVHTTP_OK);
-        client_expect(fd, "tick", 4);
-        poll(NULL, 0, 100);
-    }
-    client_expect_eof(fd);
-    close(fd);
-}
-
-/* One big send, taken slowly: nothing is queued for longer than idle_timeout, but bytes go out all the time. */
-static void test_a_long_queue_that_moves_keeps_a_connection_alive(void **state) {
-    fixture_t *fixture = *state;
-    fixture->config.idle_timeout = 1;
-    fixture->handlers.on_data = send_by_reference;
-    fixture->size = 48 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
-    for (size_t at = 0; at < fixture->size; at += 4 << 20) {
-        client_expect(fd, data + at, 4 << 20);
-        poll(NULL, 0, 250);
-    }
-    wait_seen(fixture, SEEN_CLOSE_TIMEOUT, 1);
-    close(fd);
-    free(data);
-}
-
-static void test_a_queue_that_does_not_move_does_not(void **state) {
-    fixture_t *fixture = *state;
-    fixture->config.idle_timeout = 1;
-    fixture->handlers.on_data = send_by_reference;
-    fixture->size = 48 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
-    wait_seen(fixture, SEEN_CLOSE_TIMEOUT, 1);
-    close(fd);
-    free(data);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_ENGINES(test_echo),
@@ -560,12 +454,6 @@ int main(void) {
         ON_ENGINES(test_many_small_pieces_are_sent_as_they_were),
         ON_ENGINES(test_with_on_end_sending_is_still_possible),
         ON_ENGINES(test_after_shutdown_receiving_goes_on),
-        ON_ENGINES(test_an_idle_connection_is_closed),
-        ON_ENGINES(test_without_idle_timeout_nothing_is_closed),
-        ON_ENGINES(test_received_bytes_keep_a_connection_alive),
-        ON_ENGINES(test_sent_bytes_keep_a_connection_alive),
-        ON_ENGINES(test_a_long_queue_that_moves_keeps_a_connection_alive),
-        ON_ENGINES(test_a_queue_that_does_not_move_does_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

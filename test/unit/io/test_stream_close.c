@@ -177,6 +177,44 @@ static void test_close_inside_on_sent_after_backpressure_loses_nothing(void **st
     free(server->user);
 }
 
+static void send_much(server_t *server, void *arg) {
+    (void)arg;
+    uvhttp__stream_send_ref(&server_first_peer(server)->stream, server->user, LARGE, count_release, server);
+}
+
+static void send_more_and_close(server_t *server, void *arg) {
+    (void)arg;
+    peer_t *peer = server_first_peer(server);
+    uvhttp__stream_send_copy(&peer->stream, "between", 7);
+    uvhttp__stream_send_ref(&peer->stream, "behind", 6, count_release, server);
+    uvhttp__stream_send_copy(&peer->stream, "last", 4);
+    peer_close(peer);
+}
+
+static void overwrite_turn_memory(server_t *server, void *arg) {
+    (void)arg;
+    size_t size = (size_t)(server->loop->turn_end - server->loop->turn_at);
+    memset(uvhttp__loop_turn_alloc(server->loop, size), 0xff, size);
+}
+
+/* What the kernel still has is released when it has done with it; what was queued in the turn of the close stood in
+ * memory that is used again by then. */
+static void test_close_while_sending_forgets_what_its_turn_queued(void **state) {
+    server_t *server = *state;
+    server->user = pattern_new(LARGE);
+    server_start(server, &echo_ops);
+    int fd = client_connect(server);
+    server_wait(server, EV_OPENED, 1);
+    server_call(server, send_much, NULL);
+    server_settle(server); /* the socket is full by now, and what is left is on its way */
+    server_call(server, send_more_and_close, NULL);
+    for (int i = 0; i < 4; i++) server_call(server, overwrite_turn_memory, NULL);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 2);
+    close(fd);
+    free(server->user);
+}
+
 /* Sends on another stream that is closed at the same time, from the callback of the first. */
 static size_t close_all(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
@@ -287,6 +325,7 @@ int main(void) {
         ON_EACH(test_close_inside_on_end),
         ON_EACH(test_close_inside_on_sent_loses_nothing),
         ON_EACH(test_close_inside_on_sent_after_backpressure_loses_nothing),
+        ON_EACH(test_close_while_sending_forgets_what_its_turn_queued),
         ON_EACH(test_one_callback_may_close_every_stream),
         ON_EACH(test_close_before_reading_began_is_told_without_another_event),
         ON_EACH(test_close_in_a_message_is_told_without_another_event),

@@ -76,6 +76,7 @@ static void start(serving_t *serving) {
 /* `size` bytes of the body in each chunk. */
 static void send_form(int fd, const char *body, size_t size) {
     char chunk[4096];
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)); /* or each chunk waits for an ACK */
     client_send(fd, MULTIPART_HEAD(""));
     for (size_t at = 0, left = strlen(body); left > 0; at += size, left -= size) {
         if (size > left) size = left;

@@ -7,12 +7,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <uvhttp/log.h>
+#include <uvhttp/server.h>
 #include <uvhttp/tls.h>
 
 #include "base/alloc.h"
 #include "support/failing_allocator.h"
 #include "tls/backend.h"
 #include "tls/tls.h"
+
+#define IS_MBEDTLS (strstr(uvhttp_build_info(), "UVHTTP_TLS=mbedtls") != NULL)
 
 static char *certificate, *key, *other_certificate, *other_key;
 static char directory[] = "/tmp/uvhttp-tls-XXXXXX";
@@ -100,6 +103,23 @@ static void test_options_out_of_range_are_named(void **state) {
     assert_refused(&good, "certificates[0]: certificate_size and key_size");
 }
 
+/* Left out silently it would be a server with less than was asked for. */
+static void test_what_the_backend_can_not_do_is_refused(void **state) {
+    (void)state;
+    if (!IS_MBEDTLS) skip();
+    uvhttp_tls_certificate_t one;
+    uvhttp_tls_options_t options = options_with(&one);
+    options.min_version = UVHTTP_TLS_1_3;
+    assert_refused(&options, "min_version is TLS 1.3, but this library was built with mbedTLS");
+    options.min_version = UVHTTP_TLS_DEFAULT;
+    options.max_version = UVHTTP_TLS_1_3; /* 1.2 is not above it */
+    uvhttp_tls_t *tls = uvhttp_tls_new(&options);
+    assert_non_null(tls);
+    uvhttp_tls_free(tls);
+    one.ocsp_file = file("text.ocsp", "hello");
+    assert_refused(&options, "certificates[0]: ocsp_file is set, but this library was built with mbedTLS");
+}
+
 static void test_files_that_can_not_be_used_are_named_with_the_reason(void **state) {
     (void)state;
     uvhttp_tls_certificate_t one = {.certificate_file = file("none.pem", NULL), .key_file = file("good.key", key)};
@@ -125,7 +145,7 @@ static void test_files_that_can_not_be_used_are_named_with_the_reason(void **sta
     assert_refused(&options, "chain.pem: certificate 2 of the chain");
     one.certificate_file = file("good.pem", certificate);
     one.ocsp_file = file("text.ocsp", "hello");
-    assert_refused(&options, "text.ocsp: not an OCSP response");
+    assert_refused(&options, IS_MBEDTLS ? "ocsp_file is set" : "text.ocsp: not an OCSP response");
     one.ocsp_file = NULL;
     options.clients = UVHTTP_TLS_CLIENTS_VERIFY;
     options.client_ca_file = file("ca.pem", broken);
@@ -242,6 +262,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_and_several_references),
         cmocka_unit_test(test_options_out_of_range_are_named),
+        cmocka_unit_test(test_what_the_backend_can_not_do_is_refused),
         cmocka_unit_test(test_files_that_can_not_be_used_are_named_with_the_reason),
         cmocka_unit_test(test_a_key_that_others_can_read_is_a_warning),
         cmocka_unit_test(test_a_reload_that_fails_leaves_what_was_there),

@@ -1,0 +1,245 @@
+#include "options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_SIZE 64
+
+/* --- what is wrong --- */
+
+static _Noreturn void refuse(const options_t *options, const char *name, const char *value, const char *why) {
+    fprintf(stderr, "%s: %s '%s': %s\n", options->program, name, value, why);
+    exit(2);
+}
+
+unsigned long options_number(const options_t *options, const char *name, const char *value, unsigned long min,
+                             unsigned long max) {
+    char allowed[80];
+    unsigned long number = 0;
+    snprintf(allowed, sizeof allowed, "allowed is %lu..%lu", min, max);
+    if (*value == '\0') refuse(options, name, value, allowed);
+    for (const char *at = value; *at; ++at) {
+        if (*at < '0' || *at > '9') refuse(options, name, value, allowed);
+        number = number * 10 + (unsigned long)(*at - '0');
+        if (number > max) refuse(options, name, value, allowed);
+    }
+    if (number < min) refuse(options, name, value, allowed);
+    return number;
+}
+
+/* Which of "auto, off" the value is. */
+static int choice(const options_t *options, const option_t *option, const char *value) {
+    char allowed[120];
+    size_t size = strlen(value);
+    int index = 0;
+    for (const char *at = option->choices; at; ++index) {
+        if (strncmp(at, value, size) == 0 && size > 0 && (at[size] == ',' || at[size] == '\0')) return index;
+        at = strchr(at, ',');
+        if (at) at += 2;
+    }
+    snprintf(allowed, sizeof allowed, "allowed are %s", option->choices);
+    refuse(options, option->name, value, allowed);
+}
+
+/* --- names --- */
+
+/* "keepalive_timeout" as "--keepalive-timeout" */
+static void option_of(const char *field, char *name) {
+    snprintf(name, NAME_SIZE, "--%s", field);
+    for (char *at = name; *at; ++at) {
+        if (*at == '_') *at = '-';
+    }
+}
+
+typedef struct search {
+    const char *wanted;
+    bool found;            /* it is an option of a field, ... */
+    char field[NAME_SIZE]; /* ... this one */
+    char nearest[NAME_SIZE];
+    size_t distance;
+} search_t;
+
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How many letters must be inserted, left out or replaced. */
+static size_t distance_between(const char *a, const char *b) {
+    size_t row[NAME_SIZE], size = strlen(b);
+    for (size_t j = 0; j <= size; ++j) row[j] = j;
+    for (size_t i = 0; a[i]; ++i) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 1; j <= size; ++j) {
+            size_t replaced = diagonal + (a[i] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[size];
+}
+
+static void consider(search_t *search, const char *name) {
+    size_t distance = strlen(search->wanted) < NAME_SIZE ? distance_between(search->wanted, name) : NAME_SIZE;
+    if (distance >= search->distance) return;
+    search->distance = distance;
+    snprintf(search->nearest, sizeof search->nearest, "%s", name);
+}
+
+static void consider_field(const char *field, const char *group, const char *value, const char *expected, void *user) {
+    search_t *search = user;
+    char name[NAME_SIZE];
+    (void)group, (void)value, (void)expected;
+    option_of(field, name);
+    consider(search, name);
+    if (strcmp(name, search->wanted) != 0) return;
+    search->found = true;
+    snprintf(search->field, sizeof search->field, "%s", field);
+}
+
+static search_t find_field(const options_t *options, const char *name) {
+    search_t search = {.wanted = name, .distance = 5};
+    if (options->config) uvhttp_server_config_fields(options->config, consider_field, &search);
+    return search;
+}
+
+static _Noreturn void refuse_unknown(const options_t *options, search_t *search) {
+    char why[2 * NAME_SIZE] = "unknown; --help lists the options";
+    for (size_t i = 0; i < options->count; ++i) consider(search, options->table[i].name);
+    if (strncmp(search->wanted, "--", 2) == 0 && search->nearest[0])
+        snprintf(why, sizeof why, "unknown, did you mean %s?", search->nearest);
+    refuse(options, "option", search->wanted, why);
+}
+
+/* --- help --- */
+
+static void print_field(const char *field, const char *group, const char *value, const char *expected, void *user) {
+    char name[NAME_SIZE];
+    (void)group, (void)user;
+    option_of(field, name);
+    printf("  %-26s %s (default %s)\n", name, expected, value);
+}
+
+static void print_help(const options_t *options) {
+    static const char *const values[] = {" TEXT", " N", " WORD", ""};
+    printf("Usage: %s [options]%s\n", options->program, options->positional ? " [ADDRESS]" : "");
+    for (size_t i = 0; i < options->count; ++i) {
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "%s%s", options->table[i].name, values[options->table[i].kind]);
+        printf("  %-26s %s\n", name, options->table[i].help);
+    }
+    puts("  --version                  version, and what this program was built with\n  --help");
+    if (options->config) {
+        puts("  --config FILE              YAML, with any of the fields that follow\n"
+             "Fields of the configuration, --field VALUE; what is given here wins over UVHTTP_<FIELD> in the "
+             "environment,\n"
+             "and that over the file:");
+        uvhttp_server_config_default(options->config);
+        uvhttp_server_config_fields(options->config, print_field, NULL);
+    }
+    if (options->notes) puts(options->notes);
+}
+
+/* --- arguments --- */
+
+typedef struct argument {
+    char name[NAME_SIZE]; /* what stands before "=" */
+    const char *value;    /* what stands behind it, or NULL */
+} argument_t;
+
+static argument_t split(const char *text) {
+    argument_t argument = {.value = strchr(text, '=')};
+    size_t size = argument.value ? (size_t)(argument.value++ - text) : strlen(text);
+    snprintf(argument.name, sizeof argument.name, "%.*s", (int)least(size, NAME_SIZE - 1), text);
+    return argument;
+}
+
+static const char *take_value(const options_t *options, const argument_t *argument, char ***at) {
+    if (argument->value) return argument->value;
+    if (!(*at)[1]) refuse(options, argument->name, "", "needs a value");
+    return *++*at;
+}
+
+static void take_option(const options_t *options, const option_t *option, const argument_t *argument, char ***at) {
+    if (option->kind == OPTION_FLAG) {
+        if (argument->value) refuse(options, option->name, argument->value, "takes no value");
+        *(bool *)option->at = true;
+        return;
+    }
+    const char *value = take_value(options, argument, at);
+    if (option->kind == OPTION_TEXT)
+        *(const char **)option->at = value;
+    else if (option->kind == OPTION_NUMBER)
+        *(unsigned long *)option->at = options_number(options, option->name, value, option->min, option->max);
+    else
+        *(int *)option->at = choice(options, option, value);
+}
+
+static bool take_from_table(const options_t *options, const argument_t *argument, char ***at) {
+    for (size_t i = 0; i < options->count; ++i) {
+        if (strcmp(options->table[i].name, argument->name) != 0) continue;
+        take_option(options, &options->table[i], argument, at);
+        return true;
+    }
+    return false;
+}
+
+/* Everything but the fields, whose turn comes behind the file and the environment: they and their values are left in
+ * argv, from its first element on. Returns the name of the file. */
+static const char *parse_own(const options_t *options, char **argv) {
+    const char *file = NULL;
+    char **left = argv;
+    for (char **at = argv + 1; *at; ++at) {
+        argument_t argument = split(*at);
+        if (strcmp(*at, "--help") == 0 || strcmp(*at, "-h") == 0) {
+            print_help(options);
+            exit(0);
+        } else if (strcmp(*at, "--version") == 0) {
+            printf("uvhttp %s\n%s", uvhttp_version(), uvhttp_build_info());
+            exit(0);
+        } else if (options->config && strcmp(argument.name, "--config") == 0) {
+            file = take_value(options, &argument, &at);
+        } else if (take_from_table(options, &argument, &at)) {
+            continue;
+        } else if (**at != '-' && options->positional && !*options->positional) {
+            *options->positional = *at;
+        } else {
+            search_t search = find_field(options, argument.name);
+            if (!search.found) refuse_unknown(options, &search);
+            *left++ = *at;
+            if (!argument.value) *left++ = (char *)take_value(options, &argument, &at);
+        }
+    }
+    *left = NULL;
+    return file;
+}
+
+static _Noreturn void refuse_config(const options_t *options, const char *message) {
+    for (const char *line = message; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        fprintf(stderr, "%s: %.*s\n", options->program, (int)strcspn(line, "\n"), line);
+    }
+    exit(2);
+}
+
+static void parse_fields(const options_t *options, char **argv) {
+    char message[256];
+    for (char **at = argv; *at; ++at) {
+        argument_t argument = split(*at);
+        search_t search = find_field(options, argument.name);
+        const char *value = take_value(options, &argument, &at);
+        if (uvhttp_server_config_set(options->config, search.field, value, message, sizeof message) != 0)
+            refuse(options, argument.name, value, strstr(message, "expected"));
+    }
+}
+
+void options_parse(const options_t *options, char **argv) {
+    char message[1024];
+    const char *file = parse_own(options, argv);
+    if (!options->config) return;
+    if (file && uvhttp_server_config_load(options->config, file, message, sizeof message) != 0)
+        refuse_config(options, message);
+    if (uvhttp_server_config_env(options->config, message, sizeof message) != 0) refuse_config(options, message);
+    parse_fields(options, argv);
+}

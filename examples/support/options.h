@@ -1,0 +1,41 @@
+/* The command lines of the programs here: a table of options, and every field of the server's configuration. */
+#ifndef UVHTTP_EXAMPLES_OPTIONS_H
+#define UVHTTP_EXAMPLES_OPTIONS_H
+
+#include <uvhttp.h>
+
+typedef enum option_kind {
+    OPTION_TEXT,   /* at: const char * */
+    OPTION_NUMBER, /* at: unsigned long, min..max */
+    OPTION_CHOICE, /* at: int, which of `choices` */
+    OPTION_FLAG,   /* at: bool; takes no value */
+} option_kind_t;
+
+typedef struct option {
+    const char *name; /* with the dashes */
+    option_kind_t kind;
+    void *at; /* holds the default, which an option replaces */
+    unsigned long min, max;
+    const char *choices; /* "auto, off" */
+    const char *help;
+} option_t;
+
+typedef struct options {
+    const char *program;
+    const option_t *table;
+    size_t count;
+    uvhttp_server_config_t *config; /* NULL: no --config and no fields */
+    const char **positional;        /* one argument without dashes; NULL: there is none */
+    const char *notes;              /* at the end of --help; may be NULL */
+} options_t;
+
+/* "--name value" or "--name=value". With a configuration: first the file that --config names, then the environment,
+ * then the fields that are given as options (--keepalive-timeout 60), wherever they stand. --help and --version end the
+ * program with 0, whatever is wrong with 2 after one line that says what. Changes the elements of argv. */
+void options_parse(const options_t *options, char **argv);
+
+/* A number of min..max, for a value that may also be something else. */
+unsigned long options_number(const options_t *options, const char *name, const char *value, unsigned long min,
+                             unsigned long max);
+
+#endif

@@ -1,0 +1,776 @@
+/* Owns: the C++20 interface, over the C one and nothing beside it: a server that is an object, lambdas as handlers,
+ * coroutines, exceptions. Whatever is not here is there: native() gives the C handle. May include: the public headers.
+ *
+ * What goes wrong in a call is thrown as uvhttp::error. What a handler throws becomes a 500 and is counted. Threads and
+ * lifetimes are those of the C functions; docs/cpp.md. */
+#ifndef UVHTTP_HPP
+#define UVHTTP_HPP
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may be called as a struct is */
+#include <uvhttp.h>
+#pragma GCC diagnostic pop
+
+#include <atomic>
+#include <chrono>
+#include <concepts>
+#include <coroutine>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace uvhttp {
+
+/** A code of <uvhttp/error.h>, with its message or a better one. */
+class error : public std::runtime_error {
+  public:
+    explicit error(int code) : error(code, uvhttp_error_message(code)) {}
+    error(int code, const std::string &message) : std::runtime_error(message), code_(code) {}
+    int code() const noexcept {
+        return code_;
+    }
+
+  private:
+    int code_;
+};
+
+/** Throws if it is one. */
+inline void check(int status) {
+    if (status != UVHTTP_OK) throw error(status);
+}
+
+inline std::string_view view(uvhttp_str_t text) noexcept {
+    return {text.data, text.size};
+}
+
+/* --- configuration --- */
+
+#define UVHTTP_HPP_CONFIG(X)                                                                                           \
+    X(io_threads)                                                                                                      \
+    X(engine)                                                                                                          \
+    X(max_connections)                                                                                                 \
+    X(backlog)                                                                                                         \
+    X(read_buffer_size)                                                                                                \
+    X(read_buffer_count)                                                                                               \
+    X(write_buffer_size)                                                                                               \
+    X(write_queue_max)                                                                                                 \
+    X(connection_timeout)                                                                                              \
+    X(body_timeout)                                                                                                    \
+    X(keepalive_timeout)                                                                                               \
+    X(write_timeout)                                                                                                   \
+    X(min_receive_rate)                                                                                                \
+    X(min_send_rate)                                                                                                   \
+    X(rate_grace)                                                                                                      \
+    X(drain_timeout)                                                                                                   \
+    X(request_line_max)                                                                                                \
+    X(headers_size_max)                                                                                                \
+    X(header_count_max)                                                                                                \
+    X(body_size_max)                                                                                                   \
+    X(chunk_extension_max)                                                                                             \
+    X(trailer_size_max)                                                                                                \
+    X(request_memory_max)                                                                                              \
+    X(keepalive_requests)                                                                                              \
+    X(turn_requests_max)                                                                                               \
+    X(half_close)                                                                                                      \
+    X(install_signal_handlers)                                                                                         \
+    X(quiet)
+#define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
+    X(performance_mode)                                                                                                \
+    X(log_level)                                                                                                       \
+    X(enable_statistics)
+
+/** The fields of uvhttp_server_config_t (<uvhttp/server.h>), of which those that are not named keep their defaults. */
+struct config {
+    struct performance_config {
+#define UVHTTP_HPP_FIELD(name) std::optional<decltype(uvhttp_performance_config_t::name)> name{};
+        UVHTTP_HPP_PERFORMANCE(UVHTTP_HPP_FIELD)
+#undef UVHTTP_HPP_FIELD
+    };
+#define UVHTTP_HPP_FIELD(name) std::optional<decltype(uvhttp_server_config_t::name)> name{};
+    UVHTTP_HPP_CONFIG(UVHTTP_HPP_FIELD)
+#undef UVHTTP_HPP_FIELD
+    performance_config performance{};
+
+    /** Sets what is named here, for a configuration that was loaded from a file before. */
+    void apply(uvhttp_server_config_t &to) const noexcept {
+#define UVHTTP_HPP_FIELD(name)                                                                                         \
+    if (name) to.name = *name;
+        UVHTTP_HPP_CONFIG(UVHTTP_HPP_FIELD)
+#undef UVHTTP_HPP_FIELD
+#define UVHTTP_HPP_FIELD(name)                                                                                         \
+    if (performance.name) to.performance.name = *performance.name;
+        UVHTTP_HPP_PERFORMANCE(UVHTTP_HPP_FIELD)
+#undef UVHTTP_HPP_FIELD
+    }
+
+    uvhttp_server_config_t native() const noexcept {
+        uvhttp_server_config_t made;
+        uvhttp_server_config_default(&made);
+        apply(made);
+        return made;
+    }
+};
+
+#undef UVHTTP_HPP_CONFIG
+#undef UVHTTP_HPP_PERFORMANCE
+
+/* --- requests and answers --- */
+
+/** <uvhttp/request.h>. Views are valid until the handler has returned; in a coroutine, until that has ended. */
+class request {
+  public:
+    explicit request(uvhttp_request_t *native) noexcept : native_(native) {}
+
+    uvhttp_method_t method() const noexcept {
+        return uvhttp_request_method(native_);
+    }
+    std::string_view method_text() const noexcept {
+        return view(uvhttp_request_method_text(native_));
+    }
+    std::string_view target() const noexcept {
+        return view(uvhttp_request_target(native_));
+    }
+    std::string_view path() const noexcept {
+        return view(uvhttp_request_path(native_));
+    }
+    std::string_view query() const noexcept {
+        return view(uvhttp_request_query(native_));
+    }
+    std::string_view host() const noexcept {
+        return view(uvhttp_request_host(native_));
+    }
+    std::string_view client() const noexcept {
+        return view(uvhttp_request_client(native_));
+    }
+    std::string_view body() const noexcept {
+        return view(uvhttp_request_body(native_));
+    }
+    /** What `:name` of the pattern matched; empty if it has no such name. */
+    std::string_view param(const char *name) const noexcept {
+        return view(uvhttp_request_param(native_, name));
+    }
+    std::optional<std::string_view> header(const char *name) const noexcept {
+        uvhttp_str_t value = uvhttp_request_header(native_, name);
+        return value.data ? std::optional(view(value)) : std::nullopt;
+    }
+    std::optional<std::string_view> query_param(const char *name) const noexcept {
+        uvhttp_str_t value;
+        return uvhttp_request_query_param(native_, name, &value) ? std::optional(view(value)) : std::nullopt;
+    }
+    uvhttp_request_t *native() const noexcept {
+        return native_;
+    }
+
+  private:
+    uvhttp_request_t *native_;
+};
+
+/** An answer as a value, for a handler to return. A body that is a literal is not copied, a std::string is moved or
+ * copied, anything else is copied into a std::string. */
+class response {
+  public:
+    response() = default; /* no answer: the client gets a 500 */
+    response(int status, const char *content_type) noexcept : status_(status), content_type_(content_type) {}
+    template <std::size_t size>
+    response(int status, const char *content_type, const char (&literal)[size]) noexcept
+        : status_(status), content_type_(content_type), body_(std::string_view(literal, size - 1)) {}
+    response(int status, const char *content_type, std::string &&body) noexcept
+        : status_(status), content_type_(content_type), body_(std::move(body)) {}
+    template <class T>
+    requires std::convertible_to<T, std::string_view> response(int status, const char *content_type, const T &body)
+        : status_(status), content_type_(content_type), body_(std::string(std::string_view(body))) {}
+    template <std::size_t size> /* an array that is written to is not a literal */
+    response(int status, const char *content_type, char (&body)[size])
+        : response(status, content_type, std::string(body)) {}
+
+    response &&header(std::string name, std::string value) && {
+        headers_.emplace_back(std::move(name), std::move(value));
+        return std::move(*this);
+    }
+    int status() const noexcept {
+        return status_;
+    }
+
+    /** Answers a request with it; throws what the C functions return. */
+    void send(uvhttp_response_t *to) const {
+        if (status_ == 0) return;
+        for (const auto &[name, value] : headers_) check(uvhttp_response_header_add(to, name.c_str(), value.c_str()));
+        if (const auto *literal = std::get_if<std::string_view>(&body_)) {
+            check(uvhttp_response_send_static(to, status_, content_type_, literal->data(), literal->size()));
+        } else if (const auto *text = std::get_if<std::string>(&body_)) {
+            check(uvhttp_response_send(to, status_, content_type_, text->data(), text->size()));
+        } else {
+            check(uvhttp_response_empty(to, status_));
+        }
+    }
+
+  private:
+    int status_ = 0;
+    const char *content_type_ = nullptr; /* static */
+    std::variant<std::monostate, std::string_view, std::string> body_{};
+    std::vector<std::pair<std::string, std::string>> headers_{};
+};
+
+/** content_type: of static storage. */
+template <class T> response answer(int status, const char *content_type, T &&body) {
+    return response(status, content_type, std::forward<T>(body));
+}
+template <class T> response text(int status, T &&body) {
+    return response(status, "text/plain; charset=utf-8", std::forward<T>(body));
+}
+template <class T> response json(int status, T &&body) {
+    return response(status, "application/json", std::forward<T>(body));
+}
+inline response empty(int status) noexcept {
+    return {status, nullptr};
+}
+
+/** A counted handle to answer later, from any thread: <uvhttp/response.h>. Who drops the last one without an answer
+ * gives the client a 500. The answers return 0 or a code, UVHTTP_E_ABORTED when the client has gone. */
+class deferred {
+  public:
+    deferred() noexcept = default;
+    explicit deferred(uvhttp_deferred_t *native) noexcept : native_(native) {} /* takes the reference */
+    deferred(const deferred &other) noexcept : native_(other.native_) {
+        if (native_) uvhttp_deferred_retain(native_);
+    }
+    deferred(deferred &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
+    deferred &operator=(deferred other) noexcept {
+        std::swap(native_, other.native_);
+        return *this;
+    }
+    ~deferred() {
+        uvhttp_deferred_release(native_);
+    }
+
+    explicit operator bool() const noexcept {
+        return native_ != nullptr;
+    }
+    int text(int status, const char *text) const noexcept {
+        return uvhttp_deferred_text(native_, status, text);
+    }
+    int json(int status, const char *json) const noexcept {
+        return uvhttp_deferred_json(native_, status, json);
+    }
+    int send(int status, const char *content_type, std::string_view body) const noexcept {
+        return uvhttp_deferred_send(native_, status, content_type, body.data(), body.size());
+    }
+    int header(const char *name, const char *value) const noexcept {
+        return uvhttp_deferred_header(native_, name, value);
+    }
+    bool aborted() const noexcept {
+        return uvhttp_deferred_aborted(native_);
+    }
+    uvhttp::request request() const noexcept {
+        return uvhttp::request(uvhttp_deferred_request(native_));
+    }
+    uvhttp_deferred_t *native() const noexcept {
+        return native_;
+    }
+
+  private:
+    uvhttp_deferred_t *native_ = nullptr;
+};
+
+/** The answer of a handler that takes it as its second argument. Copies into the memory of the request. */
+class reply {
+  public:
+    explicit reply(uvhttp_response_t *native) noexcept : native_(native) {}
+
+    void text(int status, const char *text) {
+        check(uvhttp_response_text(native_, status, text));
+    }
+    void json(int status, const char *json) {
+        check(uvhttp_response_json(native_, status, json));
+    }
+    void send(int status, const char *content_type, std::string_view body) {
+        check(uvhttp_response_send(native_, status, content_type, body.data(), body.size()));
+    }
+    void empty(int status) {
+        check(uvhttp_response_empty(native_, status));
+    }
+    void redirect(int status, const char *location) {
+        check(uvhttp_response_redirect(native_, status, location));
+    }
+    reply &header(const char *name, const char *value) {
+        check(uvhttp_response_header(native_, name, value));
+        return *this;
+    }
+    /** The handler answers later; throws when out of memory (the client gets a 503). */
+    [[nodiscard]] deferred defer() {
+        uvhttp_deferred_t *later = uvhttp_response_defer(native_);
+        if (!later) throw error(UVHTTP_E_NOMEM);
+        return deferred(later);
+    }
+    uvhttp_response_t *native() const noexcept {
+        return native_;
+    }
+
+  private:
+    uvhttp_response_t *native_;
+};
+
+/* --- coroutines --- */
+
+template <class T = void> class task;
+
+namespace detail {
+
+struct coroutine; /* a handler that is a coroutine */
+void ended(coroutine &root) noexcept;
+
+struct promise_base {
+    std::coroutine_handle<> continuation{}; /* who awaits this task */
+    coroutine *root = nullptr;              /* of the handler's task, which nobody awaits */
+    std::exception_ptr exception{};
+
+    struct final_awaiter {
+        bool await_ready() const noexcept {
+            return false;
+        }
+        template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> self) const noexcept {
+            promise_base &promise = self.promise();
+            if (promise.continuation) return promise.continuation;
+            if (promise.root) ended(*promise.root); /* destroys the frame: nothing of it is touched afterwards */
+            return std::noop_coroutine();
+        }
+        void await_resume() const noexcept {}
+    };
+
+    std::suspend_always initial_suspend() const noexcept {
+        return {};
+    }
+    final_awaiter final_suspend() const noexcept {
+        return {};
+    }
+    void unhandled_exception() noexcept {
+        exception = std::current_exception();
+    }
+};
+
+template <class T> struct promise : promise_base {
+    std::optional<T> value{};
+    task<T> get_return_object() noexcept;
+    template <class U>
+    requires std::convertible_to<U, T>
+    void return_value(U &&result) {
+        value.emplace(std::forward<U>(result));
+    }
+    T take() {
+        if (exception) std::rethrow_exception(exception);
+        return std::move(*value);
+    }
+};
+
+template <> struct promise<void> : promise_base {
+    task<void> get_return_object() noexcept;
+    void return_void() const noexcept {}
+    void take() const {
+        if (exception) std::rethrow_exception(exception);
+    }
+};
+
+} // namespace detail
+
+/** A coroutine, which begins when it is awaited: task<response> is a handler, any other is what one may await. It is
+ * destroyed with what awaits it, at whatever wait it stands. All runs on the loop's thread. */
+template <class T> class [[nodiscard]] task {
+  public:
+    using promise_type = detail::promise<T>;
+    using handle = std::coroutine_handle<promise_type>;
+
+    explicit task(handle frame) noexcept : frame_(frame) {}
+    task(task &&other) noexcept : frame_(std::exchange(other.frame_, nullptr)) {}
+    task &operator=(task &&) = delete;
+    ~task() {
+        if (frame_) frame_.destroy();
+    }
+
+    auto operator co_await() &&noexcept {
+        struct awaiter {
+            handle frame;
+            bool await_ready() const noexcept {
+                return false;
+            }
+            std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) const noexcept {
+                frame.promise().continuation = awaiting;
+                return frame;
+            }
+            T await_resume() const {
+                return frame.promise().take();
+            }
+        };
+        return awaiter{frame_};
+    }
+
+    handle release() noexcept {
+        return std::exchange(frame_, nullptr);
+    }
+
+  private:
+    handle frame_;
+};
+
+template <class T> task<T> detail::promise<T>::get_return_object() noexcept {
+    return task<T>(std::coroutine_handle<promise<T>>::from_promise(*this));
+}
+inline task<void> detail::promise<void>::get_return_object() noexcept {
+    return task<void>(std::coroutine_handle<promise<void>>::from_promise(*this));
+}
+
+/** What co_await uvhttp::sleep(...) waits with. */
+class [[nodiscard]] sleeping {
+  public:
+    explicit sleeping(std::uint64_t ms) noexcept : ms_(ms) {}
+    sleeping(const sleeping &) = delete;
+    sleeping &operator=(const sleeping &) = delete;
+    ~sleeping() {
+        uvhttp_timer_stop(&timer_);
+    } /* the coroutine may be destroyed while it sleeps */
+
+    bool await_ready() const noexcept {
+        return false;
+    }
+    void await_suspend(std::coroutine_handle<> waiter) {
+        waiter_ = waiter;
+        check(uvhttp_timer_start(&timer_, ms_, wake, this));
+    }
+    void await_resume() const noexcept {}
+
+  private:
+    static void wake(uvhttp_timer_t *, void *self) {
+        static_cast<sleeping *>(self)->waiter_.resume();
+    }
+
+    uvhttp_timer_t timer_{};
+    std::coroutine_handle<> waiter_{};
+    std::uint64_t ms_;
+};
+
+/** co_await uvhttp::sleep(200ms): at least so long; 0 lets others have their turn. Throws UVHTTP_E_STATE outside of a
+ * loop's thread. */
+template <class Rep, class Period> sleeping sleep(std::chrono::duration<Rep, Period> time) noexcept {
+    auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
+    return sleeping(ms > 0 ? static_cast<std::uint64_t>(ms) : 0);
+}
+
+/** The body of a route with `stream_body`, piece by piece, in a coroutine that makes it before its first wait:
+ *
+ *     uvhttp::body_stream body(req);
+ *     while (auto piece = co_await body.next()) size += piece->size();
+ *
+ * A piece is valid until the next co_await. The client is held back in between. When the body can not come whole, the
+ * library answers, as <uvhttp/body.h> says, and the coroutine is destroyed as if the client had gone. */
+class body_stream {
+    struct state { /* in the memory of the request: the library's calls may come when the coroutine has ended */
+        uvhttp_request_t *request;
+        std::coroutine_handle<> waiter{};
+        uvhttp_str_t piece{};
+        bool given = false, ended = false;
+    };
+
+  public:
+    explicit body_stream(const request &req)
+        : state_(static_cast<state *>(uvhttp_request_alloc(req.native(), sizeof(state)))) {
+        if (!state_) throw error(UVHTTP_E_NOMEM);
+        new (state_) state{.request = req.native()};
+        check(uvhttp_request_on_body(req.native(), on_data, on_end, state_));
+        check(uvhttp_request_pause_body(req.native()));
+    }
+    body_stream(const body_stream &) = delete;
+    body_stream &operator=(const body_stream &) = delete;
+    ~body_stream() {
+        state_->waiter = nullptr;
+        if (!state_->ended) (void)uvhttp_request_pause_body(state_->request);
+    }
+
+    auto next() noexcept {
+        struct awaiter {
+            state *at;
+            bool await_ready() const noexcept {
+                return at->ended;
+            }
+            void await_suspend(std::coroutine_handle<> waiter) const noexcept {
+                at->waiter = waiter;
+                (void)uvhttp_request_resume_body(at->request); /* that the client has gone is told otherwise */
+            }
+            std::optional<std::string_view> await_resume() const noexcept {
+                if (!std::exchange(at->given, false)) return std::nullopt;
+                return view(at->piece);
+            }
+        };
+        return awaiter{state_};
+    }
+
+  private:
+    static void on_data(uvhttp_request_t *req, uvhttp_response_t *, uvhttp_str_t data, void *user) {
+        auto *at = static_cast<state *>(user);
+        at->piece = data;
+        at->given = true;
+        if (at->waiter) std::exchange(at->waiter, nullptr).resume();
+        if (!at->waiter) (void)uvhttp_request_pause_body(req); /* it waits for something else, or has ended */
+    }
+    static void on_end(uvhttp_request_t *, uvhttp_response_t *, int status, void *user) {
+        auto *at = static_cast<state *>(user);
+        at->ended = true;
+        if (status == UVHTTP_OK && at->waiter) std::exchange(at->waiter, nullptr).resume();
+    }
+
+    state *state_;
+};
+
+/* --- the server --- */
+
+namespace detail {
+
+/* What all routes of a server share; it stays where it is when the server is moved. */
+struct core {
+    std::atomic<std::uint64_t> exceptions{0};
+    std::function<void(std::exception_ptr, const request &)> on_exception{};
+
+    void caught(std::exception_ptr exception, const request &req) noexcept {
+        exceptions.fetch_add(1, std::memory_order_relaxed);
+        if (!on_exception) return;
+        try {
+            on_exception(std::move(exception), req);
+        } catch (...) { /* there is nobody left to tell */
+        }
+    }
+};
+
+inline void fail(uvhttp_response_t *res) noexcept {
+    (void)uvhttp_response_text(res, 500, "Internal Server Error\n");
+}
+
+/* A handler that is a coroutine and has not ended. It lies in the memory of its request, which stays as long as the
+ * handle is held. The frame goes when the handler has ended; the rest, when its answer has been made on the loop, or
+ * when the client has gone, whichever comes first. */
+struct coroutine {
+    request req;
+    core &owner;
+    deferred handle;
+    std::coroutine_handle<promise<response>> frame{}; /* null: it has ended */
+    std::optional<response> result{};                 /* empty: by an exception */
+
+    static void start(uvhttp_request_t *req, uvhttp_response_t *res, core &owner, auto &handler) {
+        deferred handle = reply(res).defer(); /* before the handler asks for views, which defer would make invalid */
+        void *memory = uvhttp_request_alloc(req, sizeof(coroutine));
+        if (!memory) {
+            (void)handle.text(503, "Service Unavailable\n");
+            return;
+        }
+        auto *self = new (memory) coroutine{request(req), owner, std::move(handle)};
+        uvhttp_deferred_on_abort(self->handle.native(), on_abort, self);
+        try {
+            self->frame = handler(self->req).release();
+        } catch (...) { /* no memory for the frame */
+            owner.caught(std::current_exception(), self->req);
+            ended(*self);
+            return;
+        }
+        self->frame.promise().root = self;
+        self->frame.resume();
+    }
+
+    static void on_abort(uvhttp_deferred_t *, void *user) {
+        auto *self = static_cast<coroutine *>(user);
+        if (!self->frame) return; /* `finish` comes still */
+        std::exchange(self->frame, nullptr).destroy();
+        self->~coroutine();
+    }
+
+    static void finish(uvhttp_response_t *res, void *user) {
+        auto *self = static_cast<coroutine *>(user);
+        deferred last = std::move(self->handle); /* holds the memory that self lies in */
+        if (res) {
+            try {
+                if (self->result)
+                    self->result->send(res);
+                else
+                    fail(res);
+            } catch (...) {
+                self->owner.caught(std::current_exception(), self->req);
+                fail(res);
+            }
+        }
+        self->~coroutine();
+    }
+};
+
+inline void ended(coroutine &self) noexcept {
+    if (self.frame) {
+        auto &promise = self.frame.promise();
+        if (promise.exception)
+            self.owner.caught(promise.exception, self.req);
+        else
+            self.result = std::move(promise.value);
+        std::exchange(self.frame, nullptr).destroy();
+    }
+    if (uvhttp_deferred_run(self.handle.native(), coroutine::finish, &self) == UVHTTP_OK) return;
+    deferred last = std::move(self.handle); /* out of memory: the last reference gives a 500 */
+    self.~coroutine();
+}
+
+struct route_base {
+    virtual ~route_base() = default;
+};
+
+template <class F> struct route final : route_base {
+    core &owner;
+    F handler;
+
+    route(core &its_owner, F &&f) : owner(its_owner), handler(std::move(f)) {}
+
+    static void run(uvhttp_request_t *native, uvhttp_response_t *res, void *user) noexcept {
+        auto *self = static_cast<route *>(user);
+        request req(native);
+        try {
+            self->call(native, res, req);
+        } catch (...) {
+            self->owner.caught(std::current_exception(), req);
+            fail(res);
+        }
+    }
+
+    void call(uvhttp_request_t *native, uvhttp_response_t *res, request &req) {
+        if constexpr (std::is_invocable_r_v<task<response>, F &, request &>) {
+            coroutine::start(native, res, owner, handler);
+        } else if constexpr (std::is_invocable_r_v<response, F &, request &>) {
+            handler(req).send(res);
+        } else {
+            static_assert(std::is_invocable_v<F &, request &, reply &>,
+                          "a handler is response(request&), task<response>(request&) or void(request&, reply&)");
+            reply answer(res);
+            handler(req, answer);
+        }
+    }
+};
+
+} // namespace detail
+
+/** Routes and handlers are set before listen and run. A handler is called on the loops' threads, on several at once
+ * when there are several, and is one of
+ *
+ *     response(request&)             answers at once
+ *     void(request&, reply&)         the same without a value, or later by reply.defer()
+ *     task<response>(request&)       a coroutine; what the lambda has captured stays with the server
+ */
+class server {
+  public:
+    /** Throws when a field is out of range, with a message that says which, and when out of memory. */
+    explicit server(const config &fields = {}) : server(std::in_place, fields.native()) {}
+    /** With a configuration of C, from uvhttp_server_config_load for example. */
+    static server with(const uvhttp_server_config_t &fields) {
+        return server(std::in_place, fields);
+    }
+
+    template <class F> server &get(const char *pattern, F handler) {
+        return add(uvhttp_get, pattern, std::move(handler));
+    }
+    template <class F> server &head(const char *pattern, F handler) {
+        return add(uvhttp_head, pattern, std::move(handler));
+    }
+    template <class F> server &post(const char *pattern, F handler) {
+        return add(uvhttp_post, pattern, std::move(handler));
+    }
+    template <class F> server &put(const char *pattern, F handler) {
+        return add(uvhttp_put, pattern, std::move(handler));
+    }
+    template <class F> server &del(const char *pattern, F handler) {
+        return add(uvhttp_delete, pattern, std::move(handler));
+    }
+    template <class F> server &patch(const char *pattern, F handler) {
+        return add(uvhttp_patch, pattern, std::move(handler));
+    }
+    template <class F> server &options(const char *pattern, F handler) {
+        return add(uvhttp_options, pattern, std::move(handler));
+    }
+    template <class F> server &any(const char *pattern, F handler) {
+        return add(uvhttp_any, pattern, std::move(handler));
+    }
+    server &use(uvhttp_middleware_t middleware) {
+        check(uvhttp_use(native(), middleware));
+        return *this;
+    }
+    /** Of the route that was added last. */
+    server &route_options(const uvhttp_route_options_t &options) {
+        check(uvhttp_route_options(native(), &options));
+        return *this;
+    }
+
+    /** Called for each exception that a handler lets out, on the loop's thread; it must not block. */
+    server &on_exception(std::function<void(std::exception_ptr, const request &)> hook) {
+        core_->on_exception = std::move(hook);
+        return *this;
+    }
+    /** How many there were. Any thread. */
+    std::uint64_t exceptions() const noexcept {
+        return core_->exceptions.load(std::memory_order_relaxed);
+    }
+
+    /** The port; throws what is wrong, with the server's text. */
+    std::uint16_t listen(const char *address) {
+        std::uint16_t port = 0;
+        int status = uvhttp_server_listen(native(), address, &port);
+        if (status != UVHTTP_OK) throw error(status, error_text());
+        return port;
+    }
+    /** Until SIGINT or SIGTERM, or stop, and drained. nullptr: only on what listen was called for. Returns 0, or a code
+     * whose reason has been logged: what main may return is run(...) != 0. */
+    int run(const char *address = nullptr) noexcept {
+        return uvhttp_server_run(native(), address);
+    }
+    /** Any thread. */
+    void stop() noexcept {
+        (void)uvhttp_server_stop(native());
+    }
+    const char *error_text() const noexcept {
+        return uvhttp_server_error_text(native_.get());
+    }
+    uvhttp_server_t *native() const noexcept {
+        return native_.get();
+    }
+
+  private:
+    server(std::in_place_t, const uvhttp_server_config_t &fields) : core_(std::make_unique<detail::core>()) {
+        native_.reset(uvhttp_server_new(&fields));
+        if (native_) return;
+        char message[256] = "";
+        int status = uvhttp_server_config_check(&fields, message, sizeof message);
+        throw error(status != UVHTTP_OK ? status : UVHTTP_E_NOMEM, *message ? message : "no server: see the log");
+    }
+
+    using registration = int (*)(uvhttp_server_t *, const char *, uvhttp_handler_t, void *);
+
+    template <class F> server &add(registration how, const char *pattern, F &&handler) {
+        using made = detail::route<F>;
+        auto owned = std::make_unique<made>(*core_, std::move(handler));
+        void *user = owned.get();
+        routes_.push_back(std::move(owned));
+        check(how(native(), pattern, made::run, user));
+        return *this;
+    }
+
+    struct freed {
+        void operator()(uvhttp_server_t *native) const noexcept {
+            uvhttp_server_free(native);
+        }
+    };
+
+    std::unique_ptr<detail::core> core_;
+    std::vector<std::unique_ptr<detail::route_base>> routes_{};
+    std::unique_ptr<uvhttp_server_t, freed> native_{}; /* goes first */
+};
+
+} // namespace uvhttp
+
+#endif

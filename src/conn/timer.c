@@ -1,0 +1,49 @@
+/* Owns: the public timers, which lie in the application's memory and in the wheel of their loop. */
+#include <string.h>
+#include <uvhttp/timer.h>
+
+#include "conn/host_internal.h"
+
+typedef struct timer {
+    uvhttp__timer_t timer;
+    uvhttp__loop_t *loop; /* NULL: not set */
+    void (*on_timer)(uvhttp_timer_t *timer, void *user);
+    void *user;
+} __attribute__((may_alias)) waiter_t;
+
+static_assert(sizeof(waiter_t) <= sizeof(uvhttp_timer_t), "it fits into the public one");
+
+static waiter_t *inside(uvhttp_timer_t *timer) {
+    return (void *)timer->internal.bytes;
+}
+
+void uvhttp__timer_public_expired(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)user;
+    waiter_t *it = UVHTTP__CONTAINER_OF(timer, waiter_t, timer);
+    it->loop = NULL;
+    it->on_timer((uvhttp_timer_t *)(void *)it, it->user);
+}
+
+int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms, void (*on_timer)(uvhttp_timer_t *timer, void *user),
+                       void *user) {
+    if (!timer || !on_timer) return UVHTTP_E_INVALID;
+    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    if (!loop) return UVHTTP_E_STATE;
+    uvhttp_timer_stop(timer);
+    waiter_t *it = inside(timer);
+    uvhttp__timer_init(&it->timer, UVHTTP__TIMER_PUBLIC);
+    it->loop = loop;
+    it->on_timer = on_timer;
+    it->user = user;
+    if (delay_ms > UVHTTP__TIMER_NEVER_MS) delay_ms = UVHTTP__TIMER_NEVER_MS;
+    uvhttp__timer_set(&loop->wheel, &it->timer, loop->now_ms + delay_ms);
+    return UVHTTP_OK;
+}
+
+void uvhttp_timer_stop(uvhttp_timer_t *timer) {
+    if (!timer) return;
+    waiter_t *it = inside(timer);
+    if (!it->loop) return;
+    uvhttp__timer_stop(&it->loop->wheel, &it->timer);
+    it->loop = NULL;
+}

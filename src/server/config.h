@@ -1,0 +1,57 @@
+/* Owns: what the sources of a configuration (text, file, environment) share. May include: public headers. */
+#ifndef UVHTTP_SERVER_CONFIG_H
+#define UVHTTP_SERVER_CONFIG_H
+
+#include <uvhttp/server.h>
+
+#define UVHTTP__CONFIG_FIELDS_MAX 128
+#define UVHTTP__CONFIG_GROUPS 1
+#define UVHTTP__CONFIG_EXPECTED_SIZE 80
+#define UVHTTP__CONFIG_SHOWN_SIZE 64
+#define UVHTTP__NEAREST_HINT_SIZE 96
+
+/* --- the table (config.c) --- */
+
+/* The name of the index-th field and the mapping of a file that it stands in, or NULL; NULL if there is no such field,
+ * or none in the older structure that *config is. Indices go to UVHTTP__CONFIG_FIELDS_MAX. */
+const char *uvhttp__config_name(const uvhttp_server_config_t *config, size_t index, const char **group);
+const char *uvhttp__config_group(size_t index);
+bool uvhttp__config_takes_words(size_t index);
+/* text: UVHTTP__CONFIG_EXPECTED_SIZE bytes, which need not be used. */
+const char *uvhttp__config_expected(size_t index, char *text);
+/* As uvhttp_server_config_set; a message calls the field `name`. */
+int uvhttp__config_assign(uvhttp_server_config_t *config, size_t index, const char *name, const char *value,
+                          char *message, size_t size);
+int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *message, size_t size);
+
+/* --- messages (config_message.c) --- */
+
+/* Foreign text as a message may quote it: without control characters, and cut at the end of a character. `shown` has
+ * UVHTTP__CONFIG_SHOWN_SIZE bytes and is returned. */
+const char *uvhttp__config_shown(const char *text, char *shown);
+
+/* The name most like a wrong one, by the number of letters that differ. */
+typedef struct uvhttp__nearest {
+    const char *wrong, *name; /* name NULL: nothing is alike */
+    size_t distance;          /* of name; what is offered must be nearer */
+} uvhttp__nearest_t;
+
+uvhttp__nearest_t uvhttp__nearest(const char *wrong);
+void uvhttp__nearest_offer(uvhttp__nearest_t *nearest, const char *name);
+/* `, did you mean "name"?` or "". hint: UVHTTP__NEAREST_HINT_SIZE bytes. */
+const char *uvhttp__nearest_hint(const uvhttp__nearest_t *nearest, char *hint);
+
+/* Problems, a line each, as many as fit into the caller's message. */
+typedef struct uvhttp__problems {
+    char *message;
+    size_t size, used;
+    unsigned count, left_out;
+} uvhttp__problems_t;
+
+/* message may be NULL. */
+uvhttp__problems_t uvhttp__problems(char *message, size_t size);
+void uvhttp__problems_add(uvhttp__problems_t *problems, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Says how many had no room. Returns 0 or UVHTTP_E_CONFIG. */
+int uvhttp__problems_end(uvhttp__problems_t *problems);
+
+#endif

@@ -1,0 +1,13 @@
+/* Owns: the answer of a build without YAML to who wants to load a configuration file. */
+#include <stdio.h>
+
+#include "server/config.h"
+
+int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message, size_t size) {
+    if (!config || !path) return UVHTTP_E_INVALID;
+    char shown[UVHTTP__CONFIG_SHOWN_SIZE];
+    if (message && size > 0)
+        snprintf(message, size, "%s: this build reads no configuration files: BUILD_WITH_YAML is off",
+                 uvhttp__config_shown(path, shown));
+    return UVHTTP_E_UNSUPPORTED;
+}

@@ -1,0 +1,155 @@
+/* Owns: the configuration of mbedTLS and what it allows. May include: io, base. */
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/alloc.h"
+#include "tls/mbedtls.h"
+
+/* Forward secrecy and AEAD only, in the server's order. */
+static const int ciphers[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+                              MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+                              MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+                              MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+                              MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+                              MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+                              0};
+static const mbedtls_ecp_group_id groups[] = {MBEDTLS_ECP_DP_CURVE25519, MBEDTLS_ECP_DP_SECP256R1,
+                                              MBEDTLS_ECP_DP_SECP384R1, MBEDTLS_ECP_DP_NONE};
+static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_SHA384, MBEDTLS_MD_SHA512, MBEDTLS_MD_NONE};
+
+bool uvhttp__tls_random(void *memory, size_t size) {
+    for (char *at = memory; size > 0;) {
+        ssize_t got = getrandom(at, size, 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        at += got;
+        size -= (size_t)got;
+    }
+    return true;
+}
+
+/* What this library can not do is refused, not left out silently. */
+static int check_settings(const uvhttp__tls_settings_t *settings, uvhttp__tls_error_t *error) {
+    static const char with[] = "this library was built with mbedTLS (UVHTTP_TLS=mbedtls)";
+    if (settings->min_version == UVHTTP_TLS_1_3)
+        return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "min_version is TLS 1.3, but %s, which speaks TLS 1.2 only",
+                                with);
+    for (uint32_t i = 0; i < settings->certificate_count; i++)
+        if (settings->certificates[i].ocsp_file)
+            return uvhttp__tls_fail(error, UVHTTP_E_CONFIG,
+                                    "certificates[%u]: ocsp_file is set, but %s, which does not staple", i, with);
+    return UVHTTP_OK;
+}
+
+/* The settings have them as on the wire, mbedTLS wants strings: one block of pointers with the text behind them. */
+static int set_alpn(uvhttp__tls_contexts_t *contexts) {
+    const uvhttp__tls_settings_t *settings = contexts->settings;
+    const uint8_t *end = settings->alpn + settings->alpn_size;
+    size_t count = 0;
+    if (settings->alpn_size == 0) return UVHTTP_OK;
+    for (const uint8_t *at = settings->alpn; at < end; at += 1 + at[0]) count++;
+    contexts->alpn = uvhttp__calloc(1, (count + 1) * sizeof *contexts->alpn + settings->alpn_size);
+    if (!contexts->alpn) return UVHTTP_E_NOMEM;
+    char *text = (char *)(contexts->alpn + count + 1);
+    count = 0;
+    for (const uint8_t *at = settings->alpn; at < end; at += 1 + at[0]) {
+        contexts->alpn[count++] = text;
+        memcpy(text, at + 1, at[0]);
+        text += at[0] + 1;
+    }
+    return mbedtls_ssl_conf_alpn_protocols(&contexts->config, contexts->alpn) == 0 ? UVHTTP_OK : UVHTTP_E_CONFIG;
+}
+
+/* With VERIFY_OPTIONAL mbedTLS would go on, and let the application decide. */
+static int on_verify(void *arg, mbedtls_x509_crt *certificate, int depth, uint32_t *flags) {
+    (void)arg, (void)certificate, (void)depth;
+    return *flags == 0 ? 0 : MBEDTLS_ERR_X509_FATAL_ERROR;
+}
+
+static void set_clients(uvhttp__tls_contexts_t *contexts) {
+    static const int modes[] = {[UVHTTP_TLS_CLIENTS_ANY] = MBEDTLS_SSL_VERIFY_NONE,
+                                [UVHTTP_TLS_CLIENTS_VERIFY] = MBEDTLS_SSL_VERIFY_OPTIONAL,
+                                [UVHTTP_TLS_CLIENTS_REQUIRE] = MBEDTLS_SSL_VERIFY_REQUIRED};
+    uvhttp_tls_clients_t clients = contexts->settings->clients;
+    mbedtls_ssl_conf_authmode(&contexts->config, modes[clients]);
+    if (clients == UVHTTP_TLS_CLIENTS_VERIFY) mbedtls_ssl_conf_verify(&contexts->config, on_verify, NULL);
+    if (clients != UVHTTP_TLS_CLIENTS_ANY) mbedtls_ssl_conf_ca_chain(&contexts->config, &contexts->authorities, NULL);
+}
+
+static int add_own(void *arg, mbedtls_x509_crt *chain, mbedtls_pk_context *key) {
+    return mbedtls_ssl_conf_own_cert(arg, chain, key);
+}
+
+static int configure(uvhttp__tls_contexts_t *contexts) {
+    mbedtls_ssl_config *config = &contexts->config;
+    if (mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
+                                    MBEDTLS_SSL_PRESET_DEFAULT) != 0)
+        return UVHTTP_E_NOMEM;
+    mbedtls_ssl_conf_min_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+    mbedtls_ssl_conf_max_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
+    mbedtls_ssl_conf_ciphersuites(config, ciphers);
+    mbedtls_ssl_conf_curves(config, groups);
+    mbedtls_ssl_conf_sig_hashes(config, hashes);
+    mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
+    mbedtls_ssl_conf_rng(config, uvhttp__tls_f_rng, NULL);
+    mbedtls_ssl_conf_sni(config, uvhttp__tls_on_server_name, contexts);
+    if (!contexts->settings->no_tickets)
+        mbedtls_ssl_conf_session_tickets_cb(config, uvhttp__tls_on_ticket_write, uvhttp__tls_on_ticket_parse, contexts);
+    set_clients(contexts);
+    int status = set_alpn(contexts);
+    if (status == UVHTTP_OK && uvhttp__tls_each_of_site(contexts, 0, add_own, config) != 0) status = UVHTTP_E_NOMEM;
+    return status;
+}
+
+static int fill(uvhttp__tls_contexts_t *made, uvhttp__tls_error_t *error) {
+    const uvhttp__tls_settings_t *settings = made->settings;
+    int status = check_settings(settings, error);
+    if (status != UVHTTP_OK) return status;
+    made->loaded = uvhttp__calloc(settings->certificate_count, sizeof *made->loaded);
+    if (!made->loaded) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
+    for (uint32_t i = 0; i < settings->certificate_count && status == UVHTTP_OK; i++)
+        status = uvhttp__tls_load(settings, i, &made->loaded[i], &made->names, error);
+    if (status == UVHTTP_OK) status = uvhttp__tls_load_clients(made, error);
+    if (status != UVHTTP_OK) return status;
+    status = uvhttp__tls_names_build(&made->names);
+    if (status == UVHTTP_OK) status = configure(made);
+    if (status == UVHTTP_OK) return status;
+    return uvhttp__tls_fail(error, status, status == UVHTTP_E_NOMEM ? "out of memory" : "alpn is refused by mbedTLS");
+}
+
+int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
+                             uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error) {
+    uvhttp__tls_contexts_t *made = uvhttp__calloc(1, sizeof *made);
+    if (!made) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
+    uvhttp__ref_init(&made->count);
+    made->settings = settings;
+    made->tickets = tickets;
+    mbedtls_ssl_config_init(&made->config);
+    mbedtls_x509_crt_init(&made->authorities);
+    int status = fill(made, error);
+    if (status == UVHTTP_OK)
+        *contexts = made;
+    else
+        uvhttp__tls_contexts_release(made);
+    return status;
+}
+
+uvhttp__tls_contexts_t *uvhttp__tls_contexts_retain(uvhttp__tls_contexts_t *contexts) {
+    uvhttp__ref_acquire(&contexts->count);
+    return contexts;
+}
+
+void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts) {
+    if (!contexts || !uvhttp__ref_release(&contexts->count)) return;
+    mbedtls_ssl_config_free(&contexts->config);
+    mbedtls_x509_crt_free(&contexts->authorities);
+    for (uint32_t i = 0; contexts->loaded && i < contexts->settings->certificate_count; i++) {
+        mbedtls_x509_crt_free(&contexts->loaded[i].chain);
+        mbedtls_pk_free(&contexts->loaded[i].key);
+    }
+    uvhttp__tls_names_deinit(&contexts->names);
+    uvhttp__free(contexts->alpn);
+    uvhttp__free(contexts->loaded);
+    uvhttp__free(contexts);
+}

@@ -1,0 +1,259 @@
+/* What test_cpp.py asks of the C++ interface: every way to end a coroutine, counted: frames that live, exceptions,
+ * allocations. Beside them a handler of C that waits and answers the same way, to compare its allocations.
+ *
+ *   cpp_test_server ADDRESS */
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <uvhttp.hpp>
+
+using namespace std::chrono_literals;
+
+/* --- counting --- */
+
+static std::atomic<long> news, hook_calls, live, hooked;
+
+static void *allocate(std::size_t size) {
+    news++;
+    if (void *memory = std::malloc(size)) return memory;
+    throw std::bad_alloc();
+}
+void *operator new(std::size_t size) {
+    return allocate(size);
+}
+void operator delete(void *memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void *memory, std::size_t) noexcept {
+    std::free(memory);
+}
+
+static void *hook_malloc(std::size_t size, void *) {
+    hook_calls++;
+    return std::malloc(size);
+}
+static void *hook_calloc(std::size_t count, std::size_t size, void *) {
+    hook_calls++;
+    return std::calloc(count, size);
+}
+static void *hook_realloc(void *memory, std::size_t size, void *) {
+    hook_calls++;
+    return std::realloc(memory, size);
+}
+static void hook_free(void *memory, void *) {
+    std::free(memory);
+}
+
+/* A local variable of a coroutine: counts those that live. */
+struct tracker {
+    tracker() {
+        live++;
+    }
+    tracker(const tracker &) = delete;
+    tracker &operator=(const tracker &) = delete;
+    ~tracker() {
+        live--;
+    }
+};
+
+/* --- handlers --- */
+
+using uvhttp::reply;
+using uvhttp::request;
+using uvhttp::response;
+using uvhttp::task;
+
+static long number(request &req, const char *name, long otherwise) {
+    auto text = req.query_param(name);
+    return text ? std::strtol(std::string(*text).c_str(), nullptr, 10) : otherwise;
+}
+
+static task<long> nested(long depth, long ms) {
+    tracker alive;
+    if (depth == 0) {
+        co_await uvhttp::sleep(std::chrono::milliseconds(ms));
+        co_return 0;
+    }
+    co_return 1 + co_await nested(depth - 1, ms);
+}
+
+static task<> fail_later() {
+    tracker alive;
+    co_await uvhttp::sleep(1ms);
+    throw std::runtime_error("later");
+}
+
+static task<response> wait(request &req) {
+    tracker alive;
+    std::string_view path = req.path(); /* must be valid behind the wait */
+    co_await uvhttp::sleep(std::chrono::milliseconds(number(req, "ms", 1)));
+    std::string body(path);
+    body.append(" ").append(req.header("X-Name").value_or("-"));
+    co_return uvhttp::text(200, std::move(body)).header("X-First", "1").header("X-First", "2");
+}
+
+static task<response> literal(request &) {
+    co_await uvhttp::sleep(0ms);
+    co_return uvhttp::text(200, "the same literal, which is longer than a short string\n");
+}
+
+static task<response> at_once(request &) {
+    co_return uvhttp::text(200, "at once");
+}
+
+static task<response> read_body(request &req) {
+    tracker alive;
+    uvhttp::body_stream body(req);
+    long pause_ms = number(req, "ms", -1), until = number(req, "until", -1), size = 0, sum = 0;
+    while (auto piece = co_await body.next()) {
+        size += static_cast<long>(piece->size());
+        for (char byte : *piece) sum += static_cast<unsigned char>(byte);
+        if (until >= 0 && size >= until) break;
+        if (pause_ms >= 0) co_await uvhttp::sleep(std::chrono::milliseconds(pause_ms));
+    }
+    co_return uvhttp::text(200, std::to_string(size) + " " + std::to_string(sum));
+}
+
+static void add_throwing(uvhttp::server &server) {
+    server.get("/throw/sync", [](request &) -> response { throw std::runtime_error("sync"); });
+    server.get("/throw/reply", [](request &, reply &answer) {
+        answer.header("X-Kept", "yes").text(200, "half");
+        throw 5;
+    });
+    server.get("/throw/begin", [](request &) -> task<response> {
+        tracker alive;
+        throw std::runtime_error("begin");
+        co_return response();
+    });
+    server.get("/throw/later", [](request &) -> task<response> {
+        tracker alive;
+        co_await fail_later();
+        co_return uvhttp::text(200, "never");
+    });
+    server.get("/throw/caught", [](request &) -> task<response> {
+        std::string text;
+        try {
+            co_await fail_later();
+        } catch (const std::exception &error) {
+            text = error.what();
+        }
+        co_return uvhttp::text(200, std::move(text));
+    });
+    server.get("/throw/status", [](request &) { return uvhttp::text(999, "no such status"); });
+    server.get("/throw/header",
+               [](request &) -> task<response> { co_return uvhttp::text(200, "x").header("X-Smuggled", "a\r\nb: c"); });
+}
+
+static void add_answers(uvhttp::server &server) {
+    server.get("/hello", [](request &) { return uvhttp::text(200, "Hello, World!"); });
+    server.get("/buffer", [](request &req) {
+        char text[64];
+        std::snprintf(text, sizeof text, "from a buffer on the stack %d", static_cast<int>(req.method()));
+        return uvhttp::answer(200, "text/plain", text);
+    });
+    server.any("/echo", [](request &req) { return uvhttp::answer(200, "text/plain", req.body()); });
+    server.get("/reply",
+               [](request &req, reply &answer) { answer.header("X-Host", "h").send(201, "a/b", req.path()); });
+    server.get("/empty", [](request &) { return uvhttp::empty(204); });
+    server.get("/redirect", [](request &, reply &answer) { answer.redirect(303, "/hello"); });
+    server.get("/nothing", [](request &) { return response(); });
+    server.get("/nothing/later", [](request &) -> task<response> {
+        co_await uvhttp::sleep(1ms);
+        co_return response();
+    });
+    server.get("/later", [](request &, reply &answer) {
+        std::thread([later = answer.defer()] {
+            auto copy = later;
+            copy.header("X-Thread", "yes");
+            copy.send(200, "text/plain", "from a thread");
+        }).detach();
+    });
+    server.get("/dropped", [](request &, reply &answer) { (void)uvhttp::deferred(answer.defer()); });
+    server.get("/move", [text = std::make_unique<std::string>("moved into its lambda")](request &) {
+        return uvhttp::text(200, *text);
+    });
+}
+
+/* --- the same in C --- */
+
+struct c_wait {
+    uvhttp_timer_t timer;
+    uvhttp_deferred_t *deferred;
+};
+
+static void c_answer(uvhttp_response_t *res, void *) {
+    static const char body[] = "the same literal, which is longer than a short string\n";
+    if (res) uvhttp_response_send_static(res, 200, "text/plain; charset=utf-8", body, sizeof body - 1);
+}
+
+static void c_wake(uvhttp_timer_t *, void *user) {
+    auto *wait = static_cast<c_wait *>(user);
+    uvhttp_deferred_run(wait->deferred, c_answer, nullptr);
+    uvhttp_deferred_release(wait->deferred);
+}
+
+static void c_handler(uvhttp_request_t *req, uvhttp_response_t *res, void *) {
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    auto *wait = static_cast<c_wait *>(uvhttp_request_alloc(req, sizeof(c_wait)));
+    *wait = c_wait{{}, deferred};
+    uvhttp_timer_start(&wait->timer, 0, c_wake, wait);
+}
+
+/* --- */
+
+static void add_field(const char *name, const char *, const char *, const char *, void *user) {
+    static_cast<std::string *>(user)->append(name).append("\n");
+}
+
+int main(int argc, char **argv) try {
+    const uvhttp_allocator_t allocator{hook_malloc, hook_calloc, hook_realloc, hook_free, nullptr};
+    uvhttp::check(uvhttp_set_allocator(&allocator));
+    uvhttp_log_level_t level = uvhttp_log_get_level();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE); /* the mistake is logged, too */
+    try {
+        uvhttp::server wrong{{.backlog = 0}};
+        return 3;
+    } catch (const uvhttp::error &error) {
+        if (error.code() != UVHTTP_E_CONFIG || !std::string_view(error.what()).starts_with("backlog")) return 3;
+    }
+    uvhttp_log_set_level(level);
+    uvhttp::server made{{.io_threads = 1, .drain_timeout = 1, .performance = {.enable_statistics = true}}};
+    uvhttp::server server(std::move(made));
+    server.on_exception([](std::exception_ptr exception, const request &req) {
+        hooked++;
+        if (req.path() == "/throw/sync") std::rethrow_exception(exception); /* must not get far */
+    });
+    add_answers(server);
+    add_throwing(server);
+    server.get("/wait", wait);
+    server.get("/literal", literal);
+    server.get("/at_once", at_once);
+    server.get("/nested", [](request &req) -> task<response> {
+        co_return uvhttp::text(200, std::to_string(co_await nested(number(req, "depth", 3), number(req, "ms", 1))));
+    });
+    uvhttp_route_options_t streamed{};
+    streamed.stream_body = true;
+    server.put("/body", read_body).route_options(streamed);
+    server.get("/fields", [](request &) {
+        uvhttp_server_config_t defaults;
+        std::string names;
+        uvhttp_server_config_default(&defaults);
+        uvhttp_server_config_fields(&defaults, add_field, &names);
+        return uvhttp::text(200, std::move(names));
+    });
+    server.get("/stats", [&server](request &) {
+        char text[200];
+        std::snprintf(text, sizeof text, R"({"live":%ld,"exceptions":%ld,"hooked":%ld,"news":%ld,"hook_calls":%ld})",
+                      live.load(), static_cast<long>(server.exceptions()), hooked.load(), news.load(),
+                      hook_calls.load());
+        return uvhttp::json(200, text);
+    });
+    uvhttp::check(uvhttp_get(server.native(), "/c", c_handler, nullptr));
+    int status = server.run(argc > 1 ? argv[1] : "127.0.0.1:8080");
+    if (live != 0) std::fprintf(stderr, "cpp_test_server: %ld frames live on\n", live.load());
+    return status != 0 || live != 0;
+} catch (const std::exception &error) {
+    std::fprintf(stderr, "cpp_test_server: %s\n", error.what());
+    return 1;
+}

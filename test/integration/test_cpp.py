@@ -1,0 +1,215 @@
+"""The C++ interface: handlers, coroutines and their ends, whatever happens; examples/hello_cpp.cpp."""
+import json
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import time
+
+import pytest
+
+import harness
+from harness import poll
+from wire import request
+
+PROGRAM = harness.TEST_PROGRAMS / "cpp_test_server"
+HEADER = pathlib.Path(__file__).parents[2] / "include/uvhttp.hpp"
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without C++")
+
+
+@pytest.fixture
+def server(serve):
+    return serve(PROGRAM)
+
+
+def stats(server):
+    return json.loads(server.ask("/stats").body)
+
+
+def test_every_kind_of_handler_answers(server):
+    for path, status, body in (
+        ("/hello", 200, b"Hello, World!"),
+        ("/buffer", 200, b"from a buffer on the stack 0"),
+        ("/reply", 201, b"/reply"),
+        ("/empty", 204, b""),
+        ("/move", 200, b"moved into its lambda"),
+        ("/at_once", 200, b"at once"),
+        ("/nested?depth=50", 200, b"50"),
+        ("/wait?ms=0", 200, b"/wait -"),
+    ):
+        response = server.get(path)
+        assert (response.status, response.body) == (status, body), path
+    assert server.get("/redirect").header("Location") == "/hello"
+    assert server.get("/reply").header("X-Host") == "h"
+    assert server.get("/echo", method="POST", body=b"a\0b").body == b"a\0b"
+    response = server.get("/wait?ms=2", headers=[("X-Name", "n" * 3000)])
+    assert response.text == "/wait " + "n" * 3000 and response.all("X-First") == ["1", "2"]
+    response = server.get("/later")
+    assert response.text == "from a thread" and response.header("X-Thread") == "yes"
+    assert stats(server)["live"] == 0 and server.new_stderr() == ""
+
+
+def test_a_handler_that_does_not_answer_gives_a_500(server):
+    with server.connect() as connection:
+        for path in ("/nothing", "/nothing/later", "/dropped"):
+            assert connection.get(path).status == 500, path
+        assert connection.get("/hello").status == 200
+    assert stats(server)["exceptions"] == 0
+
+
+def test_exceptions_become_500_and_are_counted(server):
+    paths = ["/throw/sync", "/throw/reply", "/throw/begin", "/throw/later", "/throw/status", "/throw/header"]
+    with server.connect() as connection:
+        for path in paths:
+            response = connection.get(path)
+            assert (response.status, response.text) == (500, "Internal Server Error\n"), path
+        assert connection.get("/throw/caught").text == "later", "caught by who awaited"
+    seen = stats(server)
+    assert seen["exceptions"] == seen["hooked"] == len(paths) and seen["live"] == 0
+    assert server.new_stderr() == ""
+
+
+def test_sleeping_coroutines_hold_nobody_up(server):
+    connections = [server.connect() for _ in range(200)]
+    start = time.monotonic()
+    for connection in connections:
+        connection.send(request("GET", "/wait?ms=300"))
+    poll(lambda: stats(server)["live"] == 200)
+    for connection in connections:
+        assert connection.response().status == 200
+        connection.close()
+    assert 0.29 < time.monotonic() - start < 5
+    assert stats(server)["live"] == 0
+
+
+def test_pipelined_coroutines_answer_in_order(server):
+    with server.connect() as connection:
+        connection.send(b"".join(request("GET", f"/wait?ms={ms}", headers=[("X-Name", ms)]) for ms in (20, 0, 10, 5)))
+        assert [connection.response().text for _ in range(4)] == ["/wait 20", "/wait 0", "/wait 10", "/wait 5"]
+
+
+def leave(connection, reset):
+    if reset:
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+BODY_HEAD = b"PUT /body%b HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
+
+
+@pytest.mark.parametrize("reset", [True, False])
+@pytest.mark.parametrize(
+    ("sent", "frames"),
+    [
+        (request("GET", "/wait?ms=100000"), 1),
+        (request("GET", "/nested?ms=100000&depth=3"), 4),
+        (BODY_HEAD % b"", 1),
+        (BODY_HEAD % b"" + b"x" * 10, 1),
+        (BODY_HEAD % b"?ms=100000" + b"x" * 10, 1),
+        (BODY_HEAD % b"?ms=100000" + b"x" * 100, 1),
+    ],
+    ids=["sleep", "nested", "body", "body begun", "sleep in the body", "sleep behind the body"],
+)
+def test_a_client_that_goes_ends_the_coroutine_wherever_it_waits(server, sent, frames, reset):
+    connections = [server.connect() for _ in range(5)]
+    for connection in connections:
+        connection.send(sent)
+    poll(lambda: stats(server)["live"] == 5 * frames)
+    for connection in connections:
+        leave(connection, reset)
+    poll(lambda: stats(server)["live"] == 0)
+    assert stats(server)["exceptions"] == 0 and server.get("/hello").status == 200
+
+
+def test_clients_that_go_at_any_time(server):
+    """Also between the end of the handler and its answer."""
+    for round_number in range(60):
+        with server.connect() as connection:
+            connection.send(request("GET", f"/wait?ms={round_number % 3}") * 3)
+            if round_number % 2:
+                connection.response()
+            leave(connection, True)
+    poll(lambda: stats(server)["live"] == 0)
+    assert server.get("/hello").status == 200
+
+
+def test_bodies_are_read_piece_by_piece(server):
+    data = bytes(range(256)) * 2000
+    want = f"{len(data)} {sum(data)}"
+    for query in ("", "?ms=0"):
+        assert server.get(f"/body{query}", method="PUT", body=data).text == want
+    with server.connect() as connection:
+        connection.send(b"PUT /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for part in (b"a", b"bc", b"def"):
+            connection.send(b"%x\r\n%b\r\n" % (len(part), part))
+            server.ask("/hello")
+        connection.send(b"0\r\n\r\n")
+        assert connection.response().text == f"6 {sum(b'abcdef')}"
+        assert connection.get("/body", method="PUT", body=b"").text == "0 0"
+        assert connection.get("/hello").status == 200
+
+
+def test_a_body_that_is_not_read_to_its_end(server):
+    with server.connect() as connection:
+        response = connection.get("/body?until=10", method="PUT", body=b"x" * 1000)
+        assert response.status == 200 and connection.get("/hello").status == 200
+    with server.connect() as connection:
+        connection.send(b"PUT /body HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nnonsense\r\n")
+        assert connection.response().status == 400
+    poll(lambda: stats(server)["live"] == 0)
+
+
+def test_a_drain_waits_for_coroutines_and_cuts_them_off(serve):
+    server = serve(PROGRAM)
+    with server.connect() as quick, server.connect() as slow:
+        quick.send(request("GET", "/wait?ms=200"))
+        slow.send(request("GET", "/wait?ms=100000"))
+        poll(lambda: stats(server)["live"] == 2)
+        server.signal()
+        assert quick.response().text == "/wait -"
+        assert server.wait() == 0, "no frame lives on"
+
+
+def test_nothing_is_allocated_but_the_frame(server):
+    if harness.sanitizer():
+        pytest.skip("a sanitizer allocates on its own")
+
+    def per_request(path, count=40):
+        with server.connect() as connection:
+            for _ in range(10):
+                connection.get(path)
+            first, second = stats(server), stats(server)
+            for _ in range(count):
+                assert connection.get(path).status == 200
+            third = stats(server)
+        return [(third[name] - second[name] - (second[name] - first[name])) / count for name in ("news", "hook_calls")]
+
+    assert per_request("/hello") == [0, 0]
+    news, of_c = per_request("/c")
+    assert news == 0
+    assert per_request("/literal") == [1, of_c], "what C does, and a frame"
+    assert per_request("/at_once") == [1, of_c]
+
+
+def test_the_configuration_has_every_field(server):
+    listed = re.findall(r"^    X\((\w+)\)", HEADER.read_text(encoding="utf-8"), re.M)
+    fields = server.get("/fields").text.split()
+    assert listed == fields, "UVHTTP_HPP_CONFIG and UVHTTP_HPP_PERFORMANCE of uvhttp.hpp, against the table of config.c"
+
+
+def test_hello_cpp(serve):
+    server = serve("hello_cpp")
+
+    def curl(path, *options):
+        return subprocess.run(["curl", "-sS", "-m", "10", *options, server.url(path)], capture_output=True, text=True, check=True).stdout
+
+    assert curl("/") == "Hello, World!"
+    assert json.loads(curl("/users/7?greeting=Hi")) == {"id": "7", "greeting": "Hi"}
+    assert json.loads(curl("/users/7")) == {"id": "7", "greeting": "Hello"}
+    start = time.monotonic()
+    assert curl("/wait") == "slept\n" and time.monotonic() - start >= 0.199
+    assert curl("/sum") == "42"
+    assert curl("/later") == "from a thread\n"
+    assert curl("/throw") == "Internal Server Error\n"
+    assert curl("/size", "-T", __file__) == str(pathlib.Path(__file__).stat().st_size)

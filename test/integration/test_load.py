@@ -1,0 +1,373 @@
+"""Owns: the tests of uvhttp-load: against the library's servers, and against a stub that answers what no good server would."""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from harness import ENGINE, EXAMPLES, HOST, free_port, make_serve, poll, stop_all
+
+LOAD = EXAMPLES / "uvhttp-load"
+XXH64_OF_OK = "fc6d24b916145cf9"  # printf ok | xxh64sum
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def command(*args):
+    return [str(word) for word in (LOAD, "--engine", ENGINE, "--json", "-", *args)]
+
+
+class Outcome:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+        self.json = json.loads(out) if out.startswith("{") else None
+
+    def __getattr__(self, name):
+        return self.json["results"][name]
+
+    def seconds(self, percentile, histogram="latency"):
+        return self.json[histogram][percentile] / 1e9
+
+    def count(self, histogram="latency"):
+        buckets = self.json[histogram]["buckets"]
+        assert buckets == sorted(buckets)
+        assert sum(count for _, count in buckets) == self.json[histogram]["count"]
+        return self.json[histogram]["count"]
+
+
+def load(*args, code=0):
+    done = subprocess.run(command(*args), capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert len(done.stderr.splitlines()) == (0 if code in (0, 130) else 1), done.stderr
+    return Outcome(code, done.stdout, done.stderr)
+
+
+class Stub:
+    """A server of threads. `answer(path, number)` gives the bytes for the n-th request of all, or None to close; what it
+    gives may be a list of pieces, of which numbers are seconds to wait and None closes."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.lock = threading.Lock()
+        self.paths = []
+        self.connections = 0
+        self.requests = []
+        self.listener = socket.create_server((HOST, 0), backlog=128)
+        self.url = f"http://{HOST}:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self.listener.accept()
+                self.connections += 1
+                threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
+
+    def serve(self, peer):
+        kept = b""
+        with peer, contextlib.suppress(OSError):
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while True:
+                while b"\r\n\r\n" not in kept:
+                    piece = peer.recv(65536)
+                    if not piece:
+                        return
+                    kept += piece
+                head, _, kept = kept.partition(b"\r\n\r\n")
+                with self.lock:
+                    number = len(self.paths)
+                    self.paths.append(head.split(b" ")[1].decode())
+                    self.requests.append(head)
+                answer = self.answer(self.paths[number], number)
+                if answer is None:
+                    return
+                for piece in answer if isinstance(answer, list) else [answer]:
+                    if piece is None:
+                        return
+                    if isinstance(piece, bytes):
+                        peer.sendall(piece)
+                    else:
+                        time.sleep(piece)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+@pytest.fixture
+def stub():
+    stubs = []
+
+    def start(answer):
+        stubs.append(Stub(answer if callable(answer) else lambda path, number: answer))
+        return stubs[-1]
+
+    yield start
+    for one in stubs:
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    servers = []
+    yield make_serve(tmp_path_factory.mktemp("target"), servers)("performance_test")
+    stop_all(servers)
+
+
+# --- closed loop ---
+
+
+@pytest.mark.threads
+def test_every_request_asked_for_is_answered_and_counted(target):
+    for options in ([], ["-p", 16], ["-t", 1, "-c", 1], ["-c", 40, "-p", 3]):
+        run = load("-n", 2000, *options, target.url("/"))
+        assert (run.requests, run.answers, run.count()) == (2000, 2000, 2000)
+        assert run.statuses == {"200": 2000}
+        assert run.errors["total"] == 0
+        assert run.unanswered == 0
+        assert 0 < run.seconds("min") <= run.seconds("p50") <= run.seconds("p99") <= run.seconds("max")
+    assert load("-n", 1, "-t", 4, target.url("/")).requests == 1
+
+
+def test_a_run_of_time_ends_in_time_without_its_warm_up(target):
+    run = load("-d", "300ms", "-w", "200ms", "-c", 4, target.url("/api"))
+    assert abs(run.elapsed_s - 0.3) < 0.001
+    assert run.requests == run.count() > 10
+    assert run.requests_per_second == pytest.approx(run.requests / 0.3, rel=0.01)
+    assert run.unanswered <= 4
+    assert run.json["generator"]["waiting_share"] < 1.01
+    assert run.json["generator"]["cpu_us_per_request"] > 0
+
+
+def test_methods_headers_and_bodies_are_sent(target, stub, tmp_path):
+    body = tmp_path / "body.json"
+    body.write_text('{"test":"data"}')
+    run = load("-n", 100, "-B", body, "--expect-body", body, target.url("/api"))
+    assert run.json["options"]["method"] == "POST"
+    load("-n", 100, "-X", "HEAD", target.url("/"))
+    one = stub(OK)
+    load("-n", 1, "-c", 1, "-t", 1, "-X", "PATCH", "-H", "X-Test: yes", f"{one.url}/a?b")
+    assert one.requests[0].split(b"\r\n")[:3] == [b"PATCH /a?b HTTP/1.1", f"Host: {one.url[7:]}".encode(), b"X-Test: yes"]
+
+
+def test_targets_of_a_list_are_taken_in_turn(stub, tmp_path):
+    urls = tmp_path / "urls"
+    urls.write_text("/a\n/b\nHEAD /c\n")
+    head = OK.partition(b"ok")[0]
+    one = stub(lambda path, number: {"/a": OK, "/b": OK.replace(b"ok", b"no"), "/c": head}[path])
+    load("-n", 300, "-c", 3, "-t", 1, "-p", 2, "-u", urls, one.url)
+    assert {path: one.paths.count(path) for path in set(one.paths)} == {"/a": 100, "/b": 100, "/c": 100}
+
+
+def test_every_way_to_end_a_body_is_read(stub):
+    for answer in (
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK,
+        [OK[:10], 0.001, OK[10:40], 0.001, OK[40:]],
+    ):
+        one = stub(answer)
+        assert load("-n", 20, "-c", 2, one.url).connections_opened == 2
+    for answer in ([b"HTTP/1.1 200 OK\r\n\r\nuntil the end", None], OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n")):
+        assert load("-n", 20, "-c", 2, stub(answer).url).connections_opened >= 20
+
+
+def test_connections_churn_and_think(stub):
+    one = stub(OK)
+    run = load("-n", 30, "-c", 2, "-t", 1, "--requests-per-connection", 5, "-p", 2, one.url)
+    assert run.requests == 30
+    assert 6 <= run.connections_opened <= 8
+    assert one.connections == run.connections_opened + 1  # one looked whether there is a server
+    assert run.count("connect") == run.connections_opened
+    run = load("-n", 5, "-c", 1, "-t", 1, "--think", "40ms", one.url)
+    assert run.elapsed_s >= 4 * 0.04
+    assert run.seconds("max") < run.elapsed_s / 2  # the pause is not the server's time
+
+
+def test_slow_clients_send_and_take_so_many_bytes_a_second(target, tmp_path):
+    run = load("-n", 1, "-c", 1, "-t", 1, "--receive-rate", 400000, "--expect-length", 102400, target.url("/large/100kb"))
+    assert 0.2 < run.elapsed_s < 5
+    run = load("-n", 1, "-c", 1, "-t", 1, "--send-rate", 1000, "-H", f"X-Long: {'x' * 200}", target.url("/"))
+    assert 0.2 < run.elapsed_s < 5
+
+
+def test_a_unix_socket_is_a_target(serve, tmp_path):
+    path = str(tmp_path / "socket")
+    serve(listen=[f"unix:{path}"], address=path)
+    run = load("-n", 100, "--unix-socket", path, "http://localhost/")
+    assert run.json["target"]["address"] == f"unix:{path}"
+
+
+# --- checks ---
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("status", b"HTTP/1.1 500 Broken\r\nContent-Length: 2\r\n\r\nok"),
+        ("status", b"HTTP/1.1 304 Not Modified\r\n\r\n"),
+        ("read", None),
+        ("read", [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no", None]),
+        ("protocol", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok"),
+        ("protocol", OK + b"more"),
+        ("protocol", b"SSH-2.0-OpenSSH\r\n"),
+        ("timeout", [OK[:20], 0.5]),
+    ],
+)
+def test_a_wrong_answer_is_an_error_of_its_kind(stub, kind, answer):
+    one = stub(lambda path, number: answer if number % 10 == 3 else OK)
+    run = load("-n", 50, "-c", 2, "-t", 1, "--timeout", "100ms", one.url, code=1)
+    assert run.errors[kind] == run.errors["total"] == 5, run.errors
+    assert list(run.json["results"]["first_errors"]) == [kind]
+    assert "5 errors" in run.err
+
+
+def test_a_body_is_compared_with_the_first_or_with_what_is_expected(stub, tmp_path):
+    one = stub(lambda path, number: OK.replace(b"ok", b"no") if number == 7 else OK)
+    assert load("-n", 20, "-c", 1, "-t", 1, one.url, code=1).errors["body"] == 1
+    one = stub(lambda path, number: OK.replace(b"ok", b"%02d" % number))
+    load("-n", 20, "--verify", "none", one.url)
+    load("-n", 20, "--verify", "none", "--expect-length", 2, one.url)
+    assert load("-n", 20, "--expect-length", 3, one.url, code=1).errors["body"] == 20
+    one = stub(OK)
+    load("-n", 20, "--expect-xxh64", XXH64_OF_OK, one.url)
+    assert load("-n", 20, "--expect-xxh64", "0123456789abcdef", one.url, code=1).errors["body"] == 20
+    wrong = tmp_path / "wrong"
+    wrong.write_bytes(b"no")
+    assert load("-n", 20, "--expect-body", wrong, one.url, code=1).errors["body"] == 20
+
+
+def test_the_status_can_be_chosen(stub):
+    one = stub(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")
+    assert load("-n", 20, "-s", "4xx", one.url).statuses == {"404": 20}
+    load("-n", 20, "-s", "200,404", one.url)
+    load("-n", 20, "-s", "403", one.url, code=1)
+
+
+# --- open loop ---
+
+
+def test_an_open_loop_sends_what_is_due_and_leaves_nothing_out(target):
+    for arrivals in ("constant", "poisson"):
+        run = load("-R", 1000, "--arrivals", arrivals, "-d", "500ms", "-w", "100ms", "-c", 8, target.url("/"))
+        assert run.count() == run.count("latency_uncorrected") == run.requests
+        assert run.requests == 500 if arrivals == "constant" else 350 < run.requests < 650
+        assert run.seconds("p50") >= run.seconds("p50", "latency_uncorrected")
+
+
+def test_a_stall_is_seen_by_an_open_loop_and_not_by_a_closed_one(stub):
+    """A server that stands still for 200 ms, once: a closed loop asks nobody then, so that hardly a request is hit."""
+
+    def stalling():
+        gate, state = threading.Lock(), {"stalled": False}
+
+        def answer(path, number):
+            with gate:
+                if number >= 100 and not state["stalled"]:
+                    state["stalled"] = True
+                    time.sleep(0.2)
+            return OK
+
+        return answer
+
+    closed = load("-n", 1000, "-c", 4, "-t", 1, stub(stalling()).url)
+    assert closed.seconds("max") > 0.15
+    assert closed.seconds("p99") < 0.1
+    run = load("-R", 250, "-d", "1s", "-c", 4, "-t", 1, stub(stalling()).url)
+    assert run.requests == 250
+    assert run.seconds("p99") > 0.15
+    assert run.seconds("p90") > 0.05  # a fifth of the requests were due while it stood
+    assert run.seconds("p90", "latency_uncorrected") < 0.05
+
+
+def test_a_rate_that_is_too_much_fails_and_says_how_much_was_missing(stub):
+    one = stub([0.05, OK])
+    run = load("-R", 200, "-d", "300ms", "-c", 1, "-t", 1, "--timeout", "200ms", one.url, code=1)
+    assert run.requests + run.errors["timeout"] == 60
+    assert run.unanswered == run.errors["timeout"] > 40
+
+
+# --- TCP ---
+
+
+def test_tcp_messages_come_back_as_they_were(serve):
+    server = serve("tcp_echo")
+    url = f"tcp://{server.address[0]}:{server.address[1]}"
+    for options in (["--payload-size", 64], ["--payload-size", 1], ["--payload-size", 70000, "-p", 4]):
+        run = load("-n", 300, "-c", 3, *options, url)
+        assert run.requests == 300
+        assert run.bytes == 300 * options[1]
+
+
+def test_a_wrong_echo_is_an_error():
+    listener = socket.create_server((HOST, 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = listener.accept()
+                with peer:
+                    first = peer.recv(64)
+                    peer.sendall(first)
+                    peer.recv(64)
+                    peer.sendall(first)  # an old one
+
+    threading.Thread(target=serve, daemon=True).start()
+    run = load("-n", 2, "-c", 1, "-t", 1, f"tcp://{HOST}:{listener.getsockname()[1]}", code=1)
+    assert run.errors["body"] == run.errors["total"] == 1
+    listener.close()
+
+
+# --- what goes wrong before and after ---
+
+
+def test_a_target_that_is_not_there_or_not_ours_is_refused():
+    assert "start the server" in load(f"http://{HOST}:{free_port()}/", code=77).err
+    assert "--allow-remote" in load("http://192.0.2.1/", code=2).err
+    assert "--help" in load("ftp://localhost/", code=2).err
+    assert load("--unix-socket", "/nowhere", "http://localhost/", code=77).err
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_tells_what_it_has(target, number, tmp_path):
+    path = tmp_path / "result.json"
+    words = [LOAD, "--engine", ENGINE, "-d", "60s", "-c", "4", "-j", path, target.url("/")]
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    poll(lambda: cpu_seconds(process.pid) > 0.05)  # it is at work
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 130, err
+    run = Outcome(130, path.read_text(), "")
+    assert run.json["interrupted"] is True
+    assert run.requests == run.count() > 0
+    assert 0 < run.elapsed_s < 60
+    assert "Interrupted" in out and "Requests/sec" in out
+    assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_result_that_can_not_be_written_is_an_error(target, tmp_path):
+    words = [LOAD, "-n", "10", "-j", tmp_path / "no" / "result.json", target.url("/")]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "can not be written" in done.stderr
+
+
+def test_the_text_says_what_wrk_says(target):
+    words = [LOAD, "-d", "300ms", "-c", "4", "-t", "2", target.url("/")]
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for part in ("2 threads and 4 connections", "Thread Stats   Avg      Stdev     Max   +/- Stdev", "Latency Distribution"):
+        assert part in done.stdout
+    for line in ("    Latency ", "    Req/Sec ", "     50% ", "     99% ", "Requests/sec: ", "Transfer/sec: "):
+        assert any(text.startswith(line) for text in done.stdout.splitlines()), done.stdout

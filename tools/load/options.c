@@ -1,0 +1,512 @@
+/* Owns: the command line. May include: base, io. */
+#include "load/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/chars.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "build_info.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+enum { BODY_MAX_BYTES = 1 << 30 };
+
+static const char help[] =
+    "Usage: uvhttp-load [options] URL\n"
+    "\n"
+    "  URL: http://HOST[:PORT]/TARGET, or tcp://HOST:PORT for messages that come back as they are\n"
+    "\n"
+    "Load (closed loop: each connection waits for its answer and asks again)\n"
+    "  -c, --connections N            connections in total, over the threads                    [10]\n"
+    "  -t, --threads N                threads                                                   [2]\n"
+    "  -d, --duration T               10s, 1.5m, 200ms, 1h                                      [10s]\n"
+    "  -n, --requests N               ends after N answers, or after the duration               [no limit]\n"
+    "  -w, --warmup T                 time before the measurement, not counted                  [0s]\n"
+    "  -p, --pipeline N               requests under way on a connection                        [1]\n"
+    "  -R, --rate N                   open loop: N requests per second in total, sent when they are due\n"
+    "      --arrivals constant|poisson  how they are spread                                     [constant]\n"
+    "      --seed N                   of the arrivals                                           [1]\n"
+    "      --think T                  pause of a connection between an answer and its next request [0s]\n"
+    "      --requests-per-connection N  then closes it and opens another                        [no limit]\n"
+    "      --send-rate N              slow client: bytes per second that a connection sends     [no limit]\n"
+    "      --receive-rate N           slow client: bytes per second that it takes               [no limit]\n"
+    "\n"
+    "Request\n"
+    "  -X, --method M                                                                [GET, with a body POST]\n"
+    "  -H, --header 'NAME: VALUE'     any number of them\n"
+    "  -b, --body TEXT, -B, --body-file FILE\n"
+    "  -u, --urls FILE                a target a line, \"[METHOD] /target\", taken in turn\n"
+    "      --payload-size N           tcp: bytes of a message                                   [64]\n"
+    "      --unix-socket PATH         connects there; the URL gives Host and target\n"
+    "\n"
+    "Checks (what fails is an error, and a run with errors ends with 1)\n"
+    "  -s, --expect-status LIST       200,304 or 2xx                                            [2xx]\n"
+    "      --expect-length N          bytes of every body\n"
+    "      --expect-xxh64 HEX         XXH64 of every body, as xxh64sum prints it\n"
+    "      --expect-body FILE         every body is this\n"
+    "      --verify first|none        first: every body of a URL is equal to its first one      [first]\n"
+    "      --timeout T                for an answer; the connection is opened anew              [10s]\n"
+    "      --connect-timeout T                                                                  [5s]\n"
+    "\n"
+    "  -j, --json FILE|-              the result with the whole histogram; -: instead of the text\n"
+    "      --engine auto|uring|libuv                                                            [auto]\n"
+    "      --allow-remote             load a target that is not this machine\n"
+    "      --help, --version\n"
+    "\n"
+    "Exit status: 0 no errors, 1 errors, 2 usage, 77 nothing listens there, 130 interrupted.\n";
+
+/* Options without a letter. */
+enum {
+    OPTION_ARRIVALS = 256,
+    OPTION_SEED,
+    OPTION_THINK,
+    OPTION_PER_CONNECTION,
+    OPTION_SEND_RATE,
+    OPTION_RECEIVE_RATE,
+    OPTION_PAYLOAD,
+    OPTION_UNIX,
+    OPTION_LENGTH,
+    OPTION_XXH64,
+    OPTION_BODY,
+    OPTION_VERIFY,
+    OPTION_TIMEOUT,
+    OPTION_CONNECT_TIMEOUT,
+    OPTION_ENGINE,
+    OPTION_REMOTE,
+    OPTION_HELP,
+    OPTION_VERSION,
+};
+
+static const struct option names[] = {
+    {"connections", required_argument, NULL, 'c'},
+    {"threads", required_argument, NULL, 't'},
+    {"duration", required_argument, NULL, 'd'},
+    {"requests", required_argument, NULL, 'n'},
+    {"warmup", required_argument, NULL, 'w'},
+    {"pipeline", required_argument, NULL, 'p'},
+    {"rate", required_argument, NULL, 'R'},
+    {"arrivals", required_argument, NULL, OPTION_ARRIVALS},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"think", required_argument, NULL, OPTION_THINK},
+    {"requests-per-connection", required_argument, NULL, OPTION_PER_CONNECTION},
+    {"send-rate", required_argument, NULL, OPTION_SEND_RATE},
+    {"receive-rate", required_argument, NULL, OPTION_RECEIVE_RATE},
+    {"method", required_argument, NULL, 'X'},
+    {"header", required_argument, NULL, 'H'},
+    {"body", required_argument, NULL, 'b'},
+    {"body-file", required_argument, NULL, 'B'},
+    {"urls", required_argument, NULL, 'u'},
+    {"payload-size", required_argument, NULL, OPTION_PAYLOAD},
+    {"unix-socket", required_argument, NULL, OPTION_UNIX},
+    {"expect-status", required_argument, NULL, 's'},
+    {"expect-length", required_argument, NULL, OPTION_LENGTH},
+    {"expect-xxh64", required_argument, NULL, OPTION_XXH64},
+    {"expect-body", required_argument, NULL, OPTION_BODY},
+    {"verify", required_argument, NULL, OPTION_VERIFY},
+    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"connect-timeout", required_argument, NULL, OPTION_CONNECT_TIMEOUT},
+    {"json", required_argument, NULL, 'j'},
+    {"engine", required_argument, NULL, OPTION_ENGINE},
+    {"allow-remote", no_argument, NULL, OPTION_REMOTE},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {NULL, 0, NULL, 0},
+};
+
+/* What went wrong, for the one line at the end. */
+typedef struct parser {
+    load_options_t *options;
+    FILE *err;
+    const char *name; /* of the option that is being read */
+    bool duration_given, arrivals_given, payload_given, status_given;
+} parser_t;
+
+static UVHTTP_PRINTF(2, 3) bool refuse(parser_t *parser, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("uvhttp-load: ", parser->err);
+    vfprintf(parser->err, format, arguments);
+    fputs("; --help lists the options\n", parser->err);
+    va_end(arguments);
+    return false;
+}
+
+/* --- values --- */
+
+bool load_parse_duration(const char *text, uint64_t *ns) {
+    static const struct {
+        const char *name;
+        double seconds;
+    } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"m", 60}, {"h", 3600}};
+    char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
+    double value = strtod(text, &end);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (strcmp(end, units[i].name) != 0) continue;
+        double seconds = value * units[i].seconds;
+        if (!(seconds <= 1e6)) return false; /* eleven days */
+        *ns = (uint64_t)llround(seconds * 1e9);
+        return true;
+    }
+    return false;
+}
+
+static bool read_duration(parser_t *parser, const char *text, uint64_t min_ns, uint64_t *ns) {
+    if (load_parse_duration(text, ns) && *ns >= min_ns) return true;
+    return refuse(parser, "--%s %s: expected a time such as 10s, 200ms or 1.5m", parser->name, text);
+}
+
+static bool read_number(parser_t *parser, const char *text, uint64_t min, uint64_t max, uint64_t *number) {
+    uint64_t value;
+    if (uvhttp__str_parse_u64(uvhttp__str_from(text), &value) == 0 && value >= min && value <= max) {
+        *number = value;
+        return true;
+    }
+    return refuse(parser, "--%s %s: expected a number from %llu to %llu", parser->name, text, (unsigned long long)min,
+                  (unsigned long long)max);
+}
+
+static bool read_number32(parser_t *parser, const char *text, uint32_t max, uint32_t *number) {
+    uint64_t value = 0;
+    if (!read_number(parser, text, 1, max, &value)) return false;
+    *number = (uint32_t)value;
+    return true;
+}
+
+static bool read_rate(parser_t *parser, const char *text, double *rate) {
+    char *end;
+    *rate = strtod(text, &end);
+    if (end != text && *end == 'k') *rate *= 1000, end++;
+    if (end != text && *end == '\0' && *rate >= 0.001 && *rate <= 1e8) return true;
+    return refuse(parser, "--rate %s: expected requests per second, 0.001 to 100000000", text);
+}
+
+static bool read_hash(parser_t *parser, const char *text, load_options_t *options) {
+    size_t size = strlen(text);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < size && i < 16; i++) {
+        int digit = uvhttp__hex_value(text[i]);
+        if (digit < 0) size = 0;
+        hash = hash << 4 | (uint64_t)(digit & 15);
+    }
+    if (size != 16) return refuse(parser, "--expect-xxh64 %s: expected 16 hexadecimal digits (xxh64sum FILE)", text);
+    options->expects_hash = true;
+    options->expect_hash = hash;
+    return true;
+}
+
+static bool read_status(parser_t *parser, const char *text, load_options_t *options) {
+    uvhttp_str_t rest = uvhttp__str_from(text), item;
+    memset(options->expect_status, 0, sizeof options->expect_status);
+    while (uvhttp__list_next(&rest, &item)) {
+        uint64_t status = 0;
+        bool is_class = item.size == 3 && item.data[0] >= '1' && item.data[0] <= '5' && (item.data[1] | 0x20) == 'x' &&
+                        (item.data[2] | 0x20) == 'x';
+        bool is_one = uvhttp__str_parse_u64(item, &status) == 0 && status >= 100 && status < LOAD_STATUS_MAX;
+        if (!is_class && !is_one)
+            return refuse(parser, "--expect-status %s: expected a list such as 200,304 or 2xx", text);
+        if (is_one) options->expect_status[status] = true;
+        for (int i = 0; is_class && i < 100; i++) options->expect_status[(item.data[0] - '0') * 100 + i] = true;
+    }
+    return true;
+}
+
+static bool read_header(parser_t *parser, const char *text, load_options_t *options) {
+    const char *colon = strchr(text, ':');
+    uvhttp_str_t name = {text, colon ? (size_t)(colon - text) : 0};
+    if (!colon || !uvhttp__valid_header_name(name) || !uvhttp__valid_header_value(uvhttp__str_from(colon + 1)))
+        return refuse(parser, "--header %s: expected 'Name: value'", text);
+    if (uvhttp__str_equal_nocase(name, UVHTTP__STR("content-length")) ||
+        uvhttp__str_equal_nocase(name, UVHTTP__STR("transfer-encoding")))
+        return refuse(parser, "--header %s: it is made from the body; leave it out", text);
+    if (options->header_count == LOAD_HEADERS_MAX) return refuse(parser, "--header: at most %d", LOAD_HEADERS_MAX);
+    options->headers[options->header_count++] = text;
+    return true;
+}
+
+char *load_read_file(const char *path, size_t *size) {
+    FILE *file = fopen(path, "rb");
+    if (!file) return NULL;
+    char *data = NULL;
+    size_t used = 0, room = 0;
+    for (;;) {
+        if (room - used < 2) {
+            room = room ? room * 2 : 16384;
+            char *more = room <= BODY_MAX_BYTES ? uvhttp__realloc(data, room) : NULL;
+            if (!more) {
+                errno = EFBIG;
+                break;
+            }
+            data = more;
+        }
+        size_t got = fread(data + used, 1, room - used - 1, file);
+        used += got;
+        if (got > 0) continue;
+        if (ferror(file)) break;
+        fclose(file);
+        data[used] = '\0';
+        *size = used;
+        return data;
+    }
+    int error = errno;
+    fclose(file);
+    uvhttp__free(data);
+    errno = error;
+    return NULL;
+}
+
+static bool set_body(parser_t *parser, const char *text, bool is_file) {
+    load_options_t *options = parser->options;
+    if (options->body) return refuse(parser, "--%s: there is a body already", parser->name);
+    options->body_size = strlen(text);
+    if (is_file)
+        options->body = load_read_file(text, &options->body_size);
+    else if ((options->body = uvhttp__malloc(options->body_size + 1)))
+        memcpy(options->body, text, options->body_size + 1);
+    if (options->body) return true;
+    return refuse(parser, "--%s %s: can not be read: %s", parser->name, is_file ? text : "", strerror(errno));
+}
+
+static bool set_expected_body(parser_t *parser, const char *path) {
+    load_options_t *options = parser->options;
+    size_t size;
+    char *data = load_read_file(path, &size);
+    if (!data) return refuse(parser, "--expect-body %s: can not be read: %s", path, strerror(errno));
+    options->expects_hash = options->expects_length = true;
+    options->expect_hash = XXH64(data, size, 0);
+    options->expect_length = size;
+    uvhttp__free(data);
+    return true;
+}
+
+static bool choose(parser_t *parser, const char *text, const char *first, const char *second, bool *is_second) {
+    *is_second = strcmp(text, second) == 0;
+    if (*is_second || strcmp(text, first) == 0) return true;
+    return refuse(parser, "--%s %s: expected %s or %s", parser->name, text, first, second);
+}
+
+static bool set_engine(parser_t *parser, const char *text) {
+    if (uvhttp__engine_parse(text, &parser->options->engine) == 0) return true;
+    return refuse(parser, "--engine %s: expected auto, uring or libuv", text);
+}
+
+static bool set_method(parser_t *parser, const char *text) {
+    parser->options->method = text;
+    if (uvhttp__valid_header_name(uvhttp__str_from(text))) return true;
+    return refuse(parser, "--method %s: not a method", text);
+}
+
+/* --- options --- */
+
+static bool set_load(parser_t *parser, int letter, const char *text) {
+    load_options_t *options = parser->options;
+    bool is_second = false, ok;
+    switch (letter) {
+        case 'c': return read_number32(parser, text, 1000000, &options->connections);
+        case 't': return read_number32(parser, text, 1024, &options->threads);
+        case 'd': parser->duration_given = true; return read_duration(parser, text, 1, &options->duration_ns);
+        case 'n': return read_number(parser, text, 1, UINT64_C(1) << 60, &options->requests);
+        case 'w': return read_duration(parser, text, 0, &options->warmup_ns);
+        case 'p': return read_number32(parser, text, 1024, &options->pipeline);
+        case 'R': return read_rate(parser, text, &options->rate);
+        case OPTION_ARRIVALS:
+            parser->arrivals_given = true;
+            ok = choose(parser, text, "constant", "poisson", &is_second);
+            options->arrivals = is_second ? LOAD_POISSON : LOAD_CONSTANT;
+            return ok;
+        case OPTION_SEED: return read_number(parser, text, 0, UINT64_MAX, &options->seed);
+        case OPTION_THINK: return read_duration(parser, text, 0, &options->think_ns);
+        case OPTION_PER_CONNECTION:
+            return read_number(parser, text, 1, UINT64_C(1) << 60, &options->requests_per_connection);
+        case OPTION_SEND_RATE: return read_number(parser, text, 1, UINT64_C(1) << 40, &options->send_rate);
+        default: return read_number(parser, text, 1, UINT64_C(1) << 40, &options->receive_rate);
+    }
+}
+
+static bool set_checks(parser_t *parser, int letter, const char *text) {
+    load_options_t *options = parser->options;
+    bool is_second = false, ok;
+    switch (letter) {
+        case 's': parser->status_given = true; return read_status(parser, text, options);
+        case OPTION_LENGTH:
+            options->expects_length = true;
+            return read_number(parser, text, 0, INT64_MAX, &options->expect_length);
+        case OPTION_XXH64: return read_hash(parser, text, options);
+        case OPTION_BODY: return set_expected_body(parser, text);
+        case OPTION_VERIFY:
+            ok = choose(parser, text, "none", "first", &is_second);
+            options->verify = is_second ? LOAD_VERIFY_FIRST : LOAD_VERIFY_NONE;
+            return ok;
+        case OPTION_TIMEOUT: return read_duration(parser, text, 1000000, &options->timeout_ns);
+        default: return read_duration(parser, text, 1000000, &options->connect_timeout_ns);
+    }
+}
+
+static bool set_option(parser_t *parser, int letter, const char *text) {
+    load_options_t *options = parser->options;
+    uint64_t size = 0;
+    switch (letter) {
+        case 'X': return set_method(parser, text);
+        case 'H': return read_header(parser, text, options);
+        case 'b': return set_body(parser, text, false);
+        case 'B': return set_body(parser, text, true);
+        case 'u': options->urls_path = text; return true;
+        case 'j': options->json_path = text; return true;
+        case OPTION_PAYLOAD:
+            parser->payload_given = true;
+            if (!read_number(parser, text, 1, 1 << 20, &size)) return false;
+            options->payload_size = (size_t)size;
+            return true;
+        case OPTION_UNIX: options->unix_socket = text; return true;
+        case OPTION_ENGINE: return set_engine(parser, text);
+        case OPTION_REMOTE: options->allow_remote = true; return true;
+        case 's':
+        case OPTION_LENGTH:
+        case OPTION_XXH64:
+        case OPTION_BODY:
+        case OPTION_VERIFY:
+        case OPTION_TIMEOUT:
+        case OPTION_CONNECT_TIMEOUT: return set_checks(parser, letter, text);
+        default: return set_load(parser, letter, text);
+    }
+}
+
+static const char *name_of(int letter) {
+    for (const struct option *option = names; option->name; option++)
+        if (option->val == letter) return option->name;
+    return "?";
+}
+
+/* --- the URL --- */
+
+static bool set_authority(parser_t *parser, const char *text, size_t size, const char *default_port) {
+    load_options_t *options = parser->options;
+    if (size == 0 || size >= sizeof options->authority - 1 || memchr(text, '@', size))
+        return refuse(parser, "%s: no host that can be used", options->url);
+    memcpy(options->authority, text, size);
+    const char *host = options->authority, *end = host + size, *port = NULL;
+    if (host[0] == '[') {
+        const char *bracket = strchr(host, ']');
+        if (!bracket) return refuse(parser, "%s: the bracket of the address is not closed", options->url);
+        if (bracket[1] == ':') port = bracket + 2;
+        host++;
+        end = bracket;
+    } else if ((port = strrchr(host, ':'))) {
+        end = port++;
+    }
+    if (!port) port = default_port;
+    uint64_t number = 0;
+    if (!port || uvhttp__str_parse_u64(uvhttp__str_from(port), &number) != 0 || number == 0 || number > 65535)
+        return refuse(parser, "%s: expected a port from 1 to 65535", options->url);
+    if (end == host || (size_t)(end - host) >= sizeof options->host)
+        return refuse(parser, "%s: no host that can be used", options->url);
+    memcpy(options->host, host, (size_t)(end - host));
+    snprintf(options->port, sizeof options->port, "%u", (unsigned)number);
+    return true;
+}
+
+static bool set_url(parser_t *parser, const char *url) {
+    static const struct {
+        const char *prefix, *port;
+        load_scheme_t scheme;
+    } schemes[] = {{"http://", "80", LOAD_HTTP}, {"tcp://", NULL, LOAD_TCP}};
+    load_options_t *options = parser->options;
+    options->url = url;
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t prefix = strlen(schemes[i].prefix);
+        if (strncasecmp(url, schemes[i].prefix, prefix) != 0) continue;
+        options->scheme = schemes[i].scheme;
+        const char *host = url + prefix;
+        size_t size = strcspn(host, "/?#");
+        options->target = host[size] == '/' ? host + size : "/";
+        if (host[size] == '?' || strchr(options->target, '#'))
+            return refuse(parser, "%s: expected a target that begins with / and has no #", url);
+        for (const char *c = options->target; *c; c++)
+            if (*c <= ' ' || *c > '~') return refuse(parser, "%s: encode what is not ASCII, and spaces", url);
+        return set_authority(parser, host, size, schemes[i].port);
+    }
+    return refuse(parser, "%s: expected http://HOST[:PORT]/TARGET or tcp://HOST:PORT", url);
+}
+
+/* --- what makes sense together only, or not at all --- */
+
+static bool check(parser_t *parser) {
+    load_options_t *options = parser->options;
+    bool slow = options->send_rate > 0 || options->receive_rate > 0;
+    if (options->connections < options->threads)
+        return refuse(parser, "%u connections for %u threads: each thread needs one (-c, -t)", options->connections,
+                      options->threads);
+    if (parser->arrivals_given && !(options->rate > 0)) return refuse(parser, "--arrivals without --rate");
+    if (options->rate > 0 && options->think_ns > 0)
+        return refuse(parser, "--think with --rate: the rate says when a request is due");
+    if (options->requests > 0 && options->warmup_ns > 0)
+        return refuse(parser, "--warmup with --requests: all of them are counted");
+    if (slow && options->pipeline > 1) return refuse(parser, "--pipeline with a slow client");
+    if (options->scheme == LOAD_TCP) {
+        if (options->body || options->header_count || options->urls_path || options->method || parser->status_given)
+            return refuse(parser, "tcp:// has no requests: --payload-size is all that can be chosen");
+    } else if (parser->payload_given) {
+        return refuse(parser, "--payload-size is for tcp://; -b or -B give a body");
+    }
+    return true;
+}
+
+static void fill_in(parser_t *parser) {
+    load_options_t *options = parser->options;
+    if (!options->method) options->method = options->body ? "POST" : "GET";
+    if (options->requests > 0 && !parser->duration_given) options->duration_ns = 3600 * SECOND_NS;
+}
+
+static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_code) {
+    optind = 0; /* a second command line in one process: tests */
+    opterr = 0;
+    for (int letter; (letter = getopt_long(argc, argv, ":c:t:d:n:w:p:R:X:H:b:B:u:s:j:h", names, NULL)) != -1;) {
+        if (letter == OPTION_HELP || letter == 'h' || letter == OPTION_VERSION) {
+            fputs(letter == OPTION_VERSION ? "uvhttp-load " UVHTTP_BUILD_VERSION "\n" : help, out);
+            *exit_code = LOAD_OK;
+            return false;
+        }
+        if (letter == ':') return refuse(parser, "%s needs a value", argv[optind - 1]);
+        if (letter == '?') return refuse(parser, "%s is not an option", argv[optind - 1]);
+        parser->name = name_of(letter);
+        if (!set_option(parser, letter, optarg)) return false;
+    }
+    if (optind == argc) return refuse(parser, "no URL");
+    if (optind + 1 < argc) return refuse(parser, "%s: one URL is enough; --urls takes a list", argv[optind + 1]);
+    if (!set_url(parser, argv[optind]) || !check(parser)) return false;
+    fill_in(parser);
+    return true;
+}
+
+bool load_options_parse(load_options_t *options, int argc, char **argv, FILE *out, FILE *err, int *exit_code) {
+    *options = (load_options_t){
+        .threads = 2,
+        .connections = 10,
+        .pipeline = 1,
+        .duration_ns = 10 * SECOND_NS,
+        .timeout_ns = 10 * SECOND_NS,
+        .connect_timeout_ns = 5 * SECOND_NS,
+        .seed = 1,
+        .verify = LOAD_VERIFY_FIRST,
+        .payload_size = 64,
+        .engine = UVHTTP__ENGINE_AUTO,
+    };
+    for (int i = 200; i < 300; i++) options->expect_status[i] = true;
+    *exit_code = LOAD_USAGE;
+    parser_t parser = {.options = options, .err = err};
+    if (parse(&parser, argc, argv, out, exit_code)) return true;
+    load_options_deinit(options);
+    return false;
+}
+
+void load_options_deinit(load_options_t *options) {
+    uvhttp__free(options->body);
+    options->body = NULL;
+}

@@ -1,0 +1,61 @@
+/* Owns: what the command line says, checked: everything behind it can rely on the ranges. May include: base, io. */
+#ifndef UVHTTP_TOOLS_LOAD_OPTIONS_H
+#define UVHTTP_TOOLS_LOAD_OPTIONS_H
+
+#include <stdio.h>
+
+#include "io/io.h"
+
+typedef enum load_scheme { LOAD_HTTP, LOAD_TCP } load_scheme_t;
+typedef enum load_arrivals_kind { LOAD_CONSTANT, LOAD_POISSON } load_arrivals_kind_t;
+typedef enum load_verify { LOAD_VERIFY_NONE, LOAD_VERIFY_FIRST } load_verify_t;
+
+enum { LOAD_HEADERS_MAX = 64, LOAD_STATUS_MAX = 600 };
+
+/* Exit codes of the program (shared with bench/). */
+enum { LOAD_OK = 0, LOAD_ERROR = 1, LOAD_USAGE = 2, LOAD_MISSING = 77, LOAD_INTERRUPTED = 130 };
+
+typedef struct load_options {
+    const char *url;
+    load_scheme_t scheme;
+    char host[256]; /* without brackets */
+    char port[8];
+    char authority[300]; /* for Host: as in the URL */
+    const char *target;  /* path and query, "/" at least */
+    const char *unix_socket;
+    const char *urls_path; /* --urls */
+    const char *method;
+    const char *headers[LOAD_HEADERS_MAX];
+    size_t header_count;
+    char *body; /* owned */
+    size_t body_size;
+    uint32_t threads, connections, pipeline;
+    uint64_t duration_ns, warmup_ns, timeout_ns, connect_timeout_ns, think_ns;
+    uint64_t requests;                /* 0: no limit but the duration */
+    uint64_t requests_per_connection; /* 0: connections are kept */
+    double rate;                      /* requests per second in total; 0: closed loop */
+    load_arrivals_kind_t arrivals;
+    uint64_t seed;
+    uint64_t send_rate, receive_rate; /* bytes per second and connection; 0: as fast as it goes */
+    load_verify_t verify;
+    bool expects_hash, expects_length;
+    uint64_t expect_hash, expect_length;
+    bool expect_status[LOAD_STATUS_MAX];
+    size_t payload_size; /* tcp: bytes of a message */
+    bool allow_remote;
+    const char *json_path; /* NULL: none; "-": standard output, in place of the text */
+    uvhttp__engine_kind_t engine;
+} load_options_t;
+
+/* Reads the command line. Returns true, or false when the program ends here: *exit_code is 0 after --help and
+ * --version, LOAD_USAGE or LOAD_ERROR after one line on `err` that says what is wrong and what to do. */
+bool load_options_parse(load_options_t *options, int argc, char **argv, FILE *out, FILE *err, int *exit_code);
+void load_options_deinit(load_options_t *options);
+
+/* "10s", "1.5m", "200ms", "1h"; without a unit seconds. */
+bool load_parse_duration(const char *text, uint64_t *ns);
+
+/* The whole file, with a NUL behind it; the caller's, for uvhttp__free. NULL: errno says why. */
+char *load_read_file(const char *path, size_t *size);
+
+#endif

@@ -1,0 +1,230 @@
+/* Owns: the requests as bytes, and the target. May include: base, io. */
+#include "load/plan.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/chars.h"
+#include "base/str.h"
+
+/* Bytes of one request's copies: pipelined requests go out from one piece of memory as long as it is small. */
+enum { COPIES_SIZE_MAX = 256 * 1024, PAYLOAD_PERIOD = 251 };
+
+/* --- requests --- */
+
+static bool has_header(const load_options_t *options, const char *name) {
+    size_t size = strlen(name);
+    for (size_t i = 0; i < options->header_count; i++)
+        if (strncasecmp(options->headers[i], name, size) == 0 && options->headers[i][size] == ':') return true;
+    return false;
+}
+
+static void write_request(FILE *out, const load_options_t *options, uvhttp_str_t method, uvhttp_str_t target) {
+    fprintf(out, "%.*s %.*s HTTP/1.1\r\n", (int)method.size, method.data, (int)target.size, target.data);
+    if (!has_header(options, "host")) fprintf(out, "Host: %s\r\n", options->authority);
+    for (size_t i = 0; i < options->header_count; i++) fprintf(out, "%s\r\n", options->headers[i]);
+    if (options->body) fprintf(out, "Content-Length: %zu\r\n", options->body_size);
+    fputs("\r\n", out);
+    if (options->body) fwrite(options->body, 1, options->body_size, out);
+}
+
+/* Finishes a request whose bytes stand in `once`, which is the C library's. */
+static bool set_copies(load_request_t *request, const char *once, size_t size, uint32_t pipeline) {
+    size_t copies = COPIES_SIZE_MAX / size;
+    request->copies = copies < 1 ? 1 : copies > pipeline ? pipeline : (uint32_t)copies;
+    request->size = size;
+    request->data = uvhttp__malloc(size * request->copies);
+    if (!request->data) return false;
+    for (uint32_t i = 0; i < request->copies; i++) memcpy(request->data + i * size, once, size);
+    return true;
+}
+
+static bool add_request(load_plan_t *plan, uvhttp_str_t method, uvhttp_str_t target) {
+    char *once = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&once, &size);
+    if (!out) return false;
+    write_request(out, plan->options, method, target);
+    bool ok = fclose(out) == 0;
+    load_request_t *more = uvhttp__realloc(plan->requests, (plan->request_count + 1) * sizeof *more);
+    if (more) plan->requests = more;
+    if (ok && more) {
+        load_request_t *request = &plan->requests[plan->request_count];
+        *request = (load_request_t){.is_head = uvhttp__str_equal(method, UVHTTP__STR("HEAD"))};
+        ok = set_copies(request, once, size, plan->options->pipeline);
+        plan->request_count += ok;
+    }
+    free(once);
+    return ok && more;
+}
+
+/* A message of `payload_size` bytes that does not look like a shifted copy of itself. */
+static bool add_payload(load_plan_t *plan) {
+    size_t size = plan->options->payload_size;
+    char *once = uvhttp__malloc(size);
+    plan->requests = uvhttp__calloc(1, sizeof *plan->requests);
+    bool ok = once && plan->requests;
+    if (ok) {
+        for (size_t i = 0; i < size; i++) once[i] = (char)(i * 31 + i / PAYLOAD_PERIOD);
+        ok = set_copies(plan->requests, once, size, plan->options->pipeline);
+        plan->request_count = ok;
+    }
+    uvhttp__free(once);
+    return ok;
+}
+
+static int no_memory(FILE *err) {
+    fputs("uvhttp-load: out of memory\n", err);
+    return LOAD_ERROR;
+}
+
+/* "[METHOD] /target", where an absolute URL stands for its target. */
+static int add_line(load_plan_t *plan, uvhttp_str_t line, unsigned number, FILE *err) {
+    const load_options_t *options = plan->options;
+    const char *space = memchr(line.data, ' ', line.size);
+    uvhttp_str_t method = uvhttp__str_from(options->method), target = line;
+    if (space) {
+        method = (uvhttp_str_t){line.data, (size_t)(space - line.data)};
+        target = uvhttp__str_trim((uvhttp_str_t){space, line.size - method.size});
+    }
+    bool ok = uvhttp__valid_header_name(method) && target.data[0] == '/';
+    for (size_t i = 0; i < target.size; i++) ok = ok && target.data[i] > ' ' && target.data[i] <= '~';
+    if (!ok) {
+        fprintf(err, "uvhttp-load: %s:%u: expected \"[METHOD] /target\"\n", options->urls_path, number);
+        return LOAD_USAGE;
+    }
+    return add_request(plan, method, target) ? 0 : no_memory(err);
+}
+
+static int add_file(load_plan_t *plan, FILE *err) {
+    const char *path = plan->options->urls_path;
+    size_t size;
+    char *text = load_read_file(path, &size);
+    if (!text) {
+        fprintf(err, "uvhttp-load: --urls %s: can not be read: %s\n", path, strerrordesc_np(errno));
+        return LOAD_USAGE;
+    }
+    int code = 0;
+    unsigned number = 1;
+    for (char *at = text; code == 0 && *at; number++) {
+        size_t length = strcspn(at, "\n");
+        uvhttp_str_t line = {at, length};
+        if (length > 0 && at[length - 1] == '\r') line.size--;
+        line = uvhttp__str_trim(line);
+        if (line.size > 0 && line.data[0] != '#') code = add_line(plan, line, number, err);
+        at += length + (at[length] == '\n');
+    }
+    uvhttp__free(text);
+    if (code == 0 && plan->request_count == 0) {
+        fprintf(err, "uvhttp-load: --urls %s: no target in it\n", path);
+        code = LOAD_USAGE;
+    }
+    return code;
+}
+
+int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err) {
+    *plan = (load_plan_t){.options = options};
+    if (options->scheme == LOAD_TCP) return add_payload(plan) ? 0 : no_memory(err);
+    if (options->urls_path) return add_file(plan, err);
+    bool ok = add_request(plan, uvhttp__str_from(options->method), uvhttp__str_from(options->target));
+    return ok ? 0 : no_memory(err);
+}
+
+void load_plan_deinit(load_plan_t *plan) {
+    for (size_t i = 0; i < plan->request_count; i++) uvhttp__free(plan->requests[i].data);
+    uvhttp__free(plan->requests);
+    plan->requests = NULL;
+    plan->request_count = 0;
+}
+
+/* --- the target --- */
+
+bool load_is_loopback(const uvhttp__address_t *address) {
+    switch (address->any.sa_family) {
+        case AF_UNIX: return true;
+        case AF_INET: return ntohl(address->v4.sin_addr.s_addr) >> 24 == 127;
+        case AF_INET6:
+            if (IN6_IS_ADDR_V4MAPPED(&address->v6.sin6_addr)) return address->v6.sin6_addr.s6_addr[12] == 127;
+            return IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+        default: return false;
+    }
+}
+
+/* Connects and hangs up. Returns 0 or an errno. */
+static int probe(const uvhttp__endpoint_t *endpoint, uint64_t timeout_ns) {
+    int fd = socket(endpoint->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) return errno;
+    int error = connect(fd, &endpoint->address.any, endpoint->address_size) == 0 ? 0 : errno;
+    if (error == EINPROGRESS) {
+        struct pollfd wait = {.fd = fd, .events = POLLOUT};
+        socklen_t size = sizeof error;
+        if (poll(&wait, 1, (int)(timeout_ns / 1000000)) < 1)
+            error = ETIMEDOUT;
+        else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+            error = errno;
+    }
+    close(fd);
+    return error;
+}
+
+static int not_there(const load_plan_t *plan, int error, FILE *err) {
+    fprintf(err, "uvhttp-load: %s: %s: start the server, or correct the address\n", plan->address,
+            strerrordesc_np(error));
+    return LOAD_MISSING;
+}
+
+static int find_unix(load_plan_t *plan, FILE *err) {
+    char text[UVHTTP__ADDRESS_TEXT_MAX];
+    const char *path = plan->options->unix_socket;
+    int size = snprintf(text, sizeof text, "unix:%s", path);
+    if (size >= (int)sizeof text || uvhttp__endpoint_parse(text, &plan->endpoint) != 0) {
+        fprintf(err, "uvhttp-load: --unix-socket %s: not a path of a socket; it has at most 107 bytes\n", path);
+        return LOAD_USAGE;
+    }
+    uvhttp__address_format(&plan->endpoint.address, plan->endpoint.address_size, plan->address);
+    int error = probe(&plan->endpoint, plan->options->connect_timeout_ns);
+    return error ? not_there(plan, error, err) : 0;
+}
+
+static void set_endpoint(load_plan_t *plan, const struct addrinfo *info) {
+    plan->endpoint = (uvhttp__endpoint_t){.address_size = info->ai_addrlen, .fd = -1};
+    memcpy(&plan->endpoint.address, info->ai_addr, info->ai_addrlen);
+    uvhttp__address_format(&plan->endpoint.address, info->ai_addrlen, plan->address);
+}
+
+static int choose_address(load_plan_t *plan, const struct addrinfo *list, FILE *err) {
+    const load_options_t *options = plan->options;
+    for (const struct addrinfo *info = list; info; info = info->ai_next) {
+        set_endpoint(plan, info);
+        if (options->allow_remote || load_is_loopback(&plan->endpoint.address)) continue;
+        fprintf(err, "uvhttp-load: %s is %s, which is not this machine: --allow-remote if it is yours to load\n",
+                options->host, plan->address);
+        return LOAD_USAGE;
+    }
+    int error = 0;
+    for (const struct addrinfo *info = list; info; info = info->ai_next) {
+        set_endpoint(plan, info);
+        error = probe(&plan->endpoint, options->connect_timeout_ns);
+        if (error == 0) return 0;
+    }
+    return not_there(plan, error, err);
+}
+
+int load_plan_find_target(load_plan_t *plan, FILE *err) {
+    const load_options_t *options = plan->options;
+    if (options->unix_socket) return find_unix(plan, err);
+    struct addrinfo *list, wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    int error = getaddrinfo(options->host, options->port, &wanted, &list);
+    if (error != 0) {
+        fprintf(err, "uvhttp-load: %s: %s: correct the name\n", options->host, gai_strerror(error));
+        return LOAD_MISSING;
+    }
+    int code = choose_address(plan, list, err);
+    freeaddrinfo(list);
+    return code;
+}

@@ -1,0 +1,36 @@
+/* Owns: what is sent where: the resolved target and the requests as bytes. Read-only while the threads run, but for the
+ * hash of each request's first body. May include: base, io. */
+#ifndef UVHTTP_TOOLS_LOAD_PLAN_H
+#define UVHTTP_TOOLS_LOAD_PLAN_H
+
+#include <stdatomic.h>
+
+#include "load/options.h"
+
+typedef struct load_request {
+    char *data; /* `copies` times the request, one after the other */
+    size_t size;
+    uint32_t copies;
+    bool is_head;
+    _Atomic uint64_t first_hash; /* of the first right answer's body, over all threads; 0: none yet */
+} load_request_t;
+
+typedef struct load_plan {
+    const load_options_t *options;
+    uvhttp__endpoint_t endpoint;
+    char address[UVHTTP__ADDRESS_TEXT_MAX];
+    load_request_t *requests;
+    size_t request_count;
+} load_plan_t;
+
+/* Both print one line to `err` and return an exit code other than 0 if they fail. deinit in any case. */
+int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err);
+/* Resolves the name, refuses what is not loopback unless it is allowed, and connects once, so that a target that is not
+ * there is told before anything is measured. */
+int load_plan_find_target(load_plan_t *plan, FILE *err);
+void load_plan_deinit(load_plan_t *plan);
+
+/* Whether packets to it stay on this machine: 127.0.0.0/8, ::1, or a Unix socket. */
+bool load_is_loopback(const uvhttp__address_t *address);
+
+#endif

@@ -1,0 +1,67 @@
+/* Owns: what is counted: one per thread while it runs, one for the whole at the end. May include: base, obs. */
+#ifndef UVHTTP_TOOLS_LOAD_STATS_H
+#define UVHTTP_TOOLS_LOAD_STATS_H
+
+#include "obs/histogram.h"
+
+/* X(name, what it is). A request that is lost with its connection counts once, as does each failed connecting. */
+#define LOAD_ERROR_MAP(X)                                                                                              \
+    X(connect, "connecting failed or took too long")                                                                   \
+    X(read, "the connection ended before the answer")                                                                  \
+    X(write, "the connection ended while the request was being sent")                                                  \
+    X(timeout, "no answer in time")                                                                                    \
+    X(protocol, "malformed answer, or bytes that nobody asked for")                                                    \
+    X(status, "a status that was not expected")                                                                        \
+    X(body, "a body that was not expected")
+
+typedef enum load_error {
+#define LOAD_ERROR_ENUM(name, what) LOAD_ERROR_##name,
+    LOAD_ERROR_MAP(LOAD_ERROR_ENUM)
+#undef LOAD_ERROR_ENUM
+        LOAD_ERROR_KINDS
+} load_error_t;
+
+enum { LOAD_EXAMPLE_SIZE = 160 };
+
+typedef struct load_cpu {
+    uint64_t user_ns, system_ns;
+    uint64_t switches; /* context switches, voluntary or not */
+} load_cpu_t;
+
+typedef struct load_stats {
+    uvhttp__histogram_t latency; /* ns. Closed loop: from the hand-over of the request to its answer; open loop: from
+                                  * the moment that it was due */
+    uvhttp__histogram_t service; /* ns, open loop: from the hand-over, which hides what waited before */
+    uvhttp__histogram_t connect; /* ns, from the attempt to the connection; of the whole run */
+    uvhttp__histogram_t rates;   /* answers per second of a thread, a sample each 100 ms */
+    uint64_t requests;           /* answers that the histogram of latencies holds */
+    uint64_t answers;            /* that came within the window: the throughput */
+    uint64_t bytes;              /* received within the window */
+    uint64_t unanswered;    /* under way when the window closed; open loop: never answered, which is an error too */
+    uint64_t connections;   /* opened in the whole run */
+    uint64_t statuses[600]; /* answers within the window by status */
+    uint64_t errors[LOAD_ERROR_KINDS];                  /* of the whole run */
+    char examples[LOAD_ERROR_KINDS][LOAD_EXAMPLE_SIZE]; /* the first of each kind */
+    load_cpu_t cpu;                                     /* of the window */
+    uint64_t begin_ns, end_ns;                          /* the window; CLOCK_MONOTONIC */
+} load_stats_t;
+
+extern const char *const load_error_names[LOAD_ERROR_KINDS];
+extern const char *const load_error_whats[LOAD_ERROR_KINDS];
+
+void load_stats_init(load_stats_t *stats);
+/* `from` has stopped counting. The window becomes the one that spans both. */
+void load_stats_merge(load_stats_t *to, const load_stats_t *from);
+uint64_t load_stats_errors(const load_stats_t *stats);
+
+/* Counts n errors and keeps the words if they are the first of their kind. */
+void load_stats_error(load_stats_t *stats, load_error_t kind, uint64_t n, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* What the calling thread has used so far. */
+load_cpu_t load_cpu_now(void);
+
+/* Percent of the values within one standard deviation of the mean. */
+double load_within_stdev(const uvhttp__histogram_t *histogram);
+
+#endif

@@ -1,0 +1,141 @@
+/* Owns: the threads of a run and their connections. May include: base, io, obs, http1. */
+#ifndef UVHTTP_TOOLS_LOAD_WORKER_H
+#define UVHTTP_TOOLS_LOAD_WORKER_H
+
+#include <pthread.h>
+
+#include "base/hash.h"
+#include "load/arrivals.h"
+#include "load/plan.h"
+#include "load/response.h"
+#include "load/stats.h"
+
+typedef struct load_worker load_worker_t;
+typedef struct load_conn load_conn_t;
+
+/* A request that waits for its answer. */
+typedef struct load_flight {
+    load_request_t *request;
+    uint64_t due_ns;  /* open loop: when it should have been sent */
+    uint64_t sent_ns; /* when it was handed over */
+} load_flight_t;
+
+typedef enum load_conn_state {
+    LOAD_CONN_OFFLINE,    /* no stream; waits for its timer, or for nothing at the end */
+    LOAD_CONN_CONNECTING, /* the timer bounds it */
+    LOAD_CONN_ONLINE,
+    LOAD_CONN_CLOSING /* until on_closed; then it is opened again, at once or after a pause */
+} load_conn_state_t;
+
+struct load_conn {
+    uvhttp__stream_t stream;
+    load_worker_t *worker;
+    load_conn_state_t state;
+    uvhttp__timer_t timer;  /* connecting, answer, thinking, or the pause before the next attempt */
+    uvhttp__timer_t tick;   /* slow clients */
+    uvhttp__list_t free;    /* open loop: in worker->free while it could take a request */
+    load_flight_t *flights; /* ring of options.pipeline */
+    uint32_t first;         /* index of the oldest */
+    uint32_t in_flight;
+    uint32_t unstamped; /* the newest of them, sent in this turn; not 0: it stands in worker->sent */
+    bool tried;         /* the first attempt to connect has ended */
+    bool thinking, pause;
+    uint64_t sent, answered; /* on this connection */
+    uint64_t connect_ns;
+    load_response_t response;
+    uint64_t body_size;
+    bool hashing; /* the body came in more than one run: state has what came */
+    XXH64_state_t hash;
+    uint64_t body_hash;
+    uint32_t number;      /* tcp: makes its messages different from the others' */
+    const char *slow_out; /* slow client: what has yet to be sent */
+    size_t slow_left;
+    uint64_t allowance; /* slow client: bytes that it may take until the next tick */
+};
+
+typedef enum load_phase {
+    LOAD_CONNECTING, /* until every connection of every thread has been tried */
+    LOAD_RUNNING,    /* warm-up and window */
+    LOAD_DRAINING,   /* open loop: what was due in the window is still waited for */
+    LOAD_STOPPING
+} load_phase_t;
+
+typedef struct load_run load_run_t;
+
+struct load_worker {
+    load_run_t *run;
+    const load_options_t *options;
+    load_plan_t *plan;
+    uvhttp__loop_t *loop;
+    uvhttp__counters_t counters;
+    pthread_t thread;
+    uint32_t index;
+    load_phase_t phase;
+    load_conn_t *conns;
+    load_flight_t *flights; /* of all connections */
+    uint32_t conn_count;
+    uint32_t tried;     /* connections whose first attempt has ended */
+    uint32_t open;      /* streams that are not closed */
+    uint64_t in_flight; /* requests */
+    uint64_t quota;     /* requests that may still be sent; UINT64_MAX: no limit */
+    uint64_t to_answer; /* --requests: answers, or failures, still missing */
+    size_t next_request;
+    load_conn_t **sent; /* connections that have sent in this turn */
+    uint32_t sent_count;
+    uvhttp__list_t free; /* open loop: connections that could take a request, the longest free one first */
+    load_arrivals_t arrivals;
+    uvhttp__fine_timer_t *pace;
+    uint64_t pace_ns;       /* when it is set to fire; 0: it is not */
+    uvhttp__timer_t timer;  /* next change of phase */
+    uvhttp__timer_t sample; /* each 100 ms */
+    uint64_t sampled_answers, sampled_ns;
+    bool measuring;
+    load_cpu_t cpu_begin;
+    uvhttp__post_t begin, go, stop;
+    load_head_cache_t cache;
+    load_stats_t stats;
+};
+
+struct load_run {
+    const load_options_t *options;
+    load_plan_t *plan;
+    load_worker_t *workers;
+    uint32_t worker_count;
+    _Atomic uint32_t ready;    /* workers that have tried all their connections */
+    _Atomic uint32_t finished; /* threads whose loop has ended */
+    uint64_t start_ns;         /* set by the last that is ready */
+    pthread_t waiter;          /* gets SIGUSR1 when the last thread is done */
+    bool interrupted;
+};
+
+/* Makes the loops and the memory. Returns 0, or LOAD_ERROR after a line on `err`; deinit in any case. */
+int load_run_init(load_run_t *run, load_plan_t *plan, FILE *err);
+/* Starts the threads and waits until they are done, or for SIGINT or SIGTERM, which ends the run early. Returns 0 or
+ * LOAD_ERROR. */
+int load_run(load_run_t *run, FILE *err);
+void load_run_deinit(load_run_t *run);
+
+/* --- worker.c for conn.c --- */
+
+/* The first attempt of a connection has ended, well or not. */
+void load_worker_tried(load_worker_t *worker);
+/* Answers, or failures in their place; the run may end with them. */
+void load_worker_answered(load_worker_t *worker, uint64_t n);
+/* A stream has closed. */
+void load_worker_closed(load_worker_t *worker);
+
+/* --- conn.c --- */
+
+void load_conn_init(load_conn_t *conn, load_worker_t *worker, load_flight_t *flights, uint32_t number);
+void load_conn_open(load_conn_t *conn);
+/* Sends what there is to send: closed loop, or nothing. */
+void load_conn_begin(load_conn_t *conn);
+/* Open loop: one request that was due at due_ns; the connection is in worker->free. */
+void load_conn_send_due(load_conn_t *conn, uint64_t due_ns);
+/* The end of the run. */
+void load_conn_stop(load_conn_t *conn);
+void load_conn_deinit(load_conn_t *conn);
+void load_conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+void load_conn_on_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+
+#endif
