@@ -9,10 +9,11 @@ import pytest
 from test_peers import record
 
 from uvhttp_bench import cli, reporting
+from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
-from uvhttp_bench.output import plots
+from uvhttp_bench.output import plots, section
 from uvhttp_bench.output.report_html import html
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
@@ -94,6 +95,21 @@ def test_pictures_are_the_same_for_the_same_figures() -> None:
     assert plots.percentiles({"low": TAIL}) == plots.percentiles({"low": TAIL})
     assert plots.trend([("low", [1.0], [])], "us") == ""
     assert "<svg" in plots.trend([("low", [1.0, 2.0, 2.1], [1])], "us")
+
+
+def test_section_of_a_page_is_made_anew_with_links_to_its_records(tmp_path: Path) -> None:
+    page, data = tmp_path / "README.md", tmp_path / "docs" / "data" / "baseline.json"
+    page.write_text("before\n<!-- performance: baseline -->\nold\n<!-- /performance -->\nafter\n")
+    weak = replace(RUNS[2], checks=(Check("generator", False, "busy", "throughput"),))
+    text = section.replaced(page, "baseline", [RUNS[0], weak], tmp_path / "docs" / "r.md", data)
+    assert text.startswith("before\n<!-- performance: baseline -->\n")
+    assert text.endswith("<!-- /performance -->\nafter\n")
+    assert "old" not in text
+    assert "| low | 20,000 |" in text
+    assert "[PERF-2026-01-01-001](docs/data/baseline.json)" in text
+    assert "| medium | >= 20,000 |  |  | 25.00 |" in text
+    with pytest.raises(BenchError, match="where the figures shall stand"):
+        section.replaced(page, "peers", RUNS, tmp_path / "r.md", data)
 
 
 def test_command_writes_report_page_and_data_where_the_standard_says(
