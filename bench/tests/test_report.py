@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from test_peers import record
 
-from uvhttp_bench import cli, reporting
+from uvhttp_bench import cli, reporting, repository
 from uvhttp_bench.exits import BenchError
-from uvhttp_bench.model import database
+from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
 from uvhttp_bench.output import plots, section
@@ -95,6 +95,30 @@ def test_pictures_are_the_same_for_the_same_figures() -> None:
     assert plots.percentiles({"low": TAIL}) == plots.percentiles({"low": TAIL})
     assert plots.trend([("low", [1.0], [])], "us") == ""
     assert "<svg" in plots.trend([("low", [1.0, 2.0, 2.1], [1])], "us")
+
+
+def test_kept_histograms_have_exact_counts_and_nearly_exact_values() -> None:
+    whole = Histogram.of((value, 1 + value % 7) for value in range(1, 200000, 13))
+    coarse = whole.coarse()
+    assert coarse.count == whole.count
+    assert len(coarse.counts) < 1000 < len(whole.counts)
+    for percent in (1, 50, 90, 99, 99.9):
+        a, b = whole.percentile_us(percent), coarse.percentile_us(percent)
+        assert a and b and abs(a / b - 1) <= 1 / 128
+    assert Histogram.of([(0, 3), (1, 2), (127, 1)]).coarse() == Histogram.of([(0, 3), (1, 2), (127, 1)])
+
+
+def test_kept_records_say_nothing_of_the_machines_folders(tmp_path: Path) -> None:
+    script = repository.ROOT / "bench" / "wrk.lua"
+    one = replace(RUNS[0], test_scenario=replace(RUNS[0].test_scenario, command=f"wrk -s {script} http://x/"))
+    collection.write(tmp_path / "kept.json", "baseline", [one])
+    (kept,) = collection.read(tmp_path / "kept.json")
+    assert kept.test_scenario.command == "wrk -s bench/wrk.lua http://x/"
+
+
+def test_kept_numbers_stand_on_a_line() -> None:
+    text = collection.numbers_on_a_line('{"a": [\n 1,\n 2\n], "b": [\n "x",\n 1\n]}')
+    assert text == '{"a": [1,2], "b": [\n "x",\n 1\n]}'
 
 
 def test_section_of_a_page_is_made_anew_with_links_to_its_records(tmp_path: Path) -> None:
