@@ -131,24 +131,60 @@ def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["run", "lwo"], 2, "no scenario 'lwo': `uvhttp-bench list`"),
-        (["run", "low", "--seconds", "0.1"], 2, "allowed is 1..86400"),
-        (["run", "low", "--repeats", "0"], 2, "allowed is 1..1000"),
-        (["run", "low", "--allow-dirty", "--server-cpus", "x"], 1, "expected CPUs as in 0,2-3"),
-        (["run", "low", "--allow-dirty", "--server-cpus", "0", "--generator-cpus", "0"], 1, "overlap"),
-        (["run", "low", "--allow-dirty", "--tool", "uvhttp-load"], 77, "uvhttp-load is not there: ./dev build"),
-        (["run", "sustained", "--quick"], 2, "leaves out all"),
+        (["lwo"], 2, "no scenario 'lwo': `uvhttp-bench list`"),
+        (["low", "--seconds", "0.1"], 2, "allowed is 1..86400"),
+        (["low", "--repeats", "0"], 2, "allowed is 1..1000"),
+        (["low", "--warm-up", "-1"], 2, "allowed is 0..3600"),
+        (["low", "--allow-dirty", "--server-cpus", "x"], 2, "expected CPUs as in 0,2-3"),
+        (["low", "--allow-dirty", "--server-cpus", "4095"], 2, "CPU 4095 is not one that this process may use"),
+        (["low", "--allow-dirty", "--server-cpus", "0", "--generator-cpus", "0"], 2, "overlap"),
+        (["low", "--allow-dirty", "--tool", "uvhttp-load"], 77, "uvhttp-load is not there: ./dev build"),
+        (["sustained", "--quick"], 2, "leaves out all"),
+        (["low", "--allow-dirty", "--database", "/dev/null/x"], 1, "name another one with --database"),
     ],
 )
-def test_bad_input(server: Path, arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_input(
+    server: Path, arguments: list[str], code: int, words: str, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     monkeypatch.setenv("UVHTTP_BENCH_LOAD", "/nowhere/uvhttp-load")
-    done = bench(server, "", *arguments)
-    assert done.code == code and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+    monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server))
+    assert cli.dispatch(["run", *arguments]) == code
+    line = capsys.readouterr().err
+    assert words in line and len(line.splitlines()) == 1, line
 
 
-def test_a_server_that_is_not_built_is_missing(tmp_path: Path) -> None:
-    done = bench(tmp_path / "performance_test", "", "run", "low", "--allow-dirty")
-    assert done.code == 77 and "is not there: ./dev build" in done.stderr
+def test_what_is_missing_is_77_and_says_how_to_get_it(
+    server: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server.with_name("gone")))
+    assert cli.dispatch(["run", "low", "--allow-dirty"]) == 77
+    assert "is not there: ./dev build" in capsys.readouterr().err
+    monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server))
+    monkeypatch.setenv("PATH", str(server.parent))
+    assert cli.dispatch(["run", "low", "--allow-dirty"]) == 77
+    assert "wrk is not installed: apt-get install wrk" in capsys.readouterr().err
+
+
+def test_a_dirty_tree_is_refused_unless_allowed(
+    server: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("uvhttp_bench.repository.dirty", lambda: True)
+    monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server))
+    assert cli.dispatch(["run", "low"]) == 2
+    assert "--allow-dirty" in capsys.readouterr().err
+
+
+@needs_wrk
+def test_results_that_can_not_be_written_are_one_line(
+    server: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server))
+    where = ["--results", str(server / "below-a-file"), "--database", str(server.parent / "records.sqlite")]
+    short = ["--seconds", "1", "--repeats", "1", "--warm-up", "0", "--allow-dirty"]
+    assert cli.dispatch(["run", "low", *short, *where]) == 1
+    line = capsys.readouterr().err
+    assert "below-a-file" in line and len(line.splitlines()) == 1
 
 
 def test_unknown_verbs_are_usage() -> None:

@@ -6,6 +6,7 @@ Data goes to stdout, progress and errors to stderr."""
 import argparse
 import importlib
 import pkgutil
+import sqlite3
 import sys
 from types import ModuleType
 
@@ -40,6 +41,11 @@ def dispatch(argv: list[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
+        return ERROR
+    except (OSError, sqlite3.Error) as error:
+        if args.debug:
+            raise
+        print(f"uvhttp-bench {args.verb}: {error}", file=sys.stderr)
         return ERROR
     except BenchError as error:
         if args.debug:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from uvhttp_bench import environment, gates, monitor, repository
-from uvhttp_bench.exits import BenchError, MissingError
+from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
@@ -329,10 +329,10 @@ def cpus_of(text: str, what: str) -> tuple[int, ...]:
             first, _, last = part.partition("-")
             cpus += range(int(first), int(last or first) + 1)
     except ValueError:
-        raise BenchError(f"{what} {text!r}: expected CPUs as in 0,2-3") from None
+        raise UsageError(f"{what} {text!r}: expected CPUs as in 0,2-3") from None
     strange = sorted(set(cpus) - os.sched_getaffinity(0))
     if strange or not cpus:
-        raise BenchError(f"{what} {text!r}: CPU {strange[0] if strange else '?'} is not one that this process may use")
+        raise UsageError(f"{what} {text!r}: CPU {strange[0] if strange else '?'} is not one that this process may use")
     return tuple(sorted(set(cpus)))
 
 
@@ -343,5 +343,5 @@ def choose_cpus(server: str | None, generator: str | None) -> Cpus:
         cpus_of(generator, "--generator-cpus") if generator else cpus.generator,
     )
     if set(chosen.server) & set(chosen.generator):
-        raise BenchError("--server-cpus and --generator-cpus overlap: each needs its own")
+        raise UsageError("--server-cpus and --generator-cpus overlap: each needs its own")
     return chosen
