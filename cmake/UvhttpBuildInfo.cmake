@@ -16,7 +16,7 @@ set(UVHTTP_OPTIONS_TEXT "")
 foreach(name IN ITEMS BUILD_WITH_WEBSOCKET:${UVHTTP_HAVE_WEBSOCKET}
                        BUILD_WITH_COMPRESSION:${UVHTTP_HAVE_COMPRESSION} BUILD_WITH_REDIS:${UVHTTP_HAVE_REDIS}
                        BUILD_WITH_YAML:${UVHTTP_HAVE_YAML}
-                       BUILD_WITH_MIMALLOC:${UVHTTP_HAVE_MIMALLOC}
+                       BUILD_WITH_COROUTINES:${UVHTTP_HAVE_COROUTINES} BUILD_WITH_MIMALLOC:${UVHTTP_HAVE_MIMALLOC}
                       ENABLE_DEBUG:${ENABLE_DEBUG} ENABLE_COVERAGE:${ENABLE_COVERAGE}
                       UVHTTP_WITH_URING:${UVHTTP_HAVE_URING} UVHTTP_LTO:${UVHTTP_LTO})
   string(REGEX MATCH "^([^:]*):(.*)$" ignored "${name}")
@@ -40,5 +40,6 @@ function(uvhttp_print_summary)
   message(STATUS "  flags     ${UVHTTP_FLAGS_TEXT}")
   message(STATUS "  options   ${UVHTTP_OPTIONS_TEXT}")
   message(STATUS "  event loop ${UVHTTP_STATUS_LIBUV}; io_uring: ${UVHTTP_STATUS_URING}; "
-                 "allocator: ${UVHTTP_STATUS_MIMALLOC}; Redis: ${UVHTTP_STATUS_REDIS}; C++: ${UVHTTP_STATUS_CXX}")
+                 "allocator: ${UVHTTP_STATUS_MIMALLOC}; Redis: ${UVHTTP_STATUS_REDIS}; "
+                 "coroutines: ${UVHTTP_STATUS_COROUTINES}; C++: ${UVHTTP_STATUS_CXX}")
 endfunction()

@@ -49,6 +49,26 @@ else()
   endif()
 endif()
 
+# The two C symbols only. The archive first: it has them alone, where the shared library brings the C++ runtime along.
+# There is no .pc file.
+set(UVHTTP_HAVE_COROUTINES 0)
+if(NOT BUILD_WITH_COROUTINES)
+  set(UVHTTP_STATUS_COROUTINES "off (BUILD_WITH_COROUTINES=OFF)")
+else()
+  find_library(UVHTTP_BOOST_CONTEXT NAMES libboost_context.a boost_context)
+  mark_as_advanced(UVHTTP_BOOST_CONTEXT)
+  if(UVHTTP_BOOST_CONTEXT)
+    set(UVHTTP_HAVE_COROUTINES 1)
+    add_library(uvhttp::boost_context UNKNOWN IMPORTED GLOBAL)
+    set_target_properties(uvhttp::boost_context PROPERTIES IMPORTED_LOCATION "${UVHTTP_BOOST_CONTEXT}")
+    list(APPEND UVHTTP_DEPENDENCY_LIBRARIES uvhttp::boost_context)
+    string(APPEND UVHTTP_PC_LIBS " -lboost_context")
+    set(UVHTTP_STATUS_COROUTINES "Boost.Context")
+  else()
+    set(UVHTTP_STATUS_COROUTINES "off: Boost.Context not found (Debian: libboost-context-dev)")
+  endif()
+endif()
+
 set(UVHTTP_HAVE_URING 0)
 if(UVHTTP_WITH_URING STREQUAL "OFF")
   set(UVHTTP_STATUS_URING "off (UVHTTP_WITH_URING=OFF)")
@@ -127,6 +147,7 @@ endif()
 add_library(uvhttp_features INTERFACE)
 target_compile_definitions(uvhttp_features INTERFACE
   UVHTTP_WITH_URING=${UVHTTP_HAVE_URING}
+  UVHTTP_WITH_COROUTINES=${UVHTTP_HAVE_COROUTINES}
   UVHTTP_WITH_MIMALLOC=${UVHTTP_HAVE_MIMALLOC}
   UVHTTP_WITH_YAML=${UVHTTP_HAVE_YAML}
   UVHTTP_WITH_TLS=${UVHTTP_HAVE_TLS}

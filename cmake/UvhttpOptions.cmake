@@ -19,6 +19,7 @@ uvhttp_boolean(BUILD_WITH_COMPRESSION ON "Compression of answers (needs zlib and
 uvhttp_boolean(BUILD_WITH_REDIS ON "Rate limits in Redis, if hiredis is there")
 uvhttp_boolean(BUILD_WITH_YAML ON "Configuration files (needs libyaml)")
 uvhttp_boolean(BUILD_WITH_CXX ON "C++ examples and tests, if there is a C++20 compiler of the C compiler's kind")
+uvhttp_boolean(BUILD_WITH_COROUTINES ON "Coroutine routes, if Boost.Context is there")
 uvhttp_boolean(BUILD_WITH_MIMALLOC ON "Use mimalloc as the default allocator")
 uvhttp_boolean(ENABLE_DEBUG OFF "Debug build: -O0 -g, asserts on")
 uvhttp_boolean(ENABLE_COVERAGE OFF "Instrument for gcov or llvm-cov")

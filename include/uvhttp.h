@@ -8,6 +8,7 @@
 #include <uvhttp/body.h>
 #include <uvhttp/compression.h>
 #include <uvhttp/cookie.h>
+#include <uvhttp/coro.h>
 #include <uvhttp/cors.h>
 #include <uvhttp/error.h>
 #include <uvhttp/form.h>

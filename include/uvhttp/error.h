@@ -98,7 +98,8 @@ UVHTTP_BEGIN_DECLS
     X(PROXY_MALFORMED, -601, 0, "malformed PROXY protocol header")                                                     \
     X(PROXY_TOO_LARGE, -602, 0, "PROXY protocol header too large")                                                     \
     X(PROXY_UNTRUSTED, -603, 0, "PROXY protocol listener reached by a peer that is not trusted")                       \
-    X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not whole in time")
+    X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not whole in time")                                               \
+    X(COROUTINE_LIMIT, -710, 503, "too many coroutines at once")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

@@ -7,9 +7,19 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** Answers a request. Runs on the loop's thread and must not block. Returning without an answer and without
+/** Answers a request. Runs as its route says (uvhttp_exec_t). Returning without an answer and without
  * uvhttp_response_defer gives the client a 500 and counts in handler_no_answer. */
 typedef void (*uvhttp_handler_t)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+
+/** How the handler of a route is run; its signature is the same. Middleware runs on the loop's thread before it, and
+ * hooks run there after it, whatever the mode. A mode that this build does not have is refused at registration with
+ * UVHTTP_E_UNSUPPORTED. */
+typedef enum uvhttp_exec {
+    UVHTTP_EXEC_LOOP,     /**< on the loop's thread: it must not block. Default */
+    UVHTTP_EXEC_WORKER,   /**< on a thread of the server's pool: it may block */
+    UVHTTP_EXEC_COROUTINE /**< in a coroutine of the loop: it may wait in the functions that say so, and must not block
+                               otherwise */
+} uvhttp_exec_t;
 
 /** What a middleware decided: pass the request on, or stop here because it has answered or deferred. */
 typedef enum uvhttp_flow { UVHTTP_NEXT, UVHTTP_STOP } uvhttp_flow_t;
@@ -47,6 +57,8 @@ typedef struct uvhttp_route_options {
                                      has deferred its answer (with a stream: from the end of its body, or while it is
                                      paused) to the answer or the begin of one in pieces; then the client gets a 503.
                                      1..604800000; default: for ever */
+    uvhttp_exec_t exec; /**< how the handler is run; 0 (UVHTTP_EXEC_LOOP): as uvhttp_route has said, and for routes that
+                             were registered without saying so on the loop */
 } uvhttp_route_options_t;
 
 /** A set of routes with a common prefix and common middleware (server.h). */

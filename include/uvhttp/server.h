@@ -64,6 +64,10 @@ typedef struct uvhttp_server_config {
     bool install_signal_handlers; /**< uvhttp_server_run drains at SIGINT and SIGTERM; default true */
     bool quiet;                   /**< no start-up and shut-down lines on stderr; default false */
     uvhttp_performance_config_t performance;
+    uint32_t coroutine_stack_size; /**< bytes that a coroutine may use (coro.h), 16 KiB..64 MiB, rounded up to pages;
+                                      only those that are touched take memory; default 64 KiB */
+    uint32_t coroutines_max; /**< at once, all loops together, 1..10,000,000; beyond it coroutine routes answer 503;
+                                more than 32,000 may need a higher vm.max_map_count; default 30000 */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -155,8 +159,11 @@ UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uv
 UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
 UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
 UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+/** Any method, and how the handler is run (route.h); the functions above mean UVHTTP_EXEC_LOOP. To choose for them, or
+ * for a route of a group: uvhttp_route_options, field `exec`. Also UVHTTP_E_UNSUPPORTED: this build has no such mode.
+ */
 UVHTTP_EXPORT int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                               uvhttp_handler_t handler, void *user);
+                               uvhttp_handler_t handler, void *user, uvhttp_exec_t exec);
 
 /** A group: its routes' patterns are behind `prefix` ("/api"), its middleware runs for them. Owned by the server. Never
  * NULL: an error is kept and reported by listen. */
@@ -172,8 +179,8 @@ UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t mi
 /** Middleware of the route registered last on the server or group. */
 UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
 /** Options of the route registered last on the server or group; copied, and a second call replaces them. NULL:
- * defaults. Returns 0, UVHTTP_E_STATE after listen, or UVHTTP_E_INVALID (there is no such route, a value is out of
- * range); listen then fails, too, and says why. */
+ * defaults. Returns 0, UVHTTP_E_STATE after listen, UVHTTP_E_INVALID (there is no such route, a value is out of range)
+ * or UVHTTP_E_UNSUPPORTED (exec: this build has no such mode); listen then fails, too, and says why. */
 UVHTTP_EXPORT int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options);
 
 /* --- other protocols --- */

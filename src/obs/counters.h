@@ -61,6 +61,12 @@
     X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
     X(tls_handshakes, "TLS handshakes done")                                                                           \
     X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
+    X(coroutines, "Coroutines begun")                                                                                  \
+    X(coroutines_waited, "Requests whose coroutine has waited")                                                        \
+    X(coroutines_refused, "Requests answered 503 because coroutines_max was reached or a stack could not be had")      \
+    X(coroutine_stacks, "Stacks of coroutines that are mapped now")                                                    \
+    X(coroutine_stacks_released, "Stacks of coroutines given back to the system")                                      \
+    X(coroutine_stack_used_max, "Bytes of stack that the deepest coroutine has touched, in whole pages")               \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

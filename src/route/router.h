@@ -23,6 +23,9 @@ typedef struct uvhttp__chain {
     uvhttp_middleware_t items[];
 } uvhttp__chain_t;
 
+/* A handler of the library: it runs on the loop, and nobody can choose otherwise. */
+#define UVHTTP__EXEC_FIXED 255
+
 typedef struct uvhttp__route {
     uvhttp_handler_t handler;
     void *user;
@@ -31,10 +34,10 @@ typedef struct uvhttp__route {
     const uvhttp_str_t *param_names;
     uint8_t param_count;
     uint8_t method; /* uvhttp_method_t */
-    uint8_t exec;   /* the caller's: how the handler is to be run */
+    uint8_t exec;   /* uvhttp_exec_t as it was registered, or UVHTTP__EXEC_FIXED; options.exec is stronger */
     uvhttp_route_options_t options;
-    uvhttp_handler_t stream_handler; /* options.stream_body: the caller has put itself before this one */
-    void *stream_user;
+    uvhttp_handler_t inner; /* the application's handler when the server has put its own before it, else NULL */
+    void *inner_user;
 } uvhttp__route_t;
 
 /* --- registration: before freeze, one thread. --- Every failure is returned, and the first one is remembered with a
@@ -60,7 +63,7 @@ void *uvhttp__router_owner(const uvhttp__router_t *router);
  * NULL does. */
 uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix);
 
-/* Registers prefix + pattern. method: a uvhttp_method_t but UVHTTP_METHOD_OTHER. exec: handed through. route: NULL or
+/* Registers prefix + pattern. method: a uvhttp_method_t but UVHTTP_METHOD_OTHER. exec: kept. route: NULL or
  * receives the route, for uvhttp__route_use. Returns 0, UVHTTP_E_ROUTE_PATTERN, UVHTTP_E_ROUTE_CONFLICT,
  * UVHTTP_E_INVALID, UVHTTP_E_STATE (frozen) or UVHTTP_E_NOMEM. */
 int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,

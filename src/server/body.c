@@ -318,7 +318,7 @@ void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
         uvhttp__response_fail(res, 503, "Service Unavailable\n");
         return;
     }
-    route->stream_handler(req, res, route->stream_user);
+    route->inner(req, res, route->inner_user);
     if (!has_body) tell_empty(exchange);
 }
 

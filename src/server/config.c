@@ -65,6 +65,8 @@ static const field_t fields[] = {
     {"performance_mode", BOOL, AT(performance.performance_mode), false, 0, 1, NULL},
     {"log_level", LEVEL, AT(performance.log_level), 0, 0, UVHTTP_LOG_LEVEL_NONE, NULL},
     {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, NULL},
+    BYTES(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
+    NUMBER(coroutines_max, 30000, 1, 10000000),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

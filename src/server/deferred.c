@@ -123,7 +123,7 @@ void uvhttp__deferred_answered(uvhttp_deferred_t *deferred) {
 
 /* The answer was made but can not leave, or was broken off: the session, which is about to close, ends the exchange
  * alone. */
-static void detach(uvhttp_deferred_t *deferred) {
+void uvhttp__deferred_detach(uvhttp_deferred_t *deferred) {
     deferred->exchange->deferred = NULL;
     uvhttp__deferred_answered(deferred);
 }
@@ -158,12 +158,12 @@ static void nobody_there(const message_t *message) {
 
 static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     uvhttp__exchange_returned(exchange);
-    if (deferred->exchange) detach(deferred);
+    if (deferred->exchange) uvhttp__deferred_detach(deferred);
 }
 
-/* What was done to the response has answered the request, or it waits for more. */
+/* What was done to the response has answered the request, or it waits for more: a coroutine answers when it ends. */
 static void proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
-    if (uvhttp__response_is_complete(&exchange->response))
+    if (uvhttp__response_is_complete(&exchange->response) && !exchange->coroutine)
         answer_now(deferred, exchange);
     else
         uvhttp__response_redefer(&exchange->response);
@@ -181,6 +181,7 @@ void uvhttp__deferred_leave(uvhttp_deferred_t *deferred) {
 
 void uvhttp__deferred_drained(uvhttp_deferred_t *deferred) {
     uvhttp__exchange_t *exchange = deferred->exchange;
+    if (exchange && exchange->coroutine) uvhttp__coroutine_drained(exchange);
     if (!exchange || !deferred->on_drain) return;
     uvhttp_response_t *res = &exchange->response;
     if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN) || uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED)) return;
@@ -197,7 +198,7 @@ static void run_message(uvhttp__post_t *post) {
     if (!exchange || !exchange->session) {
         nobody_there(message);
     } else if (message->kind == GO_ON) {
-        detach(deferred); /* the chain and the handler may defer again */
+        uvhttp__deferred_detach(deferred); /* the chain and the handler may defer again */
         uvhttp__response_undefer(&exchange->response);
         uvhttp__exchange_go_on(exchange, message->go_on, message->arg);
     } else {
@@ -217,7 +218,7 @@ static void run_abandon(uvhttp__post_t *post) {
         uvhttp__response_undefer(&exchange->response);
         /* What was begun can only be cut off; anything else gets an answer. */
         if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
-            detach(deferred);
+            uvhttp__deferred_detach(deferred);
             uvhttp__conn_reset(&exchange->session->conn, UVHTTP_E_STATE);
         } else {
             uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");

@@ -254,8 +254,11 @@ static int sink_room(uvhttp_response_t *res, size_t size) {
     if (!wants_body(exchange)) return UVHTTP_OK;
     uint32_t queued = uvhttp__stream_out_size(&exchange->session->conn.stream);
     if (queued + (uint64_t)size <= exchange->worker->server->config.write_queue_max) return UVHTTP_OK;
-    if (queued > 0) uvhttp__session_watch_writing(exchange->session); /* on_drain follows */
-    return UVHTTP_E_LIMIT;
+    if (queued == 0) return UVHTTP_E_LIMIT;
+    uvhttp__session_watch_writing(exchange->session); /* on_drain follows */
+    if (!exchange->coroutine) return UVHTTP_E_LIMIT;
+    int status = uvhttp__coroutine_wait_room(exchange);
+    return status == UVHTTP_OK ? sink_room(res, size) : status;
 }
 
 static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
@@ -307,7 +310,7 @@ static int sink_end(uvhttp_response_t *res) {
 
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    if (!exchange->session || uvhttp__exchange_own(exchange) != UVHTTP_OK) return NULL;
+    if (!exchange->session || exchange->coroutine || uvhttp__exchange_own(exchange) != UVHTTP_OK) return NULL;
     return uvhttp__deferred_new(exchange);
 }
 
@@ -345,7 +348,10 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
     if (deferred) uvhttp_deferred_retain(deferred);
     uvhttp__body_fail(exchange, status);
     bool kept = deferred && uvhttp__deferred_abort(deferred);
-    uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
+    if (exchange->coroutine)
+        uvhttp__coroutine_abort(exchange);
+    else
+        uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
     if (!kept) uvhttp__exchange_release(exchange);
     if (deferred) uvhttp_deferred_release(deferred);
 }

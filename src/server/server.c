@@ -76,6 +76,7 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     server->limits = (uvhttp__http1_limits_t){.line_size_max = server->config.request_line_max,
                                               .headers_size_max = server->config.headers_size_max,
                                               .header_count_max = server->config.header_count_max};
+    uvhttp__coroutine_server_init(server);
     server->router = uvhttp__router_new();
     if (!server->router || make_host(server) != UVHTTP_OK) goto fail;
     uvhttp__router_set_owner(server->router, server);
@@ -98,6 +99,7 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     uvhttp__router_free(server->router);
     uvhttp__free(server->trust.ranges);
     if (server->ws_hub) server->ws_hub_release(server->ws_hub);
+    uvhttp__coroutine_server_free(server);
     uvhttp__free(server);
 }
 
@@ -120,14 +122,21 @@ const char *uvhttp_server_error_text(const uvhttp_server_t *server) {
 
 /* --- routes --- */
 
+static int add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
+                     void *user, uvhttp_exec_t exec) {
+    uvhttp__route_t *route;
+    int status = uvhttp__group_add(group, method, pattern, handler, user, (uint8_t)exec, &route);
+    return status == UVHTTP_OK ? uvhttp__exec_dress(uvhttp__group_router(group), route) : status;
+}
+
 int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
-                 void *user) {
-    return uvhttp__group_add(uvhttp__router_root(server->router), method, pattern, handler, user, 0, NULL);
+                 void *user, uvhttp_exec_t exec) {
+    return add_route(uvhttp__router_root(server->router), method, pattern, handler, user, exec);
 }
 
 #define ROUTE_FUNCTION(name, method)                                                                                   \
     int uvhttp_##name(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user) {            \
-        return uvhttp_route(server, method, pattern, handler, user);                                                   \
+        return uvhttp_route(server, method, pattern, handler, user, UVHTTP_EXEC_LOOP);                                 \
     }
 ROUTE_FUNCTION(get, UVHTTP_GET)
 ROUTE_FUNCTION(head, UVHTTP_HEAD)
@@ -148,7 +157,7 @@ uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
 
 int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
                        void *user) {
-    return uvhttp__group_add(group, method, pattern, handler, user, 0, NULL);
+    return group ? add_route(group, method, pattern, handler, user, UVHTTP_EXEC_LOOP) : UVHTTP_E_INVALID;
 }
 
 int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
@@ -166,18 +175,7 @@ int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
 int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
     uvhttp__route_t *route = uvhttp__router_last(server->router);
     int status = uvhttp__route_set_options(server->router, route, options);
-    if (status != UVHTTP_OK) return status;
-    if (route->stream_handler) {
-        route->handler = route->stream_handler;
-        route->user = route->stream_user;
-        route->stream_handler = NULL;
-    }
-    if (!route->options.stream_body) return UVHTTP_OK;
-    route->stream_handler = route->handler;
-    route->stream_user = route->user;
-    route->handler = uvhttp__body_serve;
-    route->user = route;
-    return UVHTTP_OK;
+    return status == UVHTTP_OK ? uvhttp__exec_dress(server->router, route) : status;
 }
 
 /* --- life --- */

@@ -11,6 +11,7 @@
 
 #include "base/date.h"
 #include "conn/host.h"
+#include "exec/coro.h"
 #include "http1/http1.h"
 #include "message/message.h"
 #include "obs/histogram.h"
@@ -30,8 +31,10 @@ struct uvhttp_server {
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
     struct uvhttp__static_site *sites; /* static files */
-    int setup_status;                  /* the first error of what was set up before the routes were complete */
-    bool frozen;                       /* routes are complete */
+    uvhttp__coro_budget_t coro_budget;
+    uvhttp__work_t *coro_work;
+    int setup_status;  /* the first error of what was set up before the routes were complete */
+    bool frozen;       /* routes are complete */
     bool routes_early; /* a request with a body is routed before it has come: its route may have options */
     bool ran;          /* once: the loops and listening sockets are gone with the first run */
     char error[512];
@@ -46,6 +49,8 @@ typedef struct uvhttp__http_worker {
     uvhttp_server_t *server;
     uvhttp__exchange_t *free_exchanges;
     struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
+    uvhttp__coro_sched_t coros;
+    uvhttp__work_port_t coro_port;
     uint32_t free_count;
     uint32_t answered_in_turn; /* requests that were seen and answered in this turn: one entry of the histogram */
     uint64_t date_until_ms;    /* loop time at which date_line is out of date */
@@ -114,6 +119,12 @@ void uvhttp__session_watch(uvhttp__session_t *session);
 /* Refuses what came: status, Connection: close, a counter by reason. There may be an exchange or not. */
 void uvhttp__session_refuse(uvhttp__session_t *session, int code);
 
+/* --- how handlers are run (exec.c) --- */
+
+/* Puts in place what stands before the handler of a route, as its options (or else its registration) say: nothing on
+ * the loop, so that such a route costs nothing. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_UNSUPPORTED, remembered. */
+int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route);
+
 /* --- exchanges --- */
 
 #define UVHTTP__EXCHANGE_ARENA_SIZE 2048
@@ -146,6 +157,7 @@ struct uvhttp__exchange {
     uvhttp__exchange_t *next_free;
 
     uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
+    struct uvhttp__coroutine *coroutine;  /* the handler runs in one that has not ended; NULL: no */
     uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
     uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
     const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
@@ -244,6 +256,27 @@ void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
 void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
 void uvhttp__static_free(struct uvhttp__static_site *sites);
 
+/* --- coroutines (coroutine.c) --- */
+
+void uvhttp__coroutine_server_init(uvhttp_server_t *server);
+void uvhttp__coroutine_server_free(uvhttp_server_t *server);
+void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker);
+/* The worker's loop ends, and does not turn any more. */
+void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker);
+/* At the end of a turn. */
+static inline void uvhttp__coroutine_turn_end(uvhttp__http_worker_t *worker) {
+    if (__builtin_expect(uvhttp__coro_sched_due(&worker->coros), 0)) uvhttp__coro_sched_run(&worker->coros);
+}
+/* The handler of all routes with UVHTTP_EXEC_COROUTINE; user: the route. */
+void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+/* The client has gone: the exchange and its hooks are left to the end of the coroutine. */
+void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange);
+/* The client has taken what was queued. */
+void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange);
+/* Its output is full. Returns 0 if it may try again, UVHTTP_E_LIMIT if the caller does not run in its coroutine, or
+ * what a wait returns. */
+int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange);
+
 /* --- deferred (deferred.c) --- */
 
 uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
@@ -256,6 +289,8 @@ void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
  * if it did. */
 void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);
 void uvhttp__deferred_leave(uvhttp_deferred_t *deferred);
+/* Loop's thread. The exchange goes on as if it had not been deferred. */
+void uvhttp__deferred_detach(uvhttp_deferred_t *deferred);
 /* Loop's thread. The answer is out: the handle forgets the exchange. */
 void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);
 

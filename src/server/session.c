@@ -475,11 +475,13 @@ static int on_worker_start(uvhttp__worker_t *worker) {
     upper->server = worker->host->options.user;
     uvhttp__histogram_init(&upper->response_time);
     worker->upper = upper;
+    uvhttp__coroutine_worker_start(upper);
     return UVHTTP_OK;
 }
 
 static void on_worker_stop(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
+    uvhttp__coroutine_worker_stop(upper);
     uvhttp__static_worker_stop(upper);
     uvhttp__exchange_pool_free(upper);
     upper->answered_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
@@ -494,7 +496,9 @@ static void on_worker_delete(uvhttp__worker_t *worker) {
 /* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
 static void on_turn_end(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
-    if (!upper || upper->answered_in_turn == 0) return; /* none: the worker could not be started */
+    if (!upper) return; /* the worker could not be started */
+    uvhttp__coroutine_turn_end(upper);
+    if (upper->answered_in_turn == 0) return;
     if (upper->server->config.performance.enable_statistics)
         uvhttp__histogram_record_n(&upper->response_time, uvhttp__clock_ns() - worker->loop->now_ns,
                                    upper->answered_in_turn);

@@ -34,14 +34,14 @@ static int add_routes(uvhttp_group_t *group, const char *prefix, uvhttp__static_
     size_t size = strlen(prefix);
     while (size > 0 && prefix[size - 1] == '/') size--;
     if (size > UVHTTP__ROUTE_PATTERN_SIZE_MAX)
-        return uvhttp__group_add(group, UVHTTP_GET, prefix, serve, site, 0, NULL);
+        return uvhttp__group_add(group, UVHTTP_GET, prefix, serve, site, UVHTTP__EXEC_FIXED, NULL);
     memcpy(pattern, prefix, size);
     memcpy(pattern + size, "/*path", sizeof "/*path");
-    int status = uvhttp__group_add(group, UVHTTP_GET, pattern, serve, site, 0, NULL);
+    int status = uvhttp__group_add(group, UVHTTP_GET, pattern, serve, site, UVHTTP__EXEC_FIXED, NULL);
     pattern[size] = '\0';
     bool is_root = size == 0 && uvhttp__group_prefix(group).size == 0;
     if (status != UVHTTP_OK || is_root) return status;
-    return uvhttp__group_add(group, UVHTTP_GET, pattern, serve, site, 0, NULL);
+    return uvhttp__group_add(group, UVHTTP_GET, pattern, serve, site, UVHTTP__EXEC_FIXED, NULL);
 }
 
 static int add(uvhttp_group_t *group, const char *prefix, const char *root, const uvhttp_static_options_t *options) {
@@ -50,7 +50,7 @@ static int add(uvhttp_group_t *group, const char *prefix, const char *root, cons
     if (!prefix || !root || (*prefix && *prefix != '/'))
         return uvhttp__router_fail(router, UVHTTP_E_INVALID,
                                    "static files: a prefix begins with '/', and a root is the path of a directory");
-    if (server->frozen) return uvhttp__group_add(group, UVHTTP_GET, prefix, serve, NULL, 0, NULL);
+    if (server->frozen) return uvhttp__group_add(group, UVHTTP_GET, prefix, serve, NULL, UVHTTP__EXEC_FIXED, NULL);
     char text[512], whole[2 * UVHTTP__ROUTE_PATTERN_SIZE_MAX];
     uvhttp_str_t outer = uvhttp__group_prefix(group);
     snprintf(whole, sizeof whole, "%.*s%s", (int)outer.size, outer.data, prefix);

@@ -59,11 +59,11 @@ int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvh
     int status = make_endpoint(server, handlers, user, pattern, &endpoint);
     if (status != UVHTTP_OK) {
         /* A route without a handler is refused, and so remembered for listen. */
-        (void)uvhttp__group_add(group, UVHTTP_GET, pattern, NULL, NULL, 0, NULL);
+        (void)uvhttp__group_add(group, UVHTTP_GET, pattern, NULL, NULL, UVHTTP__EXEC_FIXED, NULL);
         return status;
     }
     uvhttp__route_t *route;
-    status = uvhttp__group_add(group, UVHTTP_GET, pattern, serve, endpoint, 0, &route);
+    status = uvhttp__group_add(group, UVHTTP_GET, pattern, serve, endpoint, UVHTTP__EXEC_FIXED, &route);
     if (status != UVHTTP_OK) {
         uvhttp__ws_endpoint_free(endpoint);
         return status;

@@ -271,6 +271,29 @@ static void test_wrong_options_are_refused_with_a_reason(void **state) {
     assert_int_equal(uvhttp_route_options(serving->server, NULL), UVHTTP_E_STATE);
 }
 
+/* --- how the handler is run --- */
+
+static void test_a_mode_of_execution_that_is_not_there_is_refused(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uvhttp_server_t *server = serving->server;
+    int outside = 99;
+    assert_int_equal(uvhttp_route(server, UVHTTP_GET, "/a", echo_size, NULL, (uvhttp_exec_t)outside), UVHTTP_E_INVALID);
+    assert_non_null(strstr(uvhttp_server_error_text(server), "GET /a: exec: give UVHTTP_EXEC_LOOP"));
+    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
+}
+
+static void test_the_librarys_own_handlers_stay_on_the_loop(void **state) {
+    serving_t *serving = *state;
+    serving_make(serving);
+    uvhttp_server_t *server = serving->server;
+    assert_int_equal(uvhttp_static(server, "/assets", "/", NULL), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER}),
+                     UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
+    assert_non_null(strstr(uvhttp_server_error_text(server), "the library's own handler runs on the loop"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_a_route_may_take_less_or_more_than_the_server),
@@ -284,6 +307,8 @@ int main(void) {
         ON_EACH(test_a_deferred_answer_that_is_late_is_503),
         ON_EACH(test_an_answer_that_is_begun_in_time_may_take_longer),
         ON_EACH(test_wrong_options_are_refused_with_a_reason),
+        ON_EACH(test_a_mode_of_execution_that_is_not_there_is_refused),
+        ON_EACH(test_the_librarys_own_handlers_stay_on_the_loop),
     };
     return RUN_ON_EACH(tests);
 }

@@ -1,0 +1,95 @@
+/* Owns: the example of coroutine routes: handlers that wait in straight-line code, thousands of them on one thread.
+ *
+ *   curl http://127.0.0.1:8080/wait          answers after 200 ms
+ *   curl http://127.0.0.1:8080/fanout        three waits at once, the longest counts
+ *   curl -T FILE http://127.0.0.1:8080/count counts lines as they come
+ *   curl http://127.0.0.1:8080/file          reads a file on a thread of the pool
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uvhttp.h>
+
+static void wait200(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_coro_sleep(200); /* the thread serves others meanwhile */
+    uvhttp_response_text(res, 200, "slept\n");
+}
+
+typedef struct part {
+    uint32_t ms;
+    int status;
+} part_t;
+
+static void wait_part(void *arg) {
+    part_t *part = arg;
+    part->status = uvhttp_coro_sleep(part->ms);
+}
+
+static void fan_out(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    part_t parts[3] = {{.ms = 30}, {.ms = 20}, {.ms = 10}};
+    uvhttp_coro_t *coros[3];
+    int begun = 0, done = 0;
+    while (begun < 3 && uvhttp_coro_spawn(wait_part, &parts[begun], &coros[begun]) == UVHTTP_OK) begun++;
+    for (int i = 0; i < begun; i++) {
+        (void)uvhttp_coro_join(coros[i], UVHTTP_CORO_FOREVER);
+        if (parts[i].status == UVHTTP_OK) done++;
+    }
+    uvhttp_response_text(res, done == 3 ? 200 : 503, done == 3 ? "all done\n" : "not all\n");
+}
+
+static void count_lines(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    unsigned long lines = 0;
+    uvhttp_str_t piece;
+    int status;
+    while ((status = uvhttp_coro_read_body(req, &piece, 10000)) == UVHTTP_OK)
+        for (size_t i = 0; i < piece.size; i++) lines += piece.data[i] == '\n';
+    if (status != UVHTTP_E_EOF) return;
+    char text[32];
+    snprintf(text, sizeof text, "%lu\n", lines);
+    uvhttp_response_text(res, 200, text);
+}
+
+static void close_file(void *arg) {
+    fclose(arg);
+}
+
+typedef struct reading {
+    FILE *file;
+    char line[256];
+} reading_t;
+
+static void read_line(void *arg) { /* on a thread of the pool: it may block */
+    reading_t *reading = arg;
+    if (!fgets(reading->line, sizeof reading->line, reading->file)) reading->line[0] = '\0';
+}
+
+static void show_file(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    reading_t reading = {.file = fopen("/etc/hostname", "re")};
+    if (!reading.file) {
+        uvhttp_response_text(res, 404, "no such file\n");
+        return;
+    }
+    /* Whatever way this handler ends, also when the client goes while it waits. */
+    if (uvhttp_coro_defer(close_file, reading.file) != UVHTTP_OK) {
+        fclose(reading.file);
+        return;
+    }
+    if (uvhttp_coro_work(read_line, &reading) == UVHTTP_OK) uvhttp_response_text(res, 200, reading.line);
+}
+
+int main(int argc, char **argv) {
+    uvhttp_server_t *server = uvhttp_server_new(NULL);
+    if (!server) return EXIT_FAILURE;
+    uvhttp_route(server, UVHTTP_GET, "/wait", wait200, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route(server, UVHTTP_GET, "/fanout", fan_out, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route(server, UVHTTP_GET, "/file", show_file, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route(server, UVHTTP_PUT, "/count", count_lines, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
+    uvhttp_server_free(server);
+    return status == UVHTTP_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

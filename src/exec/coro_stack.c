@@ -1,0 +1,169 @@
+/* Owns: mapping, keeping and giving back the stacks of coroutines, and how deep they were used. May include: io, base,
+ * obs. */
+#include "exec/coro_stack.h"
+
+#include <assert.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <uvhttp/error.h>
+
+#include "base/sanitize.h"
+#include "exec/coro_tools.h"
+
+/* Stacks that stay mapped whatever happens. */
+#define KEEP 16
+/* Every so many uses one stack is looked at; what lies idle is looked at when it goes. */
+#define SAMPLE 64
+/* Linux 6.13: a guard without a mapping of its own, so that a stack does not cost two of vm.max_map_count. */
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#endif
+
+uint32_t uvhttp__coro_stack_fail_maps;
+
+static size_t page_size(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+void uvhttp__coro_budget_init(uvhttp__coro_budget_t *budget, size_t stack_size, uint32_t stacks_max) {
+    size_t page = page_size();
+    budget->stack_size = (stack_size * UVHTTP__CORO_STACK_FACTOR + page - 1) / page * page;
+    budget->stacks_max = stacks_max;
+    atomic_init(&budget->stacks, 0);
+    atomic_init(&budget->used_max, 0);
+}
+
+void uvhttp__coro_stacks_init(uvhttp__coro_stacks_t *stacks, uvhttp__coro_budget_t *budget,
+                              uvhttp__counters_t *counters) {
+    *stacks = (uvhttp__coro_stacks_t){.budget = budget, .counters = counters};
+}
+
+/* --- depth --- */
+
+/* The pages of a stack that are there, from its top on: what was touched at least once. */
+static size_t touched(const uvhttp__coro_stack_t *stack) {
+    enum { BATCH = 64 };
+    unsigned char resident[BATCH];
+    size_t page = page_size(), pages = stack->size / page, seen = 0;
+    while (seen < pages) {
+        size_t count = pages - seen < BATCH ? pages - seen : BATCH;
+        if (mincore(stack->bottom + seen * page, count * page, resident) != 0) return 0;
+        for (size_t i = 0; i < count; i++)
+            if (resident[i] & 1) return stack->size - (seen + i) * page;
+        seen += count;
+    }
+    return 0;
+}
+
+/* The counters of all loops add up to the maximum. */
+static void measure(uvhttp__coro_stacks_t *stacks, const uvhttp__coro_stack_t *stack) {
+    size_t used = touched(stack), before = atomic_load_explicit(&stacks->budget->used_max, memory_order_relaxed);
+    while (used > before) {
+        if (!atomic_compare_exchange_weak_explicit(&stacks->budget->used_max, &before, used, memory_order_relaxed,
+                                                   memory_order_relaxed))
+            continue;
+        uvhttp__counters_add(stacks->counters, coroutine_stack_used_max, used - before);
+        break;
+    }
+}
+
+/* --- mapping --- */
+
+static bool set_guard(char *memory, size_t size) {
+    return madvise(memory, size, MADV_GUARD_INSTALL) == 0 || mprotect(memory, size, PROT_NONE) == 0;
+}
+
+static uvhttp__coro_stack_t *map(const uvhttp__coro_budget_t *budget) {
+    size_t guard = page_size(), size = guard + budget->stack_size;
+    if (uvhttp__coro_stack_fail_maps > 0) {
+        uvhttp__coro_stack_fail_maps--;
+        return NULL;
+    }
+    char *memory =
+        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    /* Neighbours become one mapping; huge pages in it would make every stack resident. Not a fault if refused. */
+    (void)madvise(memory, size, MADV_NOHUGEPAGE);
+    if (!set_guard(memory, guard)) {
+        munmap(memory, size);
+        return NULL;
+    }
+    uvhttp__coro_stack_t *stack = (void *)(memory + size - UVHTTP__CORO_ALIGN(sizeof *stack));
+    *stack = (uvhttp__coro_stack_t){
+        .guard = memory, .guard_size = guard, .bottom = memory + guard, .size = budget->stack_size};
+    stack->valgrind_id = UVHTTP__VALGRIND_STACK_REGISTER(stack->bottom, memory + size);
+    stack->tsan_fiber = UVHTTP__TSAN_FIBER_NEW();
+    return stack;
+}
+
+static void unmap(uvhttp__coro_stacks_t *stacks, uvhttp__coro_stack_t *stack) {
+    measure(stacks, stack);
+    UVHTTP__VALGRIND_STACK_DEREGISTER(stack->valgrind_id);
+    UVHTTP__TSAN_FIBER_FREE(stack->tsan_fiber);
+    UVHTTP__UNPOISON(stack->bottom, stack->size);
+    munmap(stack->guard, stack->guard_size + stack->size);
+    atomic_fetch_sub_explicit(&stacks->budget->stacks, 1, memory_order_relaxed);
+    uvhttp__counters_add(stacks->counters, coroutine_stacks, (uint64_t)-1);
+    uvhttp__counters_add(stacks->counters, coroutine_stacks_released, 1);
+}
+
+static uvhttp__coro_stack_t *new_stack(uvhttp__coro_stacks_t *stacks, int *status) {
+    uvhttp__coro_budget_t *budget = stacks->budget;
+    uvhttp__coro_stack_t *stack = NULL;
+    if (atomic_fetch_add_explicit(&budget->stacks, 1, memory_order_relaxed) >= budget->stacks_max)
+        *status = UVHTTP_E_COROUTINE_LIMIT;
+    else if (!(stack = map(budget)))
+        *status = UVHTTP_E_NOMEM;
+    if (stack)
+        uvhttp__counters_add(stacks->counters, coroutine_stacks, 1);
+    else
+        atomic_fetch_sub_explicit(&budget->stacks, 1, memory_order_relaxed);
+    return stack;
+}
+
+/* --- the pool --- */
+
+uvhttp__coro_stack_t *uvhttp__coro_stack_take(uvhttp__coro_stacks_t *stacks, int *status) {
+    uvhttp__coro_stack_t *stack = stacks->free;
+    if (__builtin_expect(!stack, 0)) return new_stack(stacks, status);
+    stacks->free = stack->next;
+    if (--stacks->free_count < stacks->free_min) stacks->free_min = stacks->free_count;
+    return stack;
+}
+
+void uvhttp__coro_stack_give(uvhttp__coro_stacks_t *stacks, uvhttp__coro_stack_t *stack) {
+    if (__builtin_expect(++stacks->uses % SAMPLE == 0, 0)) measure(stacks, stack);
+    UVHTTP__UNPOISON(stack->bottom, (size_t)((char *)stack - stack->bottom));
+    stack->next = stacks->free;
+    stacks->free = stack;
+    stacks->free_count++;
+}
+
+bool uvhttp__coro_stacks_trim(uvhttp__coro_stacks_t *stacks) {
+    uint32_t unneeded = stacks->free_min;
+    if (unneeded > stacks->free_count) unneeded = stacks->free_count;
+    unneeded = unneeded > KEEP ? unneeded - KEEP : 0;
+    uint32_t gone = unneeded > 2 * KEEP ? unneeded / 2 : unneeded;
+    /* Those at the far end have been idle for longest. */
+    uvhttp__coro_stack_t **at = &stacks->free;
+    for (uint32_t i = 0; i < stacks->free_count - gone; i++) at = &(*at)->next;
+    uvhttp__coro_stack_t *next, *stack = *at;
+    *at = NULL;
+    for (; stack; stack = next) {
+        next = stack->next;
+        unmap(stacks, stack);
+    }
+    stacks->free_count -= gone;
+    stacks->free_min = stacks->free_count;
+    return stacks->free_count > KEEP;
+}
+
+void uvhttp__coro_stacks_deinit(uvhttp__coro_stacks_t *stacks) {
+    uvhttp__coro_stack_t *next;
+    for (uvhttp__coro_stack_t *stack = stacks->free; stack; stack = next) {
+        next = stack->next;
+        unmap(stacks, stack);
+    }
+    stacks->free = NULL;
+    stacks->free_count = 0;
+}

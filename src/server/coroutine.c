@@ -1,0 +1,223 @@
+/* Owns: requests whose handler runs in a coroutine. A handler that does not wait is answered as on the loop. With its
+ * first wait the exchange gets a deferred handle, whose last reference is the coroutine's: so request and response live
+ * until it has ended, whatever becomes of the client. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "server/server_internal.h"
+
+/* In the exchange's arena. */
+typedef struct uvhttp__coroutine {
+    uvhttp__exchange_t *exchange;
+    const uvhttp__route_t *route;
+    uvhttp_coro_t *coro;
+    uvhttp_deferred_t *deferred;    /* NULL: it has not waited */
+    uvhttp_coro_t *reader, *writer; /* wait for the body, for the output to drain */
+    char *piece;                    /* of a streamed body, read_buffer_size bytes; NULL before the first */
+    size_t piece_size;              /* bytes that nobody has asked for yet */
+    int end_status;                 /* of the body, once it has ended */
+    bool serving;                   /* uvhttp__coroutine_serve has not returned */
+    bool ended;                     /* the body: all of it, or it has failed */
+} coroutine_t;
+
+/* --- the hooks of a coroutine --- */
+
+static int before_wait(void *owner) {
+    coroutine_t *coroutine = owner;
+    uvhttp__exchange_t *exchange = coroutine->exchange;
+    if (coroutine->deferred) return UVHTTP_OK;
+    coroutine->deferred = uvhttp__deferred_new(exchange);
+    if (!coroutine->deferred) return UVHTTP_E_NOMEM;
+    uvhttp__counters_add(&exchange->worker->worker->counters, coroutines_waited, 1);
+    return UVHTTP_OK;
+}
+
+static void leave(void *owner) {
+    uvhttp__response_redefer(&((coroutine_t *)owner)->exchange->response);
+}
+
+static void enter(void *owner) {
+    uvhttp__response_undefer(&((coroutine_t *)owner)->exchange->response);
+}
+
+static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user);
+
+/* Nobody wants the rest of the body. */
+static void forget_body(uvhttp__exchange_t *exchange) {
+    uvhttp__incoming_t *incoming = exchange->incoming;
+    if (incoming && incoming->on_data == on_data) incoming->on_end = NULL;
+}
+
+static void ended(void *owner) {
+    coroutine_t *coroutine = owner;
+    uvhttp__exchange_t *exchange = coroutine->exchange;
+    uvhttp_deferred_t *deferred = coroutine->deferred;
+    exchange->coroutine = NULL;
+    uvhttp__free(coroutine->piece);
+    forget_body(exchange);
+    if (!deferred) return;
+    if (!exchange->session) {
+        uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
+    } else {
+        uvhttp__deferred_detach(deferred);
+        /* A connection that is being closed ends its exchange itself, when it has closed. */
+        bool closed = exchange->session->conn.flags & UVHTTP__CONN_CLOSED;
+        if (!coroutine->serving && !closed) uvhttp__exchange_conclude(exchange);
+    }
+    uvhttp_deferred_release(deferred);
+}
+
+static const uvhttp__coro_ops_t ops = {.before_wait = before_wait, .leave = leave, .enter = enter, .ended = ended};
+
+/* --- bodies --- */
+
+static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)res;
+    coroutine_t *coroutine = user;
+    const uvhttp__exchange_t *exchange = coroutine->exchange;
+    if (!coroutine->piece) coroutine->piece = uvhttp__malloc(exchange->worker->server->config.read_buffer_size);
+    if (coroutine->piece) {
+        memcpy(coroutine->piece, data.data, data.size);
+        coroutine->piece_size = data.size;
+    } else {
+        coroutine->end_status = UVHTTP_E_NOMEM;
+        coroutine->ended = true;
+    }
+    (void)uvhttp_request_pause_body(req);
+    if (coroutine->reader) uvhttp__coro_wake(coroutine->reader, UVHTTP_OK);
+}
+
+static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req, (void)res;
+    coroutine_t *coroutine = user;
+    if (!coroutine->ended) coroutine->end_status = status == UVHTTP_OK ? UVHTTP_E_EOF : status;
+    coroutine->ended = true;
+    if (coroutine->reader) uvhttp__coro_wake(coroutine->reader, UVHTTP_OK);
+}
+
+/* The coroutine of a request, if the caller runs in it (or in one that it has spawned). */
+static coroutine_t *coroutine_here(const uvhttp__exchange_t *exchange) {
+    const uvhttp_coro_t *coro = uvhttp__coro_current();
+    return coro && exchange->coroutine && coro->owner == exchange->coroutine ? exchange->coroutine : NULL;
+}
+
+/* Until a piece has come, or the end. */
+static int await_piece(coroutine_t *coroutine, uvhttp_request_t *req, uint32_t timeout_ms) {
+    while (coroutine->piece_size == 0 && !coroutine->ended) {
+        uvhttp_coro_t *coro = uvhttp__coro_current();
+        int status = uvhttp__coro_may_wait(coro);
+        if (status != UVHTTP_OK) return status;
+        (void)uvhttp_request_resume_body(req);
+        coroutine->reader = coro;
+        status = uvhttp__coro_wait(coro, timeout_ms);
+        coroutine->reader = NULL;
+        bool come = coroutine->piece_size > 0 || coroutine->ended;
+        if (status != UVHTTP_OK && !come) return status;
+    }
+    return UVHTTP_OK;
+}
+
+int uvhttp_coro_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
+    if (!req || !piece) return UVHTTP_E_INVALID;
+    uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
+    coroutine_t *coroutine = uvhttp_coro_active() ? coroutine_here(exchange) : NULL;
+    if (!coroutine || coroutine->reader) return UVHTTP_E_STATE;
+    *piece = (uvhttp_str_t){NULL, 0};
+    if (!exchange->incoming) { /* it has come already */
+        if (coroutine->ended || req->body.size == 0) return UVHTTP_E_EOF;
+        coroutine->ended = true;
+        *piece = req->body;
+        return UVHTTP_OK;
+    }
+    int status = await_piece(coroutine, req, timeout_ms);
+    if (status != UVHTTP_OK) return status;
+    if (coroutine->piece_size == 0) return coroutine->end_status;
+    *piece = (uvhttp_str_t){coroutine->piece, coroutine->piece_size};
+    coroutine->piece_size = 0;
+    return UVHTTP_OK;
+}
+
+/* --- output --- */
+
+int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange) {
+    coroutine_t *coroutine = coroutine_here(exchange);
+    if (!coroutine || coroutine->writer) return UVHTTP_E_LIMIT;
+    uvhttp_coro_t *coro = uvhttp__coro_current();
+    int status = uvhttp__coro_may_wait(coro);
+    if (status != UVHTTP_OK) return status;
+    coroutine->writer = coro;
+    status = uvhttp__coro_wait(coro, UVHTTP_CORO_FOREVER);
+    coroutine->writer = NULL;
+    return status;
+}
+
+void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange) {
+    if (exchange->coroutine->writer) uvhttp__coro_wake(exchange->coroutine->writer, UVHTTP_OK);
+}
+
+/* --- life --- */
+
+static void run(void *arg) {
+    const coroutine_t *coroutine = arg;
+    uvhttp__exchange_t *exchange = coroutine->exchange;
+    coroutine->route->inner(&exchange->request, &exchange->response, coroutine->route->inner_user);
+}
+
+static void refuse(uvhttp__exchange_t *exchange, int status) {
+    uvhttp_response_t *res = &exchange->response;
+    uvhttp__counters_add(&exchange->worker->worker->counters, coroutines_refused, 1);
+    uvhttp__counters_error(&exchange->worker->worker->counters, status);
+    (void)uvhttp_response_header(res, "Retry-After", "1");
+    uvhttp__response_fail(res, 503, "Service Unavailable\n");
+}
+
+void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    /* At once, and not with the first wait: what the handler has looked at before must not move. */
+    int status = uvhttp__exchange_own(exchange);
+    coroutine_t *coroutine = status == UVHTTP_OK ? uvhttp__arena_alloc(&exchange->arena, sizeof *coroutine) : NULL;
+    if (!coroutine) {
+        refuse(exchange, UVHTTP_E_NOMEM);
+        return;
+    }
+    *coroutine = (coroutine_t){.exchange = exchange, .route = user, .serving = true};
+    exchange->coroutine = coroutine;
+    if (exchange->incoming && uvhttp_request_on_body(req, on_data, on_end, coroutine) == UVHTTP_OK)
+        (void)uvhttp_request_pause_body(req);
+    const uvhttp__coro_start_t start = {
+        .run = run, .arg = coroutine, .ops = &ops, .owner = coroutine, .label = coroutine->route->pattern};
+    uvhttp_coro_t *coro;
+    status = uvhttp__coro_begin(&exchange->worker->coros, &start, &coro);
+    if (status == UVHTTP_OK && !coro) return; /* `coroutine` may be gone */
+    coroutine->coro = coro;
+    coroutine->serving = false;
+    if (status == UVHTTP_OK) return;
+    exchange->coroutine = NULL;
+    forget_body(exchange);
+    refuse(exchange, status);
+}
+
+void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange) {
+    uvhttp__coro_cancel(exchange->coroutine->coro);
+}
+
+void uvhttp__coroutine_server_init(uvhttp_server_t *server) {
+    uvhttp__coro_budget_init(&server->coro_budget, server->config.coroutine_stack_size, server->config.coroutines_max);
+}
+
+void uvhttp__coroutine_server_free(uvhttp_server_t *server) {
+    uvhttp__work_free(server->coro_work);
+}
+
+void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
+    uvhttp_server_t *server = worker->server;
+    if (!server->coro_work) server->coro_work = uvhttp__work_new(64, 4096);
+    if (server->coro_work) uvhttp__work_port_open(&worker->coro_port, server->coro_work, worker->worker->loop);
+    uvhttp__coro_sched_open(&worker->coros, &server->coro_budget, worker->worker->loop,
+                            server->coro_work ? &worker->coro_port : NULL);
+}
+
+void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
+    uvhttp__work_port_close(&worker->coro_port);
+    uvhttp__coro_sched_close(&worker->coros);
+}

@@ -1,0 +1,35 @@
+/* Owns: what the server calls of coroutines, in a build without them: routes that ask for one are refused (exec.c). */
+#include "server/server_internal.h"
+
+void uvhttp__coroutine_server_init(uvhttp_server_t *server) {
+    (void)server;
+}
+
+void uvhttp__coroutine_server_free(uvhttp_server_t *server) {
+    (void)server;
+}
+
+void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
+    uvhttp__list_init(&worker->coros.ready);
+}
+
+void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
+    (void)worker;
+}
+
+void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched) {
+    (void)sched;
+}
+
+void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange) {
+    (void)exchange;
+}
+
+void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange) {
+    (void)exchange;
+}
+
+int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange) {
+    (void)exchange;
+    return UVHTTP_E_LIMIT;
+}

@@ -1,0 +1,64 @@
+/* Owns: which of the server's own handlers stands before that of a route, so that it is run as the route says. */
+#include <stdio.h>
+
+#include "server/server_internal.h"
+
+typedef struct exec_mode {
+    const char *name;
+    uvhttp_handler_t serve; /* runs route->inner, `user` is the route; NULL: not in this build */
+    bool streams;           /* together with stream_body */
+} exec_mode_t;
+
+static const exec_mode_t modes[] = {
+    [UVHTTP_EXEC_LOOP] = {"UVHTTP_EXEC_LOOP", NULL, true},
+    [UVHTTP_EXEC_WORKER] = {"UVHTTP_EXEC_WORKER", NULL, false},
+#if UVHTTP_WITH_COROUTINES
+    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", uvhttp__coroutine_serve, true},
+#else
+    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", NULL, false},
+#endif
+};
+
+static int refuse(uvhttp__router_t *router, const uvhttp__route_t *route, int status, const char *what,
+                  const char *advice) {
+    char text[UVHTTP__ROUTE_PATTERN_SIZE_MAX + 256];
+    snprintf(text, sizeof text, "%s %s: %s: %s",
+             route->method == UVHTTP_ANY ? "ANY" : uvhttp_method_name((uvhttp_method_t)route->method), route->pattern,
+             what, advice);
+    return uvhttp__router_fail(router, status, text);
+}
+
+static void undress(uvhttp__route_t *route) {
+    if (!route->inner) return;
+    route->handler = route->inner;
+    route->user = route->inner_user;
+    route->inner = NULL;
+}
+
+int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route) {
+    undress(route);
+    unsigned exec = route->options.exec ? route->options.exec : route->exec;
+    if (route->exec == UVHTTP__EXEC_FIXED) {
+        if (route->options.exec)
+            return refuse(router, route, UVHTTP_E_INVALID, "exec", "the library's own handler runs on the loop");
+        exec = UVHTTP_EXEC_LOOP;
+    }
+    if (exec >= sizeof modes / sizeof *modes)
+        return refuse(router, route, UVHTTP_E_INVALID, "exec",
+                      "give UVHTTP_EXEC_LOOP, UVHTTP_EXEC_WORKER or UVHTTP_EXEC_COROUTINE");
+    const exec_mode_t *mode = &modes[exec];
+    bool streamed = route->options.stream_body;
+    if (exec != UVHTTP_EXEC_LOOP && !mode->serve)
+        return refuse(router, route, UVHTTP_E_UNSUPPORTED, mode->name,
+                      "this build has no such mode: register the route with UVHTTP_EXEC_LOOP");
+    if (streamed && !mode->streams)
+        return refuse(router, route, UVHTTP_E_INVALID, mode->name,
+                      "not together with stream_body: take one of the two");
+    uvhttp_handler_t serve = exec == UVHTTP_EXEC_LOOP && streamed ? uvhttp__body_serve : mode->serve;
+    if (!serve) return UVHTTP_OK;
+    route->inner = route->handler;
+    route->inner_user = route->user;
+    route->handler = serve;
+    route->user = route;
+    return UVHTTP_OK;
+}

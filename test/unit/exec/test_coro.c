@@ -1,0 +1,292 @@
+/* Coroutines without a server: order of runs, children, the pool of stacks, and the report of an overflow. */
+#include <cmocka.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exec/coro.h"
+#include "exec/coro_tools.h"
+
+typedef struct fixture {
+    uvhttp__counters_t counters;
+    uvhttp__loop_t *loop;
+    uvhttp__coro_budget_t budget;
+    uvhttp__coro_sched_t sched;
+    int ended;
+} fixture_t;
+
+static fixture_t fixture;
+
+static int before_wait(void *owner) {
+    (void)owner;
+    return UVHTTP_OK;
+}
+
+static void nothing(void *owner) {
+    (void)owner;
+}
+
+static void ended(void *owner) {
+    (void)owner;
+    fixture.ended++;
+}
+
+static const uvhttp__coro_ops_t ops = {before_wait, nothing, nothing, ended};
+
+static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
+    (void)arg;
+    uvhttp__coro_sched_run(&fixture.sched);
+    if (uvhttp__list_empty(&fixture.sched.all)) uvhttp__loop_stop(loop);
+}
+
+static void open_fixture(size_t stack_size, uint32_t stacks_max) {
+    memset(&fixture, 0, sizeof fixture);
+    const uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_LIBUV,
+                                            .receive_buffer_size = 4096,
+                                            .receive_buffer_count = 8,
+                                            .counters = &fixture.counters,
+                                            .on_turn_end = on_turn_end};
+    assert_int_equal(uvhttp__loop_new(&options, &fixture.loop), UVHTTP_OK);
+    uvhttp__coro_budget_init(&fixture.budget, stack_size, stacks_max);
+    uvhttp__coro_sched_open(&fixture.sched, &fixture.budget, fixture.loop, NULL);
+}
+
+static void close_fixture(void) {
+    uvhttp__coro_sched_close(&fixture.sched);
+    uvhttp__loop_free(fixture.loop, NULL, NULL);
+    assert_int_equal(fixture.budget.stacks, 0);
+}
+
+static int start(void (*run)(void *arg), void *arg) {
+    const uvhttp__coro_start_t options = {.run = run, .arg = arg, .ops = &ops, .label = "/test"};
+    uvhttp_coro_t *coro;
+    return uvhttp__coro_begin(&fixture.sched, &options, &coro);
+}
+
+static char trace[64];
+
+static void say(char letter) {
+    size_t size = strlen(trace);
+    trace[size] = letter;
+    trace[size + 1] = '\0';
+}
+
+static void alternate(void *arg) {
+    char letter = *(const char *)arg;
+    for (int i = 0; i < 3; i++) {
+        say(letter);
+        assert_int_equal(uvhttp_coro_yield(), UVHTTP_OK);
+    }
+}
+
+static void test_those_that_are_ready_take_turns(void **state) {
+    (void)state;
+    trace[0] = '\0';
+    open_fixture(32768, 10);
+    assert_int_equal(start(alternate, "a"), UVHTTP_OK);
+    assert_int_equal(start(alternate, "b"), UVHTTP_OK);
+    assert_string_equal(trace, "ab"); /* until its first wait at once */
+    uvhttp__loop_run(fixture.loop);
+    assert_string_equal(trace, "ababab");
+    assert_int_equal(fixture.ended, 2);
+    close_fixture();
+}
+
+static void cleanup(void *arg) {
+    say(*(const char *)arg);
+}
+
+static void with_cleanups(void *arg) {
+    (void)arg;
+    static const char letters[] = "123456";
+    for (int i = 0; i < 6; i++) assert_int_equal(uvhttp_coro_defer(cleanup, (void *)(uintptr_t)&letters[i]), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_defer(NULL, NULL), UVHTTP_E_INVALID);
+    say('r');
+}
+
+static void test_cleanups_run_last_first(void **state) {
+    (void)state;
+    trace[0] = '\0';
+    open_fixture(32768, 10);
+    assert_int_equal(start(with_cleanups, NULL), UVHTTP_OK);
+    assert_string_equal(trace, "r654321");
+    close_fixture();
+}
+
+static void child(void *arg) {
+    int *status = arg;
+    *status = uvhttp_coro_sleep((uint32_t)*status);
+    say('c');
+}
+
+static void parent(void *arg) {
+    (void)arg;
+    static int left; /* not a variable of this function, for it is not joined */
+    int quick = 1, slow = left = 1000000;
+    uvhttp_coro_t *coros[3];
+    assert_int_equal(uvhttp_coro_spawn(child, &quick, &coros[0]), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_spawn(child, &slow, &coros[1]), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_spawn(child, &left, &coros[2]), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_join(coros[0], UVHTTP_CORO_FOREVER), UVHTTP_OK);
+    assert_int_equal(quick, UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_join(coros[1], 0), UVHTTP_E_TIMEOUT);
+    assert_int_equal(uvhttp_coro_join(coros[1], 2), UVHTTP_E_TIMEOUT);
+    assert_int_equal(uvhttp_coro_cancel(coros[1]), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_join(coros[1], UVHTTP_CORO_FOREVER), UVHTTP_OK);
+    assert_int_equal(slow, UVHTTP_E_ABORTED);
+    assert_int_equal(uvhttp_coro_join(NULL, 0), UVHTTP_E_INVALID);
+    say('p');
+}
+
+static void test_children_are_joined_cancelled_and_never_left_behind(void **state) {
+    (void)state;
+    trace[0] = '\0';
+    open_fixture(32768, 10);
+    assert_int_equal(start(parent, NULL), UVHTTP_OK);
+    uvhttp__loop_run(fixture.loop);
+    assert_string_equal(trace, "ccpc");
+    assert_int_equal(fixture.ended, 1);
+    close_fixture();
+}
+
+static void spawner(void *arg) {
+    int status = 1;
+    uvhttp_coro_t *coro;
+    *(int *)arg = uvhttp_coro_spawn(child, &status, &coro);
+}
+
+static void test_children_count_for_the_limit(void **state) {
+    (void)state;
+    int status = 0;
+    open_fixture(32768, 1);
+    assert_int_equal(start(spawner, &status), UVHTTP_OK);
+    assert_int_equal(status, UVHTTP_E_COROUTINE_LIMIT);
+    close_fixture();
+}
+
+static void sleeper(void *arg) {
+    *(int *)arg = uvhttp_coro_sleep(1000000);
+}
+
+static void test_a_close_unwinds_all(void **state) {
+    (void)state;
+    int status[2] = {0};
+    open_fixture(32768, 10);
+    assert_int_equal(start(sleeper, &status[0]), UVHTTP_OK);
+    assert_int_equal(start(sleeper, &status[1]), UVHTTP_OK);
+    close_fixture();
+    assert_int_equal(fixture.ended, 2);
+    assert_int_equal(status[0], UVHTTP_E_ABORTED);
+    assert_int_equal(status[1], UVHTTP_E_ABORTED);
+}
+
+/* --- stacks --- */
+
+#define COUNT(name) atomic_load(&fixture.counters.values[UVHTTP__COUNTER_##name])
+
+static void test_stacks_of_a_burst_go_back(void **state) {
+    (void)state;
+    enum { MANY = 200 };
+    uvhttp__coro_stack_t *taken[MANY];
+    uvhttp__coro_stacks_t *stacks = &fixture.sched.stacks;
+    int status;
+    open_fixture(32768, MANY);
+    for (int i = 0; i < MANY; i++) assert_non_null(taken[i] = uvhttp__coro_stack_take(stacks, &status));
+    assert_null(uvhttp__coro_stack_take(stacks, &status));
+    assert_int_equal(status, UVHTTP_E_COROUTINE_LIMIT);
+    for (int i = 0; i < MANY; i++) uvhttp__coro_stack_give(stacks, taken[i]);
+    assert_true(uvhttp__coro_stacks_trim(stacks)); /* they were needed just now */
+    assert_int_equal(COUNT(coroutine_stacks), MANY);
+    int trims = 0;
+    for (; uvhttp__coro_stacks_trim(stacks); trims++) assert_true(trims < 10);
+    assert_int_equal(COUNT(coroutine_stacks), 16);
+    assert_int_equal(COUNT(coroutine_stacks_released), MANY - 16);
+    assert_int_equal(fixture.budget.stacks, 16);
+    close_fixture();
+}
+
+/* Its result depends on what the call has returned: no tail call. */
+static __attribute__((noinline)) int use_stack(size_t size) {
+    volatile char block[1024];
+    block[0] = (char)size;
+    return (size > sizeof block ? use_stack(size - sizeof block) : 0) + block[0];
+}
+
+static void use_some(void *arg) {
+    (void)use_stack(*(const size_t *)arg);
+}
+
+static void test_the_deepest_use_is_known(void **state) {
+    (void)state;
+    size_t size = 20000;
+    open_fixture(65536, 10);
+    assert_int_equal(start(use_some, &size), UVHTTP_OK);
+    close_fixture();
+    /* AddressSanitizer may keep variables elsewhere. */
+    assert_true(COUNT(coroutine_stack_used_max) > size / UVHTTP__CORO_STACK_FACTOR / UVHTTP__CORO_STACK_FACTOR);
+    assert_true(COUNT(coroutine_stack_used_max) <= 65536 * UVHTTP__CORO_STACK_FACTOR);
+}
+
+static void overflow(void) {
+    size_t size = (size_t)1 << 30;
+    open_fixture(32768, 10);
+    (void)start(use_some, &size);
+}
+
+static void handler_before(int number) {
+    (void)number;
+    _exit(42);
+}
+
+/* What a process that overflows says, and how it ends. */
+static int die(char *said, size_t size, bool with_handler) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(ends[1], STDERR_FILENO);
+        stack_t memory = {.ss_sp = malloc(65536), .ss_size = 65536};
+        struct sigaction action = {.sa_handler = with_handler ? handler_before : SIG_DFL, .sa_flags = SA_ONSTACK};
+        if (with_handler) sigaltstack(&memory, NULL);
+        sigaction(SIGSEGV, &action, NULL);
+        overflow();
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t got = 0;
+    for (ssize_t n; got < size - 1 && (n = read(ends[0], said + got, size - 1 - got)) > 0;) got += (size_t)n;
+    said[got] = '\0';
+    close(ends[0]);
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+static void test_an_overflow_says_which_route_and_what_to_do(void **state) {
+    (void)state;
+    char said[4096];
+    int status = die(said, sizeof said, false);
+    assert_non_null(strstr(said, "uvhttp: coroutine stack overflow in route /test: it has "));
+    assert_non_null(strstr(said, " bytes; raise coroutine_stack_size\n"));
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    status = die(said, sizeof said, true);
+    assert_non_null(strstr(said, "coroutine stack overflow"));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42); /* the handler that was there before has its say */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        /* First: the handler is set once in a process. */
+        cmocka_unit_test(test_an_overflow_says_which_route_and_what_to_do),
+        cmocka_unit_test(test_those_that_are_ready_take_turns),
+        cmocka_unit_test(test_cleanups_run_last_first),
+        cmocka_unit_test(test_children_are_joined_cancelled_and_never_left_behind),
+        cmocka_unit_test(test_children_count_for_the_limit),
+        cmocka_unit_test(test_a_close_unwinds_all),
+        cmocka_unit_test(test_stacks_of_a_burst_go_back),
+        cmocka_unit_test(test_the_deepest_use_is_known),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
