@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from test_peers import record
 
-from uvhttp_bench import cli, reporting
-from uvhttp_bench.model import database
+from uvhttp_bench import cli, reporting, repository
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
-from uvhttp_bench.output import plots
+from uvhttp_bench.output import plots, section
 from uvhttp_bench.output.report_html import html
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
@@ -94,6 +95,45 @@ def test_pictures_are_the_same_for_the_same_figures() -> None:
     assert plots.percentiles({"low": TAIL}) == plots.percentiles({"low": TAIL})
     assert plots.trend([("low", [1.0], [])], "us") == ""
     assert "<svg" in plots.trend([("low", [1.0, 2.0, 2.1], [1])], "us")
+
+
+def test_kept_histograms_have_exact_counts_and_nearly_exact_values() -> None:
+    whole = Histogram.of((value, 1 + value % 7) for value in range(1, 200000, 13))
+    coarse = whole.coarse()
+    assert coarse.count == whole.count
+    assert len(coarse.counts) < 1000 < len(whole.counts)
+    for percent in (1, 50, 90, 99, 99.9):
+        a, b = whole.percentile_us(percent), coarse.percentile_us(percent)
+        assert a and b and abs(a / b - 1) <= 1 / 128
+    assert Histogram.of([(0, 3), (1, 2), (127, 1)]).coarse() == Histogram.of([(0, 3), (1, 2), (127, 1)])
+
+
+def test_kept_records_say_nothing_of_the_machines_folders(tmp_path: Path) -> None:
+    script = repository.ROOT / "bench" / "wrk.lua"
+    one = replace(RUNS[0], test_scenario=replace(RUNS[0].test_scenario, command=f"wrk -s {script} http://x/"))
+    collection.write(tmp_path / "kept.json", "baseline", [one])
+    (kept,) = collection.read(tmp_path / "kept.json")
+    assert kept.test_scenario.command == "wrk -s bench/wrk.lua http://x/"
+
+
+def test_kept_numbers_stand_on_a_line() -> None:
+    text = collection.numbers_on_a_line('{"a": [\n 1,\n 2\n], "b": [\n "x",\n 1\n]}')
+    assert text == '{"a": [1,2], "b": [\n "x",\n 1\n]}'
+
+
+def test_section_of_a_page_is_made_anew_with_links_to_its_records(tmp_path: Path) -> None:
+    page, data = tmp_path / "README.md", tmp_path / "docs" / "data" / "baseline.json"
+    page.write_text("before\n<!-- performance: baseline -->\nold\n<!-- /performance -->\nafter\n")
+    weak = replace(RUNS[2], checks=(Check("generator", False, "busy", "throughput"),))
+    text = section.replaced(page, "baseline", [RUNS[0], weak], tmp_path / "docs" / "r.md", data)
+    assert text.startswith("before\n<!-- performance: baseline -->\n")
+    assert text.endswith("<!-- /performance -->\nafter\n")
+    assert "old" not in text
+    assert "| low | 20,000 |" in text
+    assert "[PERF-2026-01-01-001](docs/data/baseline.json)" in text
+    assert "| medium | >= 20,000 |  |  | 25.00 |" in text
+    with pytest.raises(BenchError, match="where the figures shall stand"):
+        section.replaced(page, "peers", RUNS, tmp_path / "r.md", data)
 
 
 def test_command_writes_report_page_and_data_where_the_standard_says(

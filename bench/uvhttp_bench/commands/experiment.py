@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--jvm-warmup", type=float, default=10, help="seconds for each of Tomcat's routes (default 10)")
     parser.add_argument("--tomcat-threads", type=int, default=200, help="default 200, which is Tomcat's own")
     parser.add_argument("--sweep", type=numbers, default=SWEEP_DEFAULT, help="worker threads (default 1,2,4..256); '': none")
-    parser.add_argument("--output", type=Path, help="directory for experiment.json and sweep-*.svg")
+    parser.add_argument("--output", type=Path, help="directory for experiment.json, experiment.md and sweep-*.svg")
 
 
 def check(args: argparse.Namespace) -> None:
@@ -140,8 +140,11 @@ def measure(args: argparse.Namespace, made: Workspace) -> tuple[Experiment, bool
 
 def write(experiment: Experiment, directory: Path) -> None:
     write_text(directory / "experiment.json", dump(experiment))
+    text = "# The experiment of S3 against Tomcat\n\n" + experiment_table.markdown(experiment)
     for workload in sorted({m.workload for m in experiment.sweep}):
         write_text(directory / f"sweep-{workload}.svg", sweep_picture.svg(experiment, workload))
+        text += f"\n![requests/s against worker threads, {workload}](sweep-{workload}.svg)\n"
+    write_text(directory / "experiment.md", text)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from uvhttp_bench import measure, repository, session
 from uvhttp_bench.exits import ERROR, FINE, UNSTABLE, UsageError
+from uvhttp_bench.loads import fanned
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.measure import Plan
 from uvhttp_bench.model import database
@@ -29,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1; 0: system calls are not counted)"
     )
     add_storage_arguments(parser)
+    fanned.add_arguments(parser)
     parser.add_argument(
         "--allow-dirty", action="store_true", help="measure sources that differ from their commit (--quick does)"
     )
@@ -65,6 +67,11 @@ def check_tree(allowed: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     check_numbers(args)
+    with fanned.opened(args) as several:
+        return _run(args, several)
+
+
+def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
     chosen = catalog.choose(args.scenario or (["all"] if args.quick else []))
     todo = session.turns(chosen, args.quick, args.seconds, args.repeats)
     if not todo:
@@ -72,12 +79,14 @@ def run(args: argparse.Namespace) -> int:
     check_tree(args.allow_dirty or args.quick)
     allow_many_files()
     cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
-    target = Uvhttp(args.engine, args.io_threads)
+    target = Uvhttp(args.engine, args.io_threads, address="0.0.0.0" if args.advertise else "")
     limit, name = measure.measure_bandwidth(), measure.session_name()
     plans: dict[str, Plan] = {}
 
     def plan_of(scenario: Scenario) -> Plan:
-        load = session.load_for(scenario, args.tool)
+        if several and not several.speaks(scenario.scheme):
+            raise UsageError(f"{scenario.name}: several load generators do not speak {scenario.scheme}")
+        load = several or session.load_for(scenario, args.tool)
         if load.name not in plans:
             plans[load.name] = measure.plan_for(target, load, cpus, limit, "run", name, args.warm_up)
         return plans[load.name]

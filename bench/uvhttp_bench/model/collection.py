@@ -1,11 +1,13 @@
 """Owns: data that is kept: the records of a session in docs/performance/data/<date>/{baseline,regression}.json."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model.codec import dump, write_text
 from uvhttp_bench.model.histogram import Histogram
@@ -15,8 +17,17 @@ KINDS = ("baseline", "regression")
 
 
 def _slim(record: Record) -> Record:
-    """Without the corrected histogram, which follows from the other one: half of the size."""
-    return replace(record, results=replace(record.results, histogram_corrected=Histogram()))
+    """A repository keeps files for ever: without the corrected histogram, which follows from the other one, and that one with
+    a resolution of 0.8 %. The database has them whole, and the record's percentiles are those of the whole ones. Where the
+    repository lay is nobody's concern."""
+    coarse = replace(record.results, histogram=record.results.histogram.coarse(), histogram_corrected=Histogram())
+    run = record.test_scenario
+    command = run.command.replace(f"{repository.ROOT}/", "")
+    return replace(record, results=coarse, test_scenario=replace(run, command=command))
+
+
+def numbers_on_a_line(text: str) -> str:
+    return re.sub(r"\[[\d,\s]+\]", lambda found: re.sub(r"\s+", "", found[0]), text)
 
 
 def write(path: Path, kind: str, records: Sequence[Record]) -> None:
@@ -28,7 +39,7 @@ def write(path: Path, kind: str, records: Sequence[Record]) -> None:
         "revision": first.configuration.revision,
         "records": [_slim(record) for record in records],
     }
-    write_text(path, dump(value))
+    write_text(path, numbers_on_a_line(dump(value)))
 
 
 def read(path: Path) -> list[Record]:

@@ -8,6 +8,16 @@ from dataclasses import dataclass
 SAMPLES_BEYOND_MIN = 10
 
 
+# Buckets of an octave, as a power of two, in coarse().
+OCTAVE_BITS = 6
+
+
+def _bucket(value: int) -> int:
+    """The middle of the bucket that value falls into."""
+    shift = max(0, value.bit_length() - 1 - OCTAVE_BITS)
+    return (value >> shift << shift) + (1 << shift >> 1)
+
+
 @dataclass(frozen=True)
 class Histogram:
     """counts[i] samples of values_us[i]; values ascend and each has a count of at least one."""
@@ -26,6 +36,10 @@ class Histogram:
     @staticmethod
     def merge(histograms: Iterable["Histogram"]) -> "Histogram":
         return Histogram.of(pair for h in histograms for pair in zip(h.values_us, h.counts, strict=True))
+
+    def coarse(self) -> "Histogram":
+        """For files that are kept for good: 64 buckets to an octave, which is 0.8 % of a value; counts stay exact."""
+        return Histogram.of((_bucket(v), c) for v, c in zip(self.values_us, self.counts, strict=True))
 
     @property
     def count(self) -> int:

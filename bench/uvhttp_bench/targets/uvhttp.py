@@ -11,8 +11,11 @@ from uvhttp_bench.targets.base import Ports, Workspace
 
 
 class Uvhttp:
-    def __init__(self, engine: str = "auto", io_threads: int = 1, program: Path | None = None, name: str = "uvhttp") -> None:
+    def __init__(
+        self, engine: str = "auto", io_threads: int = 1, program: Path | None = None, name: str = "uvhttp", address: str = ""
+    ) -> None:
         self.name = name
+        self.address = address  # it listens on; empty: 127.0.0.1
         self.engine = engine
         self.io_threads = io_threads
         self.program = program or Path(os.environ.get("UVHTTP_BENCH_SERVER", repository.PROGRAMS / "performance_test"))
@@ -30,6 +33,8 @@ class Uvhttp:
             command += ["--https-port", str(ports.https), "--certificate", workspace.certificate, "--key", workspace.key]
         if not scenario.sendfile:
             command += ["--sendfile", "off"]
+        if self.address:
+            command += ["--address", self.address]
         return [*command, *scenario.options]
 
     def build_info(self) -> str:

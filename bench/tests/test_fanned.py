@@ -1,0 +1,187 @@
+"""Several load generators: shares, clocks, merging, a cluster of processes here, and one of hosts in network namespaces."""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from uvhttp_bench import cli, repository
+from uvhttp_bench.exits import UsageError
+from uvhttp_bench.loads import fanned, uvhttp_load
+from uvhttp_bench.loads.base import Job, Outcome
+
+HERE = Path(__file__).parent
+FIXTURE = HERE / "fixtures" / "uvhttp_load.json"
+
+
+def outcome() -> Outcome:
+    return Outcome(uvhttp_load.parse(FIXTURE.read_text()), "", "", 1, 1)
+
+
+def arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    fanned.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+def test_shares_are_equal_and_nobody_gets_nothing() -> None:
+    assert fanned.shares(50, 4) == [13, 13, 12, 12]
+    assert fanned.shares(2, 4) == [1, 1]
+
+
+def test_the_fastest_round_trip_tells_the_clock() -> None:
+    slow, fast = (10.0, 15.5, 11.0), (20.0, 25.001, 20.002)
+    ahead, open_by = fanned.clock_offset([slow, fast])
+    assert ahead == pytest.approx(5.0)
+    assert open_by == pytest.approx(0.001)
+
+
+def test_histograms_are_merged_exactly_and_counts_added() -> None:
+    one = outcome().results
+    both = fanned.merged([outcome(), outcome()])
+    assert both.histogram.values_us == one.histogram.values_us
+    assert both.histogram.counts == tuple(2 * count for count in one.histogram.counts)
+    assert both.total_requests == 2 * one.total_requests
+    assert both.histogram.count == 2 * one.histogram.count
+    assert both.latency_p50_ms == one.latency_p50_ms
+    assert both.latency_avg_ms == pytest.approx(one.latency_avg_ms)
+    assert both.requests_per_second == pytest.approx(2 * one.requests_per_second)
+
+
+@pytest.mark.parametrize(
+    "words", [["--workers", "0", "--scheduler", "tcp://x:1"], ["--workers", "999"], ["--workers", "2", "--scheduler", "x"]]
+)
+def test_wrong_options_are_usage_errors(words: list[str]) -> None:
+    with pytest.raises(UsageError), fanned.opened(arguments(*words)):
+        pass
+
+
+def test_nothing_asked_for_is_nothing_started() -> None:
+    with fanned.opened(arguments()) as several:
+        assert several is None
+
+
+def tool(directory: Path, text: str) -> Path:
+    path = directory / "uvhttp-load"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_processes_here_each_do_their_share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    stand_in = tool(tmp_path, f'echo "$@" >>{tmp_path}/asked\ncat {FIXTURE}')
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(stand_in))
+    monkeypatch.setattr(fanned, "START_APART_MAX_SECONDS", 10)  # of a test machine
+    with fanned.opened(arguments("--workers", "2")) as several:
+        assert several is not None
+        done = several.run(Job("http://127.0.0.1:1/", 2, 5, 1, ()))
+    assert done.results.total_requests == 2 * outcome().results.total_requests
+    asked = sorted((tmp_path / "asked").read_text().splitlines())
+    assert [line.split()[1] for line in asked] == ["2", "3"]
+    assert not any("--allow-remote" in line for line in asked)
+
+
+def test_run_refuses_what_several_can_not_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(tmp_path / "none"))
+    assert cli.dispatch(["run", "low", "--workers", "2"]) == 77
+    assert cli.dispatch(["run", "low", "--scheduler", "tcp://127.0.0.1:1"]) == 2
+
+
+# --- hosts in network namespaces ---
+
+
+@contextmanager
+def started(*command: str, **environment: str) -> Iterator[None]:
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def host(name: str, number: int) -> Iterator[None]:
+    """A namespace with an address of its own, 10.203.<number>.2; this machine is .1."""
+    commands = [
+        f"ip netns add {name}",
+        f"ip link add {name} type veth peer name inside netns {name}",
+        f"ip address add 10.203.{number}.1/24 dev {name}",
+        f"ip link set {name} up",
+        f"ip -n {name} address add 10.203.{number}.2/24 dev inside",
+        f"ip -n {name} link set inside up",
+        f"ip -n {name} link set lo up",
+        f"ip -n {name} route add default via 10.203.{number}.1",
+    ]
+    try:
+        for command in commands:
+            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
+        yield
+    finally:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def wait_for_workers(address: str, count: int) -> None:
+    from distributed import Client
+
+    with Client(address, timeout=60, set_as_default=False) as client:
+        client.wait_for_workers(count, timeout=60)
+
+
+def test_hosts_in_namespaces_count_as_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hosts with 1,000 requests each, against one process with 2,000: the same count, and the server's own."""
+    pytest.importorskip("distributed")
+    server = repository.PROGRAMS / "performance_test"
+    load = uvhttp_load.program()
+    if os.geteuid() != 0 or not shutil.which("ip") or not load or not server.exists():
+        pytest.skip("needs root, ip, performance_test and uvhttp-load")
+    from uvhttp_bench.targets.base import ask, free_ports
+
+    ports, dask = free_ports(), [sys.executable, "-m", "dask"]
+    tag = f"{os.getpid() % 10000}"
+    counted = tool(tmp_path, f'exec {load} --requests "$REQUESTS" "$@"')
+    address = f"tcp://10.203.77.1:{ports.https}"
+    with ExitStack() as stack:
+        for name, number in ((f"ba{tag}", 77), (f"bb{tag}", 78)):
+            stack.enter_context(host(name, number))
+        http = ["--address", "0.0.0.0", "--port", str(ports.http), "--io-threads", "1"]
+        stack.enter_context(started(str(server), *http))
+        stack.enter_context(
+            started(*dask, "scheduler", "--host", "0.0.0.0", "--port", str(ports.https), "--no-dashboard", "--no-show")
+        )
+        for name in (f"ba{tag}", f"bb{tag}"):
+            worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+            where = {"UVHTTP_BENCH_LOAD": str(counted), "REQUESTS": "1000"}
+            stack.enter_context(
+                started("ip", "netns", "exec", name, *worker, "--local-directory", str(tmp_path / name), **where)
+            )
+        wait_for_workers(address, 2)
+        monkeypatch.setattr(fanned, "START_APART_MAX_SECONDS", 10)
+        with fanned.opened(arguments("--scheduler", address, "--advertise", "10.203.77.1")) as several:
+            assert several is not None and len(several.workers) == 2
+            there = several.run(Job(f"http://127.0.0.1:{ports.http}/count", 2, 8, 30, (), response_bytes=None)).results
+        monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(counted))
+        monkeypatch.setenv("REQUESTS", "2000")
+        job = Job(f"http://127.0.0.1:{ports.http}/count", 2, 8, 30, (), response_bytes=None, workspace=tmp_path)
+        here = uvhttp_load.UvhttpLoad().run(job).results
+        visits = int(ask("http", ports.http, "/count").body)
+    assert there.histogram.count == here.histogram.count == 2000
+    assert there.total_requests == here.total_requests == 2000
+    assert there.errors.total == 0
+    assert visits == 4001  # the server has seen them all, and this question
