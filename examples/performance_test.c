@@ -91,6 +91,7 @@ static void go_on_reading(uvhttp_ws_t *ws, void *user) {
 
 /* --- files for /static --- */
 
+#if UVHTTP_WITH_STATIC
 static char made_directory[] = "/tmp/uvhttp-performance-XXXXXX";
 
 static void remove_files(void) {
@@ -117,6 +118,9 @@ static const char *make_files(void) {
     }
     return made_directory;
 }
+#else
+static void remove_files(void) {}
+#endif
 
 /* --- options --- */
 
@@ -241,11 +245,15 @@ static void add_routes(uvhttp_server_t *server, const options_t *options) {
     for (size_t i = 0; i < SIZE_ROUTES; ++i) {
         uvhttp_get(server, size_routes[i].pattern, get_large, (void *)&size_routes[i]);
     }
+#if UVHTTP_WITH_STATIC
     const char *files = options->files ? options->files : make_files();
     if (files)
         uvhttp_static(server, "/static", files, &(uvhttp_static_options_t){.no_sendfile = !options->sendfile});
     else
         perror("performance_test: nothing below /static/: files in /tmp");
+#else
+    (void)options;
+#endif
 #if UVHTTP_WITH_WEBSOCKET
     uvhttp_websocket(server, "/ws", &(uvhttp_ws_handlers_t){.on_message = echo_message, .on_drain = go_on_reading},
                      NULL);

@@ -240,9 +240,18 @@ void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
 
 /* --- static files (static.c) --- */
 
+#if UVHTTP_WITH_STATIC
 /* The worker's loop ends, and does not turn any more. */
 void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
 void uvhttp__static_free(struct uvhttp__static_site *sites);
+#else
+static inline void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
+    (void)worker;
+}
+static inline void uvhttp__static_free(struct uvhttp__static_site *sites) {
+    (void)sites;
+}
+#endif
 
 /* --- deferred (deferred.c) --- */
 
