@@ -166,6 +166,9 @@ void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd,
 /* Begins to receive. Returns 0 or UVHTTP_E_NOMEM / UVHTTP_E_IO. */
 int uvhttp__stream_read_start(uvhttp__stream_t *stream);
 
+/* The code for an errno of connect(2), the same on all engines. */
+int uvhttp__connect_status(int error_number);
+
 /* Connects to an endpoint; on_connect follows. On a code other than 0 nothing was opened and on_closed does not come.
  */
 int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,

@@ -295,9 +295,18 @@ void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp__route_t 
 
 /* --- static files (static.c) --- */
 
+#if UVHTTP_WITH_STATIC
 /* The worker's loop ends, and does not turn any more. */
 void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
 void uvhttp__static_free(struct uvhttp__static_site *sites);
+#else
+static inline void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
+    (void)worker;
+}
+static inline void uvhttp__static_free(struct uvhttp__static_site *sites) {
+    (void)sites;
+}
+#endif
 
 /* --- coroutines (coroutine.c) --- */
 
