@@ -66,15 +66,17 @@ def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
     server = serve(settings={"turn_requests_max": 10, "write_buffer_size": 1 << 20})
     with server.connect() as greedy, server.connect() as connection:
         connection.get("/n/1")
+        begin = time.monotonic()
         greedy.send(b"GET /spin?us=1000 HTTP/1.1\r\nHost: a\r\n\r\n" * 500)
         latencies = []
         for _ in range(8):
             start = time.monotonic()
             assert connection.get("/n/1").body == b"1"
             latencies.append(time.monotonic() - start)
-        assert max(latencies) < 0.15, "10 requests of 1 ms, not the 370 of a receive buffer"
         for _ in range(500):
             assert greedy.response().body == b"spun"
+        # A share, not a time: a busy machine makes both longer.
+        assert max(latencies) < (time.monotonic() - begin) / 4, "10 requests of the 500, not the 370 of a receive buffer"
 
 
 def test_a_client_that_takes_a_large_answer_does_not_make_another_wait(serve):
