@@ -58,7 +58,9 @@ void uvhttp__watch_turn(uvhttp__http_worker_t *worker, uint64_t ns) {
     if (ns < worker->warn_ns || found) return;
     uint32_t requests = worker->answered_in_turn + worker->deferred_in_turn;
     if (requests == 1) {
-        tell(worker, worker->last_route, ns);
+        /* A handler on a worker thread was not run in the turn: what took long is not its fault. */
+        if (!worker->last_route || worker->last_route->handler != uvhttp__call_serve)
+            tell(worker, worker->last_route, ns);
         return;
     }
     worker->timed = true;

@@ -157,8 +157,9 @@ static void on_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     uvhttp_response_write(res, uvhttp_loop_uv() ? "no" : "ok", 2);
 }
 
+/* user: how many jobs must be done by now. */
 static void on_stopped(uvhttp_server_t *server, void *user) {
-    (void)user;
+    assert_int_equal(atomic_load(&seen.done), (unsigned)(uintptr_t)user);
     uvhttp_server_free(server);
 }
 
@@ -181,8 +182,10 @@ static void test_a_handler_of_an_attached_server_runs_on_a_worker_thread(void **
     uvhttp_server_on_stopped(seen.server, on_stopped, NULL);
     assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", &serving.port), UVHTTP_OK);
     int fd = client_ask(&serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    for (int tries = 0; uvhttp_server_counter(seen.server, "responses_2xx") == 0; ++tries) {
+    char text[512] = ""; /* the whole answer: what is missing of it comes from the loop, which is turned here */
+    for (int tries = 0; !strstr(text, "\r\n\r\nok"); ++tries) {
         assert_true(tries < LIMIT_SECONDS * 1000);
+        (void)!recv(fd, text, sizeof text - 1, MSG_PEEK | MSG_DONTWAIT);
         uv_run(&loop, UV_RUN_NOWAIT);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
@@ -202,12 +205,15 @@ static void test_an_attached_server_stops_when_its_jobs_are_done(void **state) {
     uv_timer_init(&loop, &timer);
     seen.server = uvhttp_server_new(NULL);
     assert_int_equal(uvhttp_server_attach(seen.server, &loop), UVHTTP_OK);
-    uvhttp_server_on_stopped(seen.server, on_stopped, NULL);
+    uvhttp_server_on_stopped(seen.server, on_stopped, (void *)(uintptr_t)3);
     assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", NULL), UVHTTP_OK);
     pthread_mutex_lock(&seen.gate);
     for (int i = 0; i < 3; ++i) assert_int_equal(uvhttp_work(seen.server, run, done, NULL), UVHTTP_OK);
-    uv_timer_start(&timer, stop_attached, 5, 0);
-    for (int i = 0; i < 50; ++i) uv_run(&loop, UV_RUN_NOWAIT);
+    uv_timer_start(&timer, stop_attached, 0, 0);
+    for (int i = 0; i < 20; ++i) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     assert_int_equal(atomic_load(&seen.done), 0);
     pthread_mutex_unlock(&seen.gate);
     uv_run(&loop, UV_RUN_DEFAULT);
