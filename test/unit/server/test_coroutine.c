@@ -720,8 +720,8 @@ static void test_too_many_get_a_503_and_it_recovers(void **state) {
 static void test_a_stack_that_can_not_be_mapped_is_a_503(void **state) {
     serving_t *serving = *state;
     begin(serving, "/now", nothing_here);
+    uvhttp__coro_stack_fail_at = 1;
     serving_start(serving);
-    uvhttp__coro_stack_fail_maps = 1;
     int fd = client_ask(serving, GET("/now"));
     assert_int_equal(client_read(fd)->status, 503);
     client_send(fd, GET("/now"));
