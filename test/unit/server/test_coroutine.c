@@ -683,6 +683,24 @@ static void test_a_channel_between_coroutines(void **state) {
 
 /* --- limits --- */
 
+static void sleep_too_long(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    waited_status = uvhttp_coro_sleep(3600000);
+    uvhttp_response_text(res, 200, "nobody reads this");
+}
+
+static void test_an_answer_that_is_late_cancels_its_coroutine(void **state) {
+    serving_t *serving = *state;
+    begin(serving, "/late", sleep_too_long);
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 10});
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/late"));
+    assert_int_equal(client_read(fd)->status, 503);
+    WAIT_UNTIL(waited_status <= 0);
+    assert_int_equal(waited_status, UVHTTP_E_ABORTED);
+    close(fd);
+}
+
 static void hold(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     reached++;
@@ -780,6 +798,7 @@ int main(void) {
         ON_EACH(test_a_request_to_another_server),
         ON_EACH(test_descriptors_can_be_waited_for),
         ON_EACH(test_a_channel_between_coroutines),
+        ON_EACH(test_an_answer_that_is_late_cancels_its_coroutine),
         ON_EACH(test_too_many_get_a_503_and_it_recovers),
         ON_EACH(test_a_stack_that_can_not_be_mapped_is_a_503),
         ON_EACH(test_a_handler_on_the_loop_is_refused),
