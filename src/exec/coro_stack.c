@@ -19,7 +19,7 @@
 #define MADV_GUARD_INSTALL 102
 #endif
 
-uint32_t uvhttp__coro_stack_fail_maps;
+uint32_t uvhttp__coro_stack_fail_at;
 
 static size_t page_size(void) {
     return (size_t)sysconf(_SC_PAGESIZE);
@@ -75,10 +75,7 @@ static bool set_guard(char *memory, size_t size) {
 
 static uvhttp__coro_stack_t *map(const uvhttp__coro_budget_t *budget) {
     size_t guard = page_size(), size = guard + budget->stack_size;
-    if (uvhttp__coro_stack_fail_maps > 0) {
-        uvhttp__coro_stack_fail_maps--;
-        return NULL;
-    }
+    if (uvhttp__coro_stack_fail_at > 0 && --uvhttp__coro_stack_fail_at == 0) return NULL;
     char *memory =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return NULL;

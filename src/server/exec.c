@@ -15,7 +15,7 @@ static const exec_mode_t modes[] = {
 #if UVHTTP_WITH_COROUTINES
     [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", uvhttp__coroutine_serve, true},
 #else
-    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", NULL, false},
+    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE (BUILD_WITH_COROUTINES)", NULL, false},
 #endif
 };
 

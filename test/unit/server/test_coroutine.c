@@ -1,31 +1,7 @@
 /* Coroutine routes: straight-line handlers that wait, on both engines, with real sockets. */
-#include "server/serving.h"
+#include "server/coroutine.h"
 
 #include "exec/coro_stack.h"
-
-/* What the handlers have seen; written on the loop's thread. */
-static atomic_int reached, waited_status, cleanups, done_status, dones, order;
-static atomic_int cleanup_at, done_at;
-static atomic_bool gate;
-
-static void reset(void) {
-    reached = cleanups = dones = order = cleanup_at = done_at = 0;
-    waited_status = done_status = 1;
-    gate = false;
-}
-
-static void on_done(uvhttp_response_t *res, int status, void *user) {
-    (void)res, (void)user;
-    done_status = status;
-    dones++;
-    done_at = ++order;
-}
-
-static void on_cleanup(void *arg) {
-    (void)arg;
-    cleanups++;
-    cleanup_at = ++order;
-}
 
 static void nothing_here(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
@@ -45,12 +21,6 @@ static void sleeper(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     snprintf(text, sizeof text, "%.*s %.*s %.*s", (int)path.size, path.data, (int)key.size, key.data, (int)body.size,
              body.data ? body.data : "");
     uvhttp_response_text(res, 200, text);
-}
-
-static void begin(serving_t *serving, const char *path, uvhttp_handler_t handler) {
-    reset();
-    serving_make(serving);
-    assert_int_equal(uvhttp_route(serving->server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_COROUTINE), UVHTTP_OK);
 }
 
 static void test_a_handler_that_does_not_wait_is_not_deferred(void **state) {
@@ -136,7 +106,6 @@ static void test_an_answer_leaves_when_the_handler_has_returned(void **state) {
 /* --- pieces --- */
 
 #define PIECES 64
-#define PIECE 32768
 
 static void pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
@@ -261,11 +230,6 @@ static void test_a_body_that_is_refused_is_told(void **state) {
 
 /* --- work --- */
 
-static void block(void *arg) {
-    *(pthread_t *)arg = pthread_self();
-    while (gate) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-}
-
 static void worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     pthread_t thread = pthread_self(), there = thread;
@@ -281,275 +245,6 @@ static void test_work_runs_on_another_thread(void **state) {
     int fd = client_ask(serving, GET("/work"));
     assert_int_equal(client_read(fd)->status, 200);
     close(fd);
-}
-
-/* --- a client that goes, at every place where a coroutine can wait --- */
-
-static int wait_sleep(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    return uvhttp_coro_sleep(3600000);
-}
-
-static int wait_yield(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    int status;
-    while ((status = uvhttp_coro_yield()) == UVHTTP_OK) continue;
-    return status;
-}
-
-static int wait_body(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)res;
-    uvhttp_str_t piece;
-    int status;
-    while ((status = uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) continue;
-    return status;
-}
-
-static int wait_write(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req;
-    static char piece[PIECE];
-    int status = uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
-    while (status == UVHTTP_OK) status = uvhttp_response_write(res, piece, sizeof piece);
-    return status;
-}
-
-static int wait_work(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    pthread_t there;
-    return uvhttp_coro_work(block, &there);
-}
-
-static void sleep_long(void *arg) {
-    *(int *)arg = uvhttp_coro_sleep(3600000);
-    cleanups += *(int *)arg == UVHTTP_E_ABORTED ? 0 : 100;
-}
-
-static int wait_join(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    static int statuses[3];
-    uvhttp_coro_t *children[3];
-    for (int i = 0; i < 3; i++)
-        if (uvhttp_coro_spawn(sleep_long, &statuses[i], &children[i]) != UVHTTP_OK) abort();
-    int status = uvhttp_coro_join(children[1], UVHTTP_CORO_FOREVER); /* it has been cancelled, too */
-    return status == UVHTTP_OK ? uvhttp_coro_sleep(3600000) : status;
-}
-
-/* At its end a coroutine waits for those that it has not joined. */
-static void slow_work(void *arg) {
-    pthread_t there;
-    *(int *)arg = uvhttp_coro_work(block, &there);
-}
-
-static int wait_children(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    static int status;
-    uvhttp_coro_t *child;
-    if (uvhttp_coro_spawn(slow_work, &status, &child) != UVHTTP_OK) abort();
-    return uvhttp_coro_sleep(3600000);
-}
-
-static void sleep_in_cleanup(void *arg) {
-    (void)arg;
-    waited_status = uvhttp_coro_sleep(3600000);
-    cleanups++;
-}
-
-static int wait_cleanup(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    if (uvhttp_coro_defer(sleep_in_cleanup, NULL) != UVHTTP_OK) abort();
-    return 1; /* the cleanup sets the status */
-}
-
-/* A pair of connected sockets, closed with the coroutine. */
-static void close_pair(void *arg) {
-    int *ends = arg;
-    close(ends[0]);
-    close(ends[1]);
-}
-
-static int ends[2];
-
-static void open_pair(void) {
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) abort();
-    if (uvhttp_coro_defer(close_pair, ends) != UVHTTP_OK) abort();
-}
-
-static int wait_descriptor(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    open_pair();
-    return uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, 3600000);
-}
-
-static int wait_read(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    char byte;
-    size_t size;
-    open_pair();
-    return uvhttp_coro_read(ends[0], &byte, 1, &size, UVHTTP_CORO_FOREVER);
-}
-
-static int wait_peer_write(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    static char piece[PIECE];
-    int status;
-    open_pair();
-    while ((status = uvhttp_coro_write(ends[0], piece, sizeof piece, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) continue;
-    return status;
-}
-
-static char full_address[64];
-
-/* Nobody accepts there, and nobody more has room. */
-static int full_listener(int clients[3]) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(fd, 0), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    for (int i = 0; i < 3; i++) {
-        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        (void)connect(clients[i], (struct sockaddr *)&address, sizeof address);
-    }
-    snprintf(full_address, sizeof full_address, "127.0.0.1:%u", ntohs(address.sin_port));
-    return fd;
-}
-
-static int wait_connect(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    int fd;
-    return uvhttp_coro_connect(full_address, UVHTTP_CORO_FOREVER, &fd);
-}
-
-static void free_channel(void *arg) {
-    uvhttp_coro_channel_free(arg);
-}
-
-static uvhttp_coro_channel_t *open_channel(void) {
-    uvhttp_coro_channel_t *channel;
-    if (uvhttp_coro_channel_new(sizeof(int), 2, &channel) != UVHTTP_OK) abort();
-    if (uvhttp_coro_defer(free_channel, channel) != UVHTTP_OK) abort();
-    return channel;
-}
-
-static int wait_send(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    uvhttp_coro_channel_t *channel = open_channel();
-    int status, number = 0;
-    while ((status = uvhttp_coro_channel_send(channel, &number, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) number++;
-    return number == 2 ? status : 1;
-}
-
-static int wait_receive(uvhttp_request_t *req, uvhttp_response_t *res) {
-    (void)req, (void)res;
-    int number;
-    return uvhttp_coro_channel_receive(open_channel(), &number, UVHTTP_CORO_FOREVER);
-}
-
-typedef struct point {
-    const char *name;
-    int (*wait)(uvhttp_request_t *req, uvhttp_response_t *res);
-    bool blocks; /* on a thread that the test holds up */
-    int cleanups;
-} point_t;
-
-static const point_t points[] = {
-    {"sleep", wait_sleep, false, 1},
-    {"yield", wait_yield, false, 1},
-    {"body", wait_body, false, 1},
-    {"write", wait_write, false, 1},
-    {"work", wait_work, true, 1},
-    {"join", wait_join, false, 1},
-    {"children", wait_children, true, 1},
-    {"cleanup", wait_cleanup, false, 2},
-    {"descriptor", wait_descriptor, false, 1},
-    {"connect", wait_connect, false, 1},
-    {"read", wait_read, false, 1},
-    {"peer's write", wait_peer_write, false, 1},
-    {"channel's send", wait_send, false, 1},
-    {"channel's receive", wait_receive, false, 1},
-};
-
-static void wait_at(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    const point_t *point = user;
-    uvhttp_response_on_done(res, on_done, NULL);
-    if (uvhttp_coro_defer(on_cleanup, NULL) != UVHTTP_OK) abort();
-    reached++;
-    int status = point->wait(req, res);
-    if (status <= 0) waited_status = status;
-    if (uvhttp_request_path(req).size != 2) abort(); /* it is readable */
-    uvhttp_response_text(res, 200, "nobody reads this");
-}
-
-/* Only where the body is waited for, it is not whole: a FIN behind bytes that nobody reads is not seen. */
-static int ask_point(serving_t *serving, const point_t *point) {
-    return client_ask(serving, point->wait == wait_body
-                                   ? "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nbody"
-                                   : "POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
-}
-
-static void make_point(serving_t *serving, const point_t *point) {
-    serving_make(serving);
-    uvhttp_route(serving->server, UVHTTP_POST, "/p", wait_at, (void *)(uintptr_t)point, UVHTTP_EXEC_COROUTINE);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = point->wait == wait_body});
-}
-
-static void test_a_client_that_goes_at_any_wait_loses_nothing(void **state) {
-    serving_t *serving = *state;
-    int clients[3], listener = full_listener(clients);
-    serving->config.write_queue_max = 2 * PIECE;
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        const point_t *point = &points[i];
-        reset();
-        gate = point->blocks;
-        make_point(serving, point);
-        serving_start(serving);
-        int fd = ask_point(serving, point);
-        WAIT_UNTIL(reached == 1);
-        WAIT_UNTIL(uvhttp_server_counter(serving->server, "coroutines_waited") == 1);
-        close(fd);
-        WAIT_UNTIL(uvhttp_server_counter(serving->server, "connections_closed") == 1);
-        gate = false;
-        WAIT_UNTIL(dones == 1);
-        print_message("%s: %s\n", point->name, uvhttp_error_name(waited_status));
-        bool told = waited_status == UVHTTP_E_ABORTED || waited_status == UVHTTP_E_HTTP_BODY_INCOMPLETE;
-        assert_true(told);
-        assert_int_equal(cleanups, point->cleanups);
-        assert_int_equal(done_status, UVHTTP_E_ABORTED);
-        assert_true(done_at > cleanup_at); /* the hooks of the end come behind the coroutine's */
-        serving_stop(serving);
-        assert_int_equal(uvhttp_server_counter(serving->server, "aborted"), 1);
-        assert_int_equal(dones, 1);
-        uvhttp_server_free(serving->server);
-        serving->server = NULL;
-    }
-    for (int i = 0; i < 3; i++) close(clients[i]);
-    close(listener);
-}
-
-static void test_a_stop_unwinds_whoever_waits(void **state) {
-    serving_t *serving = *state;
-    int clients[3], listener = full_listener(clients);
-    serving->config.drain_timeout = 0;
-    serving->config.write_queue_max = 2 * PIECE;
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        const point_t *point = &points[i];
-        if (point->blocks) continue; /* a stop waits for them */
-        reset();
-        make_point(serving, point);
-        serving_start(serving);
-        int fd = ask_point(serving, point);
-        WAIT_UNTIL(uvhttp_server_counter(serving->server, "coroutines_waited") == 1);
-        serving_stop(serving);
-        assert_int_equal(dones, 1);
-        assert_int_equal(cleanups, point->cleanups);
-        assert_int_equal(done_status, UVHTTP_E_ABORTED);
-        close(fd);
-        uvhttp_server_free(serving->server);
-        serving->server = NULL;
-    }
-    for (int i = 0; i < 3; i++) close(clients[i]);
-    close(listener);
 }
 
 /* --- other servers --- */
@@ -683,6 +378,24 @@ static void test_a_channel_between_coroutines(void **state) {
 
 /* --- limits --- */
 
+static void sleep_too_long(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    waited_status = uvhttp_coro_sleep(3600000);
+    uvhttp_response_text(res, 200, "nobody reads this");
+}
+
+static void test_an_answer_that_is_late_cancels_its_coroutine(void **state) {
+    serving_t *serving = *state;
+    begin(serving, "/late", sleep_too_long);
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 10});
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/late"));
+    assert_int_equal(client_read(fd)->status, 503);
+    WAIT_UNTIL(waited_status <= 0);
+    assert_int_equal(waited_status, UVHTTP_E_ABORTED);
+    close(fd);
+}
+
 static void hold(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     reached++;
@@ -720,8 +433,8 @@ static void test_too_many_get_a_503_and_it_recovers(void **state) {
 static void test_a_stack_that_can_not_be_mapped_is_a_503(void **state) {
     serving_t *serving = *state;
     begin(serving, "/now", nothing_here);
+    uvhttp__coro_stack_fail_at = 1;
     serving_start(serving);
-    uvhttp__coro_stack_fail_maps = 1;
     int fd = client_ask(serving, GET("/now"));
     assert_int_equal(client_read(fd)->status, 503);
     client_send(fd, GET("/now"));
@@ -740,7 +453,7 @@ static void test_outside_of_a_coroutine_nothing_happens(void **state) {
     assert_int_equal(uvhttp_coro_yield(), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_coro_defer(on_cleanup, NULL), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_coro_work(on_cleanup, NULL), UVHTTP_E_STATE);
-    assert_int_equal(uvhttp_coro_spawn(sleep_long, &arg, &coro), UVHTTP_E_STATE);
+    assert_int_equal(uvhttp_coro_spawn(on_cleanup, &arg, &coro), UVHTTP_E_STATE);
     assert_null(coro);
 }
 
@@ -775,11 +488,10 @@ int main(void) {
         ON_EACH(test_a_body_that_does_not_come_in_time),
         ON_EACH(test_a_body_that_is_refused_is_told),
         ON_EACH(test_work_runs_on_another_thread),
-        ON_EACH(test_a_client_that_goes_at_any_wait_loses_nothing),
-        ON_EACH(test_a_stop_unwinds_whoever_waits),
         ON_EACH(test_a_request_to_another_server),
         ON_EACH(test_descriptors_can_be_waited_for),
         ON_EACH(test_a_channel_between_coroutines),
+        ON_EACH(test_an_answer_that_is_late_cancels_its_coroutine),
         ON_EACH(test_too_many_get_a_503_and_it_recovers),
         ON_EACH(test_a_stack_that_can_not_be_mapped_is_a_503),
         ON_EACH(test_a_handler_on_the_loop_is_refused),

@@ -88,9 +88,9 @@ static void test_coroutines_survive_any_failed_allocation(void **state) {
 
 static void test_coroutines_survive_a_failed_mapping(void **state) {
     for (uint32_t i = 1; i <= 2; i++) {
-        uvhttp__coro_stack_fail_maps = i; /* the handler's, and its child's */
+        uvhttp__coro_stack_fail_at = i; /* the handler's, and its child's */
         serve_once(*state);
-        uvhttp__coro_stack_fail_maps = 0;
+        uvhttp__coro_stack_fail_at = 0;
     }
 }
 
