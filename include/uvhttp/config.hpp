@@ -40,7 +40,9 @@ namespace uvhttp {
     X(turn_requests_max)                                                                                               \
     X(half_close)                                                                                                      \
     X(install_signal_handlers)                                                                                         \
-    X(quiet)
+    X(quiet)                                                                                                           \
+    X(coroutine_stack_size)                                                                                            \
+    X(coroutines_max)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \
