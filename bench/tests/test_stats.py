@@ -136,6 +136,12 @@ def test_too_few_rounds_never_say_regressed() -> None:
     assert verdict.judge("low", CPU, machine(1, 2.0, rounds=verdict.ROUNDS_MIN)).verdict == verdict.REGRESSED
 
 
+def test_too_few_rounds_never_say_equivalent() -> None:
+    """The interval of one round has no width."""
+    assert verdict.judge("low", CPU, machine(1, 1.0, rounds=1)).verdict == verdict.INCONCLUSIVE
+    assert verdict.judge("low", CPU, machine(1, 1.0, rounds=verdict.ROUNDS_MIN)).verdict == verdict.EQUIVALENT
+
+
 def test_one_chance_finding_among_many_scenarios_does_not_survive_holm() -> None:
     alone = verdict.judge("low", CPU, machine(1, 1.3, rounds=6))
     assert alone.verdict == verdict.REGRESSED

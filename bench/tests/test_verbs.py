@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 from test_model import some_record
 
-from uvhttp_bench import cli, revisions, rounds
+from uvhttp_bench import cli, revisions, rounds, session
 from uvhttp_bench.commands import baseline, check, compare
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
+from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.stats import verdict
 
 
@@ -165,3 +166,22 @@ def test_a_gate_that_can_not_count_is_skipped_and_one_that_crashed_has_failed() 
     failed = check.parse("syscalls", 1, "Traceback (most recent call last):\nValueError: x\n")
     assert failed[0].state == "failed" and check.exit_code(failed) == 1
     assert check.exit_code(check.parse("x", 1, "")) == 1
+
+
+# --- which tool ---
+
+
+def test_websocket_takes_uvhttp_load_only_where_it_speaks_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (websocket,) = catalog.choose(["websocket-1kb"])
+    program = tmp_path / "uvhttp-load"
+    program.write_text("#!/bin/sh\necho 'URL: http://HOST, tcp://HOST:PORT'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(program))
+    assert session.load_for(websocket, "auto").name == "ws_load"
+    with pytest.raises(BenchError, match="does not speak ws"):
+        session.load_for(websocket, "uvhttp-load")
+    program.write_text("#!/bin/sh\necho 'URL: http://HOST, ws://HOST'\n")
+    assert session.load_for(websocket, "auto").name == "uvhttp-load"
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(tmp_path / "gone"))
+    assert session.load_for(websocket, "auto").name == "ws_load"
+    assert session.load_for(catalog.choose(["low"])[0], "auto").name == "wrk"

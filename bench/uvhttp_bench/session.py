@@ -45,7 +45,7 @@ def load_for(scenario: Scenario, tool: str) -> Load:
     load: Load
     if scenario.scheme == "tcp":
         load = TcpEcho()
-    elif tool == "uvhttp-load" or (scenario.scheme == "ws" and tool == "auto" and not UvhttpLoad().missing()):
+    elif tool == "uvhttp-load" or (scenario.scheme == "ws" and tool == "auto" and UvhttpLoad().speaks("ws")):
         load = UvhttpLoad()
     elif scenario.scheme == "ws":
         load = WsLoad()

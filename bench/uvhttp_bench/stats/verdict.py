@@ -124,7 +124,7 @@ def decide(metric: Metric, verdict: Verdict) -> Verdict:
     if significant and worse.high < -limit:
         return replace(verdict, verdict=IMPROVED, grade="")
     within = worse_by(metric, min(verdict.tolerance, 0.99))
-    if -within < worse.low and worse.high < within:
+    if verdict.rounds >= ROUNDS_MIN and -within < worse.low and worse.high < within:
         return replace(verdict, verdict=EQUIVALENT, grade="")
     return replace(verdict, verdict=INCONCLUSIVE, grade="")
 
