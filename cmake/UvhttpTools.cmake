@@ -1,6 +1,11 @@
 # Owns: uvhttp-load. All but its main is a library, so that the unit tests can reach it.
 uvhttp_glob(load_sources tools/load/*.c)
 list(REMOVE_ITEM load_sources tools/load/main.c)
+if(UVHTTP_TLS STREQUAL "openssl")
+  list(REMOVE_ITEM load_sources tools/load/no_tls.c)
+else()
+  list(REMOVE_ITEM load_sources tools/load/tls.c)
+endif()
 add_library(uvhttp_load STATIC ${load_sources})
 target_include_directories(uvhttp_load PUBLIC tools)
 target_link_libraries(uvhttp_load PUBLIC uvhttp_inside m)

@@ -4,10 +4,12 @@
  *   curl http://127.0.0.1:8080/fanout        three waits at once, the longest counts
  *   curl -T FILE http://127.0.0.1:8080/count counts lines as they come
  *   curl http://127.0.0.1:8080/file          reads a file on a thread of the pool
+ *   curl http://127.0.0.1:8080/other         asks a server (coroutine ADDRESS SERVER; itself) and shows its answer
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uvhttp.h>
 
 static void wait200(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -52,6 +54,40 @@ static void count_lines(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     uvhttp_response_text(res, 200, text);
 }
 
+static void close_socket(void *arg) {
+    close((int)(intptr_t)arg);
+}
+
+/* What another server answers, up to its end or `max` - 1 bytes. */
+static int fetch(const char *address, const char *request, char *text, size_t max) {
+    int fd;
+    int status = uvhttp_coro_connect(address, 1000, &fd);
+    if (status != UVHTTP_OK) return status;
+    if ((status = uvhttp_coro_defer(close_socket, (void *)(intptr_t)fd)) != UVHTTP_OK) {
+        close(fd);
+        return status;
+    }
+    status = uvhttp_coro_write(fd, request, strlen(request), 1000);
+    size_t sum = 0, size;
+    while (status == UVHTTP_OK && sum < max - 1) {
+        status = uvhttp_coro_read(fd, text + sum, max - 1 - sum, &size, 1000);
+        sum += size;
+    }
+    text[sum] = '\0';
+    return status == UVHTTP_E_EOF ? UVHTTP_OK : status;
+}
+
+static void ask_other(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    static const char request[] = "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    char text[4096];
+    int status = fetch(user, request, text, sizeof text);
+    if (status == UVHTTP_OK)
+        uvhttp_response_text(res, 200, text);
+    else
+        uvhttp_response_text(res, 502, uvhttp_error_message(status));
+}
+
 static void close_file(void *arg) {
     fclose(arg);
 }
@@ -87,6 +123,7 @@ int main(int argc, char **argv) {
     uvhttp_route(server, UVHTTP_GET, "/wait", wait200, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_GET, "/fanout", fan_out, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_GET, "/file", show_file, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route(server, UVHTTP_GET, "/other", ask_other, argc > 2 ? argv[2] : "127.0.0.1:8080", UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_PUT, "/count", count_lines, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");

@@ -94,6 +94,7 @@ static void go_on_reading(uvhttp_ws_t *ws, void *user) {
 
 /* --- files for /static --- */
 
+#if UVHTTP_WITH_STATIC
 static char made_directory[] = "/tmp/uvhttp-performance-XXXXXX";
 
 static void remove_files(void) {
@@ -120,6 +121,9 @@ static const char *make_files(void) {
     }
     return made_directory;
 }
+#else
+static void remove_files(void) {}
+#endif
 
 /* --- options --- */
 
@@ -187,11 +191,15 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     for (size_t i = 0; i < SIZE_ROUTES; ++i) {
         uvhttp_get(server, size_routes[i].pattern, get_large, (void *)&size_routes[i]);
     }
+#if UVHTTP_WITH_STATIC
     const char *files = settings->files ? settings->files : make_files();
     if (files)
         uvhttp_static(server, "/static", files, &(uvhttp_static_options_t){.no_sendfile = settings->sendfile != 0});
     else
         perror("performance_test: nothing below /static/: files in /tmp");
+#else
+    (void)settings;
+#endif
 #if UVHTTP_WITH_WEBSOCKET
     uvhttp_websocket(server, "/ws", &(uvhttp_ws_handlers_t){.on_message = echo_message, .on_drain = go_on_reading},
                      NULL);

@@ -50,6 +50,11 @@ static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send_static(res, 200, "text/html; charset=utf-8", page, sizeof page - 1);
 }
 
+/* A handshake that fails after all (no memory) has no on_close to free it. */
+static void drop_name(uvhttp_response_t *res, int status, void *name) {
+    if (status != 0 || uvhttp_response_status(res) != 101) free(name);
+}
+
 /* Who does not say a name stays outside. What is set here is the connection's data. */
 static uvhttp_flow_t ask_name(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
@@ -57,7 +62,8 @@ static uvhttp_flow_t ask_name(uvhttp_request_t *req, uvhttp_response_t *res, voi
     bool good = uvhttp_request_query_param(req, "name", &name) && name.size > 0 && name.size <= NAME_MAX_SIZE &&
                 !memchr(name.data, '\0', name.size);
     char *copy = good ? strndup(name.data, name.size) : NULL;
-    if (!copy) {
+    if (!copy || uvhttp_response_on_done(res, drop_name, copy) != 0) {
+        free(copy);
         uvhttp_response_text(res, good ? 503 : 422, good ? "try again\n" : "?name= is missing or too long\n");
         return UVHTTP_STOP;
     }

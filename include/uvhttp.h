@@ -2,32 +2,39 @@
 #ifndef UVHTTP_H
 #define UVHTTP_H
 
-#include <uvhttp/access_log.h>
 #include <uvhttp/alloc.h>
-#include <uvhttp/auth.h>
 #include <uvhttp/body.h>
-#include <uvhttp/compression.h>
 #include <uvhttp/cookie.h>
 #include <uvhttp/coro.h>
-#include <uvhttp/cors.h>
 #include <uvhttp/error.h>
 #include <uvhttp/form.h>
 #include <uvhttp/log.h>
 #include <uvhttp/method.h>
 #include <uvhttp/proxy.h>
-#include <uvhttp/rate_limit.h>
 #include <uvhttp/request.h>
-#include <uvhttp/request_id.h>
 #include <uvhttp/response.h>
 #include <uvhttp/route.h>
-#include <uvhttp/security_headers.h>
 #include <uvhttp/server.h>
-#include <uvhttp/static.h>
 #include <uvhttp/tcp.h>
 #include <uvhttp/timer.h>
 #include <uvhttp/tls.h>
 #include <uvhttp/types.h>
 #include <uvhttp/version.h>
+#include <uvhttp/work.h>
+
+/* Not there in a library that was built without them. */
+#if __has_include(<uvhttp/rate_limit.h>)
+#include <uvhttp/access_log.h>
+#include <uvhttp/auth.h>
+#include <uvhttp/compression.h>
+#include <uvhttp/cors.h>
+#include <uvhttp/rate_limit.h>
+#include <uvhttp/request_id.h>
+#include <uvhttp/security_headers.h>
+#endif
+#if __has_include(<uvhttp/static.h>)
+#include <uvhttp/static.h>
+#endif
 #if __has_include(<uvhttp/websocket.h>)
 #include <uvhttp/websocket.h>
 #endif

@@ -9,7 +9,6 @@ from uvhttp_bench.loads.base import Load
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.loads.wrk import Wrk
-from uvhttp_bench.loads.ws_load import WsLoad
 from uvhttp_bench.measure import Plan, Skip, run_once
 from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
@@ -41,14 +40,12 @@ def turns(scenarios: Sequence[Scenario], quick: bool, seconds: float | None, rep
 
 
 def load_for(scenario: Scenario, tool: str) -> Load:
-    """wrk where the contract names it. "auto" takes uvhttp-load for WebSocket when it is built."""
+    """wrk where the contract names it, but for what it does not speak."""
     load: Load
     if scenario.scheme == "tcp":
         load = TcpEcho()
-    elif tool == "uvhttp-load" or (scenario.scheme == "ws" and tool == "auto" and UvhttpLoad().speaks("ws")):
+    elif tool == "uvhttp-load" or scenario.scheme == "ws":
         load = UvhttpLoad()
-    elif scenario.scheme == "ws":
-        load = WsLoad()
     else:
         load = Wrk()
     missing = load.missing()

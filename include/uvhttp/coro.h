@@ -44,7 +44,7 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_defer(void (*cleanup)(void *arg), 
 
 /** Runs run(arg) on a thread of the server's pool, where it may block, and waits for its end. It is never running any
  * more when this returns, so that `arg` may be a local variable. Returns 0 (it has run), UVHTTP_E_ABORTED (it has run
- * to its end, or has not been begun), UVHTTP_E_LIMIT (too much waits for the pool: it was not run), UVHTTP_E_INVALID,
+ * to its end, or has not been begun), UVHTTP_E_WORK_FULL (config.max_backlog: it was not run), UVHTTP_E_INVALID,
  * UVHTTP_E_STATE or UVHTTP_E_NOMEM (it was not run). */
 UVHTTP_EXPORT int uvhttp_coro_work(void (*run)(void *arg), void *arg);
 
@@ -75,6 +75,54 @@ UVHTTP_EXPORT int uvhttp_coro_join(uvhttp_coro_t *coro, uint32_t timeout_ms);
 /** The wait in hand of a coroutine that the caller has spawned returns UVHTTP_E_ABORTED, and so do later ones. It has
  * to be joined still. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
 UVHTTP_EXPORT int uvhttp_coro_cancel(uvhttp_coro_t *coro);
+
+/* --- channels --- */
+
+/** A bounded queue of items of one size between coroutines of one loop: those of a request, or of several. */
+typedef struct uvhttp_coro_channel uvhttp_coro_channel_t;
+
+#define UVHTTP_CORO_ITEM_MAX 4096      /**< bytes of an item */
+#define UVHTTP_CORO_CAPACITY_MAX 65536 /**< items of a channel */
+
+/** A channel for up to `capacity` items of `item_size` bytes, of the loop on which the caller runs. Returns 0,
+ * UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM; *channel is NULL then. */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_channel_new(size_t item_size, uint32_t capacity,
+                                                          uvhttp_coro_channel_t **channel);
+/** Copies an item into it, waiting while it is full. Returns 0, UVHTTP_E_CLOSED, UVHTTP_E_TIMEOUT, UVHTTP_E_ABORTED,
+ * UVHTTP_E_INVALID, UVHTTP_E_STATE (also on another loop) or UVHTTP_E_NOMEM; unless 0 nothing was sent. */
+UVHTTP_EXPORT int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item, uint32_t timeout_ms);
+/** Takes the oldest item out of it, waiting while it is empty. Returns 0, UVHTTP_E_EOF (closed and empty), or as send
+ * does. */
+UVHTTP_EXPORT int uvhttp_coro_channel_receive(uvhttp_coro_channel_t *channel, void *item, uint32_t timeout_ms);
+/** No more is sent; what is in it can still be received. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+UVHTTP_EXPORT int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel);
+/** Nobody waits in it. Also outside of a coroutine. NULL is allowed. */
+UVHTTP_EXPORT void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
+
+/* --- descriptors and connections --- */
+
+enum { UVHTTP_CORO_READABLE = 1, UVHTTP_CORO_WRITABLE = 2 };
+
+/** Waits until a descriptor can be read or written without blocking (either, if both are given; an error or the end of
+ * a connection counts). One coroutine of a loop can wait for a descriptor, and it must stay open meanwhile. Returns 0,
+ * UVHTTP_E_TIMEOUT, UVHTTP_E_ABORTED, UVHTTP_E_INVALID (no such descriptor), UVHTTP_E_STATE (also: another one waits
+ * for it), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
+UVHTTP_EXPORT int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms);
+
+/** Connects to "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/path" or "name:80". *fd is a non-blocking,
+ * close-on-exec socket and the caller's to close(2): uvhttp_coro_defer is the place. The timeout is for each address
+ * that is tried (8 at most). A name is looked up by getaddrinfo(3) on a thread of the pool, which no timeout shortens.
+ * Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, or as wait_fd and uvhttp_coro_work do;
+ * *fd is -1 then. */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd);
+
+/** Receives what is there from a socket, at least a byte and at most `max`. Returns 0, UVHTTP_E_EOF (the peer has sent
+ * all), UVHTTP_E_PEER_RESET, or as wait_fd does. */
+UVHTTP_EXPORT int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t timeout_ms);
+
+/** Sends all of it to a socket; the timeout is for each wait until the peer takes more. Returns 0, UVHTTP_E_PEER_RESET,
+ * or as wait_fd does: then a part may have been sent. */
+UVHTTP_EXPORT int uvhttp_coro_write(int fd, const void *data, size_t size, uint32_t timeout_ms);
 
 UVHTTP_END_DECLS
 

@@ -99,7 +99,12 @@ UVHTTP_BEGIN_DECLS
     X(PROXY_TOO_LARGE, -602, 0, "PROXY protocol header too large")                                                     \
     X(PROXY_UNTRUSTED, -603, 0, "PROXY protocol listener reached by a peer that is not trusted")                       \
     X(PROXY_TIMEOUT, -604, 0, "PROXY protocol header not whole in time")                                               \
-    X(COROUTINE_LIMIT, -710, 503, "too many coroutines at once")
+    X(WORK_FULL, -700, 503, "too many jobs wait for a worker thread")                                                  \
+    X(WORK_CANCELLED, -701, 0, "the job was cancelled before it ran")                                                  \
+    X(COROUTINE_LIMIT, -710, 503, "too many coroutines at once")                                                       \
+    X(PEER_UNREACHABLE, -711, 502, "another server can not be connected to")                                           \
+    X(PEER_NAME, -712, 502, "name of another server is not known")                                                     \
+    X(PEER_RESET, -713, 502, "another server has broken the connection")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

@@ -1,5 +1,6 @@
 /* Owns: forms in request bodies: application/x-www-form-urlencoded (WHATWG URL standard, section 5.1) and
- * multipart/form-data (RFC 7578), whole or piece by piece. Nothing here keeps a lock: one thread at a time. */
+ * multipart/form-data (RFC 7578), whole or piece by piece. Nothing here keeps a lock: one thread at a time. A library
+ * that was built with BUILD_WITH_FORMS=OFF has none of these functions. */
 #ifndef UVHTTP_FORM_H
 #define UVHTTP_FORM_H
 

@@ -76,7 +76,7 @@ UVHTTP_EXPORT uvhttp_str_t uvhttp_request_client_scheme(uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_client_host(uvhttp_request_t *req);
 
 /** Monotonic time of the loop's turn in ns: no call of the system, the same for all that a turn handles, never goes
- * back on a loop. Loop thread only. */
+ * back on a loop. Loop thread only; in a handler on a worker thread it is read when it is asked for. */
 UVHTTP_EXPORT uint64_t uvhttp_request_time_ns(const uvhttp_request_t *req);
 
 /** A pointer for middleware and handlers of this request to share; NULL at first. Not freed by the library. */

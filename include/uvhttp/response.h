@@ -75,7 +75,8 @@ UVHTTP_EXPORT void uvhttp_response_close(uvhttp_response_t *res);
 UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *content_type, uint64_t size);
 /** Copies. Returns 0, UVHTTP_E_ABORTED when the client has gone, UVHTTP_E_STATE before begin or after end,
  * UVHTTP_E_LIMIT when more than config.write_queue_max bytes would wait for a slow client (nothing was taken: try again
- * in uvhttp_deferred_on_drain; a piece larger than that is never taken). */
+ * in uvhttp_deferred_on_drain; a piece larger than that is never taken). In a handler on a worker thread it waits for
+ * the client instead, and a piece may be of any size. */
 UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
 /** Adds a field behind the body (RFC 9110 section 6.5); copied. For a chunked answer, between begin and end, to a
  * client that has sent "TE: trailers"; such a one should be told before, by uvhttp_response_header(res, "Trailer",

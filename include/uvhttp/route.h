@@ -16,7 +16,11 @@ typedef void (*uvhttp_handler_t)(uvhttp_request_t *req, uvhttp_response_t *res, 
  * UVHTTP_E_UNSUPPORTED. */
 typedef enum uvhttp_exec {
     UVHTTP_EXEC_LOOP,     /**< on the loop's thread: it must not block. Default */
-    UVHTTP_EXEC_WORKER,   /**< on a thread of the server's pool: it may block */
+    UVHTTP_EXEC_WORKER,   /**< on a thread of the server's pool: it may block. Request and response are that thread's
+                               until it returns, all of their functions may be used, and uvhttp_response_write waits
+                               for a slow client. If the client goes meanwhile, the request stays readable, and what is
+                               written is refused with UVHTTP_E_ABORTED. Not together with stream_body. No thread left
+                               and config.max_backlog waiting: the client gets a 503 with Retry-After */
     UVHTTP_EXEC_COROUTINE /**< in a coroutine of the loop: it may wait in the functions that say so, and must not block
                                otherwise */
 } uvhttp_exec_t;

@@ -64,6 +64,18 @@ typedef struct uvhttp_server_config {
     bool install_signal_handlers; /**< uvhttp_server_run drains at SIGINT and SIGTERM; default true */
     bool quiet;                   /**< no start-up and shut-down lines on stderr; default false */
     uvhttp_performance_config_t performance;
+
+    uint32_t worker_threads;      /**< threads for UVHTTP_EXEC_WORKER and uvhttp_work at most, 1..16384; default 512.
+                                       They are made when they are needed: one per CPU at once, more while those are
+                                       blocked */
+    uint32_t worker_threads_min;  /**< of them, that are made at the start and stay, 0..worker_threads; default 0 */
+    uint32_t max_backlog;         /**< jobs that wait for a thread, 1..10,000,000; default 10000; more: 503 with
+                                       Retry-After */
+    uint32_t worker_idle_timeout; /**< seconds without a job after which a thread ends; 0: never; default 30 */
+    uint32_t worker_warn_ms;      /**< ms that a job may run before it is counted (work_slow) and logged, 0..86,400,000;
+                                       0: off; default 10000 */
+    uint32_t handler_warn_ms;     /**< ms that a handler may keep its loop from others before that is counted
+                                       (handler_blocked) and logged, 0..86,400,000; 0: off; default 100 */
     uint32_t coroutine_stack_size; /**< bytes that a coroutine may use (coro.h), 16 KiB..64 MiB, rounded up to pages;
                                       only those that are touched take memory; default 64 KiB */
     uint32_t coroutines_max; /**< at once, all loops together, 1..10,000,000; beyond it coroutine routes answer 503;
@@ -201,6 +213,10 @@ typedef struct uvhttp_metrics {
     double response_time_mean_ns;
     uint64_t response_time_p50_ns, response_time_p90_ns, response_time_p99_ns, response_time_p999_ns,
         response_time_max_ns;
+    uint64_t
+        work_queue_time_count; /**< jobs and handlers that a worker thread has taken: how long they waited for it */
+    double work_queue_time_mean_ns;
+    uint64_t work_queue_time_p50_ns, work_queue_time_p99_ns, work_queue_time_max_ns;
 } uvhttp_metrics_t;
 
 /** A snapshot over all loops. Any thread. */

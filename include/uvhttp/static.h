@@ -42,7 +42,7 @@ typedef struct uvhttp_static_options {
     bool dot_files;                    /**< serve names that begin with a dot; default 404 */
     bool no_symlinks;                  /**< 404 for every symlink; default: those that stay below the root work */
     bool no_precompressed;             /**< leave "name.br" and "name.gz" alone; default: sent to who accepts them */
-    bool no_sendfile;                  /**< large files are read by helper threads instead */
+    bool no_sendfile;                  /**< large files are read by helper threads instead, as they are for TLS */
     bool warm_up;                      /**< load the whole directory, as far as the cache goes, in this call */
     uint32_t sendfile_min;      /**< bytes, 1..64 MiB: files of this size and more are sent by sendfile(2), smaller
                                      ones from memory; default 65536 */

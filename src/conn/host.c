@@ -57,7 +57,9 @@ static void worker_finished(uvhttp__worker_t *worker);
 
 /* Nothing is left to wait for: the loop may end. */
 static void check_done(uvhttp__worker_t *worker) {
+    const uvhttp__conn_ops_t *ops = worker->host->options.ops;
     if (!worker->draining || worker->done || worker->listeners_open > 0 || !uvhttp__list_empty(&worker->conns)) return;
+    if (worker->started && ops->is_busy && ops->is_busy(worker)) return;
     worker->done = true;
     uvhttp__timer_stop(&worker->loop->wheel, &worker->drain_timer);
     if (worker->host->uv)
@@ -70,6 +72,11 @@ void uvhttp__worker_check_done(uvhttp__worker_t *worker) {
     check_done(worker);
 }
 
+static void tell_drain(uvhttp__worker_t *worker, bool cut) {
+    const uvhttp__conn_ops_t *ops = worker->host->options.ops;
+    if (worker->started && ops->on_worker_drain) ops->on_worker_drain(worker, cut);
+}
+
 static void cut_off(uvhttp__worker_t *worker) {
     if (worker->cut) return;
     worker->cut = true;
@@ -80,10 +87,12 @@ static void cut_off(uvhttp__worker_t *worker) {
         if (!(conn->flags & UVHTTP__CONN_LINGERING)) count++;
         uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
     }
-    if (count == 0) return;
-    uvhttp__counters_add(&worker->counters, drain_cut_off, count);
-    UVHTTP_LOG_WARN("%s: drain: %u connections cut off while they were being served", worker->host->options.name,
-                    count);
+    if (count > 0) {
+        uvhttp__counters_add(&worker->counters, drain_cut_off, count);
+        UVHTTP_LOG_WARN("%s: drain: %u connections cut off while they were being served", worker->host->options.name,
+                        count);
+    }
+    tell_drain(worker, true);
 }
 
 static void on_drain_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
@@ -102,6 +111,7 @@ static void drain(uvhttp__worker_t *worker) {
         uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
         uvhttp__conn_drain(conn);
     }
+    tell_drain(worker, false);
     check_done(worker);
 }
 

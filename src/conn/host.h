@@ -12,11 +12,15 @@
 /* The upper layer's callbacks, on the worker's thread. */
 typedef struct uvhttp__conn_ops {
     size_t conn_size; /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
-    int (*on_worker_start)(uvhttp__worker_t *worker);   /* may be NULL; a code other than 0 ends the start */
-    void (*on_worker_stop)(uvhttp__worker_t *worker);   /* may be NULL; all connections are gone */
-    void (*on_worker_delete)(uvhttp__worker_t *worker); /* may be NULL; the host is being freed */
-    void (*on_turn_end)(uvhttp__worker_t *worker);      /* may be NULL */
-    void (*on_open)(uvhttp__conn_t *conn);              /* the upper part of the memory is not initialised */
+    int (*on_worker_start)(uvhttp__worker_t *worker);            /* may be NULL; a code other than 0 ends the start */
+    void (*on_worker_stop)(uvhttp__worker_t *worker);            /* may be NULL; all connections are gone */
+    void (*on_worker_delete)(uvhttp__worker_t *worker);          /* may be NULL; the host is being freed */
+    void (*on_worker_drain)(uvhttp__worker_t *worker, bool cut); /* may be NULL; the server stops, or (cut) the time
+                                                                    for that is over */
+    bool (*is_busy)(const uvhttp__worker_t *worker); /* may be NULL. While it is true the loop does not end; when it
+                                                        turns false: uvhttp__worker_check_done */
+    void (*on_turn_end)(uvhttp__worker_t *worker);   /* may be NULL */
+    void (*on_open)(uvhttp__conn_t *conn);           /* the upper part of the memory is not initialised */
     size_t (*on_data)(uvhttp__conn_t *conn, const char *data, size_t size); /* as uvhttp__stream_ops_t */
     void (*on_end)(uvhttp__conn_t *conn); /* FIN; a broken connection is closed instead */
     void (*on_sent)(uvhttp__conn_t *conn);
@@ -124,6 +128,9 @@ uvhttp__loop_t *uvhttp__host_current_loop(void);
 /* uvhttp_tcp_server_listen with a filter, as uvhttp__host_listen. */
 int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
                                      const uvhttp__conn_filter_t *filter, uint16_t *port);
+
+/* Nothing may be left to wait for: then a loop that drains ends. An attached server's owner is told in it. */
+void uvhttp__worker_check_done(uvhttp__worker_t *worker);
 
 /* For conn.c: a connection is gone. */
 void uvhttp__worker_conn_closed(uvhttp__conn_t *conn);

@@ -23,7 +23,5 @@ void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);
 /* accept.c */
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker);
 void uvhttp__worker_close_listeners(uvhttp__worker_t *worker);
-/* host.c */
-void uvhttp__worker_check_done(uvhttp__worker_t *worker);
 
 #endif

@@ -240,7 +240,11 @@ static void run_batch(uvhttp__coro_sched_t *sched) {
 
 void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched) {
     for (int round = 0; round < ROUNDS && uvhttp__coro_sched_due(sched); round++) run_batch(sched);
-    if (!uvhttp__coro_sched_due(sched) || sched->posted) return;
+    if (uvhttp__coro_sched_due(sched)) uvhttp__coro_sched_soon(sched);
+}
+
+void uvhttp__coro_sched_soon(uvhttp__coro_sched_t *sched) {
+    if (sched->posted) return;
     sched->posted = true;
     uvhttp__loop_post(sched->loop, &sched->post);
 }
@@ -338,9 +342,8 @@ int uvhttp_coro_work(void (*run)(void *arg), void *arg) {
     if (!run) return UVHTTP_E_INVALID;
     int status = uvhttp__coro_may_wait(coro);
     if (status != UVHTTP_OK) return status;
-    if (!coro->sched->port) return UVHTTP_E_UNSUPPORTED;
     blocking_t blocking = {.job = {.run = run_blocking, .done = blocking_done}, .coro = coro, .run = run, .arg = arg};
-    status = uvhttp__work_submit(coro->sched->port, &blocking.job);
+    status = uvhttp__work_submit(coro->sched->port->work, coro->sched->port, &blocking.job);
     if (status != UVHTTP_OK) return status;
     (void)uvhttp__coro_wait_patiently(coro, UVHTTP_CORO_FOREVER);
     return blocking.cancelled || coro->cancelled ? UVHTTP_E_ABORTED : UVHTTP_OK;

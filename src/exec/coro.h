@@ -98,6 +98,9 @@ static inline bool uvhttp__coro_sched_due(const uvhttp__coro_sched_t *sched) {
 /* In the loop's on_turn_end: runs who is ready. */
 void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched);
 
+/* Who was woken outside of a turn runs in a turn that begins at once. */
+void uvhttp__coro_sched_soon(uvhttp__coro_sched_t *sched);
+
 /* Begins a coroutine and runs it to its first wait. *coro is NULL if it has ended by then. Returns 0,
  * UVHTTP_E_COROUTINE_LIMIT or UVHTTP_E_NOMEM. */
 int uvhttp__coro_begin(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, uvhttp_coro_t **coro);

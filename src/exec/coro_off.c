@@ -44,3 +44,50 @@ int uvhttp_coro_cancel(uvhttp_coro_t *coro) {
     (void)coro;
     return UVHTTP_E_STATE;
 }
+
+int uvhttp_coro_channel_new(size_t item_size, uint32_t capacity, uvhttp_coro_channel_t **channel) {
+    (void)item_size, (void)capacity;
+    if (channel) *channel = NULL;
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item, uint32_t timeout_ms) {
+    (void)channel, (void)item, (void)timeout_ms;
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp_coro_channel_receive(uvhttp_coro_channel_t *channel, void *item, uint32_t timeout_ms) {
+    (void)channel, (void)item, (void)timeout_ms;
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel) {
+    (void)channel;
+    return UVHTTP_E_STATE;
+}
+
+void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel) {
+    (void)channel;
+}
+
+int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms) {
+    (void)fd, (void)events, (void)timeout_ms;
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd) {
+    (void)address, (void)timeout_ms;
+    if (fd) *fd = -1;
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t timeout_ms) {
+    (void)fd, (void)data, (void)max, (void)timeout_ms;
+    if (size) *size = 0;
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp_coro_write(int fd, const void *data, size_t size, uint32_t timeout_ms) {
+    (void)fd, (void)data, (void)size, (void)timeout_ms;
+    return UVHTTP_E_STATE;
+}

@@ -1,45 +1,109 @@
-/* Owns: helper threads for calls that block: a bounded queue of jobs, threads made when they are needed, and the way
- * back to the loop that gave the job. May include: io, base, obs. */
+/* Owns: the pool of threads for what may block: a bounded queue of jobs, threads that come when they are needed and go
+ * when they are not, jobs that wait for their time or for others of their tag, and the way back to the loop that gave
+ * the job. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_EXEC_WORK_H
 #define UVHTTP_SRC_EXEC_WORK_H
 
 #include "io/io.h"
+#include "obs/histogram.h"
 
 typedef struct uvhttp__work uvhttp__work_t;
 typedef struct uvhttp__work_port uvhttp__work_port_t;
+typedef struct uvhttp__job uvhttp__job_t;
 
-/* Embedded in what is to be done; its memory is the caller's until `done`. */
-typedef struct uvhttp__job {
-    struct uvhttp__job *next; /* the pool's */
+typedef struct uvhttp__work_options {
+    uint32_t threads_min;  /* that stay when there is nothing to do; 0..threads_max */
+    uint32_t threads_soon; /* made as soon as a job finds no thread, 0: as many as there are CPUs; more only when those
+                              that are there turn out to be blocked */
+    uint32_t threads_max;  /* 1.. */
+    uint32_t backlog_max;  /* jobs that wait, 1.. */
+    uint32_t idle_ms;      /* a thread above threads_min that had nothing to do for so long ends; 0: none does */
+    uint32_t warn_ms;      /* a job that runs so long is counted and logged; 0: none is */
+    uvhttp__histogram_t *queue_time; /* ns that jobs waited for a thread; written under the pool's lock. NULL: none */
+} uvhttp__work_options_t;
+
+/* Embedded in what is to be done; its memory is the caller's again in `done`. */
+struct uvhttp__job {
+    void (*run)(uvhttp__job_t *job);                  /* a thread of the pool; may block */
+    void (*done)(uvhttp__job_t *job, bool cancelled); /* the port's loop; without a port the thread that has run or
+                                                         cancelled it. cancelled: it has not been run (again) */
+    const char *name;                                 /* for the log; stays valid until done. NULL: none */
+    uint64_t tag;       /* jobs of one tag run one after the other, in the order in which they were ready; 0: none */
+    uint64_t delay_ns;  /* it is ready so much later */
+    uint64_t period_ns; /* it is ready again so long after it was before, until it is cancelled; 0: once. Never beside
+                           itself: a time that has passed meanwhile is left out */
+    /* The pool's, under its lock. */
     uvhttp__work_port_t *port;
-    void (*run)(struct uvhttp__job *job);                  /* a helper thread; may block */
-    void (*done)(struct uvhttp__job *job, bool cancelled); /* the loop's thread; cancelled: it has not been run */
-} uvhttp__job_t;
+    uvhttp__job_t *next;   /* in a chain of tags while it has its tag, or on the way back */
+    uvhttp__list_t link;   /* ready, or behind another of its tag */
+    uvhttp__list_t behind; /* head, while it has its tag: jobs that wait for it */
+    uint64_t at_ns;        /* ready since */
+    uint64_t due_ns;       /* its time, if it waits for one */
+    uint32_t heap_index;
+    uint8_t state;
+    bool last; /* cancelled while it runs: no further time */
+};
+
+/* Everything but run and done 0. */
+static inline void uvhttp__job_init(uvhttp__job_t *job, void (*run)(uvhttp__job_t *job),
+                                    void (*done)(uvhttp__job_t *job, bool cancelled)) {
+    *job = (uvhttp__job_t){.run = run, .done = done};
+}
 
 /* Where the jobs of one loop come from and go back to. The loop's thread only, unless it says otherwise. */
 struct uvhttp__work_port {
     uvhttp__work_t *work;
-    uvhttp__loop_t *loop; /* NULL: not open */
+    uvhttp__loop_t *loop;                       /* NULL: not open */
+    void (*on_idle)(uvhttp__work_port_t *port); /* NULL, or called when the last pending job is done */
+    uint32_t pending;                           /* jobs submitted whose done has not been called */
     uvhttp__post_t post;
     uvhttp__job_t *finished, **finished_last; /* from here on under the pool's lock: on the way back */
-    uint32_t out;                             /* jobs that helper threads may still touch */
+    uint32_t out;                             /* jobs that the pool may still touch */
 };
 
-/* threads_max and backlog_max: 1.. . No thread is started yet. NULL if out of memory. */
-uvhttp__work_t *uvhttp__work_new(uint32_t threads_max, uint32_t backlog_max);
-/* Ends the threads. All ports are closed. NULL is allowed. */
+/* No thread is started yet. NULL if out of memory. Options are copied. */
+uvhttp__work_t *uvhttp__work_new(const uvhttp__work_options_t *options);
+/* Ends the threads. All ports are closed, and uvhttp__work_stop was called if jobs had no port. NULL is allowed. */
 void uvhttp__work_free(uvhttp__work_t *work);
+/* Starts the threads_min threads; those that can not be started will be when they are needed. */
+void uvhttp__work_start(uvhttp__work_t *work);
 
 void uvhttp__work_port_open(uvhttp__work_port_t *port, uvhttp__work_t *work, uvhttp__loop_t *loop);
 
-/* Has job->run called by a helper thread, then job->done on the loop. Returns 0, UVHTTP_E_LIMIT (backlog_max jobs wait
- * already) or UVHTTP_E_NOMEM (there is no thread and none can be made); then nothing is called. */
-UVHTTP_MUST_USE int uvhttp__work_submit(uvhttp__work_port_t *port, uvhttp__job_t *job);
+/* Has job->run called by a thread of the pool, then job->done. port: the caller's loop's; NULL, from any thread: none.
+ * Returns 0, UVHTTP_E_WORK_FULL (backlog_max jobs wait already), UVHTTP_E_STATE (a job with a time while the pool
+ * drains) or UVHTTP_E_NOMEM (also when there is no thread and none can be made); then nothing is called. */
+UVHTTP_MUST_USE int uvhttp__work_submit(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__job_t *job);
+
+/* Any thread, while the job's memory is there. It will not be run (again), and done follows; of a job without a port in
+ * this call, unless it runs. Returns 0, or UVHTTP_E_STATE: it is over, or runs for the only time. */
+int uvhttp__work_cancel(uvhttp__work_t *work, uvhttp__job_t *job);
+
+/* Cancels the jobs of a port that do not run, or only those that wait for their time. `done` is called in it. */
+void uvhttp__work_port_cancel(uvhttp__work_port_t *port, bool timed_only);
 
 /* Before the loop is freed, when it does not turn: jobs that wait are cancelled, those that run are waited for, and
  * `done` has been called for all. The port's memory must stay until the loop is freed. A port that is not open stays
- * so.
- */
+ * so. */
 void uvhttp__work_port_close(uvhttp__work_port_t *port);
+
+/* For jobs without a port. Drain: those that wait for their time are cancelled, and no more of them are taken. Stop:
+ * waits for the others until deadline_ns (uvhttp__clock_ns), cancels what still waits, and waits for what runs. */
+void uvhttp__work_drain(uvhttp__work_t *work);
+void uvhttp__work_stop(uvhttp__work_t *work, uint64_t deadline_ns);
+
+/* Figures of a pool. */
+typedef struct uvhttp__work_stats {
+    uint64_t jobs;                      /* taken by a thread */
+    uint64_t refused;                   /* UVHTTP_E_WORK_FULL */
+    uint64_t cancelled;                 /* before they ran */
+    uint64_t slow;                      /* ran longer than warn_ms */
+    uint64_t threads_started;           /* ... */
+    uint64_t threads_ended;             /* because they had nothing to do */
+    uint32_t threads, running, waiting; /* now; waiting: also for their time or their tag */
+} uvhttp__work_stats_t;
+
+/* Any thread. queue_time: NULL, or an initialised histogram that the pool's is added to. */
+void uvhttp__work_read(uvhttp__work_t *work, uvhttp__work_stats_t *stats, uvhttp__histogram_t *queue_time);
 
 #endif

@@ -85,14 +85,13 @@ static void look_up_done(uvhttp__job_t *job, bool cancelled) {
 static int start_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
     look_up_t *look_up = uvhttp__malloc(sizeof *look_up);
     if (!look_up) return UVHTTP_E_NOMEM;
-    look_up->job.run = run_look_up;
-    look_up->job.done = look_up_done;
+    uvhttp__job_init(&look_up->job, run_look_up, look_up_done);
     look_up->cache = cache;
     look_up->entry = entry;
     look_up->unix_ms = uvhttp__clock_unix_ms();
-    int status = uvhttp__work_submit(&cache->port, &look_up->job);
+    int status = uvhttp__work_submit(cache->site->work, &cache->port, &look_up->job);
     if (status != UVHTTP_OK) {
-        if (status == UVHTTP_E_LIMIT) uvhttp__counters_error(cache->counters, UVHTTP_E_STATIC_BUSY);
+        if (status == UVHTTP_E_WORK_FULL) uvhttp__counters_error(cache->counters, UVHTTP_E_STATIC_BUSY);
         uvhttp__free(look_up);
         return status;
     }

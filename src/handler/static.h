@@ -234,7 +234,8 @@ typedef struct uvhttp__static_site {
     bool walk; /* no openat2 */
     uvhttp__static_memory_t *memory;
     uvhttp__work_t *work;
-    uvhttp__static_warm_t *warm; /* loaded in advance, for every cache */
+    bool (*is_encrypted)(const uvhttp_request_t *req); /* then sendfile would read on the loop's thread */
+    uvhttp__static_warm_t *warm;                       /* loaded in advance, for every cache */
     uint32_t cache_count;
     uvhttp__static_cache_t *caches; /* one a loop */
 } uvhttp__static_site_t;

@@ -38,8 +38,9 @@ static void fail(uvhttp_response_t *res, int status) {
 
 /* Whether the bytes go through the helper threads: they are neither in memory nor for sendfile. */
 static bool must_stream(const answer_t *answer) {
-    return !answer->file->content && answer->cache->site->settings.options.no_sendfile &&
-           uvhttp_request_method(answer->req) == UVHTTP_GET;
+    const uvhttp__static_site_t *site = answer->cache->site;
+    return !answer->file->content && uvhttp_request_method(answer->req) == UVHTTP_GET &&
+           (site->settings.options.no_sendfile || site->is_encrypted(answer->req));
 }
 
 static void send_range(const answer_t *answer, int status, uint64_t offset, uint64_t size) {

@@ -123,7 +123,9 @@ static int make_memory(uvhttp__static_site_t *site) {
     site->memory = uvhttp__calloc(1, sizeof *site->memory);
     if (!site->memory) return UVHTTP_E_NOMEM;
     uvhttp__ref_init(&site->memory->ref);
-    site->work = uvhttp__work_new(site->settings.options.helper_threads, site->settings.options.backlog_max);
+    uint32_t helpers = site->settings.options.helper_threads;
+    site->work = uvhttp__work_new(&(uvhttp__work_options_t){
+        .threads_soon = helpers, .threads_max = helpers, .backlog_max = site->settings.options.backlog_max});
     return site->work ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 

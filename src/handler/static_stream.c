@@ -93,9 +93,8 @@ static bool read_next(stream_t *stream) {
     stream->offset = part->offset + stream->at;
     stream->want = left < PIECE_SIZE ? (size_t)left : PIECE_SIZE;
     stream->written = 0;
-    stream->job.run = read_piece;
-    stream->job.done = piece_read;
-    stream->reading = uvhttp__work_submit(&stream->cache->port, &stream->job) == UVHTTP_OK;
+    uvhttp__job_init(&stream->job, read_piece, piece_read);
+    stream->reading = uvhttp__work_submit(stream->cache->site->work, &stream->cache->port, &stream->job) == UVHTTP_OK;
     if (!stream->reading) uvhttp__counters_error(stream->cache->counters, UVHTTP_E_STATIC_BUSY);
     return stream->reading;
 }

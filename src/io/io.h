@@ -166,6 +166,9 @@ void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd,
 /* Begins to receive. Returns 0 or UVHTTP_E_NOMEM / UVHTTP_E_IO. */
 int uvhttp__stream_read_start(uvhttp__stream_t *stream);
 
+/* The code for an errno of connect(2), the same on all engines. */
+int uvhttp__connect_status(int error_number);
+
 /* Connects to an endpoint; on_connect follows. On a code other than 0 nothing was opened and on_closed does not come.
  */
 int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,
@@ -362,9 +365,19 @@ int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer);
 void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 
+/* Calls on_readable(arg) on the loop's thread, outside of a turn, while a descriptor that is not the loop's is
+ * readable. After watch_close nothing is called, and the descriptor may be closed. The loop's thread, or before and
+ * after it turns. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+typedef struct uvhttp__watch uvhttp__watch_t;
+int uvhttp__loop_watch(uvhttp__loop_t *loop, int fd, void (*on_readable)(void *arg), void *arg,
+                       uvhttp__watch_t **watch);
+void uvhttp__watch_close(uvhttp__watch_t *watch);
+
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);
 /* Unix time, ms. */
 int64_t uvhttp__clock_unix_ms(void);
+/* CPU time that all threads of the process have used, ns. */
+uint64_t uvhttp__clock_cpu_ns(void);
 
 #endif

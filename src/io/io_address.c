@@ -282,3 +282,22 @@ int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool 
     }
     return code;
 }
+
+/* --- connecting --- */
+
+int uvhttp__connect_status(int error_number) {
+    switch (error_number) {
+        case 0: return UVHTTP_OK;
+        case ECONNREFUSED:
+        case ECONNRESET: return UVHTTP_E_ABORTED;
+        case ETIMEDOUT: return UVHTTP_E_TIMEOUT;
+        case EACCES:
+        case EPERM: return UVHTTP_E_PERMISSION;
+        case EADDRNOTAVAIL:
+        case EAFNOSUPPORT:
+        case EHOSTUNREACH:
+        case ENETUNREACH:
+        case ENOENT: return UVHTTP_E_ADDRESS;
+        default: return UVHTTP_E_IO;
+    }
+}

@@ -281,29 +281,12 @@ static void hand_over(uvhttp__stream_t *stream) {
 
 /* --- connecting --- */
 
-static int connect_status(int error) {
-    switch (error) {
-        case 0: return UVHTTP_OK;
-        case ECONNREFUSED:
-        case ECONNRESET: return UVHTTP_E_ABORTED;
-        case ETIMEDOUT: return UVHTTP_E_TIMEOUT;
-        case EACCES:
-        case EPERM: return UVHTTP_E_PERMISSION;
-        case EADDRNOTAVAIL:
-        case EAFNOSUPPORT:
-        case EHOSTUNREACH:
-        case ENETUNREACH:
-        case ENOENT: return UVHTTP_E_ADDRESS;
-        default: return UVHTTP_E_IO;
-    }
-}
-
 static int start_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
     int failed = 0;
     do {
         failed = connect(stream->fd, &endpoint->address.any, endpoint->address_size);
     } while (failed && errno == EINTR);
-    if (failed && errno != EINPROGRESS) return connect_status(errno);
+    if (failed && errno != EINPROGRESS) return uvhttp__connect_status(errno);
     return update_interest(stream); /* writable at once if it is connected already: on_connect comes from the turn */
 }
 
@@ -317,7 +300,7 @@ static void finish_connect(uvhttp__stream_t *stream) {
         uvhttp__out_drop(stream);
     }
     update_interest(stream);
-    stream->ops->on_connect(stream, connect_status(error));
+    stream->ops->on_connect(stream, uvhttp__connect_status(error));
     if (error == 0 && !(stream->flags & UVHTTP__STREAM_CLOSING)) flushed(stream); /* what was queued meanwhile */
 }
 

@@ -9,26 +9,11 @@
 #include <strings.h>
 #include <sys/ioctl.h>
 #include <sys/sendfile.h>
-#include <time.h>
 #include <unistd.h>
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "io/engine.h"
-
-/* --- clock --- */
-
-uint64_t uvhttp__clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-int64_t uvhttp__clock_unix_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* --- turn memory --- */
 

@@ -341,9 +341,7 @@ static void on_connect(uvhttp__stream_t *stream, int result) {
         return;
     }
     if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
-    stream->ops->on_connect(stream, result == 0            ? UVHTTP_OK
-                                    : result == -ETIMEDOUT ? UVHTTP_E_TIMEOUT
-                                                           : UVHTTP_E_ABORTED);
+    stream->ops->on_connect(stream, uvhttp__connect_status(-result));
     if (result == 0 && stream->out_first && !(stream->flags & UVHTTP__STREAM_CLOSING)) uvhttp__out_progress(stream);
 }
 

@@ -61,6 +61,16 @@
     X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
     X(tls_handshakes, "TLS handshakes done")                                                                           \
     X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
+    X(work_jobs, "Jobs and handlers that a worker thread has taken")                                                   \
+    X(work_refused, "Jobs and handlers refused because max_backlog of them waited")                                    \
+    X(work_cancelled, "Jobs cancelled before they ran")                                                                \
+    X(work_slow, "Jobs and handlers that ran longer than worker_warn_ms")                                              \
+    X(work_threads_started, "Worker threads started")                                                                  \
+    X(work_threads_ended, "Worker threads that ended because they had nothing to do")                                  \
+    X(work_threads, "Worker threads now")                                                                              \
+    X(work_running, "Jobs and handlers that worker threads run now")                                                   \
+    X(work_waiting, "Jobs and handlers that wait for a worker thread, their time or their tag now")                    \
+    X(handler_blocked, "Times that a handler kept its loop from others for longer than handler_warn_ms")               \
     X(coroutines, "Coroutines begun")                                                                                  \
     X(coroutines_waited, "Requests whose coroutine has waited")                                                        \
     X(coroutines_refused, "Requests answered 503 because coroutines_max was reached or a stack could not be had")      \

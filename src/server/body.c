@@ -101,6 +101,7 @@ int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange) {
 }
 
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange) {
+    if (exchange->worker->deferred_in_turn < UINT16_MAX) exchange->worker->deferred_in_turn++;
     uint32_t timeout = exchange->way.route ? exchange->way.route->options.answer_timeout_ms : 0;
     bool begun = uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN);
     if (timeout > 0 && exchange->answer_by_ms == 0 && !begun) exchange->answer_by_ms = now_ms(exchange) + timeout;

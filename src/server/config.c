@@ -65,6 +65,12 @@ static const field_t fields[] = {
     {"performance_mode", BOOL, AT(performance.performance_mode), false, 0, 1, NULL},
     {"log_level", LEVEL, AT(performance.log_level), 0, 0, UVHTTP_LOG_LEVEL_NONE, NULL},
     {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, NULL},
+    NUMBER(worker_threads, 512, 1, 16384),
+    NUMBER(worker_threads_min, 0, 0, 16384),
+    NUMBER(max_backlog, 10000, 1, 10000000),
+    SECONDS(worker_idle_timeout, 30),
+    NUMBER_OF("milliseconds", worker_warn_ms, 10000, 0, 86400000),
+    NUMBER_OF("milliseconds", handler_warn_ms, 100, 0, 86400000),
     BYTES(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
     NUMBER(coroutines_max, 30000, 1, 10000000),
 };
@@ -268,6 +274,13 @@ int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *messa
         char text[24];
         snprintf(text, sizeof text, "%" PRIu64, value);
         return refuse(&fields[i], fields[i].name, text, message, size);
+    }
+    bool has_pool = config->struct_size >= AT(worker_threads_min) + sizeof config->worker_threads_min;
+    if (has_pool && config->worker_threads_min > config->worker_threads) {
+        if (message && size > 0)
+            snprintf(message, size, "worker_threads_min is %" PRIu32 ": expected at most worker_threads, %" PRIu32,
+                     config->worker_threads_min, config->worker_threads);
+        return UVHTTP_E_CONFIG;
     }
     return UVHTTP_OK;
 }

@@ -205,19 +205,10 @@ void uvhttp__coroutine_server_init(uvhttp_server_t *server) {
     uvhttp__coro_budget_init(&server->coro_budget, server->config.coroutine_stack_size, server->config.coroutines_max);
 }
 
-void uvhttp__coroutine_server_free(uvhttp_server_t *server) {
-    uvhttp__work_free(server->coro_work);
-}
-
 void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
-    uvhttp_server_t *server = worker->server;
-    if (!server->coro_work) server->coro_work = uvhttp__work_new(64, 4096);
-    if (server->coro_work) uvhttp__work_port_open(&worker->coro_port, server->coro_work, worker->worker->loop);
-    uvhttp__coro_sched_open(&worker->coros, &server->coro_budget, worker->worker->loop,
-                            server->coro_work ? &worker->coro_port : NULL);
+    uvhttp__coro_sched_open(&worker->coros, &worker->server->coro_budget, worker->worker->loop, &worker->port);
 }
 
 void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
-    uvhttp__work_port_close(&worker->coro_port);
     uvhttp__coro_sched_close(&worker->coros);
 }

@@ -5,10 +5,6 @@ void uvhttp__coroutine_server_init(uvhttp_server_t *server) {
     (void)server;
 }
 
-void uvhttp__coroutine_server_free(uvhttp_server_t *server) {
-    (void)server;
-}
-
 void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
     uvhttp__list_init(&worker->coros.ready);
 }

@@ -19,6 +19,8 @@ struct uvhttp_deferred {
     uvhttp__loop_t *loop;
     uvhttp__exchange_t *exchange; /* written on the loop's thread under the lock */
     uvhttp__post_t abandon;       /* the message that the last reference becomes if nobody has answered */
+    bool held;                    /* under the lock: a worker thread has the response still, messages wait in `posts` */
+    uvhttp__mpsc_t posts;
     void (*on_abort)(uvhttp_deferred_t *deferred, void *user);
     void *on_abort_user;
     void (*on_drain)(uvhttp_response_t *res, void *user);
@@ -45,16 +47,50 @@ typedef struct message {
     char text[];
 } message_t;
 
-uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange) {
+static uvhttp_deferred_t *new_handle(uvhttp__exchange_t *exchange, bool held) {
     uvhttp_deferred_t *deferred = uvhttp__calloc(1, sizeof *deferred);
     if (!deferred) return NULL;
     deferred->count = 1;
+    deferred->held = held;
     pthread_mutex_init(&deferred->lock, NULL);
+    uvhttp__mpsc_init(&deferred->posts);
     deferred->loop = exchange->worker->worker->loop;
     deferred->exchange = exchange;
+    return deferred;
+}
+
+uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange) {
+    uvhttp_deferred_t *deferred = new_handle(exchange, false);
+    if (deferred) uvhttp__deferred_adopt(deferred, exchange);
+    return deferred;
+}
+
+uvhttp_deferred_t *uvhttp__deferred_new_held(uvhttp__exchange_t *exchange) {
+    return new_handle(exchange, true);
+}
+
+void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     exchange->deferred = deferred;
     uvhttp__counters_add(&exchange->worker->worker->counters, deferred, 1);
-    return deferred;
+}
+
+/* Under the lock. */
+static void give_to_loop(uvhttp_deferred_t *deferred, uvhttp__post_t *post) {
+    if (deferred->held)
+        (void)uvhttp__mpsc_push(&deferred->posts, &post->node);
+    else
+        uvhttp__loop_post(deferred->loop, post);
+}
+
+void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(&deferred->lock);
+    deferred->held = false;
+    uvhttp__mpsc_node_t *next, *node = uvhttp__mpsc_take(&deferred->posts);
+    for (; node; node = next) {
+        next = node->next;
+        uvhttp__loop_post(deferred->loop, UVHTTP__CONTAINER_OF(node, uvhttp__post_t, node));
+    }
+    pthread_mutex_unlock(&deferred->lock);
 }
 
 void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred, void (*on_abort)(uvhttp_deferred_t *deferred, void *user),
@@ -80,7 +116,7 @@ static void drop(uvhttp_deferred_t *deferred) {
         deferred->count = 1;
         deferred->state = ANSWERED;
         deferred->abandon.run = run_abandon;
-        uvhttp__loop_post(deferred->loop, &deferred->abandon);
+        give_to_loop(deferred, &deferred->abandon);
     }
     pthread_mutex_unlock(&deferred->lock);
     if (!last || abandoned) return;
@@ -249,7 +285,7 @@ static int post(message_t *message, enum state next) {
     if (status == UVHTTP_OK) {
         deferred->state = next;
         deferred->count++;
-        uvhttp__loop_post(deferred->loop, &message->post);
+        give_to_loop(deferred, &message->post);
     }
     pthread_mutex_unlock(&deferred->lock);
     if (status != UVHTTP_OK) uvhttp__free(message);

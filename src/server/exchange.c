@@ -13,7 +13,7 @@ static const uvhttp__exchange_t *exchange_of_request(const uvhttp_request_t *req
 
 static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (exchange->session)
+    if (!exchange->call && exchange->session) /* a worker thread must not look at the session */
         (void)uvhttp__conn_peer(&exchange->session->conn, text);
     else
         memcpy(text, "unknown", sizeof "unknown");
@@ -22,7 +22,7 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
 static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
     const uvhttp__trust_t *trust = &exchange->worker->server->trust;
-    if (!exchange->session) return;
+    if (exchange->call || !exchange->session) return;
     client->address = uvhttp__conn_client(&exchange->session->conn);
     client->https = uvhttp_tcp_is_tls(&exchange->session->conn);
     if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;
@@ -35,7 +35,8 @@ static uvhttp__counters_t *counters_of(const uvhttp_request_t *req) {
 }
 
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
-    return exchange_of_request(req)->worker->worker->loop->now_ns;
+    const uvhttp__exchange_t *exchange = exchange_of_request(req);
+    return exchange->call ? uvhttp__clock_ns() : exchange->worker->worker->loop->now_ns;
 }
 
 static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
@@ -209,10 +210,21 @@ static inline void route(uvhttp__exchange_t *exchange) {
     if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
 }
 
+static uvhttp_flow_t way_go_timed(uvhttp__exchange_t *exchange) {
+    uint64_t begin_ns = uvhttp__clock_ns();
+    uvhttp_flow_t flow = uvhttp__way_go(&exchange->way, &exchange->request, &exchange->response);
+    uvhttp__watch_handler(exchange->worker, exchange->way.route, uvhttp__clock_ns() - begin_ns);
+    return flow;
+}
+
 /* The rest of the chain, the handler, and what is said if there is none. */
 static inline void go(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    if (uvhttp__way_go(&exchange->way, &exchange->request, res) == UVHTTP_STOP)
+    uvhttp__http_worker_t *worker = exchange->worker;
+    worker->last_route = exchange->way.route;
+    if ((__builtin_expect(worker->timed, false)
+             ? way_go_timed(exchange)
+             : uvhttp__way_go(&exchange->way, &exchange->request, res)) == UVHTTP_STOP)
         exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
     else if (!exchange->way.route && !answered(res))
         answer_unrouted(exchange);

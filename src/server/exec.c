@@ -11,7 +11,7 @@ typedef struct exec_mode {
 
 static const exec_mode_t modes[] = {
     [UVHTTP_EXEC_LOOP] = {"UVHTTP_EXEC_LOOP", NULL, true},
-    [UVHTTP_EXEC_WORKER] = {"UVHTTP_EXEC_WORKER", NULL, false},
+    [UVHTTP_EXEC_WORKER] = {"UVHTTP_EXEC_WORKER", uvhttp__call_serve, false},
 #if UVHTTP_WITH_COROUTINES
     [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", uvhttp__coroutine_serve, true},
 #else

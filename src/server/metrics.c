@@ -6,6 +6,35 @@
 #include "base/alloc.h"
 #include "server/server_internal.h"
 
+static void read_counters(const uvhttp_server_t *server, uvhttp__counter_sums_t *sums) {
+    uvhttp__work_stats_t work;
+    uvhttp__host_counters(server->host, sums);
+    uvhttp__work_read(server->work, &work, NULL);
+    sums->values[UVHTTP__COUNTER_work_jobs] = work.jobs;
+    sums->values[UVHTTP__COUNTER_work_refused] = work.refused;
+    sums->values[UVHTTP__COUNTER_work_cancelled] = work.cancelled;
+    sums->values[UVHTTP__COUNTER_work_slow] = work.slow;
+    sums->values[UVHTTP__COUNTER_work_threads_started] = work.threads_started;
+    sums->values[UVHTTP__COUNTER_work_threads_ended] = work.threads_ended;
+    sums->values[UVHTTP__COUNTER_work_threads] = work.threads;
+    sums->values[UVHTTP__COUNTER_work_running] = work.running;
+    sums->values[UVHTTP__COUNTER_work_waiting] = work.waiting;
+}
+
+static void read_queue_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
+    uvhttp__histogram_t *sum = uvhttp__alloc_aligned(64, sizeof *sum);
+    if (!sum) return;
+    uvhttp__work_stats_t work;
+    uvhttp__histogram_init(sum);
+    uvhttp__work_read(server->work, &work, sum);
+    metrics->work_queue_time_count = uvhttp__histogram_count(sum);
+    metrics->work_queue_time_mean_ns = uvhttp__histogram_mean(sum);
+    metrics->work_queue_time_p50_ns = uvhttp__histogram_percentile(sum, 50);
+    metrics->work_queue_time_p99_ns = uvhttp__histogram_percentile(sum, 99);
+    metrics->work_queue_time_max_ns = uvhttp__histogram_max(sum);
+    uvhttp__free_aligned(sum);
+}
+
 static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
     /* The workers' state is there, and other threads may look at it, once the engine is known. */
     if (!atomic_load_explicit(&server->engine, memory_order_acquire)) return;
@@ -28,7 +57,7 @@ static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics)
 
 void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
     uvhttp__counter_sums_t sums;
-    uvhttp__host_counters(server->host, &sums);
+    read_counters(server, &sums);
     *metrics = (uvhttp_metrics_t){.requests = UVHTTP__COUNTER(&sums, requests),
                                   .connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
                                   .connections_active = uvhttp__counters_connections(&sums),
@@ -40,6 +69,7 @@ void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metr
                                   .responses_4xx = UVHTTP__COUNTER(&sums, responses_4xx),
                                   .responses_5xx = UVHTTP__COUNTER(&sums, responses_5xx)};
     read_times(server, metrics);
+    read_queue_times(server, metrics);
 }
 
 static const int codes[] = {
@@ -57,7 +87,7 @@ static void rejected_name(int code, char *text, size_t size) {
 void uvhttp_server_counters(const uvhttp_server_t *server,
                             void (*each)(const char *name, const char *help, uint64_t value, void *user), void *user) {
     uvhttp__counter_sums_t sums;
-    uvhttp__host_counters(server->host, &sums);
+    read_counters(server, &sums);
     for (unsigned i = 0; i < UVHTTP__COUNTER_COUNT; i++)
         each(uvhttp__counter_name(i), uvhttp__counter_help(i), sums.values[i], user);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {

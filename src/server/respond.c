@@ -337,11 +337,8 @@ void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
     complete(exchange);
 }
 
-void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
-    uvhttp__session_t *session = exchange->session;
+void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status) {
     uvhttp__response_abort(&exchange->response);
-    session->exchange = NULL;
-    exchange->session = NULL;
     uvhttp_deferred_t *deferred = exchange->deferred;
     /* Once it is aborted, the last release on any thread frees handle and exchange: a reference of our own lasts until
      * the hooks have run. */
@@ -354,6 +351,12 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
         uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
     if (!kept) uvhttp__exchange_release(exchange);
     if (deferred) uvhttp_deferred_release(deferred);
+}
+
+void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
+    exchange->session->exchange = NULL;
+    exchange->session = NULL;
+    if (!exchange->call || !uvhttp__call_leave(exchange)) uvhttp__exchange_gone(exchange, status);
 }
 
 int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const uvhttp_tcp_handlers_t *handlers,

@@ -64,6 +64,20 @@ static int make_host(uvhttp_server_t *server) {
     return UVHTTP_OK;
 }
 
+static int make_pool(uvhttp_server_t *server) {
+    const uvhttp_server_config_t *config = &server->config;
+    server->queue_time = uvhttp__alloc_aligned(64, sizeof *server->queue_time);
+    if (!server->queue_time) return UVHTTP_E_NOMEM;
+    uvhttp__histogram_init(server->queue_time);
+    server->work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
+                                                              .threads_max = config->worker_threads,
+                                                              .backlog_max = config->max_backlog,
+                                                              .idle_ms = config->worker_idle_timeout * 1000,
+                                                              .warn_ms = config->worker_warn_ms,
+                                                              .queue_time = server->queue_time});
+    return server->work ? UVHTTP_OK : UVHTTP_E_NOMEM;
+}
+
 uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
@@ -78,28 +92,41 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
                                               .header_count_max = server->config.header_count_max};
     uvhttp__coroutine_server_init(server);
     server->router = uvhttp__router_new();
-    if (!server->router || make_host(server) != UVHTTP_OK) goto fail;
+    if (!server->router || make_pool(server) != UVHTTP_OK || make_host(server) != UVHTTP_OK) goto fail;
     uvhttp__router_set_owner(server->router, server);
     return server;
 fail:
+    uvhttp__work_free(server->work);
+    uvhttp__free_aligned(server->queue_time);
     uvhttp__router_free(server->router);
     uvhttp__free(server);
     return NULL;
 }
 
+/* Until when jobs that no loop waits for are waited for. */
+static uint64_t drain_deadline_ns(const uvhttp_server_t *server) {
+    uint64_t begin_ns = server->drain_ns ? server->drain_ns : uvhttp__clock_ns();
+    return begin_ns + server->config.drain_timeout * UINT64_C(1000000000);
+}
+
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
-    /* Messages of the helper threads may be on their way still: the loops go first. */
+    uvhttp__work_stop(server->work, drain_deadline_ns(server));
+    /* Messages of the pools' threads may be on their way still: the loops go first. */
     uvhttp__http_worker_t *worker = server->host->workers[0].upper;
-    if (worker)
+    if (worker) {
         worker->sites = server->sites;
-    else
+        worker->work = server->work;
+        worker->queue_time = server->queue_time;
+    } else {
         uvhttp__static_free(server->sites);
+        uvhttp__work_free(server->work);
+        uvhttp__free_aligned(server->queue_time);
+    }
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
     uvhttp__free(server->trust.ranges);
     if (server->ws_hub) server->ws_hub_release(server->ws_hub);
-    uvhttp__coroutine_server_free(server);
     uvhttp__free(server);
 }
 
@@ -254,6 +281,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
     status = uvhttp__host_run(server->host, announce, server);
+    uvhttp__work_stop(server->work, drain_deadline_ns(server));
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->host->error);
     tell_end(server);
     return UVHTTP_OK;

@@ -12,6 +12,7 @@
 #include "base/date.h"
 #include "conn/host.h"
 #include "exec/coro.h"
+#include "exec/work.h"
 #include "http1/http1.h"
 #include "message/message.h"
 #include "obs/histogram.h"
@@ -31,8 +32,10 @@ struct uvhttp_server {
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
     struct uvhttp__static_site *sites; /* static files */
+    uvhttp__work_t *work;              /* the pool of worker threads */
+    uvhttp__histogram_t *queue_time;   /* of its jobs */
+    uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
     uvhttp__coro_budget_t coro_budget;
-    uvhttp__work_t *coro_work;
     int setup_status;  /* the first error of what was set up before the routes were complete */
     bool frozen;       /* routes are complete */
     bool routes_early; /* a request with a body is routed before it has come: its route may have options */
@@ -49,11 +52,27 @@ typedef struct uvhttp__http_worker {
     uvhttp_server_t *server;
     uvhttp__exchange_t *free_exchanges;
     struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
+    uvhttp__work_t *work;              /* the same */
+    uvhttp__histogram_t *queue_time;   /* the same */
+    uvhttp__work_port_t port;          /* to the server's pool and back */
+    uvhttp__list_t calls; /* handlers that a worker thread is to run, given to the pool when the turn ends */
     uvhttp__coro_sched_t coros;
-    uvhttp__work_port_t coro_port;
     uint32_t free_count;
-    uint32_t answered_in_turn; /* requests that were seen and answered in this turn: one entry of the histogram */
-    uint64_t date_until_ms;    /* loop time at which date_line is out of date */
+    union {
+        uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
+        struct {
+            uint32_t answered_in_turn; /* requests that were seen and answered in it: one entry of the histogram */
+            uint16_t deferred_in_turn; /* requests that wait for their answer since then, saturating */
+            bool has_calls;
+        };
+    };
+    bool timed;         /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
+    bool found_in_turn; /* ... and one was found */
+    const uvhttp__route_t *last_route; /* whose handler was run last */
+    uint64_t look_ns;                  /* a turn that takes so long is looked at: warn_ns, or 0 while timed */
+    uint64_t warn_ns;                  /* UINT64_MAX: off */
+    uint64_t timed_until_ms, told_at_ms;
+    uint64_t date_until_ms; /* loop time at which date_line is out of date */
     char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
@@ -157,6 +176,7 @@ struct uvhttp__exchange {
     uvhttp__exchange_t *next_free;
 
     uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
+    struct uvhttp__call *call;            /* a worker thread runs the handler, or will; NULL: none does */
     struct uvhttp__coroutine *coroutine;  /* the handler runs in one that has not ended; NULL: no */
     uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
     uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
@@ -247,19 +267,50 @@ void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
 /* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
  * the deferred handle. */
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
+/* The same when the session has let go of it. */
+void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status);
 /* What to do after the handler, or what a deferred handle ran, has returned. */
 void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
 
+/* --- handlers on worker threads (worker.c); the loop's thread --- */
+
+/* The handler of all routes with UVHTTP_EXEC_WORKER; user: the route. */
+void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+void uvhttp__calls_open(uvhttp__http_worker_t *worker);
+/* The end of a turn: what has been called in it goes to the pool. */
+void uvhttp__calls_submit(uvhttp__http_worker_t *worker);
+/* The session has let go of exchange->call. True: a thread has it still, and what has to be done will be done when it
+ * returns. */
+bool uvhttp__call_leave(uvhttp__exchange_t *exchange);
+/* The client has taken what was queued: a write may go on. */
+void uvhttp__call_drained(uvhttp__exchange_t *exchange);
+
+/* --- handlers that block their loop (watchdog.c); the loop's thread --- */
+
+void uvhttp__watch_open(uvhttp__http_worker_t *worker);
+/* The turn took so long up to its end. */
+void uvhttp__watch_turn(uvhttp__http_worker_t *worker, uint64_t ns);
+/* A handler did; only while worker->timed. */
+void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, uint64_t ns);
+
 /* --- static files (static.c) --- */
 
+#if UVHTTP_WITH_STATIC
 /* The worker's loop ends, and does not turn any more. */
 void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
 void uvhttp__static_free(struct uvhttp__static_site *sites);
+#else
+static inline void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
+    (void)worker;
+}
+static inline void uvhttp__static_free(struct uvhttp__static_site *sites) {
+    (void)sites;
+}
+#endif
 
 /* --- coroutines (coroutine.c) --- */
 
 void uvhttp__coroutine_server_init(uvhttp_server_t *server);
-void uvhttp__coroutine_server_free(uvhttp_server_t *server);
 void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker);
 /* The worker's loop ends, and does not turn any more. */
 void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker);
@@ -280,6 +331,11 @@ int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange);
 /* --- deferred (deferred.c) --- */
 
 uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
+/* The same on a worker thread that has the response: the exchange does not know of it before adopt, and what is said
+ * through it waits for let_go, both on the loop's thread. */
+uvhttp_deferred_t *uvhttp__deferred_new_held(uvhttp__exchange_t *exchange);
+void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange);
+void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred);
 /* Loop's thread. The client has gone. Returns true if the handle keeps the exchange, and frees it with its last
  * reference, of which the caller holds one. */
 bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);

@@ -72,7 +72,9 @@ static bool begin_headless(uvhttp__session_t *session) {
 
 void uvhttp__session_refuse(uvhttp__session_t *session, int code) {
     uvhttp__counters_error(counters_of(session), code);
-    if (session->exchange) {
+    if (session->exchange && session->exchange->call) {
+        uvhttp__exchange_abort(session->exchange, code); /* a worker thread has it */
+    } else if (session->exchange) {
         if (uvhttp__response_is(&session->exchange->response, UVHTTP__RESPONSE_COMMITTED)) {
             uvhttp__conn_close(&session->conn, code);
             return;
@@ -349,7 +351,10 @@ static void on_sent(uvhttp__conn_t *conn) {
         session->blocked = false;
         uvhttp__stream_resume(&conn->stream);
     }
-    if (session->exchange && session->exchange->deferred) uvhttp__deferred_drained(session->exchange->deferred);
+    if (session->exchange && session->exchange->deferred)
+        uvhttp__deferred_drained(session->exchange->deferred);
+    else if (session->exchange && session->exchange->call)
+        uvhttp__call_drained(session->exchange);
 }
 
 static bool too_slow(uint64_t bytes, uint64_t ms, uint32_t rate, uint32_t grace) {
@@ -475,22 +480,42 @@ static int on_worker_start(uvhttp__worker_t *worker) {
     upper->server = worker->host->options.user;
     uvhttp__histogram_init(&upper->response_time);
     worker->upper = upper;
+    uvhttp__calls_open(upper);
+    uvhttp__watch_open(upper);
     uvhttp__coroutine_worker_start(upper);
     return UVHTTP_OK;
 }
 
 static void on_worker_stop(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
-    uvhttp__coroutine_worker_stop(upper);
     uvhttp__static_worker_stop(upper);
+    uvhttp__work_port_close(&upper->port);
+    uvhttp__coroutine_worker_stop(upper);
     uvhttp__exchange_pool_free(upper);
-    upper->answered_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
+    upper->due_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
 }
 
 /* Until here the figures of a server that has stopped can be read. */
 static void on_worker_delete(uvhttp__worker_t *worker) {
-    uvhttp__static_free(((uvhttp__http_worker_t *)worker->upper)->sites);
-    uvhttp__free_aligned(worker->upper);
+    uvhttp__http_worker_t *upper = worker->upper;
+    uvhttp__static_free(upper->sites);
+    uvhttp__work_free(upper->work);
+    uvhttp__free_aligned(upper->queue_time);
+    uvhttp__free_aligned(upper);
+}
+
+static void on_worker_drain(uvhttp__worker_t *worker, bool cut) {
+    uvhttp__http_worker_t *upper = worker->upper;
+    if (worker->index == 0 && !cut) {
+        upper->server->drain_ns = worker->loop->now_ns;
+        uvhttp__work_drain(upper->server->work);
+    }
+    uvhttp__work_port_cancel(&upper->port, !cut);
+}
+
+/* A job of this loop is waited for: it may have to answer. */
+static bool is_busy(const uvhttp__worker_t *worker) {
+    return ((const uvhttp__http_worker_t *)worker->upper)->port.pending > 0;
 }
 
 /* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
@@ -498,17 +523,21 @@ static void on_turn_end(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
     if (!upper) return; /* the worker could not be started */
     uvhttp__coroutine_turn_end(upper);
-    if (upper->answered_in_turn == 0) return;
+    if (upper->due_in_turn == 0) return;
+    if (upper->has_calls) uvhttp__calls_submit(upper);
+    uint64_t ns = uvhttp__clock_ns() - worker->loop->now_ns;
     if (upper->server->config.performance.enable_statistics)
-        uvhttp__histogram_record_n(&upper->response_time, uvhttp__clock_ns() - worker->loop->now_ns,
-                                   upper->answered_in_turn);
-    upper->answered_in_turn = 0;
+        uvhttp__histogram_record_n(&upper->response_time, ns, upper->answered_in_turn);
+    if (__builtin_expect(ns >= upper->look_ns, false)) uvhttp__watch_turn(upper, ns);
+    upper->due_in_turn = 0;
 }
 
 const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__session_t),
                                                 .on_worker_start = on_worker_start,
                                                 .on_worker_stop = on_worker_stop,
                                                 .on_worker_delete = on_worker_delete,
+                                                .on_worker_drain = on_worker_drain,
+                                                .is_busy = is_busy,
                                                 .on_turn_end = on_turn_end,
                                                 .on_open = on_open,
                                                 .on_data = on_data,

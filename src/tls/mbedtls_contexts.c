@@ -45,9 +45,9 @@ static int check_settings(const uvhttp__tls_settings_t *settings, uvhttp__tls_er
 /* The settings have them as on the wire, mbedTLS wants strings: one block of pointers with the text behind them. */
 static int set_alpn(uvhttp__tls_contexts_t *contexts) {
     const uvhttp__tls_settings_t *settings = contexts->settings;
-    const uint8_t *end = settings->alpn + settings->alpn_size;
     size_t count = 0;
     if (settings->alpn_size == 0) return UVHTTP_OK;
+    const uint8_t *end = settings->alpn + settings->alpn_size;
     for (const uint8_t *at = settings->alpn; at < end; at += 1 + at[0]) count++;
     contexts->alpn = uvhttp__calloc(1, (count + 1) * sizeof *contexts->alpn + settings->alpn_size);
     if (!contexts->alpn) return UVHTTP_E_NOMEM;

@@ -1,5 +1,7 @@
 """The C++ interface: handlers, coroutines and their ends, whatever happens; examples/hello_cpp.cpp."""
+import errno
 import json
+import os
 import pathlib
 import re
 import socket
@@ -14,7 +16,7 @@ from harness import poll
 from wire import request
 
 PROGRAM = harness.TEST_PROGRAMS / "cpp_test_server"
-HEADER = pathlib.Path(__file__).parents[2] / "include/uvhttp.hpp"
+HEADER = pathlib.Path(__file__).parents[2] / "include/uvhttp/config.hpp"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without C++")
 
 
@@ -27,6 +29,7 @@ def stats(server):
     return json.loads(server.ask("/stats").body)
 
 
+@pytest.mark.threads
 def test_every_kind_of_handler_answers(server):
     for path, status, body in (
         ("/hello", 200, b"Hello, World!"),
@@ -122,8 +125,29 @@ def test_a_client_that_goes_ends_the_coroutine_wherever_it_waits(server, sent, f
     assert stats(server)["exceptions"] == 0 and server.get("/hello").status == 200
 
 
+def open_for_writing(pipe):
+    """The file descriptor, as soon as there is a reader."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as error:
+        assert error.errno == errno.ENXIO
+        return None
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_client_that_goes_between_the_end_of_the_coroutine_and_its_answer(server, tmp_path, reset):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    connection = server.connect()
+    connection.send(request("GET", f"/block?pipe={pipe}"))
+    fd = poll(lambda: open_for_writing(pipe))
+    leave(connection, reset)
+    os.close(fd)
+    poll(lambda: stats(server)["live"] == 0)
+    assert stats(server)["exceptions"] == 0 and server.get("/hello").status == 200
+
+
 def test_clients_that_go_at_any_time(server):
-    """Also between the end of the handler and its answer."""
     for round_number in range(60):
         with server.connect() as connection:
             connection.send(request("GET", f"/wait?ms={round_number % 3}") * 3)
@@ -192,10 +216,25 @@ def test_nothing_is_allocated_but_the_frame(server):
     assert per_request("/at_once") == [1, of_c]
 
 
+@pytest.mark.parametrize("path", ["/literal", "/nested?depth=2", "/later", "/throw/later"])
+@pytest.mark.parametrize("which", ["new", "hook"])
+def test_each_allocation_may_fail(server, which, path):
+    with server.connect() as connection:
+        right = connection.get(path).status
+        for number in range(1, 30):
+            assert connection.get(f"/fail?{which}={number}").status == 200
+            status = connection.get(path).status
+            assert status in (right, 500, 503), number
+            assert connection.get("/fail").status == 200
+        assert status == right, "more than enough"
+        assert connection.get(path).status == right
+    assert stats(server)["live"] == 0
+
+
 def test_the_configuration_has_every_field(server):
     listed = re.findall(r"^    X\((\w+)\)", HEADER.read_text(encoding="utf-8"), re.M)
     fields = server.get("/fields").text.split()
-    assert listed == fields, "UVHTTP_HPP_CONFIG and UVHTTP_HPP_PERFORMANCE of uvhttp.hpp, against the table of config.c"
+    assert listed == fields, "UVHTTP_HPP_CONFIG and UVHTTP_HPP_PERFORMANCE of uvhttp/config.hpp, against the table of config.c"
 
 
 def test_hello_cpp(serve):

@@ -86,6 +86,28 @@ def test_embed_in_uv_loop_ticks_and_ends(serve, number):
         assert server.wait() == 0
 
 
+# --- worker ---
+
+
+def test_worker_blocks_writes_and_counts(serve):
+    server = serve("worker")
+    connections = [server.connect() for _ in range(20)]
+    start = time.monotonic()
+    for connection in connections:
+        connection.send(request("GET", "/sleep"))
+    for connection in connections:
+        assert connection.response().text == "slept\n"
+    assert time.monotonic() - start < 1.5, "all at once"
+    for connection in connections:
+        connection.send(request("POST", "/accounts/7/deposit"))
+    for connection in connections:
+        assert connection.response().text == "done\n"
+        connection.close()
+    assert server.get("/accounts/7").text == "20\n", "never two at once for one account"
+    assert server.get("/lines").text == "".join(f"line {i}\n" for i in range(1, 6))
+    poll(lambda: int(server.get("/beats").text) > 1)
+
+
 # --- deferred_reply ---
 
 

@@ -12,10 +12,17 @@ import time
 import pytest
 
 from harness import ENGINE, EXAMPLES, HOST, free_port, make_serve, poll, stop_all
+from pki import openssl
 
 LOAD = EXAMPLES / "uvhttp-load"
 XXH64_OF_OK = "fc6d24b916145cf9"  # printf ok | xxh64sum
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+websocket = pytest.mark.skipif(not (EXAMPLES / "websocket_echo").exists(), reason="built without WebSocket")
+
+help_text = subprocess.run([LOAD, "--help"], capture_output=True, text=True, check=True).stdout
+tls = pytest.mark.skipif("https://" not in help_text, reason="built without OpenSSL")
 
 
 def command(*args):
@@ -304,23 +311,188 @@ def test_tcp_messages_come_back_as_they_were(serve):
         assert run.bytes == 300 * options[1]
 
 
-def test_a_wrong_echo_is_an_error():
-    listener = socket.create_server((HOST, 0))
+class Peer:
+    """A listener whose connections are each given to `talk` in a thread."""
 
-    def serve():
+    def __init__(self, talk):
+        self.listener = socket.create_server((HOST, 0))
+        self.address = f"{HOST}:{self.listener.getsockname()[1]}"
+        self.talk = talk
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
         with contextlib.suppress(OSError):
             while True:
-                peer, _ = listener.accept()
-                with peer:
-                    first = peer.recv(64)
-                    peer.sendall(first)
-                    peer.recv(64)
-                    peer.sendall(first)  # an old one
+                peer, _ = self.listener.accept()
+                with peer, contextlib.suppress(OSError):
+                    self.talk(peer)
 
-    threading.Thread(target=serve, daemon=True).start()
-    run = load("-n", 2, "-c", 1, "-t", 1, f"tcp://{HOST}:{listener.getsockname()[1]}", code=1)
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+def test_an_old_echo_does_not_pass_for_a_new_one():
+    def talk(peer):
+        first = peer.recv(64)
+        peer.sendall(first)
+        peer.recv(64)
+        peer.sendall(first)
+
+    with Peer(talk) as peer:
+        run = load("-n", 2, "-c", 1, "-t", 1, f"tcp://{peer.address}", code=1)
     assert run.errors["body"] == run.errors["total"] == 1
-    listener.close()
+
+
+# --- WebSocket ---
+
+
+@websocket
+def test_websocket_messages_come_back_as_they_were(target):
+    url = target.url("/ws").replace("http", "ws")
+    for options in (["--payload-size", 64], ["--payload-size", 1], ["--payload-size", 70000, "-p", 4]):
+        run = load("-n", 300, "-c", 3, *options, url)
+        assert run.requests == 300
+        assert run.connections_opened == 3
+    assert load("-R", 400, "-d", "250ms", url).requests == 100
+    assert load("-n", 40, "-c", 2, "--requests-per-connection", 5, url).connections_opened >= 8
+
+
+ACCEPTED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+)
+
+
+def receive(peer, size):
+    data = peer.recv(size, socket.MSG_WAITALL)
+    if len(data) < size:
+        raise ConnectionError("the client has gone")
+    return data
+
+
+def read_message(peer):
+    """The unmasked payload of a short frame, and its opcode."""
+    head = receive(peer, 6)
+    masked = receive(peer, head[1] & 127)
+    return bytes(byte ^ head[2 + i % 4] for i, byte in enumerate(masked)), head[0] & 15
+
+
+def shake_hands(peer):
+    request = b""
+    while not request.endswith(b"\r\n\r\n"):
+        request += receive(peer, 1)
+    assert b"Upgrade: websocket" in request
+    peer.sendall(ACCEPTED)
+
+
+def test_a_websocket_echo_may_come_in_fragments_and_pings_are_answered():
+    pongs = []
+
+    def talk(peer):
+        shake_hands(peer)
+        while True:
+            message, opcode = read_message(peer)
+            assert opcode == 1 and len(message) == 20
+            peer.sendall(b"\x01\x05" + message[:5] + b"\x89\x04ping" + b"\x80\x0f" + message[5:])
+            pongs.append(read_message(peer))
+
+    with Peer(talk) as peer:
+        run = load("-n", 10, "-c", 1, "-t", 1, "--payload-size", 20, f"ws://{peer.address}/")
+    assert run.requests == 10
+    assert set(pongs[:9]) == {(b"ping", 10)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [
+        ("body", lambda message: b"\x81\x14" + message[:-1] + b"!"),
+        ("body", lambda message: b"\x81\x13" + message[:-1]),
+        ("body", lambda message: b"\x81\x15" + message + b"!"),
+        ("protocol", lambda message: b"\x81\x94" + message),
+        ("protocol", lambda message: b"\x81\x14" + message + b"\x81\x01!"),
+        ("read", lambda message: b"\x88\x02\x03\xe8"),
+    ],
+)
+def test_a_wrong_websocket_echo_is_an_error_of_its_kind(kind, answer):
+    def talk(peer):
+        shake_hands(peer)
+        peer.sendall(answer(read_message(peer)[0]))
+        peer.recv(1)
+
+    with Peer(talk) as peer:
+        run = load("-n", 2, "-c", 1, "-t", 1, "--payload-size", 20, f"ws://{peer.address}/", code=1)
+    assert run.errors[kind] == run.errors["total"] > 0, run.errors
+
+
+def test_what_is_no_websocket_ends_the_run(stub):
+    run = load("-n", 5, "-c", 2, "-t", 1, stub(OK).url.replace("http", "ws"), code=1)
+    assert run.errors["status"] == run.errors["total"] > 0
+    wrong = ACCEPTED.replace(b"s3pP", b"xxxx")
+    run = load("-n", 5, "-c", 2, "-t", 1, stub(wrong).url.replace("http", "ws"), code=1)
+    assert run.errors["protocol"] == run.errors["total"] > 0
+
+
+# --- TLS ---
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Of the server, and of somebody else: each its own authority, for the address of the tests."""
+    directory = tmp_path_factory.mktemp("certificates")
+    for name in ("server", "other"):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 2, "-subj", "/CN=load",
+                "-addext", f"subjectAltName=IP:{HOST}", "-keyout", directory / f"{name}.key",
+                "-out", directory / f"{name}.pem")  # fmt: skip
+    return directory
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory, certificates):
+    servers, port = [], free_port()
+    files = ["--certificate", certificates / "server.pem", "--key", certificates / "server.key"]
+    make_serve(tmp_path_factory.mktemp("secure"), servers)("performance_test", "--https-port", port, *files)
+    yield f"https://{HOST}:{port}"
+    stop_all(servers)
+
+
+@tls
+@pytest.mark.threads
+def test_https_is_answered_and_checked_like_http(secure, tmp_path):
+    for options in (["-c", 4], ["-c", 2, "-p", 8], ["-c", 4, "--requests-per-connection", 10]):
+        run = load("-n", 300, *options, f"{secure}/")
+        assert (run.requests, run.statuses) == (300, {"200": 300})
+    run = load("-n", 40, "-c", 2, "--expect-length", 102400, f"{secure}/large/100kb")
+    assert run.bytes == pytest.approx(40 * 102400, rel=0.01)
+    body = tmp_path / "body"
+    body.write_bytes(b'"%s"' % (b"x" * 300000))
+    load("-n", 20, "-c", 2, "-B", body, "--expect-body", body, f"{secure}/api")
+    assert load("-n", 20, "-c", 2, "-s", "404", f"{secure}/", code=1).errors["status"] == 20
+    assert load("-R", 400, "-d", "250ms", f"{secure}/").requests == 100
+
+
+@tls
+@websocket
+def test_websocket_runs_over_tls(secure):
+    assert load("-n", 200, "-c", 2, "--payload-size", 5000, f"{secure}/ws".replace("https", "wss")).requests == 200
+
+
+@tls
+def test_a_certificate_is_checked_if_an_authority_is_given(secure, certificates):
+    load("-n", 20, "-c", 2, "--ca-file", certificates / "server.pem", f"{secure}/")
+    run = load("-n", 20, "-c", 2, "--ca-file", certificates / "other.pem", f"{secure}/", code=1)
+    assert run.errors["connect"] == run.errors["total"] > 0
+    assert "certificate" in run.first_errors["connect"]
+    assert "--ca-file" in load("-n", 1, "--ca-file", "/nowhere", f"{secure}/", code=2).err
+
+
+@tls
+def test_what_is_no_tls_ends_the_run(stub, target):
+    run = load("-n", 4, "-c", 2, "-t", 1, target.url("/").replace("http", "https"), code=1)
+    assert run.errors["connect"] == run.errors["total"] > 0
 
 
 # --- what goes wrong before and after ---

@@ -38,10 +38,12 @@ struct not_empty;" >"$work/header.c"
     done
 done
 
-echo "the C++ header compiles alone, as C++20"
-echo "#include <uvhttp.hpp>" >"$work/header.cpp"
-c++ -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$prefix/include" \
-    "$work/header.cpp" || fail "uvhttp.hpp"
+echo "the C++ headers compile alone, as C++20"
+for header in uvhttp.hpp uvhttp/config.hpp; do
+    echo "#include <$header>" >"$work/header.cpp"
+    c++ -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$prefix/include" \
+        "$work/header.cpp" || fail "$header"
+done
 
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
 version=$(pkg-config --modversion uvhttp)

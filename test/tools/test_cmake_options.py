@@ -59,6 +59,21 @@ class OptionsTest(unittest.TestCase):
         code, output = self.configure()
         self.assertEqual(code, 0, output)
 
+    def test_what_is_left_out_is_neither_compiled_nor_installed(self):
+        parts = {"WEBSOCKET": "websocket.h", "STATIC": "static.h", "MIDDLEWARE": "cors.h", "FORMS": None}
+        symbols = {"STATIC": "static_site.c", "FORMS": "multipart.c", "MIDDLEWARE": "cors.c", "WEBSOCKET": "websocket.c"}
+        code, output = self.configure(*(f"-DBUILD_WITH_{part}=OFF" for part in parts), "-DUVHTTP_BUILD_EXAMPLES=ON")
+        self.assertEqual(code, 0, output)
+        makefile = (self.build / "CMakeFiles/uvhttp_objects.dir/build.make").read_text(encoding="utf-8")
+        install = (self.build / "cmake_install.cmake").read_text(encoding="utf-8")
+        for part, header in parts.items():
+            self.assertNotIn(f"/{symbols[part]}.o", makefile)
+            if header:
+                self.assertRegex(install, rf'REGEX "/{header[:-2]}[^"]*h\$" EXCLUDE')
+        self.assertIn("/router.c.o", makefile)
+        for program in ("upload", "static_files", "rate_limit", "websocket_echo"):
+            self.assertFalse((self.build / f"CMakeFiles/{program}.dir").exists(), program)
+
     def test_build_info_says_what_is_in_the_binary(self):
         code, output = self.configure("-DENABLE_DEBUG=ON", "-DBUILD_WITH_MIMALLOC=OFF", "-DBUILD_WITH_WEBSOCKET=OFF",
                                       "-DENABLE_COVERAGE=ON", "-DUVHTTP_WITH_URING=OFF")  # fmt: skip
@@ -69,7 +84,7 @@ class OptionsTest(unittest.TestCase):
         self.assertIn("--coverage", info["UVHTTP_BUILD_FLAGS"])
         self.assertNotIn("NDEBUG", info["UVHTTP_BUILD_FLAGS"])
         self.assertIn(
-            "BUILD_WITH_WEBSOCKET=OFF BUILD_WITH_COMPRESSION=ON BUILD_WITH_REDIS=ON BUILD_WITH_YAML=ON BUILD_WITH_COROUTINES=ON BUILD_WITH_MIMALLOC=OFF ENABLE_DEBUG=ON ENABLE_COVERAGE=ON UVHTTP_WITH_URING=OFF",
+            "BUILD_WITH_WEBSOCKET=OFF BUILD_WITH_STATIC=ON BUILD_WITH_FORMS=ON BUILD_WITH_MIDDLEWARE=ON BUILD_WITH_COMPRESSION=ON BUILD_WITH_REDIS=ON BUILD_WITH_YAML=ON BUILD_WITH_COROUTINES=ON BUILD_WITH_MIMALLOC=OFF ENABLE_DEBUG=ON ENABLE_COVERAGE=ON UVHTTP_WITH_URING=OFF",
             info["UVHTTP_BUILD_OPTIONS"],
         )
         self.assertNotIn(str(ROOT), str(info))

@@ -72,7 +72,7 @@ static void print_options(const load_options_t *options, FILE *out) {
     print_count(out, "send_rate", options->send_rate);
     print_count(out, "receive_rate", options->receive_rate);
     print_real(out, "timeout_s", (double)options->timeout_ns / 1e9);
-    if (options->scheme == LOAD_TCP) {
+    if (options->scheme != LOAD_HTTP) {
         print_count(out, "payload_size", options->payload_size);
     } else {
         fputs(", \"method\": ", out);

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "load/report.h"
-#include "load/worker.h"
+#include "load/tls.h"
 
 /* Whole or not at all: written beside it and then put in its place. */
 static bool write_json_file(const load_result_t *result, const char *path) {
@@ -89,8 +89,10 @@ int main(int argc, char **argv) {
     if (!load_options_parse(&options, argc, argv, stdout, stderr, &code)) return code;
     load_plan_t plan;
     code = load_plan_init(&plan, &options, stderr);
+    if (code == 0 && options.secure && !(plan.tls = load_tls_context_new(&options, stderr))) code = LOAD_USAGE;
     if (code == 0) code = load_plan_find_target(&plan, stderr);
     if (code == 0) code = run_plan(&plan);
+    if (plan.tls) load_tls_context_free(plan.tls);
     load_plan_deinit(&plan);
     load_options_deinit(&options);
     return code;

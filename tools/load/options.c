@@ -18,11 +18,14 @@
 
 enum { BODY_MAX_BYTES = 1 << 30 };
 
-static const char help[] =
+static const char head[] =
     "Usage: uvhttp-load [options] URL\n"
     "\n"
-    "  URL: http://HOST[:PORT]/TARGET, or tcp://HOST:PORT for messages that come back as they are\n"
-    "\n"
+    "  URL: http://HOST[:PORT]/TARGET; for messages that come back as they are ws://HOST[:PORT]/TARGET or\n"
+    "  tcp://HOST:PORT";
+static const char head_tls[] = "; over TLS https:// and wss://";
+static const char help[] =
+    "\n\n"
     "Load (closed loop: each connection waits for its answer and asks again)\n"
     "  -c, --connections N            connections in total, over the threads                    [10]\n"
     "  -t, --threads N                threads                                                   [2]\n"
@@ -43,7 +46,7 @@ static const char help[] =
     "  -H, --header 'NAME: VALUE'     any number of them\n"
     "  -b, --body TEXT, -B, --body-file FILE\n"
     "  -u, --urls FILE                a target a line, \"[METHOD] /target\", taken in turn\n"
-    "      --payload-size N           tcp: bytes of a message                                   [64]\n"
+    "      --payload-size N           ws, tcp: bytes of a message                               [64]\n"
     "      --unix-socket PATH         connects there; the URL gives Host and target\n"
     "\n"
     "Checks (what fails is an error, and a run with errors ends with 1)\n"
@@ -52,6 +55,7 @@ static const char help[] =
     "      --expect-xxh64 HEX         XXH64 of every body, as xxh64sum prints it\n"
     "      --expect-body FILE         every body is this\n"
     "      --verify first|none        first: every body of a URL is equal to its first one      [first]\n"
+    "      --ca-file FILE             https, wss: the certificate has to be from these authorities [any]\n"
     "      --timeout T                for an answer; the connection is opened anew              [10s]\n"
     "      --connect-timeout T                                                                  [5s]\n"
     "\n"
@@ -76,6 +80,7 @@ enum {
     OPTION_XXH64,
     OPTION_BODY,
     OPTION_VERIFY,
+    OPTION_CA,
     OPTION_TIMEOUT,
     OPTION_CONNECT_TIMEOUT,
     OPTION_ENGINE,
@@ -110,6 +115,7 @@ static const struct option names[] = {
     {"expect-xxh64", required_argument, NULL, OPTION_XXH64},
     {"expect-body", required_argument, NULL, OPTION_BODY},
     {"verify", required_argument, NULL, OPTION_VERIFY},
+    {"ca-file", required_argument, NULL, OPTION_CA},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"connect-timeout", required_argument, NULL, OPTION_CONNECT_TIMEOUT},
     {"json", required_argument, NULL, 'j'},
@@ -366,6 +372,7 @@ static bool set_option(parser_t *parser, int letter, const char *text) {
             return true;
         case OPTION_UNIX: options->unix_socket = text; return true;
         case OPTION_ENGINE: return set_engine(parser, text);
+        case OPTION_CA: options->ca_path = text; return true;
         case OPTION_REMOTE: options->allow_remote = true; return true;
         case 's':
         case OPTION_LENGTH:
@@ -416,13 +423,20 @@ static bool set_url(parser_t *parser, const char *url) {
     static const struct {
         const char *prefix, *port;
         load_scheme_t scheme;
-    } schemes[] = {{"http://", "80", LOAD_HTTP}, {"tcp://", NULL, LOAD_TCP}};
+        bool secure;
+    } schemes[] = {{"http://", "80", LOAD_HTTP, false},
+                   {"https://", "443", LOAD_HTTP, true},
+                   {"ws://", "80", LOAD_WS, false},
+                   {"wss://", "443", LOAD_WS, true},
+                   {"tcp://", NULL, LOAD_TCP, false}};
     load_options_t *options = parser->options;
     options->url = url;
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         size_t prefix = strlen(schemes[i].prefix);
         if (strncasecmp(url, schemes[i].prefix, prefix) != 0) continue;
         options->scheme = schemes[i].scheme;
+        options->secure = schemes[i].secure;
+        if (options->secure && !load_has_tls) return refuse(parser, "%s: built without OpenSSL", url);
         const char *host = url + prefix;
         size_t size = strcspn(host, "/?#");
         options->target = host[size] == '/' ? host + size : "/";
@@ -432,7 +446,7 @@ static bool set_url(parser_t *parser, const char *url) {
             if (*c <= ' ' || *c > '~') return refuse(parser, "%s: encode what is not ASCII, and spaces", url);
         return set_authority(parser, host, size, schemes[i].port);
     }
-    return refuse(parser, "%s: expected http://HOST[:PORT]/TARGET or tcp://HOST:PORT", url);
+    return refuse(parser, "%s: expected http://HOST[:PORT]/TARGET, or https, ws, wss, tcp", url);
 }
 
 /* --- what makes sense together only, or not at all --- */
@@ -449,11 +463,15 @@ static bool check(parser_t *parser) {
     if (options->requests > 0 && options->warmup_ns > 0)
         return refuse(parser, "--warmup with --requests: all of them are counted");
     if (slow && options->pipeline > 1) return refuse(parser, "--pipeline with a slow client");
-    if (options->scheme == LOAD_TCP) {
-        if (options->body || options->header_count || options->urls_path || options->method || parser->status_given)
-            return refuse(parser, "tcp:// has no requests: --payload-size is all that can be chosen");
+    if (slow && options->secure) return refuse(parser, "a slow client is one of http://, not of https://");
+    if (options->ca_path && !options->secure) return refuse(parser, "--ca-file is for https:// and wss://");
+    if (options->scheme != LOAD_HTTP) {
+        bool has_headers = options->scheme == LOAD_TCP && options->header_count > 0;
+        if (options->body || has_headers || options->urls_path || options->method || parser->status_given)
+            return refuse(parser, "tcp:// and ws:// send messages: --payload-size is what can be chosen");
+        if (slow) return refuse(parser, "a slow client is one of http://");
     } else if (parser->payload_given) {
-        return refuse(parser, "--payload-size is for tcp://; -b or -B give a body");
+        return refuse(parser, "--payload-size is for tcp:// and ws://; -b or -B give a body");
     }
     return true;
 }
@@ -469,7 +487,10 @@ static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_
     opterr = 0;
     for (int letter; (letter = getopt_long(argc, argv, ":c:t:d:n:w:p:R:X:H:b:B:u:s:j:h", names, NULL)) != -1;) {
         if (letter == OPTION_HELP || letter == 'h' || letter == OPTION_VERSION) {
-            fputs(letter == OPTION_VERSION ? "uvhttp-load " UVHTTP_BUILD_VERSION "\n" : help, out);
+            if (letter == OPTION_VERSION)
+                fputs("uvhttp-load " UVHTTP_BUILD_VERSION "\n", out);
+            else
+                fprintf(out, "%s%s%s", head, load_has_tls ? head_tls : "", help);
             *exit_code = LOAD_OK;
             return false;
         }

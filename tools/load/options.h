@@ -6,7 +6,7 @@
 
 #include "io/io.h"
 
-typedef enum load_scheme { LOAD_HTTP, LOAD_TCP } load_scheme_t;
+typedef enum load_scheme { LOAD_HTTP, LOAD_WS, LOAD_TCP } load_scheme_t;
 typedef enum load_arrivals_kind { LOAD_CONSTANT, LOAD_POISSON } load_arrivals_kind_t;
 typedef enum load_verify { LOAD_VERIFY_NONE, LOAD_VERIFY_FIRST } load_verify_t;
 
@@ -18,7 +18,9 @@ enum { LOAD_OK = 0, LOAD_ERROR = 1, LOAD_USAGE = 2, LOAD_MISSING = 77, LOAD_INTE
 typedef struct load_options {
     const char *url;
     load_scheme_t scheme;
-    char host[256]; /* without brackets */
+    bool secure;         /* https, wss */
+    const char *ca_path; /* NULL: any certificate will do */
+    char host[256];      /* without brackets */
     char port[8];
     char authority[300]; /* for Host: as in the URL */
     const char *target;  /* path and query, "/" at least */
@@ -41,7 +43,7 @@ typedef struct load_options {
     bool expects_hash, expects_length;
     uint64_t expect_hash, expect_length;
     bool expect_status[LOAD_STATUS_MAX];
-    size_t payload_size; /* tcp: bytes of a message */
+    size_t payload_size; /* tcp, ws: bytes of a message */
     bool allow_remote;
     const char *json_path; /* NULL: none; "-": standard output, in place of the text */
     uvhttp__engine_kind_t engine;
@@ -51,6 +53,8 @@ typedef struct load_options {
  * --version, LOAD_USAGE or LOAD_ERROR after one line on `err` that says what is wrong and what to do. */
 bool load_options_parse(load_options_t *options, int argc, char **argv, FILE *out, FILE *err, int *exit_code);
 void load_options_deinit(load_options_t *options);
+
+extern const bool load_has_tls; /* tls.c: whether https and wss can be had */
 
 /* "10s", "1.5m", "200ms", "1h"; without a unit seconds. */
 bool load_parse_duration(const char *text, uint64_t *ns);

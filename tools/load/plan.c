@@ -11,9 +11,10 @@
 #include "base/alloc.h"
 #include "base/chars.h"
 #include "base/str.h"
+#include "load/ws_frame.h"
 
 /* Bytes of one request's copies: pipelined requests go out from one piece of memory as long as it is small. */
-enum { COPIES_SIZE_MAX = 256 * 1024, PAYLOAD_PERIOD = 251 };
+enum { COPIES_SIZE_MAX = 256 * 1024 };
 
 /* --- requests --- */
 
@@ -28,6 +29,7 @@ static void write_request(FILE *out, const load_options_t *options, uvhttp_str_t
     fprintf(out, "%.*s %.*s HTTP/1.1\r\n", (int)method.size, method.data, (int)target.size, target.data);
     if (!has_header(options, "host")) fprintf(out, "Host: %s\r\n", options->authority);
     for (size_t i = 0; i < options->header_count; i++) fprintf(out, "%s\r\n", options->headers[i]);
+    if (options->scheme == LOAD_WS) fputs(LOAD_WS_HEADERS, out);
     if (options->body) fprintf(out, "Content-Length: %zu\r\n", options->body_size);
     fputs("\r\n", out);
     if (options->body) fwrite(options->body, 1, options->body_size, out);
@@ -44,37 +46,45 @@ static bool set_copies(load_request_t *request, const char *once, size_t size, u
     return true;
 }
 
-static bool add_request(load_plan_t *plan, uvhttp_str_t method, uvhttp_str_t target) {
+static bool make_request(const load_options_t *options, load_request_t *request, uvhttp_str_t method,
+                         uvhttp_str_t target) {
     char *once = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&once, &size);
     if (!out) return false;
-    write_request(out, plan->options, method, target);
-    bool ok = fclose(out) == 0;
-    load_request_t *more = uvhttp__realloc(plan->requests, (plan->request_count + 1) * sizeof *more);
-    if (more) plan->requests = more;
-    if (ok && more) {
-        load_request_t *request = &plan->requests[plan->request_count];
-        *request = (load_request_t){.is_head = uvhttp__str_equal(method, UVHTTP__STR("HEAD"))};
-        ok = set_copies(request, once, size, plan->options->pipeline);
-        plan->request_count += ok;
-    }
+    write_request(out, options, method, target);
+    *request = (load_request_t){.is_head = uvhttp__str_equal(method, UVHTTP__STR("HEAD"))};
+    bool ok = fclose(out) == 0 && set_copies(request, once, size, options->pipeline);
     free(once);
-    return ok && more;
+    return ok;
 }
 
-/* A message of `payload_size` bytes that does not look like a shifted copy of itself. */
-static bool add_payload(load_plan_t *plan) {
-    size_t size = plan->options->payload_size;
-    char *once = uvhttp__malloc(size);
+static bool add_request(load_plan_t *plan, uvhttp_str_t method, uvhttp_str_t target) {
+    load_request_t *more = uvhttp__realloc(plan->requests, (plan->request_count + 1) * sizeof *more);
+    if (!more) return false;
+    plan->requests = more;
+    if (!make_request(plan->options, &more[plan->request_count], method, target)) return false;
+    plan->request_count++;
+    return true;
+}
+
+/* The payload of all messages, in letters, because a text message has to be UTF-8; and the frame around it. */
+static bool add_message(load_plan_t *plan) {
+    size_t size = plan->options->payload_size, head = 0;
+    char *frame = uvhttp__malloc(size + LOAD_WS_HEAD_MAX);
+    plan->message = uvhttp__malloc(size);
     plan->requests = uvhttp__calloc(1, sizeof *plan->requests);
-    bool ok = once && plan->requests;
+    bool ok = frame && plan->message && plan->requests;
     if (ok) {
-        for (size_t i = 0; i < size; i++) once[i] = (char)(i * 31 + i / PAYLOAD_PERIOD);
-        ok = set_copies(plan->requests, once, size, plan->options->pipeline);
+        for (size_t i = 0; i < size; i++) plan->message[i] = (char)('a' + (i + i / 26) % 26);
+        if (plan->options->scheme == LOAD_WS) head = load_ws_write_head(frame, size);
+        memcpy(frame + head, plan->message, size);
+        if (head > 0) load_ws_mask(frame + head, size);
+        ok = set_copies(plan->requests, frame, head + size, 1);
+        plan->requests->payload = head;
         plan->request_count = ok;
     }
-    uvhttp__free(once);
+    uvhttp__free(frame);
     return ok;
 }
 
@@ -129,15 +139,18 @@ static int add_file(load_plan_t *plan, FILE *err) {
 
 int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err) {
     *plan = (load_plan_t){.options = options};
-    if (options->scheme == LOAD_TCP) return add_payload(plan) ? 0 : no_memory(err);
     if (options->urls_path) return add_file(plan, err);
-    bool ok = add_request(plan, uvhttp__str_from(options->method), uvhttp__str_from(options->target));
+    uvhttp_str_t method = uvhttp__str_from(options->method), target = uvhttp__str_from(options->target);
+    bool ok = options->scheme == LOAD_HTTP ? add_request(plan, method, target) : add_message(plan);
+    if (ok && options->scheme == LOAD_WS) ok = make_request(options, &plan->handshake, method, target);
     return ok ? 0 : no_memory(err);
 }
 
 void load_plan_deinit(load_plan_t *plan) {
     for (size_t i = 0; i < plan->request_count; i++) uvhttp__free(plan->requests[i].data);
     uvhttp__free(plan->requests);
+    uvhttp__free(plan->message);
+    uvhttp__free(plan->handshake.data);
     plan->requests = NULL;
     plan->request_count = 0;
 }

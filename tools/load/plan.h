@@ -7,9 +7,12 @@
 
 #include "load/options.h"
 
+typedef struct load_protocol load_protocol_t;
+
 typedef struct load_request {
     char *data; /* `copies` times the request, one after the other */
     size_t size;
+    size_t payload; /* where a message's payload begins: behind the head of its frame */
     uint32_t copies;
     bool is_head;
     _Atomic uint64_t first_hash; /* of the first right answer's body, over all threads; 0: none yet */
@@ -17,6 +20,10 @@ typedef struct load_request {
 
 typedef struct load_plan {
     const load_options_t *options;
+    const load_protocol_t *protocol;
+    void *tls;                /* tls.h's; NULL: without */
+    char *message;            /* payload of a message, as it has to come back */
+    load_request_t handshake; /* ws */
     uvhttp__endpoint_t endpoint;
     char address[UVHTTP__ADDRESS_TEXT_MAX];
     load_request_t *requests;

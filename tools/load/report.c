@@ -71,8 +71,11 @@ static void print_percentiles(FILE *out, const char *title, const uvhttp__histog
 static void print_head(const load_result_t *result, FILE *out) {
     const load_options_t *options = result->options;
     text_t duration, rate;
-    fprintf(out, "Running %s test @ %s (%s)\n", write_time(duration, (double)options->duration_ns), options->url,
-            result->plan->address);
+    if (options->requests > 0)
+        fprintf(out, "Running %llu requests", (unsigned long long)options->requests);
+    else
+        fprintf(out, "Running %s test", write_time(duration, (double)options->duration_ns));
+    fprintf(out, " @ %s (%s)\n", options->url, result->plan->address);
     fprintf(out, "  %u threads and %u connections", options->threads, options->connections);
     if (options->pipeline > 1) fprintf(out, ", pipelines of %u", options->pipeline);
     if (options->rate > 0)

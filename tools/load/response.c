@@ -26,8 +26,8 @@ void load_response_begin(load_response_t *response, bool to_head) {
     response->to_head = to_head;
 }
 
-bool load_response_begun(const load_response_t *response) {
-    return response->held_size > 0 || (response->state != STATE_HEAD && response->state != STATE_DONE);
+bool load_response_has_head(const load_response_t *response) {
+    return response->state != STATE_HEAD;
 }
 
 /* --- the head --- */
@@ -82,6 +82,9 @@ static int read_field(uvhttp_str_t name, uvhttp_str_t value, load_head_t *head, 
             if (uvhttp__str_equal_nocase(item, UVHTTP__STR("close"))) fields->close = true;
             if (uvhttp__str_equal_nocase(item, UVHTTP__STR("keep-alive"))) fields->keep_alive = true;
         }
+    } else if (value.size == sizeof head->accept &&
+               uvhttp__str_equal_nocase(name, UVHTTP__STR("sec-websocket-accept"))) {
+        memcpy(head->accept, value.data, sizeof head->accept);
     }
     return 0;
 }

@@ -15,7 +15,8 @@ typedef struct load_head {
     int status;      /* 100..999 */
     bool has_length;
     bool chunked;
-    bool close; /* the connection ends with this response, by what the head says */
+    bool close;      /* the connection ends with this response, by what the head says */
+    char accept[28]; /* Sec-WebSocket-Accept, if it has that many bytes */
 } load_head_t;
 
 /* The last whole head that was read, and what it says: a server repeats itself, but for the seconds of its Date. One
@@ -54,7 +55,7 @@ int load_response_feed(load_response_t *response, const char *data, size_t size,
 /* The peer has sent FIN. Returns 0 if that ends the response (a body without a length), else UVHTTP_E_ABORTED. */
 int load_response_end(load_response_t *response);
 
-/* Whether some bytes of a response have come and some have not. */
-bool load_response_begun(const load_response_t *response);
+/* Whether the head, and perhaps some of the body, has come. */
+bool load_response_has_head(const load_response_t *response);
 
 #endif

@@ -1,5 +1,5 @@
 /* Owns: the phases of a thread, the pacing of an open loop, and the run as a whole. May include: base, io, obs. */
-#include "load/worker.h"
+#include "load/conn.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -10,7 +10,13 @@
 
 #define MS_NS UINT64_C(1000000)
 
-enum { SAMPLE_MS = 100, RECEIVE_BUFFER_SIZE = 32 * 1024, RECEIVE_BUFFER_COUNT = 256, SPARE_DESCRIPTORS = 32 };
+enum {
+    SAMPLE_MS = 100,
+    RECEIVE_BUFFER_SIZE = 32 * 1024,
+    RECEIVE_BUFFER_COUNT = 256,
+    SPARE_DESCRIPTORS = 32,
+    FAILED_MIN = 10, /* attempts to connect */
+};
 
 /* --- the end of a worker --- */
 
@@ -55,6 +61,13 @@ void load_worker_answered(load_worker_t *worker, uint64_t n) {
     if (worker->to_answer == 0 && worker->phase != LOAD_CONNECTING) stop(worker);
 }
 
+/* A number of requests has no other end when the server is gone; a time has. */
+void load_worker_connected(load_worker_t *worker, bool well) {
+    worker->failed = well ? 0 : worker->failed + 1;
+    if (worker->to_answer == UINT64_MAX || worker->phase == LOAD_CONNECTING) return;
+    if (worker->failed > FAILED_MIN && worker->failed > 2 * worker->conn_count) stop(worker);
+}
+
 /* --- open loop --- */
 
 static bool is_due(const load_worker_t *worker, uint64_t now_ns) {
@@ -64,9 +77,9 @@ static bool is_due(const load_worker_t *worker, uint64_t now_ns) {
 /* Open loop, draining: what was never sent, because no connection was free, or has no answer, has failed. */
 static void give_up(load_worker_t *worker) {
     uint64_t missing = worker->in_flight;
-    while (is_due(worker, UINT64_MAX)) {
-        missing++;
+    for (; is_due(worker, UINT64_MAX); missing++) {
         load_arrivals_take(&worker->arrivals);
+        if (worker->quota != UINT64_MAX) worker->quota--;
     }
     worker->stats.unanswered += missing;
     if (missing > 0)
@@ -87,7 +100,7 @@ static void pump(load_worker_t *worker, uint64_t now_ns) {
         load_conn_send_due(UVHTTP__CONTAINER_OF(uvhttp__list_front(&worker->free), load_conn_t, free), due_ns);
     }
     uint64_t next = uvhttp__list_empty(&worker->free) || !is_due(worker, UINT64_MAX) ? 0 : worker->arrivals.next_ns;
-    if (worker->pace && next != worker->pace_ns) uvhttp__fine_timer_set(worker->pace, next);
+    if (next != worker->pace_ns) uvhttp__fine_timer_set(worker->pace, next);
     worker->pace_ns = next;
 }
 
@@ -201,7 +214,6 @@ void load_worker_tried(load_worker_t *worker) {
 static void *worker_main(void *arg) {
     load_worker_t *worker = arg;
     load_run_t *run = worker->run;
-    if (worker->options->rate > 0) (void)uvhttp__fine_timer_new(worker->loop, &worker->pace);
     uvhttp__loop_post(worker->loop, &worker->begin);
     uvhttp__loop_run(worker->loop);
     if (atomic_fetch_add(&run->finished, 1) + 1 == run->worker_count) pthread_kill(run->waiter, SIGUSR1);
@@ -249,6 +261,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
         .arg = worker,
     };
     if (uvhttp__loop_new(&loop_options, &worker->loop) != 0) return false;
+    if (options->rate > 0 && uvhttp__fine_timer_new(worker->loop, &worker->pace) != 0) return false;
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, load_conn_on_timer, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SESSION, load_conn_on_tick, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_timer, worker);
@@ -257,6 +270,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
 
 static void worker_deinit(load_worker_t *worker) {
     for (uint32_t i = 0; worker->conns && i < worker->conn_count; i++) load_conn_deinit(&worker->conns[i]);
+    if (worker->pace) uvhttp__fine_timer_free(worker->pace); /* it has not run */
     if (worker->loop) uvhttp__loop_free(worker->loop, NULL, NULL);
     uvhttp__free_aligned(worker->conns);
     uvhttp__free(worker->flights);
@@ -278,6 +292,9 @@ static bool raise_descriptors(uint32_t connections, uint32_t threads, FILE *err)
 
 int load_run_init(load_run_t *run, load_plan_t *plan, FILE *err) {
     const load_options_t *options = plan->options;
+    plan->protocol = options->scheme == LOAD_TCP  ? &load_protocol_tcp
+                     : options->scheme == LOAD_WS ? &load_protocol_ws
+                                                  : &load_protocol_http;
     *run = (load_run_t){.options = options, .plan = plan};
     if (!raise_descriptors(options->connections, options->threads, err)) return LOAD_ERROR;
     run->workers = uvhttp__alloc_aligned(64, options->threads * sizeof *run->workers);

@@ -9,6 +9,7 @@
 #include "load/plan.h"
 #include "load/response.h"
 #include "load/stats.h"
+#include "load/ws_frame.h"
 
 typedef struct load_worker load_worker_t;
 typedef struct load_conn load_conn_t;
@@ -23,6 +24,7 @@ typedef struct load_flight {
 typedef enum load_conn_state {
     LOAD_CONN_OFFLINE,    /* no stream; waits for its timer, or for nothing at the end */
     LOAD_CONN_CONNECTING, /* the timer bounds it */
+    LOAD_CONN_SHAKING,    /* connected; the protocol's handshake, within the same time */
     LOAD_CONN_ONLINE,
     LOAD_CONN_CLOSING /* until on_closed; then it is opened again, at once or after a pause */
 } load_conn_state_t;
@@ -47,7 +49,8 @@ struct load_conn {
     bool hashing; /* the body came in more than one run: state has what came */
     XXH64_state_t hash;
     uint64_t body_hash;
-    uint32_t number;      /* tcp: makes its messages different from the others' */
+    load_ws_reader_t ws;
+    uint32_t number;      /* makes its messages different from the others' */
     const char *slow_out; /* slow client: what has yet to be sent */
     size_t slow_left;
     uint64_t allowance; /* slow client: bytes that it may take until the next tick */
@@ -76,6 +79,7 @@ struct load_worker {
     uint32_t conn_count;
     uint32_t tried;     /* connections whose first attempt has ended */
     uint32_t open;      /* streams that are not closed */
+    uint32_t failed;    /* attempts to connect that have failed since one went well */
     uint64_t in_flight; /* requests */
     uint64_t quota;     /* requests that may still be sent; UINT64_MAX: no limit */
     uint64_t to_answer; /* --requests: answers, or failures, still missing */
@@ -121,21 +125,9 @@ void load_run_deinit(load_run_t *run);
 void load_worker_tried(load_worker_t *worker);
 /* Answers, or failures in their place; the run may end with them. */
 void load_worker_answered(load_worker_t *worker, uint64_t n);
+/* An attempt to connect has failed, or gone well. */
+void load_worker_connected(load_worker_t *worker, bool well);
 /* A stream has closed. */
 void load_worker_closed(load_worker_t *worker);
-
-/* --- conn.c --- */
-
-void load_conn_init(load_conn_t *conn, load_worker_t *worker, load_flight_t *flights, uint32_t number);
-void load_conn_open(load_conn_t *conn);
-/* Sends what there is to send: closed loop, or nothing. */
-void load_conn_begin(load_conn_t *conn);
-/* Open loop: one request that was due at due_ns; the connection is in worker->free. */
-void load_conn_send_due(load_conn_t *conn, uint64_t due_ns);
-/* The end of the run. */
-void load_conn_stop(load_conn_t *conn);
-void load_conn_deinit(load_conn_t *conn);
-void load_conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
-void load_conn_on_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 
 #endif

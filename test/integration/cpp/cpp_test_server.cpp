@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <thread>
+#include <unistd.h>
 #include <uvhttp.hpp>
 
 using namespace std::chrono_literals;
@@ -13,9 +15,15 @@ using namespace std::chrono_literals;
 /* --- counting --- */
 
 static std::atomic<long> news, hook_calls, live, hooked;
+static std::atomic<long> new_to_fail, hook_to_fail; /* counted down; the one that reaches 0 fails */
+
+static bool fails(std::atomic<long> &countdown) {
+    return countdown > 0 && --countdown == 0;
+}
 
 static void *allocate(std::size_t size) {
     news++;
+    if (fails(new_to_fail)) throw std::bad_alloc();
     if (void *memory = std::malloc(size)) return memory;
     throw std::bad_alloc();
 }
@@ -31,15 +39,15 @@ void operator delete(void *memory, std::size_t) noexcept {
 
 static void *hook_malloc(std::size_t size, void *) {
     hook_calls++;
-    return std::malloc(size);
+    return fails(hook_to_fail) ? nullptr : std::malloc(size);
 }
 static void *hook_calloc(std::size_t count, std::size_t size, void *) {
     hook_calls++;
-    return std::calloc(count, size);
+    return fails(hook_to_fail) ? nullptr : std::calloc(count, size);
 }
 static void *hook_realloc(void *memory, std::size_t size, void *) {
     hook_calls++;
-    return std::realloc(memory, size);
+    return fails(hook_to_fail) ? nullptr : std::realloc(memory, size);
 }
 static void hook_free(void *memory, void *) {
     std::free(memory);
@@ -91,6 +99,19 @@ static task<response> wait(request &req) {
     std::string body(path);
     body.append(" ").append(req.header("X-Name").value_or("-"));
     co_return uvhttp::text(200, std::move(body)).header("X-First", "1").header("X-First", "2");
+}
+
+/* Ends when the writer of a named pipe has closed it; the loop waits, so that what happens meanwhile comes before the
+ * answer is made. */
+static task<response> end_in_a_blocked_turn(request &req) {
+    tracker alive;
+    co_await uvhttp::sleep(1ms);
+    char byte;
+    int pipe = open(std::string(req.query_param("pipe").value_or("")).c_str(), O_RDONLY | O_CLOEXEC);
+    while (pipe >= 0 && read(pipe, &byte, 1) > 0) {
+    }
+    close(pipe);
+    co_return uvhttp::text(200, std::string(100, 'x'));
 }
 
 static task<response> literal(request &) {
@@ -227,6 +248,7 @@ int main(int argc, char **argv) try {
     add_answers(server);
     add_throwing(server);
     server.get("/wait", wait);
+    server.get("/block", end_in_a_blocked_turn);
     server.get("/literal", literal);
     server.get("/at_once", at_once);
     server.get("/nested", [](request &req) -> task<response> {
@@ -235,6 +257,12 @@ int main(int argc, char **argv) try {
     uvhttp_route_options_t streamed{};
     streamed.stream_body = true;
     server.put("/body", read_body).route_options(streamed);
+    server.get("/fail", [](request &req) {
+        long new_number = number(req, "new", 0), hook_number = number(req, "hook", 0);
+        new_to_fail = new_number;
+        hook_to_fail = hook_number;
+        return uvhttp::text(200, "the next");
+    });
     server.get("/fields", [](request &) {
         uvhttp_server_config_t defaults;
         std::string names;

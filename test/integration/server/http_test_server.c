@@ -20,6 +20,7 @@
 #include "middleware.h"
 #include "routes.h"
 #include "tls.h"
+#include "worker.h"
 
 #define LISTEN_MAX 16
 
@@ -73,6 +74,7 @@ int main(int argc, char **argv) {
     if (!later) return 1;
     if (access_log) add_access_log(server, access_log);
     add_routes(server, later);
+    add_worker_routes(server);
     tls_routes(server);
     if (redis) add_shared_limits(server, redis);
     int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;

@@ -50,7 +50,8 @@ static fixture_t *fixture_new(uint32_t threads, uint32_t backlog) {
                                             .receive_buffer_count = 8,
                                             .counters = &fixture.counters};
     assert_int_equal(uvhttp__loop_new(&options, &fixture.loop), UVHTTP_OK);
-    fixture.work = uvhttp__work_new(threads, backlog);
+    fixture.work = uvhttp__work_new(
+        &(uvhttp__work_options_t){.threads_soon = threads, .threads_max = threads, .backlog_max = backlog});
     assert_non_null(fixture.work);
     uvhttp__work_port_open(&fixture.port, fixture.work, fixture.loop);
     return &fixture;
@@ -65,7 +66,7 @@ static void fixture_end(fixture_t *fixture) {
 
 static int submit(fixture_t *fixture, job_t *job) {
     *job = (job_t){.job = {.run = run, .done = done}, .fixture = fixture};
-    int status = uvhttp__work_submit(&fixture->port, &job->job);
+    int status = uvhttp__work_submit(fixture->work, &fixture->port, &job->job);
     if (status == UVHTTP_OK) fixture->left++;
     return status;
 }
@@ -88,7 +89,7 @@ static void test_a_full_backlog_refuses(void **state) {
     fixture_t *fixture = fixture_new(2, 5);
     pthread_mutex_lock(&fixture->gate);
     int refused = 0;
-    for (int i = 0; i < 20; i++) refused += submit(fixture, &jobs[i]) == UVHTTP_E_LIMIT;
+    for (int i = 0; i < 20; i++) refused += submit(fixture, &jobs[i]) == UVHTTP_E_WORK_FULL;
     assert_in_range(refused, 13, 15); /* two run, unless they have not begun yet; five wait */
     pthread_mutex_unlock(&fixture->gate);
     uvhttp__loop_run(fixture->loop);
@@ -111,7 +112,7 @@ static void test_closing_cancels_what_waits_and_waits_for_what_runs(void **state
     pthread_mutex_unlock(&fixture->gate);
     for (int i = 0; i < 2; i++) {
         other_jobs[i] = (job_t){.job = {.run = run, .done = done}, .fixture = fixture};
-        if (uvhttp__work_submit(&other, &other_jobs[i].job) == UVHTTP_OK) fixture->left++;
+        if (uvhttp__work_submit(fixture->work, &other, &other_jobs[i].job) == UVHTTP_OK) fixture->left++;
     }
     uint32_t submitted = fixture->left;
     uvhttp__work_port_close(&fixture->port);
@@ -137,7 +138,7 @@ static void test_two_loops_share_the_threads(void **state) {
     for (int i = 0; i < 200; i++) {
         jobs[i] = (job_t){.job = {.run = run, .done = done}, .fixture = fixture};
         fixture->left++;
-        assert_int_equal(uvhttp__work_submit(i % 2 ? &port : &fixture->port, &jobs[i].job), UVHTTP_OK);
+        assert_int_equal(uvhttp__work_submit(fixture->work, i % 2 ? &port : &fixture->port, &jobs[i].job), UVHTTP_OK);
     }
     uvhttp__work_port_close(&port);
     uvhttp__work_port_close(&fixture->port);
@@ -149,7 +150,7 @@ static void test_two_loops_share_the_threads(void **state) {
 static void test_no_memory_is_no_pool(void **state) {
     (void)state;
     test_allocator_fail_at(1);
-    assert_null(uvhttp__work_new(4, 4));
+    assert_null(uvhttp__work_new(&(uvhttp__work_options_t){.threads_max = 4, .backlog_max = 4}));
     test_allocator_fail_at(0);
     uvhttp__work_free(NULL);
 }

@@ -85,11 +85,17 @@ static void test_options_are_read(void **state) {
     assert_int_equal(options->scheme, LOAD_TCP);
     assert_int_equal(options->payload_size, 100);
     assert_int_equal(options->duration_ns, UINT64_C(3600000000000)); /* the number of requests ends it */
+    if (!load_has_tls) return;
+    options = accepted("WSS://localhost/x", &parsed);
+    assert_int_equal(options->scheme, LOAD_WS);
+    assert_true(options->secure);
+    assert_string_equal(options->port, "443");
+    assert_string_equal(options->authority, "localhost");
 }
 
 static void test_wrong_options_are_refused_in_one_line_that_names_them(void **state) {
     (void)state;
-    static const char *const lines[][2] = {
+    const char *const lines[][2] = {
         {"", "no URL"},
         {"-c", "-c needs a value"},
         {"--bogus http://localhost/", "--bogus is not an option"},
@@ -118,8 +124,12 @@ static void test_wrong_options_are_refused_in_one_line_that_names_them(void **st
         {"--expect-xxh64 xxxxxxxxxxxxxxxx http://localhost/", "16 hexadecimal digits"},
         {"--verify often http://localhost/", "expected none or first"},
         {"--engine epoll http://localhost/", "expected auto, uring or libuv"},
-        {"--payload-size 5 http://localhost/", "is for tcp://"},
-        {"-b x tcp://localhost:5", "tcp:// has no requests"},
+        {"--payload-size 5 http://localhost/", "is for tcp:// and ws://"},
+        {"-b x tcp://localhost:5", "tcp:// and ws:// send messages"},
+        {"--ca-file x http://localhost/", "--ca-file is for https://"},
+        {"--send-rate 5 https://localhost/",
+         load_has_tls ? "a slow client is one of http://" : "built without OpenSSL"},
+        {"--send-rate 5 ws://localhost/", "a slow client is one of http://"},
         {"localhost:8080", "expected http://"},
         {"http://", "no host"},
         {"http://:80/", "no host"},

@@ -29,6 +29,11 @@ static const struct range {
     {"request_memory_max", "4095", "4096", "4611686018427387903", "4611686018427387904"},
     {"keepalive_requests", NULL, "0", "4294967295", "4294967296"},
     {"turn_requests_max", "0", "1", "4294967295", "4294967296"},
+    {"worker_threads", "0", "1", "16384", "16385"},
+    {"max_backlog", "0", "1", "10000000", "10000001"},
+    {"worker_idle_timeout", NULL, "0", "604800", "604801"},
+    {"worker_warn_ms", NULL, "0", "86400000", "86400001"},
+    {"handler_warn_ms", NULL, "0", "86400000", "86400001"},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
 
@@ -86,6 +91,21 @@ static void test_each_number_has_its_range_and_says_so(void **state) {
         for (size_t j = 0; j < sizeof junk / sizeof *junk; j++) expect_refused(range->name, junk[j], expected);
     }
     expect_refused("read_buffer_count", "65", "8..32768, a power of two");
+}
+
+static void test_the_minimum_of_worker_threads_is_at_most_their_maximum(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    char message[160] = "";
+    expect_refused("worker_threads_min", "16385", "0..16384");
+    assert_int_equal(uvhttp_server_config_set(&config, "worker_threads_min", "512", NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_set(&config, "worker_threads_min", "513", NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "worker_threads_min is 513: expected at most worker_threads, 512");
+    config.struct_size = offsetof(uvhttp_server_config_t, worker_threads); /* an older program */
+    assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
 }
 
 static void test_words_are_understood_and_others_refused(void **state) {
@@ -220,6 +240,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_are_those_of_the_performance_standard),
         cmocka_unit_test(test_each_number_has_its_range_and_says_so),
+        cmocka_unit_test(test_the_minimum_of_worker_threads_is_at_most_their_maximum),
         cmocka_unit_test(test_words_are_understood_and_others_refused),
         cmocka_unit_test(test_unknown_names_are_refused_by_name),
         cmocka_unit_test(test_check_and_new_refuse_what_was_written_directly),

@@ -360,6 +360,92 @@ static int wait_cleanup(uvhttp_request_t *req, uvhttp_response_t *res) {
     return 1; /* the cleanup sets the status */
 }
 
+/* A pair of connected sockets, closed with the coroutine. */
+static void close_pair(void *arg) {
+    int *ends = arg;
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static int ends[2];
+
+static void open_pair(void) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) abort();
+    if (uvhttp_coro_defer(close_pair, ends) != UVHTTP_OK) abort();
+}
+
+static int wait_descriptor(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    open_pair();
+    return uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, 3600000);
+}
+
+static int wait_read(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    char byte;
+    size_t size;
+    open_pair();
+    return uvhttp_coro_read(ends[0], &byte, 1, &size, UVHTTP_CORO_FOREVER);
+}
+
+static int wait_peer_write(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    static char piece[PIECE];
+    int status;
+    open_pair();
+    while ((status = uvhttp_coro_write(ends[0], piece, sizeof piece, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) continue;
+    return status;
+}
+
+static char full_address[64];
+
+/* Nobody accepts there, and nobody more has room. */
+static int full_listener(int clients[3]) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 0), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    for (int i = 0; i < 3; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(clients[i], (struct sockaddr *)&address, sizeof address);
+    }
+    snprintf(full_address, sizeof full_address, "127.0.0.1:%u", ntohs(address.sin_port));
+    return fd;
+}
+
+static int wait_connect(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    int fd;
+    return uvhttp_coro_connect(full_address, UVHTTP_CORO_FOREVER, &fd);
+}
+
+static void free_channel(void *arg) {
+    uvhttp_coro_channel_free(arg);
+}
+
+static uvhttp_coro_channel_t *open_channel(void) {
+    uvhttp_coro_channel_t *channel;
+    if (uvhttp_coro_channel_new(sizeof(int), 2, &channel) != UVHTTP_OK) abort();
+    if (uvhttp_coro_defer(free_channel, channel) != UVHTTP_OK) abort();
+    return channel;
+}
+
+static int wait_send(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    uvhttp_coro_channel_t *channel = open_channel();
+    int status, number = 0;
+    while ((status = uvhttp_coro_channel_send(channel, &number, UVHTTP_CORO_FOREVER)) == UVHTTP_OK) number++;
+    return number == 2 ? status : 1;
+}
+
+static int wait_receive(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    int number;
+    return uvhttp_coro_channel_receive(open_channel(), &number, UVHTTP_CORO_FOREVER);
+}
+
 typedef struct point {
     const char *name;
     int (*wait)(uvhttp_request_t *req, uvhttp_response_t *res);
@@ -368,9 +454,20 @@ typedef struct point {
 } point_t;
 
 static const point_t points[] = {
-    {"sleep", wait_sleep, false, 1},      {"yield", wait_yield, false, 1},     {"body", wait_body, false, 1},
-    {"write", wait_write, false, 1},      {"work", wait_work, true, 1},        {"join", wait_join, false, 1},
-    {"children", wait_children, true, 1}, {"cleanup", wait_cleanup, false, 2},
+    {"sleep", wait_sleep, false, 1},
+    {"yield", wait_yield, false, 1},
+    {"body", wait_body, false, 1},
+    {"write", wait_write, false, 1},
+    {"work", wait_work, true, 1},
+    {"join", wait_join, false, 1},
+    {"children", wait_children, true, 1},
+    {"cleanup", wait_cleanup, false, 2},
+    {"descriptor", wait_descriptor, false, 1},
+    {"connect", wait_connect, false, 1},
+    {"read", wait_read, false, 1},
+    {"peer's write", wait_peer_write, false, 1},
+    {"channel's send", wait_send, false, 1},
+    {"channel's receive", wait_receive, false, 1},
 };
 
 static void wait_at(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -399,6 +496,7 @@ static void make_point(serving_t *serving, const point_t *point) {
 
 static void test_a_client_that_goes_at_any_wait_loses_nothing(void **state) {
     serving_t *serving = *state;
+    int clients[3], listener = full_listener(clients);
     serving->config.write_queue_max = 2 * PIECE;
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
         const point_t *point = &points[i];
@@ -425,10 +523,13 @@ static void test_a_client_that_goes_at_any_wait_loses_nothing(void **state) {
         uvhttp_server_free(serving->server);
         serving->server = NULL;
     }
+    for (int i = 0; i < 3; i++) close(clients[i]);
+    close(listener);
 }
 
 static void test_a_stop_unwinds_whoever_waits(void **state) {
     serving_t *serving = *state;
+    int clients[3], listener = full_listener(clients);
     serving->config.drain_timeout = 0;
     serving->config.write_queue_max = 2 * PIECE;
     for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
@@ -447,6 +548,137 @@ static void test_a_stop_unwinds_whoever_waits(void **state) {
         uvhttp_server_free(serving->server);
         serving->server = NULL;
     }
+    for (int i = 0; i < 3; i++) close(clients[i]);
+    close(listener);
+}
+
+/* --- other servers --- */
+
+static void close_socket(void *arg) {
+    close((int)(intptr_t)arg);
+}
+
+/* Asks this very server, which serves it meanwhile, on the same thread. */
+static int fetch(const char *address, char *text, size_t max) {
+    static const char request[] = "GET /now HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    int fd;
+    int status = uvhttp_coro_connect(address, 5000, &fd);
+    if (status != UVHTTP_OK) return status;
+    if (uvhttp_coro_defer(close_socket, (void *)(intptr_t)fd) != UVHTTP_OK) abort();
+    status = uvhttp_coro_write(fd, request, sizeof request - 1, 5000);
+    size_t sum = 0, size;
+    while (status == UVHTTP_OK && (status = uvhttp_coro_read(fd, text + sum, max - 1 - sum, &size, 5000)) == UVHTTP_OK)
+        sum += size;
+    text[sum] = '\0';
+    return status == UVHTTP_E_EOF ? UVHTTP_OK : status;
+}
+
+static void proxy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    char text[1024] = "", address[64];
+    uvhttp_str_t to = uvhttp_request_header(req, "X-To");
+    snprintf(address, sizeof address, "%.*s", (int)to.size, to.data);
+    int status = fetch(address, text, sizeof text);
+    if (status != UVHTTP_OK)
+        uvhttp_response_text(res, uvhttp_error_http_status(status), uvhttp_error_name(status));
+    else
+        uvhttp_response_text(res, 200, strstr(text, "\r\n\r\n") ? strstr(text, "\r\n\r\n") + 4 : "?");
+}
+
+static const char *ask_proxy(serving_t *serving, const char *host, bool with_port) {
+    char request[256], port[16] = "";
+    if (with_port) snprintf(port, sizeof port, ":%u", serving->port);
+    snprintf(request, sizeof request, "GET /proxy HTTP/1.1\r\nHost: a\r\nX-To: %s%s\r\n\r\n", host, port);
+    int fd = client_ask(serving, request);
+    answer_t *answer = client_read(fd);
+    close(fd);
+    return answer->body;
+}
+
+static void test_a_request_to_another_server(void **state) {
+    serving_t *serving = *state;
+    begin(serving, "/proxy", proxy);
+    uvhttp_route(serving->server, UVHTTP_GET, "/now", nothing_here, NULL, UVHTTP_EXEC_COROUTINE);
+    serving_start(serving);
+    assert_string_equal(ask_proxy(serving, "127.0.0.1", true), "1");
+    assert_string_equal(ask_proxy(serving, "127.1", true), "1"); /* a name, for getaddrinfo */
+    assert_string_equal(ask_proxy(serving, "unix:/nowhere", false), "UVHTTP_E_PEER_UNREACHABLE");
+    assert_string_equal(ask_proxy(serving, "host.invalid", true), "UVHTTP_E_PEER_NAME");
+    static const char *const refused[] = {"", ":80", "name", "name:", "name:x", "a b:80", "fd:3", "*:80", "[::1:80"};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        print_message("'%s'\n", refused[i]);
+        assert_string_equal(ask_proxy(serving, refused[i], false), "UVHTTP_E_ADDRESS");
+    }
+}
+
+static void descriptors(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    char bytes[8];
+    size_t size;
+    open_pair();
+    bool right = uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_WRITABLE, 0) == UVHTTP_OK &&
+                 uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, 0) == UVHTTP_E_TIMEOUT &&
+                 uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, 2) == UVHTTP_E_TIMEOUT &&
+                 uvhttp_coro_wait_fd(ends[0], 4, 2) == UVHTTP_E_INVALID &&
+                 uvhttp_coro_wait_fd(1000000, UVHTTP_CORO_READABLE, 2) == UVHTTP_E_INVALID &&
+                 uvhttp_coro_read(ends[0], bytes, 8, &size, 2) == UVHTTP_E_TIMEOUT &&
+                 uvhttp_coro_write(ends[1], "bytes", 5, 0) == UVHTTP_OK &&
+                 uvhttp_coro_wait_fd(ends[0], UVHTTP_CORO_READABLE, UVHTTP_CORO_FOREVER) == UVHTTP_OK &&
+                 uvhttp_coro_read(ends[0], bytes, 8, &size, 0) == UVHTTP_OK && size == 5 &&
+                 shutdown(ends[1], SHUT_WR) == 0 && uvhttp_coro_read(ends[0], bytes, 8, &size, 2) == UVHTTP_E_EOF &&
+                 shutdown(ends[1], SHUT_RD) == 0 && uvhttp_coro_write(ends[0], "bytes", 5, 0) == UVHTTP_E_PEER_RESET;
+    uvhttp_response_text(res, right ? 200 : 500, "");
+}
+
+static void test_descriptors_can_be_waited_for(void **state) {
+    serving_t *serving = *state;
+    begin(serving, "/fd", descriptors);
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/fd"));
+    assert_int_equal(client_read(fd)->status, 200);
+    close(fd);
+}
+
+/* --- channels --- */
+
+typedef struct pipeline {
+    uvhttp_coro_channel_t *channel;
+    int sum, status;
+} pipeline_t;
+
+static void consume(void *arg) {
+    pipeline_t *pipeline = arg;
+    int number;
+    while ((pipeline->status = uvhttp_coro_channel_receive(pipeline->channel, &number, 5000)) == UVHTTP_OK)
+        pipeline->sum += number;
+}
+
+static void produce(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    pipeline_t consumers[2] = {{.channel = open_channel()}};
+    consumers[1].channel = consumers[0].channel;
+    uvhttp_coro_channel_t *channel = consumers[0].channel;
+    uvhttp_coro_t *coros[2];
+    int number = 7;
+    bool right = uvhttp_coro_channel_receive(channel, &number, 2) == UVHTTP_E_TIMEOUT;
+    for (int i = 0; i < 2; i++)
+        if (uvhttp_coro_spawn(consume, &consumers[i], &coros[i]) != UVHTTP_OK) abort();
+    for (int i = 1; i <= 100; i++) right = right && uvhttp_coro_channel_send(channel, &i, 5000) == UVHTTP_OK;
+    right = right && uvhttp_coro_channel_close(channel) == UVHTTP_OK &&
+            uvhttp_coro_channel_send(channel, &number, 5000) == UVHTTP_E_CLOSED;
+    for (int i = 0; i < 2; i++) right = right && uvhttp_coro_join(coros[i], UVHTTP_CORO_FOREVER) == UVHTTP_OK;
+    right = right && consumers[0].status == UVHTTP_E_EOF && consumers[1].status == UVHTTP_E_EOF &&
+            consumers[0].sum + consumers[1].sum == 5050;
+    uvhttp_response_text(res, right ? 200 : 500, "");
+}
+
+static void test_a_channel_between_coroutines(void **state) {
+    serving_t *serving = *state;
+    begin(serving, "/channel", produce);
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/channel"));
+    assert_int_equal(client_read(fd)->status, 200);
+    close(fd);
 }
 
 /* --- limits --- */
@@ -545,6 +777,9 @@ int main(void) {
         ON_EACH(test_work_runs_on_another_thread),
         ON_EACH(test_a_client_that_goes_at_any_wait_loses_nothing),
         ON_EACH(test_a_stop_unwinds_whoever_waits),
+        ON_EACH(test_a_request_to_another_server),
+        ON_EACH(test_descriptors_can_be_waited_for),
+        ON_EACH(test_a_channel_between_coroutines),
         ON_EACH(test_too_many_get_a_503_and_it_recovers),
         ON_EACH(test_a_stack_that_can_not_be_mapped_is_a_503),
         ON_EACH(test_a_handler_on_the_loop_is_refused),

@@ -55,6 +55,30 @@ static void add_more(uvhttp_server_t *server) {
     (void)uvhttp_group_route(group, UVHTTP_GET, "/:name", greet, NULL);
 }
 
+static void in_pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    if (uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN) != UVHTTP_OK) return;
+    (void)uvhttp_response_write(res, "piece", 5);
+}
+
+static void work_done(void *user, int status) {
+    (void)user;
+    assert_true(status == UVHTTP_OK || status == UVHTTP_E_WORK_CANCELLED);
+}
+
+static void work_run(void *user) {
+    (void)user;
+}
+
+/* Handlers and jobs on worker threads. */
+static void add_workers(uvhttp_server_t *server) {
+    (void)uvhttp_route(server, UVHTTP_GET, "/worker/greet/:name", greet, NULL, UVHTTP_EXEC_WORKER);
+    (void)uvhttp_route(server, UVHTTP_GET, "/worker/later", later, NULL, UVHTTP_EXEC_WORKER);
+    (void)uvhttp_route(server, UVHTTP_GET, "/worker/pieces", in_pieces, NULL, UVHTTP_EXEC_WORKER);
+    (void)uvhttp_work(server, work_run, work_done, NULL);
+    (void)uvhttp_work_with(server, &(uvhttp_work_options_t){.done = work_done, .period_ms = 1}, work_run, NULL, NULL);
+}
+
 /* A whole answer of a known kind, or none: the connection was closed before any of it. */
 static void expect_answer_or_close(int fd) {
     /* A server that could not start keeps its listening socket until it is freed: nobody answers there. */
@@ -97,6 +121,7 @@ static void serve_once(serving_t *serving) {
     uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
     (void)uvhttp_group_route(group, UVHTTP_GET, "/x", greet, NULL);
     add_more(serving->server);
+    add_workers(serving->server);
     uint16_t proxied;
     if (uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK &&
         uvhttp_server_listen(serving->server, "127.0.0.1:0 proxy_protocol", &proxied) == UVHTTP_OK) {
@@ -107,6 +132,9 @@ static void serve_once(serving_t *serving) {
         ask(serving->port, "GET /later HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", NULL);
         ask(proxied, "PROXY TCP4 192.0.2.7 192.0.2.8 1 2\r",
             "\nGET /more/x HTTP/1.1\r\nHost: a\r\nForwarded: for=192.0.2.9;host=b\r\nConnection: close\r\n\r\n");
+        ask(serving->port, "GET /worker/greet/x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", NULL);
+        ask(serving->port, "GET /worker/later HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", NULL);
+        ask(serving->port, "GET /worker/pieces HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", NULL);
         uvhttp_server_stop(serving->server);
         pthread_join(serving->thread, NULL);
     }

@@ -50,6 +50,15 @@ static void events(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     atomic_store(&stream, deferred);
 }
 
+/* On a worker thread, which waits where the loop would be refused. */
+static void flood_from_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_on_done(res, take_done, NULL);
+    uvhttp_response_begin(res, 200, "text/event-stream", UVHTTP_SIZE_UNKNOWN);
+    for (int i = 0; i < 20 && uvhttp_response_write(res, noise, sizeof noise) == UVHTTP_OK; ++i)
+        atomic_fetch_add(&written, 1);
+}
+
 static void start(serving_t *serving) {
     static const char *const types[] = {"text/event-stream", NULL};
     seen_reset();
@@ -64,6 +73,7 @@ static void start(serving_t *serving) {
     serving_make(serving);
     uvhttp_use(serving->server, uvhttp_compression(&(uvhttp_compression_options_t){.types = types}));
     uvhttp_get(serving->server, "/events", events, NULL);
+    uvhttp_route(serving->server, UVHTTP_GET, "/worker", flood_from_worker, NULL, UVHTTP_EXEC_WORKER);
     serving_start(serving);
 }
 
@@ -182,11 +192,35 @@ static void test_a_slow_client_holds_back_the_writer(void **state) {
     close(reader.fd);
 }
 
+static void test_a_worker_thread_compresses_and_waits_for_its_client(void **state) {
+    serving_t *serving = *state;
+    char head[1024];
+    serving->config.write_queue_max = 65536;
+    start(serving);
+    reader_t reader = {.fd = client_ask(serving, "GET /worker HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n")};
+    skip_head(reader.fd, head, sizeof head);
+    assert_non_null(strstr(head, "Content-Encoding: gzip\r\n"));
+    assert_int_equal(inflateInit2(&reader.stream, 15 + 16), Z_OK);
+    while (!reader.last) read_chunk(&reader);
+    WAIT_UNTIL(seen.dones == 1);
+    assert_int_equal(seen.done_status, UVHTTP_OK);
+    assert_int_equal(written, 20);
+    assert_int_equal(reader.stream.total_out, 20 * sizeof noise);
+    inflateEnd(&reader.stream);
+    close(reader.fd);
+    int fd = client_ask(serving, "GET /worker HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    skip_head(fd, head, sizeof head);
+    reset_connection(fd);
+    WAIT_UNTIL(seen.dones == 2);
+    assert_int_equal(seen.done_status, UVHTTP_E_ABORTED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_an_event_arrives_while_the_stream_is_open),
         ON_EACH(test_a_client_that_goes_ends_the_encoder),
         ON_EACH(test_a_slow_client_holds_back_the_writer),
+        ON_EACH(test_a_worker_thread_compresses_and_waits_for_its_client),
     };
     return RUN_ON_EACH(tests);
 }

@@ -24,13 +24,22 @@ typedef struct client {
     int fd;
 } client_t;
 
+/* A signal (io_uring's, a sleeping thread's) may interrupt a blocking call. */
+static bool again(client_t *client, int result) {
+    return result <= 0 && SSL_get_error(client->ssl, result) == SSL_ERROR_WANT_READ;
+}
+
 /* Whether the handshake succeeded. */
 static bool client_open(client_t *client, uint16_t port) {
     client->ctx = SSL_CTX_new(TLS_client_method());
     client->ssl = SSL_new(client->ctx);
     client->fd = dial_port(port);
     SSL_set_fd(client->ssl, client->fd);
-    return SSL_connect(client->ssl) == 1;
+    int done;
+    do {
+        done = SSL_connect(client->ssl);
+    } while (again(client, done));
+    return done == 1;
 }
 
 static void client_close(client_t *client) {
@@ -44,6 +53,7 @@ static bool echo(client_t *client, const char *data, int size) {
     if (SSL_write(client->ssl, data, size) != size) return false;
     for (int got = 0; got < size;) {
         int part = SSL_read(client->ssl, back + got, (int)sizeof back - got);
+        if (again(client, part)) continue;
         if (part <= 0) return false;
         got += part;
     }

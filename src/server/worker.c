@@ -1,0 +1,231 @@
+/* Owns: handlers on worker threads: the call from the loop to the pool and back. While a thread runs the handler,
+ * request and response are its alone; the session keeps the exchange, or has let go of it (the client has gone), and
+ * touches neither. What only the loop can do, writing to the connection, it does while the thread waits: so no lock is
+ * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. */
+#include "server/server_internal.h"
+
+/* A piece of an answer that goes to the loop at once. */
+#define PIECE_MAX (64u * 1024)
+
+typedef enum operation { BEGIN, WRITE, ROOM, PUSH, END } operation_t;
+
+/* In the exchange's arena. */
+typedef struct uvhttp__call {
+    uvhttp__job_t job;
+    uvhttp__exchange_t *exchange;
+    uvhttp__list_t link;         /* in worker->calls until the pool has it */
+    uvhttp_deferred_t *deferred; /* that the handler has made */
+    bool waits_for_client;       /* the operation does; the loop's thread */
+    /* What the thread has the loop do. */
+    uvhttp__post_t post;
+    operation_t operation;
+    const char *data;
+    size_t size;
+    int status;
+    bool done; /* under the lock */
+    pthread_mutex_t lock;
+    pthread_cond_t returned;
+} uvhttp__call_t;
+
+/* --- on the worker thread --- */
+
+static int on_loop(uvhttp_response_t *res, operation_t operation, const char *data, size_t size) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    uvhttp__call_t *call = exchange->call;
+    pthread_mutex_lock(&call->lock);
+    call->operation = operation;
+    call->data = data;
+    call->size = size;
+    call->done = false;
+    uvhttp__loop_post(exchange->worker->worker->loop, &call->post);
+    while (!call->done) pthread_cond_wait(&call->returned, &call->lock);
+    int status = call->status;
+    pthread_mutex_unlock(&call->lock);
+    return status;
+}
+
+static int sink_begin(uvhttp_response_t *res) {
+    return on_loop(res, BEGIN, NULL, 0);
+}
+
+static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
+    int status = UVHTTP_OK;
+    for (size_t piece; status == UVHTTP_OK && size > 0; data += piece, size -= piece) {
+        piece = size < PIECE_MAX ? size : PIECE_MAX;
+        status = on_loop(res, WRITE, data, piece);
+    }
+    return status;
+}
+
+static int sink_room(uvhttp_response_t *res, size_t size) {
+    return on_loop(res, ROOM, NULL, size);
+}
+
+static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
+    return on_loop(res, PUSH, data, size);
+}
+
+static int sink_end(uvhttp_response_t *res) {
+    return on_loop(res, END, NULL, 0);
+}
+
+static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    return exchange->call->deferred = uvhttp__deferred_new_held(exchange);
+}
+
+static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
+                                                    .write = sink_write,
+                                                    .room = sink_room,
+                                                    .push = sink_push,
+                                                    .end = sink_end,
+                                                    .defer = sink_defer};
+
+static void run(uvhttp__job_t *job) {
+    uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job)->exchange;
+    const uvhttp__route_t *route = exchange->way.route;
+    route->inner(&exchange->request, &exchange->response, route->inner_user);
+}
+
+/* --- on the loop: operations --- */
+
+static void complete(uvhttp__call_t *call, int status) {
+    call->waits_for_client = false;
+    pthread_mutex_lock(&call->lock);
+    call->status = status;
+    call->done = true;
+    pthread_cond_signal(&call->returned);
+    pthread_mutex_unlock(&call->lock);
+}
+
+/* Room for a piece, whatever its size, is there when it fits or nothing waits before it: the thread that has it waits
+ * in any case. Otherwise on_sent follows. */
+static int room(uvhttp__exchange_t *exchange, size_t size) {
+    int status = uvhttp__exchange_sink.room(&exchange->response, size);
+    bool empty = status == UVHTTP_E_LIMIT && uvhttp__stream_out_size(&exchange->session->conn.stream) == 0;
+    return empty ? UVHTTP_OK : status;
+}
+
+static void operate(uvhttp__call_t *call) {
+    uvhttp__exchange_t *exchange = call->exchange;
+    uvhttp_response_t *res = &exchange->response;
+    const uvhttp__response_sink_t *sink = &uvhttp__exchange_sink;
+    int status = UVHTTP_E_ABORTED;
+    if (exchange->session) switch (call->operation) {
+            case BEGIN: status = sink->begin(res); break;
+            case WRITE:
+                status = room(exchange, call->size);
+                if (status == UVHTTP_OK) status = sink->push(res, call->data, call->size);
+                break;
+            case ROOM: status = room(exchange, call->size); break;
+            case PUSH: status = sink->push(res, call->data, call->size); break;
+            case END: status = sink->end(res); break;
+        }
+    call->waits_for_client = status == UVHTTP_E_LIMIT;
+    if (!call->waits_for_client) complete(call, status);
+}
+
+static void on_post(uvhttp__post_t *post) {
+    operate(UVHTTP__CONTAINER_OF(post, uvhttp__call_t, post));
+}
+
+void uvhttp__call_drained(uvhttp__exchange_t *exchange) {
+    if (exchange->call->waits_for_client) operate(exchange->call);
+}
+
+/* --- on the loop: the way there and back --- */
+
+static void on_returned(uvhttp__job_t *job, bool cancelled) {
+    uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
+    uvhttp__exchange_t *exchange = call->exchange;
+    uvhttp_deferred_t *deferred = call->deferred;
+    pthread_cond_destroy(&call->returned);
+    pthread_mutex_destroy(&call->lock);
+    exchange->call = NULL;
+    exchange->response.sink = &uvhttp__exchange_sink;
+    if (cancelled) uvhttp__response_fail(&exchange->response, 503, "Service Unavailable\n");
+    if (deferred) {
+        uvhttp_deferred_retain(deferred);
+        uvhttp__deferred_adopt(deferred, exchange);
+    }
+    if (exchange->session)
+        uvhttp__exchange_conclude(exchange);
+    else
+        uvhttp__exchange_gone(exchange, UVHTTP_E_ABORTED);
+    if (!deferred) return;
+    uvhttp__deferred_let_go(deferred);
+    uvhttp_deferred_release(deferred);
+}
+
+void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    const uvhttp__route_t *route = user;
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    uvhttp__http_worker_t *worker = exchange->worker;
+    uvhttp__call_t *call = uvhttp__arena_alloc(&exchange->arena, sizeof *call);
+    if (!call || uvhttp__exchange_own(exchange) != UVHTTP_OK) {
+        uvhttp__response_fail(res, 503, "Service Unavailable\n");
+        return;
+    }
+    /* What only the connection knows, which may go while the thread runs. */
+    uvhttp__client_t client;
+    (void)uvhttp_request_peer(req);
+    uvhttp__request_client(req, &client);
+    *call = (uvhttp__call_t){.exchange = exchange, .post.run = on_post};
+    uvhttp__job_init(&call->job, run, on_returned);
+    call->job.name = route->pattern;
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->returned, NULL);
+    uvhttp__list_init(&call->link);
+    uvhttp__list_push_back(&worker->calls, &call->link);
+    worker->has_calls = true;
+    exchange->call = call;
+    uvhttp__response_redefer(res); /* until the end of the turn nobody is to answer */
+}
+
+static void refuse(uvhttp__exchange_t *exchange, int status) {
+    uvhttp_response_t *res = &exchange->response;
+    uvhttp__counters_error(&exchange->worker->worker->counters, status);
+    uvhttp__response_fail(res, 503, "Service Unavailable\n");
+    (void)uvhttp_response_header(res, "Retry-After", "1");
+}
+
+static void submit(uvhttp__http_worker_t *worker, uvhttp__call_t *call) {
+    uvhttp__exchange_t *exchange = call->exchange;
+    uvhttp__response_undefer(&exchange->response);
+    exchange->response.sink = &worker_sink;
+    int status = uvhttp__work_submit(worker->server->work, &worker->port, &call->job);
+    if (status == UVHTTP_OK) return; /* from here on it is the thread's */
+    refuse(exchange, status);
+    on_returned(&call->job, false);
+}
+
+void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
+    worker->has_calls = false;
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&worker->calls));)
+        submit(worker, UVHTTP__CONTAINER_OF(node, uvhttp__call_t, link));
+}
+
+bool uvhttp__call_leave(uvhttp__exchange_t *exchange) {
+    uvhttp__call_t *call = exchange->call;
+    if (uvhttp__list_linked(&call->link)) { /* no thread has seen it */
+        uvhttp__list_remove(&call->link);
+        pthread_cond_destroy(&call->returned);
+        pthread_mutex_destroy(&call->lock);
+        exchange->call = NULL;
+        return false;
+    }
+    if (call->waits_for_client) complete(call, UVHTTP_E_ABORTED);
+    return true;
+}
+
+/* Loops that drain wait for their jobs. */
+static void on_port_idle(uvhttp__work_port_t *port) {
+    uvhttp__worker_check_done(UVHTTP__CONTAINER_OF(port, uvhttp__http_worker_t, port)->worker);
+}
+
+void uvhttp__calls_open(uvhttp__http_worker_t *worker) {
+    uvhttp__list_init(&worker->calls);
+    uvhttp__work_port_open(&worker->port, worker->server->work, worker->worker->loop);
+    worker->port.on_idle = on_port_idle;
+    if (worker->worker->index == 0) uvhttp__work_start(worker->server->work);
+}

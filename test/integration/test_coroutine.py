@@ -1,0 +1,72 @@
+"""The coroutine example, with the clients that users have: many at once, some that go, and a stop under way."""
+import asyncio
+import pathlib
+import signal
+import subprocess
+import time
+
+import httpx
+import pytest
+
+import harness
+from wire import request
+
+pytestmark = [
+    pytest.mark.threads,
+    pytest.mark.skipif(harness.build_option("BUILD_WITH_COROUTINES") != "ON", reason="built without coroutines"),
+]
+
+
+@pytest.fixture
+def server(serve):
+    address = (harness.HOST, harness.free_port())
+    return serve("coroutine", f"{address[0]}:{address[1]}", address=address)
+
+
+def test_the_example_does_what_its_comment_says(server, tmp_path):
+    began = time.monotonic()
+    response = server.get("/wait")
+    assert response.status == 200 and response.body == b"slept\n"
+    assert time.monotonic() - began >= 0.2
+    assert server.get("/fanout").body == b"all done\n"
+    assert server.get("/file").body == pathlib.Path("/etc/hostname").read_bytes().splitlines(keepends=True)[0]
+    answer = server.get("/other").body # it asks itself
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n") and answer.endswith(b"slept\n")
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"a line\n" * 300000)
+    counted = subprocess.run(["curl", "-sST", lines, server.url("/count")], capture_output=True, timeout=60, check=True)
+    assert counted.stdout == b"300000\n"
+
+
+def test_two_hundred_wait_together(server):
+    async def ask_all():
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(timeout=30, limits=limits) as client:
+            return await asyncio.gather(*(client.get(server.url("/wait")) for _ in range(200)))
+
+    began = time.monotonic()
+    answers = asyncio.run(ask_all())
+    assert {answer.text for answer in answers} == {"slept\n"}
+    assert time.monotonic() - began < 20 # one after the other they would take 40 s
+
+
+def test_clients_that_go_leave_nothing_behind(server):
+    for target in ("/wait", "/fanout", "/file", "/other"):
+        for reset in (False, True):
+            with server.connect() as client:
+                client.send(request(target=target))
+                if reset:
+                    client.reset()
+    with server.connect() as client:
+        client.send(request("PUT", "/count", headers=[("Content-Length", "100")]) + b"begun\n")
+    assert server.get("/wait").body == b"slept\n"
+
+
+def test_a_stop_lets_those_that_wait_finish(server):
+    with server.connect() as client:
+        client.send(request(target="/wait"))
+        assert server.get("/file").status == 200 # the request before has been seen
+        server.process.send_signal(signal.SIGTERM)
+        response = client.response()
+        assert response.body == b"slept\n" and response.header("Connection") == "close"
+    server.stop()

@@ -1,0 +1,143 @@
+"""Handlers on worker threads and jobs of the application, with many clients, some of which leave."""
+import random
+import subprocess
+import threading
+import time
+
+import pytest
+
+from harness import poll
+from wire import Closed, request
+
+pytestmark = pytest.mark.threads
+
+
+def letters(size):
+    return (b"abcdefghijklmnopqrstuvwxyz" * (size // 26 + 1))[:size]
+
+
+def test_a_handler_that_blocks_holds_nobody_up(server):
+    with server.connect() as slow:
+        slow.send(request("GET", "/w/wait?ms=300"))
+        start = time.monotonic()
+        for i in range(20):
+            assert server.get(f"/n/{i}").body == b"%d" % i
+        assert time.monotonic() - start < 0.3
+        assert slow.response().text == "/w/wait?ms=300"
+
+
+def test_bodies_come_whole_and_answers_of_any_size_leave(connection):
+    for size in (0, 1, 5000, 400_000):
+        body = random.Random(size).randbytes(size)
+        assert connection.get("/w/echo", method="POST", body=body).body == body
+    assert connection.get("/n/1").body == b"1"
+
+
+@pytest.mark.parametrize("piece", [17, 4096, 1_000_000])
+def test_an_answer_in_pieces(connection, piece):
+    size = piece * 40 if piece < 1_000_000 else 3_000_001
+    assert connection.get(f"/w/stream?size={size}&piece={piece}").body == letters(size)
+    assert connection.get("/n/1").body == b"1"
+
+
+def test_curl_at_its_own_pace_gets_every_byte(server):
+    size = 600_000
+    command = ["curl", "-sS", "--max-time", "20", "--limit-rate", "1M", server.url(f"/w/stream?size={size}&piece=30000")]
+    assert subprocess.run(command, capture_output=True, check=True, timeout=30).stdout == letters(size)
+
+
+def test_a_hundred_that_wait_take_the_time_of_one(serve):
+    """At default settings: the pool finds out that its threads are blocked, and grows."""
+    server = serve()
+    connections = [server.connect() for _ in range(100)]
+    start = time.monotonic()
+    for _ in range(2):
+        for connection in connections:
+            connection.send(request("GET", "/w/wait?ms=200"))
+        for connection in connections:
+            assert connection.response().status == 200
+    elapsed = time.monotonic() - start
+    for connection in connections:
+        connection.close()
+    assert elapsed < 4, "one after the other on the threads of two CPUs it would be 20 s"
+    assert server.counter("work_threads") >= 90
+    assert server.counter("work_refused") == 0
+
+
+def test_a_full_backlog_is_503_with_retry_after(serve):
+    server = serve(settings={"worker_threads": 2, "max_backlog": 3})
+    connections = [server.connect() for _ in range(12)]
+    for connection in connections:
+        connection.send(request("GET", "/w/wait?ms=300"))
+    answers = [connection.response() for connection in connections]
+    refused = [answer for answer in answers if answer.status == 503]
+    # An answer of 200 makes room for none of them: all were asked at once. How many had begun by then is a race.
+    assert 7 <= len(refused) <= 9
+    assert all(answer.header("Retry-After") == "1" for answer in refused)
+    assert server.counter("work_refused") == server.counter("rejected_work_full") == len(refused)
+    for connection in connections:
+        assert connection.get("/w/wait").status == 200
+        connection.close()
+
+
+def test_jobs_answer_for_handlers_that_have_returned(server):
+    with server.connect() as connection:
+        for where in ("/w/job", "/job"):
+            connection.send(b"".join(request("GET", f"{where}?ms={5 - n}&tag=9&n={n}") for n in range(5)))
+            assert [connection.response().text for _ in range(5)] == ["0", "1", "2", "3", "4"]
+
+
+def test_a_stop_lets_handlers_and_jobs_end(serve):
+    server = serve()
+    waiting, delayed = server.connect(), server.connect()
+    waiting.send(request("GET", "/w/wait?ms=300"))
+    delayed.send(request("GET", "/job?ms=60000"))
+    poll(lambda: server.counter("work_running") == 1 and server.counter("work_waiting") == 1)
+    server.signal()
+    assert delayed.response().text == "cancelled", "its time would not have come"
+    assert waiting.response().text == "/w/wait?ms=300"
+    waiting.close()
+    delayed.close()
+    assert server.wait() == 0
+
+
+def visit(server, seed, faults):
+    chance = random.Random(seed)
+    try:
+        for _ in range(25):
+            size, piece = chance.randrange(1, 400_000), chance.choice((100, 5000, 70_000))
+            size = min(size, piece * 50)
+            target = chance.choice(("/w/wait?ms=2", f"/w/stream?size={size}&piece={piece}", "/w/job?ms=1&tag=3", "/job?n=1", "/n/1"))
+            connection = server.connect()
+            connection.send(request("GET", target))
+            leave = chance.randrange(4)
+            if leave == 0:
+                connection.reset()
+                continue
+            if leave == 1:
+                time.sleep(chance.random() * 0.004)  # wherever it is then
+                connection.close()
+                continue
+            answer = connection.response()
+            assert answer.status == 200
+            if "stream" in target:
+                assert answer.body == letters(size)
+            connection.close()
+    except (AssertionError, Closed, OSError) as fault:
+        faults.append(fault)
+
+
+def test_clients_of_all_modes_that_come_and_go(serve):
+    server = serve(settings={"io_threads": 2, "write_queue_max": 65536})
+    faults = []
+    threads = [threading.Thread(target=visit, args=(server, seed, faults)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
+    poll(lambda: server.counter("work_running") == 0 and server.counter("work_waiting") == 0)
+    assert server.get("/w/wait").status == 200
+    server.signal()
+    assert server.wait() == 0

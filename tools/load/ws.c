@@ -1,0 +1,100 @@
+/* Owns: WebSocket on a connection: the handshake, and text messages that come back as they are. May include: base, io,
+ * obs, http1. */
+#include <string.h>
+
+#include "base/str.h"
+#include "load/conn.h"
+
+static void shake(load_conn_t *conn) {
+    const load_request_t *handshake = &conn->worker->plan->handshake;
+    memset(&conn->ws, 0, sizeof conn->ws);
+    load_response_begin(&conn->response, false);
+    load_conn_send_bytes(conn, handshake->data, handshake->size);
+}
+
+/* Returns how many bytes belonged to the handshake. */
+static size_t receive_handshake(load_conn_t *conn, const char *data, size_t size) {
+    size_t consumed;
+    uvhttp_str_t body;
+    int code = load_response_feed(&conn->response, data, size, &consumed, &body);
+    if (code == UVHTTP_E_AGAIN && !load_response_has_head(&conn->response)) return consumed;
+    const load_head_t *head = &conn->response.head;
+    if (code != 0 && code != UVHTTP_E_AGAIN)
+        load_conn_fail(conn, LOAD_ERROR_protocol, true, uvhttp_error_message(code));
+    else if (head->status != 101)
+        load_conn_fail(conn, LOAD_ERROR_status, true, "the handshake was not answered with 101");
+    else if (memcmp(head->accept, LOAD_WS_ACCEPT, sizeof head->accept) != 0)
+        load_conn_fail(conn, LOAD_ERROR_protocol, true, "the handshake was answered with a wrong Sec-WebSocket-Accept");
+    else
+        load_conn_online(conn);
+    return consumed;
+}
+
+/* A frame is a copy of the one in the plan with another head of its payload, which stands at its beginning and so is
+ * masked from the mask's first byte on. */
+static void send_messages(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
+    load_request_t *frame = conn->worker->plan->requests;
+    char head[LOAD_MESSAGE_HEAD_MAX];
+    while (n-- > 0) {
+        size_t size = load_message_head(conn, conn->sent, frame->size - frame->payload, head);
+        load_ws_mask(head, size);
+        load_conn_add_flight(conn, frame, due_ns);
+        char *copy = uvhttp__loop_turn_alloc(conn->worker->loop, frame->size);
+        if (!copy) return; /* it will be missed */
+        memcpy(copy, frame->data, frame->size);
+        memcpy(copy + frame->payload, head, size);
+        (void)uvhttp__stream_send_turn(&conn->stream, copy, frame->size);
+    }
+}
+
+static void pong(load_conn_t *conn, const load_ws_piece_t *ping) {
+    char frame[LOAD_WS_HEAD_MAX + LOAD_WS_CONTROL_MAX];
+    (void)uvhttp__stream_send_copy(&conn->stream, frame, load_ws_write_pong(frame, ping->data, ping->size));
+}
+
+/* Returns false if the connection has come to its end. */
+static bool take_piece(load_conn_t *conn, const load_ws_piece_t *piece) {
+    switch (piece->kind) {
+        case LOAD_WS_PING: pong(conn, piece); return true;
+        case LOAD_WS_PONG: return true;
+        case LOAD_WS_CLOSE:
+            if (conn->in_flight > 0)
+                load_conn_fail(conn, LOAD_ERROR_read, false, "closed by the server");
+            else
+                (void)load_conn_ends(conn, true);
+            return false;
+        case LOAD_WS_DATA: return load_echo_take(conn, piece->data, piece->size);
+        default: break;
+    }
+    if (!load_echo_take(conn, piece->data, piece->size)) return false;
+    if (conn->body_size < conn->worker->options->payload_size) {
+        load_conn_fail(conn, LOAD_ERROR_body, false, "the echo is shorter than what was sent");
+        return false;
+    }
+    conn->body_size = 0;
+    load_conn_take_flight(conn);
+    return !load_conn_ends(conn, false);
+}
+
+static void receive(load_conn_t *conn, const char *data, size_t size) {
+    if (conn->state == LOAD_CONN_SHAKING) {
+        size_t used = receive_handshake(conn, data, size);
+        data += used;
+        size -= used;
+    }
+    while (size > 0 && conn->state == LOAD_CONN_ONLINE) {
+        load_ws_piece_t piece;
+        size_t consumed;
+        int code = load_ws_read(&conn->ws, data, size, &consumed, &piece);
+        data += consumed;
+        size -= consumed;
+        if (code == UVHTTP_E_AGAIN) continue;
+        if (code != 0) {
+            load_conn_fail(conn, LOAD_ERROR_protocol, false, uvhttp_error_message(code));
+            return;
+        }
+        if (!take_piece(conn, &piece)) return;
+    }
+}
+
+const load_protocol_t load_protocol_ws = {.shake = shake, .send = send_messages, .receive = receive};
