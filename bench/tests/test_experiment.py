@@ -2,6 +2,10 @@
 
 import json
 import shutil
+import subprocess
+import sys
+import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +20,17 @@ from uvhttp_bench.model.record import Errors, Results
 from uvhttp_bench.output import experiment_table
 from uvhttp_bench.scenarios.thesis import WORKLOADS
 from uvhttp_bench.targets import tomcat
-from uvhttp_bench.targets.base import Answer
+from uvhttp_bench.targets.base import Answer, Ports, Running
 
 HERE = Path(__file__).parent
+LETS_GO = """
+import os, sys, time
+opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(200)]
+print(flush=True)
+time.sleep(0.3)
+for fd in opened: os.close(fd)
+time.sleep(60)
+"""
 SLEPT = Answer(200, b"slept", 43)
 
 
@@ -61,6 +73,24 @@ def test_littles_law_allows_for_the_requests_that_the_end_cuts_off() -> None:
     assert thesis.law(GOOD, 100) is None
     assert thesis.law(GOOD, 130) is not None
     assert thesis.law(GOOD, 70) is not None
+
+
+def test_a_server_is_waited_for_until_it_has_let_go_of_connections() -> None:
+    process = subprocess.Popen([sys.executable, "-c", LETS_GO], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout
+        process.stdout.readline()
+        with tempfile.TemporaryFile() as log:
+            running = Running(process.pid, Ports(1, 2), log, process)
+            assert thesis.descriptors(process.pid) > 100
+            thesis.settle(running, 5, seconds_max=30)
+            assert thesis.descriptors(process.pid) <= 5 + thesis.IDLE_SLACK
+            before = time.monotonic()
+            thesis.settle(running, -100, seconds_max=0.1)  # one that never does is not waited for for ever
+            assert time.monotonic() - before < 20
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def measured(target: str, mode: str, number: int, cpu: float, rate: int = 1000, workers: int | None = None) -> Measurement:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from uvhttp_bench import cli, repository
-from uvhttp_bench.exits import UsageError
+from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads import fanned, uvhttp_load
 from uvhttp_bench.loads.base import Job, Outcome
 
@@ -185,3 +186,43 @@ def test_hosts_in_namespaces_count_as_one_process_does(tmp_path: Path, monkeypat
     assert there.total_requests == here.total_requests == 2000
     assert there.errors.total == 0
     assert visits == 4001  # the server has seen them all, and this question
+
+
+def test_a_cluster_is_reached_over_tls_and_not_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    from uvhttp_bench.targets.base import Workspace, free_ports, make_certificate
+
+    made = Workspace(tmp_path)
+    make_certificate(made)
+    files = [str(made.certificate), str(made.certificate), str(made.key)]
+    tls = [word for name, file in zip(("ca-file", "cert", "key"), files, strict=True) for word in (f"--tls-{name}", file)]
+    address = f"tls://127.0.0.1:{free_ports().http}"
+    dask = [sys.executable, "-m", "dask"]
+    where = {"UVHTTP_BENCH_LOAD": str(tool(tmp_path, f"cat {FIXTURE}"))}
+    monkeypatch.setattr(fanned, "START_APART_MAX_SECONDS", 10)
+    ours = [word for name, file in zip(("ca", "cert", "key"), files, strict=True) for word in (f"--tls-{name}", file)]
+    with ExitStack() as stack:
+        port = address.rsplit(":", 1)[1]
+        scheduler = ["scheduler", "--host", "tls://127.0.0.1", "--port", port, "--no-dashboard", "--no-show", *tls]
+        stack.enter_context(started(*dask, *scheduler))
+        worker = ["worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path)]
+        stack.enter_context(started(*dask, *worker, *tls, **where))
+        asked = arguments("--scheduler", address, "--advertise", "127.0.0.1", *ours)
+        deadline = time.monotonic() + 60
+        while True:  # until the worker is there
+            try:
+                with fanned.opened(asked) as several:
+                    assert several is not None
+                    done = several.run(Job("http://127.0.0.1:1/", 1, 2, 1, ()))
+                break
+            except MissingError:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+        monkeypatch.setattr(fanned, "JOIN_SECONDS", 3)
+        with pytest.raises(BenchError, match="no Dask cluster"), fanned.opened(arguments(*asked_plain(address))):
+            pass
+    assert done.results.total_requests == outcome().results.total_requests
+
+
+def asked_plain(address: str) -> list[str]:
+    return ["--scheduler", address.replace("tls://", "tcp://"), "--advertise", "127.0.0.1"]

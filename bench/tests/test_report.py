@@ -116,11 +116,6 @@ def test_kept_records_say_nothing_of_the_machines_folders(tmp_path: Path) -> Non
     assert kept.test_scenario.command == "wrk -s bench/wrk.lua http://x/"
 
 
-def test_kept_numbers_stand_on_a_line() -> None:
-    text = collection.numbers_on_a_line('{"a": [\n 1,\n 2\n], "b": [\n "x",\n 1\n]}')
-    assert text == '{"a": [1,2], "b": [\n "x",\n 1\n]}'
-
-
 def test_section_of_a_page_is_made_anew_with_links_to_its_records(tmp_path: Path) -> None:
     page, data = tmp_path / "README.md", tmp_path / "docs" / "data" / "baseline.json"
     page.write_text("before\n<!-- performance: baseline -->\nold\n<!-- /performance -->\nafter\n")

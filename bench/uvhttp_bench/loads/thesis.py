@@ -1,9 +1,11 @@
 """Owns: the experiment of S3: servers in turn, a fresh process each, every route warmed up, measured and verified."""
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException
+from pathlib import Path
 
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import wrk_table
@@ -17,6 +19,8 @@ from uvhttp_bench.scenarios.thesis import Workload
 from uvhttp_bench.targets.base import Answer, Running, Target, Workspace, ask, serve
 
 COUNT_DIGITS_MAX = 12
+SETTLE_SECONDS_MAX = 30.0
+IDLE_SLACK = 20  # descriptors that a server may open for itself meanwhile
 
 
 @dataclass(frozen=True)
@@ -83,15 +87,28 @@ def law(results: Results, connections: int) -> str | None:
     return f"latency x rate is {least:.0f} to {most:.0f} requests under way on {connections} connections"
 
 
+def descriptors(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+def settle(running: Running, idle: int, seconds_max: float = SETTLE_SECONDS_MAX) -> None:
+    """Waits until the server has let go of the connections of the load before: what it still owes them, and the limit that
+    they count against, would be in the figures of the next."""
+    deadline = time.monotonic() + seconds_max
+    while running.alive() and descriptors(running.pid) > idle + IDLE_SLACK and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def _job(plan: Plan, running: Running, path: str, seconds: float) -> Job:
     url = f"http://127.0.0.1:{running.port('http')}{path}"
     return Job(url, plan.threads, plan.connections, seconds, plan.generator_cpus, workspace=plan.workspace.path)
 
 
 def measure_route(
-    plan: Plan, running: Running, contender: Contender, mode: str, workload: Workload, number: int, log: Log
+    plan: Plan, running: Running, contender: Contender, mode: str, workload: Workload, number: int, log: Log, idle: int
 ) -> None:
     path = workload.path + contender.modes[mode]
+    settle(running, idle)
     try:
         answer = ask("http", running.port("http"), path)
     except (OSError, HTTPException) as error:
@@ -105,6 +122,7 @@ def measure_route(
         raise Void(f"{contender.name} {path} answers {answer.status} {answer.body[:40]!r}")
     if contender.warmup_seconds > 0:
         Wrk().run(_job(plan, running, path, contender.warmup_seconds))
+        settle(running, idle)
     watch = Watch(running.pid, (*plan.server_cpus, *plan.generator_cpus)).start()
     try:
         outcome: Outcome = Wrk().run(_job(plan, running, path, plan.seconds))
@@ -150,10 +168,11 @@ def _start(workload: Workload) -> Scenario:
 
 def measure_contender(plan: Plan, contender: Contender, workloads: Sequence[Workload], number: int, log: Log) -> None:
     with serve(contender.target, _start(workloads[0]), plan.workspace, plan.server_cpus) as running:
+        idle = descriptors(running.pid)
         for workload in workloads:
             for mode in contender.modes:
                 try:
-                    measure_route(plan, running, contender, mode, workload, number, log)
+                    measure_route(plan, running, contender, mode, workload, number, log, idle)
                 except Void as why:
                     log.void.append(str(why))
 

@@ -1,7 +1,6 @@
 """Owns: data that is kept: the records of a session in docs/performance/data/<date>/{baseline,regression}.json."""
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,10 +25,6 @@ def _slim(record: Record) -> Record:
     return replace(record, results=coarse, test_scenario=replace(run, command=command))
 
 
-def numbers_on_a_line(text: str) -> str:
-    return re.sub(r"\[[\d,\s]+\]", lambda found: re.sub(r"\s+", "", found[0]), text)
-
-
 def write(path: Path, kind: str, records: Sequence[Record]) -> None:
     first = records[0]
     value: dict[str, Any] = {
@@ -39,7 +34,7 @@ def write(path: Path, kind: str, records: Sequence[Record]) -> None:
         "revision": first.configuration.revision,
         "records": [_slim(record) for record in records],
     }
-    write_text(path, numbers_on_a_line(dump(value)))
+    write_text(path, dump(value))
 
 
 def read(path: Path) -> list[Record]:
