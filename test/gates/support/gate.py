@@ -49,12 +49,13 @@ def connect(port, host=HOST):
 
 
 @contextlib.contextmanager
-def server(engine, prefix=(), **options):
+def server(engine, prefix=(), arguments=(), **options):
     """performance_test with one loop. Yields (process, port); engine uring must be the engine it says it runs on."""
     port = free_port()
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen([*prefix, SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine],
-                                   stdout=log, stderr=log, **options)
+        process = subprocess.Popen(
+            [*prefix, SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine, *arguments],
+            stdout=log, stderr=log, **options)
         try:
             wait_port(process, port, log)
             yield process, port

@@ -2,7 +2,7 @@
  *
  *   --tls-listen ADDRESS, --cert FILE (begins a certificate), --key FILE, --ocsp FILE, --names LIST, --client-ca FILE,
  *   --clients verify|require, --alpn LIST, --tls-min 1.2|1.3, --tls-max, --handshake-timeout SECONDS,
- *   --ticket-period SECONDS, --tickets off, --development yes */
+ *   --ticket-period SECONDS, --tickets off, --development yes, --tls-static DIRECTORY */
 #include "tls.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 static uvhttp_tls_certificate_t certificates[MOST];
 static uvhttp_tls_options_t options = {.certificates = certificates};
-static const char *addresses[MOST];
+static const char *addresses[MOST], *directory;
 static size_t address_count;
 static bool development;
 static uvhttp_tls_t *tls;
@@ -54,6 +54,8 @@ bool tls_option(const char *name, const char *value) {
         options.ticket_period = (uint32_t)atoi(value);
     else if (strcmp(name, "--tickets") == 0)
         options.no_tickets = strcmp(value, "off") == 0;
+    else if (strcmp(name, "--tls-static") == 0)
+        directory = value;
     else if (strcmp(name, "--development") == 0)
         development = true;
     else
@@ -97,6 +99,7 @@ __attribute__((weak)) void tls_websocket_route(uvhttp_server_t *server);
 void tls_routes(uvhttp_server_t *server) {
     uvhttp_get(server, "/tls", about, NULL);
     uvhttp_post(server, "/tls/reload", reload, NULL);
+    tls_body_routes(server, directory);
     if (tls_websocket_route) tls_websocket_route(server);
 }
 

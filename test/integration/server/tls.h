@@ -8,6 +8,8 @@
 bool tls_option(const char *name, const char *value);
 /* Listens on the addresses that were given for TLS. */
 int tls_listen(uvhttp_server_t *server);
+/* tls_bodies.c */
+void tls_body_routes(uvhttp_server_t *server, const char *directory);
 void tls_routes(uvhttp_server_t *server);
 void tls_free(void);
 
