@@ -79,6 +79,9 @@ if(UVHTTP_HAVE_CXX)
   add_executable(cpp_test_server test/integration/cpp/cpp_test_server.cpp)
   target_link_libraries(cpp_test_server PRIVATE uvhttp_flags uvhttp_static Threads::Threads)
   target_compile_options(cpp_test_server PRIVATE -Wconversion)
+  if(NOT UVHTTP_SANITIZERS) # they have an operator new of their own
+    target_compile_definitions(cpp_test_server PRIVATE COUNT_NEWS)
+  endif()
   set_target_properties(cpp_test_server PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 endif()
 

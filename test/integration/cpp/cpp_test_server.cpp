@@ -21,6 +21,7 @@ static bool fails(std::atomic<long> &countdown) {
     return countdown > 0 && --countdown == 0;
 }
 
+#ifdef COUNT_NEWS
 static void *allocate(std::size_t size) {
     news++;
     if (fails(new_to_fail)) throw std::bad_alloc();
@@ -36,6 +37,7 @@ void operator delete(void *memory) noexcept {
 void operator delete(void *memory, std::size_t) noexcept {
     std::free(memory);
 }
+#endif
 
 static void *hook_malloc(std::size_t size, void *) {
     hook_calls++;
