@@ -83,16 +83,27 @@ int uvhttp__out_sendfile(uvhttp__stream_t *stream);
  * or what breaks the stream. */
 int uvhttp__filter_encode(uvhttp__stream_t *stream);
 
-/* --- io_loop.c for io_filter.c --- */
+/* --- turn memory (io_turn.c) --- */
 
+/* The mark of the half that is not loop->turn_mark's. */
+#define UVHTTP__TURN_OTHER(mark) ((uint8_t)(3 - (mark)))
+
+int uvhttp__turn_memory_init(uvhttp__loop_t *loop);
+void uvhttp__turn_memory_deinit(uvhttp__loop_t *loop);
+/* The kernel has done with the half of the turn before: what it took beyond its first chunk goes back. */
+void uvhttp__turn_memory_sent(uvhttp__loop_t *loop);
+/* The half that the kernel has done with is filled in the next turn. */
+void uvhttp__turn_memory_flip(uvhttp__loop_t *loop);
 /* A segment for turn memory stands in turn memory, too, at the far end of it, and dies with it. NULL: out of memory. */
 uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size);
+
+/* --- io_loop.c for io_filter.c --- */
+
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment);
 void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment);
 void uvhttp__out_mark_dirty(uvhttp__stream_t *stream);
 void uvhttp__out_size_add(uvhttp__stream_t *stream, uint64_t size);
 void uvhttp__out_size_remove(uvhttp__stream_t *stream, uint64_t size);
-uint8_t uvhttp__turn_mark(const uvhttp__loop_t *loop);
 void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
 
 /* Called by engines when no reference is left: on_closed follows in the turn. */

@@ -313,6 +313,7 @@ struct uvhttp__loop {
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
+    uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
     bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
     bool handing_over;   /* in the hand-over at the end of a turn */
     bool stopping;

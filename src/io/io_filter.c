@@ -42,7 +42,7 @@ int uvhttp__filter_put(uvhttp__stream_t *stream, const char *data, size_t size) 
     char *copy = uvhttp__loop_turn_alloc(loop, size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, data, size);
-    if (before && before->turn == uvhttp__turn_mark(loop) && before->data + before->size == copy) {
+    if (before && before->turn == loop->turn_mark && before->data + before->size == copy) {
         before->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;

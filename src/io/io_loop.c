@@ -1,4 +1,4 @@
-/* Owns: what every engine has in common: turn memory, the output queue of a stream, delivery of received and kept
+/* Owns: what every engine has in common: the output queue of a stream, delivery of received and kept
  * bytes, posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,98 +15,7 @@
 #include "base/alloc.h"
 #include "io/engine.h"
 
-/* --- turn memory --- */
-
-/* The first chunk stays for ever and is what the plain path uses; more are taken when a turn needs them. */
-#define TURN_CHUNK_SIZE (256u * 1024)
-
-typedef struct turn_chunk {
-    struct turn_chunk *next;
-    size_t size;
-    char data[];
-} turn_chunk_t;
-
-struct uvhttp__turn_memory {
-    turn_chunk_t *halves[2]; /* chunks, newest first; the last is the one that stays */
-    unsigned filling;        /* index of the half that is being filled */
-};
-
-/* A chunk of at least `size` bytes in front of a half's. Returns NULL if out of memory. */
-static turn_chunk_t *add_chunk(turn_chunk_t **half, size_t size) {
-    if (size < TURN_CHUNK_SIZE) size = TURN_CHUNK_SIZE;
-    size =
-        (size + _Alignof(uvhttp__segment_t) - 1) & ~(_Alignof(uvhttp__segment_t) - 1); /* segments stand at the end */
-    turn_chunk_t *chunk = uvhttp__malloc(sizeof *chunk + size);
-    if (!chunk) return NULL;
-    chunk->next = *half;
-    chunk->size = size;
-    *half = chunk;
-    return chunk;
-}
-
-static void drop_chunks(turn_chunk_t **half) {
-    while ((*half)->next) {
-        turn_chunk_t *chunk = *half;
-        *half = chunk->next;
-        uvhttp__free(chunk);
-    }
-}
-
-static void turn_memory_free(struct uvhttp__turn_memory *turn) {
-    if (!turn) return;
-    for (int i = 0; i < 2; i++) {
-        if (!turn->halves[i]) continue;
-        drop_chunks(&turn->halves[i]);
-        uvhttp__free(turn->halves[i]);
-    }
-    uvhttp__free(turn);
-}
-
-static struct uvhttp__turn_memory *turn_memory_new(void) {
-    struct uvhttp__turn_memory *turn = uvhttp__calloc(1, sizeof *turn);
-    if (!turn) return NULL;
-    if (add_chunk(&turn->halves[0], 0) && add_chunk(&turn->halves[1], 0)) return turn;
-    turn_memory_free(turn);
-    return NULL;
-}
-
-static void fill_from(uvhttp__loop_t *loop, turn_chunk_t *chunk) {
-    loop->turn_at = chunk->data;
-    loop->turn_end = chunk->data + chunk->size;
-}
-
-/* The half that the kernel has done with is filled in the next turn. */
-static void turn_memory_flip(uvhttp__loop_t *loop) {
-    loop->turn->filling = !loop->turn->filling;
-    fill_from(loop, loop->turn->halves[loop->turn->filling]);
-}
-
-char *uvhttp__loop_turn_alloc_chunk(uvhttp__loop_t *loop, size_t size) {
-    turn_chunk_t *chunk = add_chunk(&loop->turn->halves[loop->turn->filling], size);
-    if (!chunk) return NULL;
-    fill_from(loop, chunk);
-    loop->turn_at += size;
-    return chunk->data;
-}
-
-static uint8_t turn_mark(unsigned half) {
-    return (uint8_t)(1 + half);
-}
-
-uint8_t uvhttp__turn_mark(const uvhttp__loop_t *loop) {
-    return turn_mark(loop->turn->filling);
-}
-
 /* --- output queue --- */
-
-uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size) {
-    if ((size_t)(loop->turn_end - loop->turn_at) < sizeof(uvhttp__segment_t) && !uvhttp__loop_turn_alloc_chunk(loop, 0))
-        return NULL;
-    loop->turn_end -= sizeof(uvhttp__segment_t);
-    uvhttp__segment_t *segment = (void *)loop->turn_end;
-    *segment = (uvhttp__segment_t){.data = data, .size = size, .fd = -1, .turn = uvhttp__turn_mark(loop)};
-    return segment;
-}
 
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
     if (segment->turn) return; /* it goes with its turn */
@@ -181,7 +90,7 @@ int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t 
     /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
      * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
      * happening now. */
-    if (last && last->turn == uvhttp__turn_mark(stream->loop) && !stream->filter && last->data + last->size == data &&
+    if (last && last->turn == stream->loop->turn_mark && !stream->filter && last->data + last->size == data &&
         !stream->loop->handing_over) {
         last->size += size;
         uvhttp__out_size_add(stream, size);
@@ -340,7 +249,7 @@ static void settle(uvhttp__stream_t *stream) {
     } else if (stream->out_first) {
         /* What one hand-over could not gather stands in memory of the last turn, which ends here. What this turn has
          * queued already stays where it is, until the hand-over at its end. */
-        if (keep_segments(stream, turn_mark(!stream->loop->turn->filling)) != UVHTTP_OK)
+        if (keep_segments(stream, UVHTTP__TURN_OTHER(stream->loop->turn_mark)) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         else
             uvhttp__out_mark_dirty(stream);
@@ -721,7 +630,7 @@ void uvhttp__turn_settle(uvhttp__loop_t *loop) {
         settle(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
     uvhttp__counters_add(loop->counters, bytes_sent, loop->flown_size);
     loop->flown_size = 0;
-    drop_chunks(&loop->turn->halves[!loop->turn->filling]);
+    uvhttp__turn_memory_sent(loop);
 }
 
 void uvhttp__turn_end(uvhttp__loop_t *loop) {
@@ -733,7 +642,7 @@ void uvhttp__turn_end(uvhttp__loop_t *loop) {
     loop->handing_over = true;
     hand_over(loop);
     loop->handing_over = false;
-    turn_memory_flip(loop);
+    uvhttp__turn_memory_flip(loop);
 }
 
 /* --- life of a loop --- */
@@ -745,9 +654,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
                              .arg = options->arg,
                              .is_guest = options->host != NULL,
                              .timer_ms = UINT64_MAX};
-    loop->turn = turn_memory_new();
-    if (!loop->turn) return UVHTTP_E_NOMEM;
-    fill_from(loop, loop->turn->halves[0]);
+    if (uvhttp__turn_memory_init(loop) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
     uvhttp__list_init(&loop->dirty);
@@ -767,8 +674,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
 void uvhttp__loop_deinit(uvhttp__loop_t *loop) {
     uvhttp__slab_deinit(&loop->segments);
     uvhttp__free(loop->filter_memory);
-    turn_memory_free(loop->turn);
-    loop->turn = NULL;
+    uvhttp__turn_memory_deinit(loop);
 }
 
 int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
