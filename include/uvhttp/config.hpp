@@ -41,6 +41,12 @@ namespace uvhttp {
     X(half_close)                                                                                                      \
     X(install_signal_handlers)                                                                                         \
     X(quiet)                                                                                                           \
+    X(worker_threads)                                                                                                  \
+    X(worker_threads_min)                                                                                              \
+    X(max_backlog)                                                                                                     \
+    X(worker_idle_timeout)                                                                                             \
+    X(worker_warn_ms)                                                                                                  \
+    X(handler_warn_ms)                                                                                                 \
     X(coroutine_stack_size)                                                                                            \
     X(coroutines_max)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \

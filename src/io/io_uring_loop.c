@@ -184,7 +184,10 @@ static void guest_arm_timer(uvhttp__uring_t *uring) {
 static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
     uvhttp__turn_end(&uring->loop);
-    if (uring->handles_open > 0) return; /* it was freed in this turn: a handle that closes must not be started */
+    if (uring->handles_open > 0) {     /* it was freed in this turn: a handle that closes must not be started */
+        io_uring_submit(&uring->ring); /* the last connections close */
+        return;
+    }
     guest_arm_timer(uring);
     io_uring_submit(&uring->ring);
     io_uring_cq_eventfd_toggle(&uring->ring, true);

@@ -68,7 +68,8 @@ static void expect_refused(const char *name, const char *value, const char *rang
     snprintf(quoted, sizeof quoted, "%s is \"%s\": expected %s", name, value, range);
     assert_int_equal(strncmp(message, quoted, strlen(quoted)), 0);
     const char *unit = message + strlen(quoted);
-    assert_true(*unit == '\0' || strcmp(unit, " seconds") == 0 || strncmp(unit, " bytes", 6) == 0);
+    assert_true(*unit == '\0' || strcmp(unit, " seconds") == 0 || strcmp(unit, " milliseconds") == 0 ||
+                strncmp(unit, " bytes", 6) == 0);
 }
 
 static void test_each_number_has_its_range_and_says_so(void **state) {
