@@ -6,7 +6,8 @@
  *   curl http://127.0.0.1:8080/api
  *   curl -d '{"test":"data"}' http://127.0.0.1:8080/api
  *   curl -o /dev/null http://127.0.0.1:8080/large/1mb
- *   curl http://127.0.0.1:8080/count       # visits
+ *   curl http://127.0.0.1:8080/count       # visits; /count/worker, /count/coroutine: the other ways to run a handler
+ *   curl http://127.0.0.1:8080/sleep200    # after 200 ms; /sleep200/worker, /sleep200/coroutine
  *   curl -o /dev/null http://127.0.0.1:8080/static/10kb.bin
  *   curl -k https://127.0.0.1:8443/        # with a certificate that it makes for itself
  *   python3 -m websockets ws://127.0.0.1:8080/ws
@@ -17,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <uvhttp.h>
 
@@ -79,6 +81,64 @@ static void count_visit(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     int size = snprintf(text, sizeof text, "%lu", atomic_fetch_add_explicit(visits, 1, memory_order_relaxed) + 1);
     uvhttp_response_send(res, 200, "text/plain", text, (size_t)size);
 }
+
+/* --- the wait of 200 ms, in each way to run a handler --- */
+
+#define WAIT_MS 200
+
+static const char slept_text[] = "slept\n";
+
+/* What waits on the loop: a timer in place of a thread or a stack. */
+typedef struct waiting {
+    uvhttp_timer_t timer;
+    uvhttp_deferred_t *later;
+} waiting_t;
+
+static void end_waiting(waiting_t *waiting) {
+    uvhttp_deferred_release(waiting->later);
+    free(waiting);
+}
+
+static void answer_waiting(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    waiting_t *waiting = user;
+    uvhttp_deferred_text(waiting->later, 200, slept_text);
+    end_waiting(waiting);
+}
+
+static void stop_waiting(uvhttp_deferred_t *deferred, void *user) {
+    (void)deferred;
+    waiting_t *waiting = user;
+    uvhttp_timer_stop(&waiting->timer);
+    end_waiting(waiting);
+}
+
+static void wait_on_loop(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    waiting_t *waiting = calloc(1, sizeof *waiting);
+    if (waiting) waiting->later = uvhttp_response_defer(res);
+    if (!waiting || !waiting->later) {
+        free(waiting);
+        uvhttp_response_text(res, 503, "out of memory\n");
+        return;
+    }
+    uvhttp_deferred_on_abort(waiting->later, stop_waiting, waiting);
+    uvhttp_timer_start(&waiting->timer, WAIT_MS, answer_waiting, waiting);
+}
+
+static void wait_on_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    nanosleep(&(struct timespec){.tv_nsec = WAIT_MS * 1000000L}, NULL);
+    uvhttp_response_text(res, 200, slept_text);
+}
+
+#if UVHTTP_WITH_COROUTINES
+static void wait_in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_coro_sleep(WAIT_MS);
+    uvhttp_response_text(res, 200, slept_text);
+}
+#endif
 
 #if UVHTTP_WITH_WEBSOCKET
 static void echo_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
@@ -188,6 +248,13 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     uvhttp_put(server, "/api", echo_api, NULL);
     uvhttp_delete(server, "/api", delete_api, NULL);
     uvhttp_get(server, "/count", count_visit, &visits);
+    uvhttp_route(server, UVHTTP_GET, "/count/worker", count_visit, &visits, UVHTTP_EXEC_WORKER);
+    uvhttp_get(server, "/sleep200", wait_on_loop, NULL);
+    uvhttp_route(server, UVHTTP_GET, "/sleep200/worker", wait_on_worker, NULL, UVHTTP_EXEC_WORKER);
+#if UVHTTP_WITH_COROUTINES
+    uvhttp_route(server, UVHTTP_GET, "/count/coroutine", count_visit, &visits, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route(server, UVHTTP_GET, "/sleep200/coroutine", wait_in_coroutine, NULL, UVHTTP_EXEC_COROUTINE);
+#endif
     for (size_t i = 0; i < SIZE_ROUTES; ++i) {
         uvhttp_get(server, size_routes[i].pattern, get_large, (void *)&size_routes[i]);
     }

@@ -366,6 +366,20 @@ def test_performance_test_makes_itself_a_certificate(serve):
     assert server.get("/").body == b"Hello, World!"
 
 
+def test_performance_test_runs_the_workloads_of_the_thesis_in_each_way(serve):
+    server = serve("performance_test")
+    counts = [int(server.get(f"/count{way}").text) for way in ("", "/worker", "/coroutine")]
+    assert counts == [1, 2, 3], "they count together"
+    for way in ("", "/worker", "/coroutine"):
+        begin = time.monotonic()
+        assert server.get(f"/sleep200{way}").body == b"slept\n"
+        assert time.monotonic() - begin >= 0.2
+    for way in ("", "/worker", "/coroutine"):
+        with server.connect() as connection:
+            connection.send(request(target=f"/sleep200{way}"))
+    assert server.get("/sleep200").status == 200, "those that have gone leave the others alone"
+
+
 def test_performance_test_leaves_nothing_behind(serve, tmp_path):
     made = set(pathlib.Path("/tmp").glob("uvhttp-performance-*"))
     server = serve("performance_test")
