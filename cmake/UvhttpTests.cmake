@@ -48,6 +48,9 @@ endforeach()
 
 # Micro benchmarks see the inside as well; they are built with the tests so that they do not rot, and run by hand.
 uvhttp_glob(micro_sources bench/micro/*.c)
+if(NOT (BUILD_WITH_STATIC AND BUILD_WITH_MIDDLEWARE AND UVHTTP_HAVE_TLS))
+  list(FILTER micro_sources EXCLUDE REGEX "micro/layers\\.c$") # it measures each of these parts
+endif()
 foreach(source IN LISTS micro_sources)
   get_filename_component(target "${source}" NAME_WE)
   add_executable(${target} "${source}")

@@ -393,6 +393,69 @@ template <class Rep, class Period> sleeping sleep(std::chrono::duration<Rep, Per
     return sleeping(ms > 0 ? static_cast<std::uint64_t>(ms) : 0);
 }
 
+/** What co_await server.work(...) waits with. The job is in memory of its own: a thread may still run it when the
+ * coroutine has been destroyed. */
+template <class F> class [[nodiscard]] working {
+    using result = std::invoke_result_t<F &>;
+    struct job {
+        explicit job(F &&f) : run(std::move(f)) {}
+        F run;
+        std::conditional_t<std::is_void_v<result>, std::monostate, std::optional<result>> value{};
+        std::exception_ptr thrown{};
+        std::coroutine_handle<> waiter{}; /* null: nobody waits any more */
+        int status = UVHTTP_OK;
+    };
+
+  public:
+    working(uvhttp_server_t *server, F &&run) : server_(server), job_(std::make_unique<job>(std::move(run))) {}
+    working(const working &) = delete;
+    working &operator=(const working &) = delete;
+    ~working() {
+        if (!pending_) return;
+        job_->waiter = nullptr;
+        (void)job_.release(); /* done() frees it */
+    }
+
+    bool await_ready() const noexcept {
+        return false;
+    }
+    void await_suspend(std::coroutine_handle<> waiter) {
+        if (!uvhttp_loop_uv()) throw error(UVHTTP_E_STATE);
+        job_->waiter = waiter;
+        check(uvhttp_work(server_, run, done, this->job_.get()));
+        pending_ = true;
+    }
+    result await_resume() {
+        pending_ = false;
+        check(job_->status);
+        if (job_->thrown) std::rethrow_exception(job_->thrown);
+        if constexpr (!std::is_void_v<result>) return std::move(*job_->value);
+    }
+
+  private:
+    static void run(void *user) noexcept {
+        job &it = *static_cast<job *>(user);
+        try {
+            if constexpr (std::is_void_v<result>)
+                it.run();
+            else
+                it.value.emplace(it.run());
+        } catch (...) {
+            it.thrown = std::current_exception();
+        }
+    }
+    static void done(void *user, int status) {
+        std::unique_ptr<job> it(static_cast<job *>(user));
+        if (!it->waiter) return;
+        it->status = status;
+        it.release()->waiter.resume();
+    }
+
+    uvhttp_server_t *server_;
+    std::unique_ptr<job> job_;
+    bool pending_ = false;
+};
+
 /** The body of a route with `stream_body`, piece by piece, in a coroutine that makes it before its first wait:
  *
  *     uvhttp::body_stream body(req);
@@ -635,6 +698,14 @@ class server {
     server &route_options(const uvhttp_route_options_t &options) {
         check(uvhttp_route_options(native(), &options));
         return *this;
+    }
+
+    /** co_await server.work([] { return read_it(); }): runs it on a thread of the pool, where it may block, and goes on
+     * with what it has returned or thrown. When the coroutine is destroyed meanwhile, the job runs to its end all the
+     * same, so it must own what it uses. Throws UVHTTP_E_WORK_FULL, UVHTTP_E_WORK_CANCELLED (the server stops),
+     * UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a loop's thread. */
+    template <class F> working<F> work(F run) {
+        return working<F>(native(), std::move(run));
     }
 
     /** Called for each exception that a handler lets out, on the loop's thread; it must not block. */

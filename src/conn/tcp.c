@@ -84,13 +84,13 @@ static void close_by_message(uvhttp_tcp_t *tcp, void *arg) {
     if (tcp) uvhttp_tcp_close(tcp);
 }
 
-static int post_message(uvhttp_tcp_ref_t *ref, ref_message_t head, const void *data) {
-    ref_message_t *message = uvhttp__malloc(sizeof *message + head.size);
+static int post_message(uvhttp_tcp_ref_t *ref, const ref_message_t *head, const void *data) {
+    ref_message_t *message = uvhttp__malloc(sizeof *message + head->size);
     if (!message) return UVHTTP_E_NOMEM;
-    *message = head;
+    *message = *head;
     message->post.run = run_message;
     message->ref = ref;
-    if (head.size > 0) memcpy(message->data, data, head.size);
+    if (head->size > 0) memcpy(message->data, data, head->size);
     pthread_mutex_lock(&ref->lock);
     bool open = ref->open;
     if (open) {
@@ -104,15 +104,15 @@ static int post_message(uvhttp_tcp_ref_t *ref, ref_message_t head, const void *d
 }
 
 int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size) {
-    return post_message(ref, (ref_message_t){.run = send_message, .own = true, .size = size}, data);
+    return post_message(ref, &(ref_message_t){.run = send_message, .own = true, .size = size}, data);
 }
 
 int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref) {
-    return post_message(ref, (ref_message_t){.run = close_by_message}, NULL);
+    return post_message(ref, &(ref_message_t){.run = close_by_message}, NULL);
 }
 
 int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg), void *arg) {
-    return post_message(ref, (ref_message_t){.run = run, .arg = arg}, NULL);
+    return post_message(ref, &(ref_message_t){.run = run, .arg = arg}, NULL);
 }
 
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn) {

@@ -86,6 +86,12 @@ def test_sleeping_coroutines_hold_nobody_up(server):
     assert stats(server)["live"] == 0
 
 
+def test_work_gives_back_what_a_worker_made_or_threw(server):
+    with server.connect() as connection:
+        assert [connection.get("/work").text for _ in range(3)] == ["42 thrown by a worker"] * 3
+    assert stats(server)["exceptions"] == 0 and stats(server)["live"] == 0
+
+
 def test_pipelined_coroutines_answer_in_order(server):
     with server.connect() as connection:
         connection.send(b"".join(request("GET", f"/wait?ms={ms}", headers=[("X-Name", ms)]) for ms in (20, 0, 10, 5)))
@@ -107,12 +113,13 @@ BODY_HEAD = b"PUT /body%b HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n"
     [
         (request("GET", "/wait?ms=100000"), 1),
         (request("GET", "/nested?ms=100000&depth=3"), 4),
+        (request("GET", "/work?ms=500"), 1),
         (BODY_HEAD % b"", 1),
         (BODY_HEAD % b"" + b"x" * 10, 1),
         (BODY_HEAD % b"?ms=100000" + b"x" * 10, 1),
         (BODY_HEAD % b"?ms=100000" + b"x" * 100, 1),
     ],
-    ids=["sleep", "nested", "body", "body begun", "sleep in the body", "sleep behind the body"],
+    ids=["sleep", "nested", "work", "body", "body begun", "sleep in the body", "sleep behind the body"],
 )
 def test_a_client_that_goes_ends_the_coroutine_wherever_it_waits(server, sent, frames, reset):
     connections = [server.connect() for _ in range(5)]

@@ -256,6 +256,18 @@ int main(int argc, char **argv) try {
     server.get("/nested", [](request &req) -> task<response> {
         co_return uvhttp::text(200, std::to_string(co_await nested(number(req, "depth", 3), number(req, "ms", 1))));
     });
+    server.get("/work", [&server](request &req) -> task<response> {
+        tracker alive;
+        long ms = number(req, "ms", 0);
+        auto own = std::make_unique<int>(0);
+        co_await server.work([ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
+        int answer = co_await server.work([own = std::move(own)] { return *own += 42; });
+        try {
+            co_await server.work([] { throw std::runtime_error("thrown by a worker"); });
+        } catch (const std::runtime_error &error) {
+            co_return uvhttp::text(200, std::to_string(answer) + " " + error.what());
+        }
+    });
     uvhttp_route_options_t streamed{};
     streamed.stream_body = true;
     server.put("/body", read_body).route_options(streamed);

@@ -283,6 +283,7 @@ static void test_a_mode_of_execution_that_is_not_there_is_refused(void **state) 
     assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
 }
 
+#if UVHTTP_WITH_STATIC
 static void test_the_librarys_own_handlers_stay_on_the_loop(void **state) {
     serving_t *serving = *state;
     serving_make(serving);
@@ -293,6 +294,7 @@ static void test_the_librarys_own_handlers_stay_on_the_loop(void **state) {
     assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
     assert_non_null(strstr(uvhttp_server_error_text(server), "the library's own handler runs on the loop"));
 }
+#endif
 
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -308,7 +310,9 @@ int main(void) {
         ON_EACH(test_an_answer_that_is_begun_in_time_may_take_longer),
         ON_EACH(test_wrong_options_are_refused_with_a_reason),
         ON_EACH(test_a_mode_of_execution_that_is_not_there_is_refused),
+#if UVHTTP_WITH_STATIC
         ON_EACH(test_the_librarys_own_handlers_stay_on_the_loop),
+#endif
     };
     return RUN_ON_EACH(tests);
 }
