@@ -262,11 +262,13 @@ int main(int argc, char **argv) try {
         auto own = std::make_unique<int>(0);
         co_await server.work([ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
         int answer = co_await server.work([own = std::move(own)] { return *own += 42; });
+        std::string thrown;
         try {
             co_await server.work([] { throw std::runtime_error("thrown by a worker"); });
         } catch (const std::runtime_error &error) {
-            co_return uvhttp::text(200, std::to_string(answer) + " " + error.what());
+            thrown = error.what();
         }
+        co_return uvhttp::text(200, std::to_string(answer) + " " + thrown);
     });
     uvhttp_route_options_t streamed{};
     streamed.stream_body = true;
