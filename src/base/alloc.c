@@ -1,5 +1,6 @@
 /* Owns: the allocator hook, and the allocator without one. May include: nothing. */
 #include "base/alloc.h"
+#include "base/hot.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -63,7 +64,7 @@ void *uvhttp__realloc(void *memory, size_t size) {
     return use_hook() ? hook.realloc(memory, size, hook.user) : default_realloc(memory, size);
 }
 
-void uvhttp__free(void *memory) {
+UVHTTP__HOT void uvhttp__free(void *memory) {
     if (use_hook())
         hook.free(memory, hook.user);
     else

@@ -6,6 +6,7 @@
  * reaches a slot of a higher level, its timers stand at the begin of that slot: they are due, or go to a lower level.
  */
 #include "base/timer_wheel.h"
+#include "base/hot.h"
 
 #define BITS 6 /* of a digit */
 #define HORIZON_BITS (BITS * UVHTTP__WHEEL_LEVELS)
@@ -72,7 +73,7 @@ void uvhttp__timer_stop(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer) {
 }
 
 /* The first list that comes up after now_ms, and when. Returns UVHTTP__WHEEL_LISTS if there is none. */
-static unsigned next_list(const uvhttp__wheel_t *wheel, uint64_t *at_ms) {
+UVHTTP__HOT static unsigned next_list(const uvhttp__wheel_t *wheel, uint64_t *at_ms) {
     for (unsigned level = 0; level < UVHTTP__WHEEL_LEVELS; level++) {
         if (!wheel->occupied[level]) continue;
         unsigned slot = (unsigned)__builtin_ctzll(wheel->occupied[level]);
@@ -86,7 +87,7 @@ static unsigned next_list(const uvhttp__wheel_t *wheel, uint64_t *at_ms) {
     return UVHTTP__WHEEL_FAR;
 }
 
-bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline_ms) {
+UVHTTP__HOT bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline_ms) {
     if (!uvhttp__list_empty(&wheel->lists[UVHTTP__WHEEL_DUE])) {
         *deadline_ms = wheel->now_ms;
         return true;
@@ -111,7 +112,7 @@ static void fire(uvhttp__wheel_t *wheel, unsigned list) {
     }
 }
 
-void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now_ms) {
+UVHTTP__HOT void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now_ms) {
     assert(!wheel->advancing && now_ms < UVHTTP__TIMER_NEVER_MS);
     wheel->advancing = true;
     /* Only once: what a callback sets to the past waits for the next advance, or this would not end. */

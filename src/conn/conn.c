@@ -1,5 +1,6 @@
 /* Owns: see conn.h, and the stream callbacks of every connection. May include: io, base, obs. */
 #include "conn/conn.h"
+#include "base/hot.h"
 
 #include "conn/host_internal.h"
 
@@ -71,7 +72,7 @@ static void linger(uvhttp__conn_t *conn) {
     uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LINGER_MS);
 }
 
-static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
+UVHTTP__HOT static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
     if (__builtin_expect(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_PROXY), 0))
         return conn->flags & UVHTTP__CONN_FINISHING ? size : uvhttp__conn_proxy_data(conn, data, size);

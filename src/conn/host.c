@@ -1,6 +1,7 @@
 /* Owns: the life of a server's loops: making, running, draining and ending them. Listening and accepting are in
  * accept.c. May include: io, base, obs. */
 #include "conn/host.h"
+#include "base/hot.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -179,7 +180,7 @@ static void on_signal(int signal_number, void *arg) {
 
 /* --- workers --- */
 
-static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
+UVHTTP__HOT static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
     (void)loop;
     uvhttp__worker_t *worker = arg;
     worker->host->options.ops->on_turn_end(worker);

@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/hot.h"
 #include "base/load.h"
 #include "http1/http1.h"
 

@@ -293,8 +293,8 @@ ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_
     return 0;
 }
 
-ENGINE_FN static int tokenize_head(const char *data, size_t size, const uvhttp__http1_limits_t *limits,
-                                   uvhttp__head_t *head) {
+UVHTTP__HOT ENGINE_FN static int tokenize_head(const char *data, size_t size, const uvhttp__http1_limits_t *limits,
+                                               uvhttp__head_t *head) {
     size_t pos = 0;
     if (UNLIKELY(size > UINT32_MAX)) size = UINT32_MAX;
     if (size == 0 || !is_class(data[0], CLASS_TOKEN)) {
@@ -310,7 +310,7 @@ ENGINE_FN static int tokenize_head(const char *data, size_t size, const uvhttp__
     return tokenize_fields(data, size, pos, limits, head);
 }
 
-ENGINE_FN static bool plain_host(const char *data, size_t size, size_t pos, size_t count) {
+UVHTTP__HOT ENGINE_FN static bool plain_host(const char *data, size_t size, size_t pos, size_t count) {
     if (count == 0 || count > WIDTH || size < WIDTH) return false;
     size_t at = pos <= size - WIDTH ? pos : size - WIDTH; /* one vector is enough for this */
     host_bits_t bits = hosts_of(load_vec(data + at));

@@ -1,6 +1,7 @@
 /* Owns: the meaning of a request head: method, target form, and the fields that decide where the message ends and what
  * becomes of the connection (RFC 9110, RFC 9112). Ambiguous framing is refused here. May include: base. */
 #include "base/chars.h"
+#include "base/hot.h"
 #include "base/str.h"
 #include "http1/engine.h"
 
@@ -249,8 +250,8 @@ static int finish(const facts_t *facts, uvhttp__head_t *head) {
 }
 
 /* The head that data begins with; UVHTTP_E_INVALID if it has no end yet. */
-static int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t size,
-                 const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
+UVHTTP__HOT static int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t size,
+                             const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
     *head = (uvhttp__head_t){.headers = head->headers};
     int rc = engine->tokenize(data, size, limits, head);
     if (rc != 0) return rc;
@@ -270,8 +271,8 @@ static int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t 
     return finish(&facts, head);
 }
 
-int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
-                               const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
+UVHTTP__HOT int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
+                                           const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
     const uvhttp__http1_engine_t *engine = http1_engine();
     /* Most heads come whole and are good: one pass. */
     if (scan->scanned == 0 && parse(engine, data, size, limits, head) == 0) return 0;

@@ -1,4 +1,5 @@
 /* Owns: the pieces of a response head: status line and chunk head. May include: base. */
+#include "base/hot.h"
 #include "base/str.h"
 #include "http1/engine.h"
 
@@ -106,7 +107,7 @@ static unsigned find_status(int status) {
     return status >= 100 && status < 600 ? status_indexes[status - 100] : 0U;
 }
 
-size_t uvhttp__http1_write_status_line(char *out, int status) {
+UVHTTP__HOT size_t uvhttp__http1_write_status_line(char *out, int status) {
     assert(status >= 100 && status <= 999);
     unsigned index = find_status(status);
     if (index > 0) {

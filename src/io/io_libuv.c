@@ -13,6 +13,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/hot.h"
 #include "io/engine.h"
 
 enum {
@@ -251,7 +252,7 @@ static int encode(uvhttp__stream_t *stream, char **begin, const char **end) {
 }
 
 /* Sends until the queue is empty, the socket full or the share of this turn used up. */
-static void hand_over(uvhttp__stream_t *stream) {
+UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
     int status = UVHTTP_OK;
     size_t share = SEND_TURN_MAX;
     char *encoded = NULL;

@@ -13,6 +13,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/hot.h"
 #include "io/engine.h"
 
 /* --- output queue --- */
@@ -24,7 +25,7 @@ void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment) {
     uvhttp__slab_free(&loop->segments, segment);
 }
 
-void uvhttp__out_mark_dirty(uvhttp__stream_t *stream) {
+UVHTTP__HOT void uvhttp__out_mark_dirty(uvhttp__stream_t *stream) {
     if (!uvhttp__list_linked(&stream->dirty)) uvhttp__list_push_back(&stream->loop->dirty, &stream->dirty);
 }
 
@@ -48,7 +49,7 @@ static bool can_send(const uvhttp__stream_t *stream) {
              (UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT));
 }
 
-void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
+UVHTTP__HOT void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
     if (stream->out_last)
         stream->out_last->next = segment;
     else
@@ -58,7 +59,7 @@ void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
     uvhttp__out_mark_dirty(stream);
 }
 
-static void append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
+UVHTTP__HOT static void append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
     if (stream->filter) {
         segment->plain = segment->data;
         segment->data = NULL;
@@ -83,7 +84,7 @@ static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
     return UVHTTP_OK;
 }
 
-int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
+UVHTTP__HOT int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size) {
     if (!can_send(stream)) return UVHTTP_E_CLOSED;
     if (size == 0) return UVHTTP_OK;
     uvhttp__segment_t *last = stream->out_last;
@@ -374,7 +375,7 @@ void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream) {
     if (stream->flags & UVHTTP__STREAM_RESUMED) uvhttp__stream_resume(stream);
 }
 
-bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size) {
+UVHTTP__HOT bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__counters_add(stream->loop->counters, bytes_received, size);
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
     size_t used = 0;
@@ -409,7 +410,7 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
     }
 }
 
-void uvhttp__stream_resume(uvhttp__stream_t *stream) {
+UVHTTP__HOT void uvhttp__stream_resume(uvhttp__stream_t *stream) {
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
     if (!(stream->flags & UVHTTP__STREAM_PAUSED)) {
         stream->flags |= UVHTTP__STREAM_RESUMED; /* called inside on_data, which may be about to leave bytes */
@@ -566,7 +567,7 @@ static void on_accept_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void
 
 /* --- the turn --- */
 
-void uvhttp__turn_begin(uvhttp__loop_t *loop) {
+UVHTTP__HOT void uvhttp__turn_begin(uvhttp__loop_t *loop) {
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
     loop->turn_number++;
@@ -621,7 +622,7 @@ static void hand_over(uvhttp__loop_t *loop) {
     }
 }
 
-void uvhttp__turn_settle(uvhttp__loop_t *loop) {
+UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {
     loop->settle_due = false;
     uvhttp__list_t settling;
     uvhttp__list_init(&settling);
@@ -633,7 +634,7 @@ void uvhttp__turn_settle(uvhttp__loop_t *loop) {
     uvhttp__turn_memory_sent(loop);
 }
 
-void uvhttp__turn_end(uvhttp__loop_t *loop) {
+UVHTTP__HOT void uvhttp__turn_end(uvhttp__loop_t *loop) {
     tell_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) run_posts(loop);
     uvhttp__wheel_advance(&loop->wheel, loop->now_ms);

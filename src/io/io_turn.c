@@ -1,6 +1,7 @@
 /* Owns: turn memory: what is sent in a turn stands in one half, while from the other, that of the turn before, the
  * kernel may still read. May include: base. */
 #include "base/alloc.h"
+#include "base/hot.h"
 #include "io/engine.h"
 
 /* The first chunk stays for ever and is what the plain path uses; more are taken when a turn needs them. */
@@ -82,7 +83,7 @@ char *uvhttp__loop_turn_alloc_chunk(uvhttp__loop_t *loop, size_t size) {
     return chunk->data;
 }
 
-uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size) {
+UVHTTP__HOT uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size) {
     if ((size_t)(loop->turn_end - loop->turn_at) < sizeof(uvhttp__segment_t) && !uvhttp__loop_turn_alloc_chunk(loop, 0))
         return NULL;
     loop->turn_end -= sizeof(uvhttp__segment_t);

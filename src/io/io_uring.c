@@ -9,6 +9,7 @@
  * sent by an ordinary asynchronous send from a copy. A plain answer, for whose end nobody waits, is not even looked at
  * again: it leaves the queue when it is handed over, and comes back with the completion that says otherwise. */
 #include "io/io_uring.h"
+#include "base/hot.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,7 +20,7 @@ static uint64_t data_of(const void *object, unsigned what) {
     return (uint64_t)(uintptr_t)object | what;
 }
 
-struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring) {
+UVHTTP__HOT struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring) {
     struct io_uring_sqe *sqe;
     /* A submission can only be refused for lack of memory or of completion space; both pass as the kernel works on. */
     while (!(sqe = io_uring_get_sqe(&uring->ring))) io_uring_submit(&uring->ring);
@@ -153,7 +154,8 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
 
 #define SEND_NOW_FLAGS (MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL)
 
-static void prepare_send(uvhttp__stream_t *stream, struct io_uring_sqe *sqe, int flags, uint32_t *segments) {
+UVHTTP__HOT static void prepare_send(uvhttp__stream_t *stream, struct io_uring_sqe *sqe, int flags,
+                                     uint32_t *segments) {
     const uvhttp__segment_t *first = stream->out_first;
     if (!first->next || !first->next->data) {
         io_uring_prep_send(sqe, stream->fd, first->data, (size_t)first->size, flags);
@@ -226,14 +228,14 @@ static bool make_memory(uvhttp__stream_t *stream) {
     return false;
 }
 
-static bool is_plain(const uvhttp__stream_t *stream) {
+UVHTTP__HOT static bool is_plain(const uvhttp__stream_t *stream) {
     const uvhttp__segment_t *first = stream->out_first;
     return first->turn && !first->next && !stream->filter &&
            !(stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED));
 }
 
 /* The segment stays as it is until the next turn has been drained, for on_send_plain. */
-static void hand_over_plain(uvhttp__stream_t *stream) {
+UVHTTP__HOT static void hand_over_plain(uvhttp__stream_t *stream) {
     uvhttp__segment_t *segment = stream->out_first;
     segment->arg = stream;
     struct io_uring_sqe *sqe = sqe_of(stream);
@@ -245,7 +247,7 @@ static void hand_over_plain(uvhttp__stream_t *stream) {
     stream->out_size = 0;
 }
 
-static void hand_over(uvhttp__stream_t *stream) {
+UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
     if (is_plain(stream)) {
         hand_over_plain(stream);
         return;
@@ -408,7 +410,7 @@ static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned
 
 /* The stream and the bytes of the next completion have left the cache since they were used last: they come while this
  * one is worked on. There may be no next one; a prefetch of anything does no harm. */
-static void prefetch_next(const uvhttp__uring_t *uring, unsigned head) {
+UVHTTP__HOT static void prefetch_next(const uvhttp__uring_t *uring, unsigned head) {
     const struct io_uring_cqe *next = &uring->ring.cq.cqes[(head + 1) & uring->ring.cq.ring_mask];
     uintptr_t object = (uintptr_t)(next->user_data & ~(uint64_t)UVHTTP__URING_WHAT);
     for (uintptr_t line = 0; line < 256; line += 64) __builtin_prefetch((const void *)(object + line), 1);
@@ -418,7 +420,7 @@ static void prefetch_next(const uvhttp__uring_t *uring, unsigned head) {
 /* A callback may submit when the submission queue is full, and so add completions; they are seen in the same pass. When
  * the completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled
  * before. */
-void uvhttp__uring_drain(uvhttp__uring_t *uring) {
+UVHTTP__HOT void uvhttp__uring_drain(uvhttp__uring_t *uring) {
     for (;;) {
         unsigned head, seen = 0;
         struct io_uring_cqe *cqe;

@@ -15,6 +15,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/hot.h"
 #include "io/io_uring.h"
 
 /* Small rings: what they cost is charged to the user and given back late. */
@@ -365,7 +366,7 @@ static void submit_and_wait(uvhttp__uring_t *uring, int uv_wait_ms) {
     }
 }
 
-void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
+UVHTTP__HOT void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
     uvhttp__uring_t *uring = uvhttp__uring_of(loop);
     if (!uring->enabled) {
         uring->enabled = true;

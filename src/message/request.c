@@ -1,6 +1,7 @@
 /* Owns: what a handler can ask about a request but its path's decoding and its query. May include: base. */
 #include <uvhttp/body.h>
 
+#include "base/hot.h"
 #include "base/str.h"
 #include "message/message.h"
 
@@ -8,7 +9,7 @@ void uvhttp__request_init(uvhttp_request_t *req, uvhttp__arena_t *arena, const u
     *req = (uvhttp_request_t){.arena = arena, .ops = ops};
 }
 
-uvhttp_method_t uvhttp_request_method(const uvhttp_request_t *req) {
+UVHTTP__HOT uvhttp_method_t uvhttp_request_method(const uvhttp_request_t *req) {
     return (uvhttp_method_t)req->head.method;
 }
 
@@ -33,7 +34,7 @@ uvhttp_str_t uvhttp_request_target(const uvhttp_request_t *req) {
     return uvhttp__span_str(req->base, req->head.target);
 }
 
-uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req) {
+UVHTTP__HOT uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req) {
     if (req->decoded) return (uvhttp_str_t){req->decoded, req->decoded_size};
     return uvhttp__span_str(req->base, req->head.path);
 }

@@ -4,6 +4,7 @@
  * An escaped slash must not become a separator, so %2F stays as three bytes in the path. Because a decoded "%252F"
  * looks the same, the places of those that were kept are remembered: a parameter's %2F is decoded there and nowhere
  * else, so that nothing is ever decoded twice. */
+#include "base/hot.h"
 #include "base/str.h"
 #include "message/message.h"
 
@@ -70,7 +71,7 @@ static int decode(path_writer_t *writer, uvhttp_str_t raw) {
     return 0;
 }
 
-int uvhttp__request_decode_path(uvhttp_request_t *req) {
+UVHTTP__HOT int uvhttp__request_decode_path(uvhttp_request_t *req) {
     if (__builtin_expect(req->head.path_plain, 1)) return 0;
     uvhttp_str_t raw = uvhttp__span_str(req->base, req->head.path);
     if (raw.size == 0 || (raw.size == 1 && raw.data[0] == '*')) return 0; /* authority and asterisk form */

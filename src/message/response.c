@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hot.h"
 #include "base/str.h"
 #include "message/response_internal.h"
 
@@ -102,8 +103,8 @@ int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content
     return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_MEMORY, .data = copy, .size = size});
 }
 
-int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type, const void *data,
-                                size_t size) {
+UVHTTP__HOT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
+                                            const void *data, size_t size) {
     uvhttp__content_type_t type;
     int problem = refusal(res, status);
     if (problem == 0 && !data && size) problem = UVHTTP_E_INVALID;

@@ -1,6 +1,7 @@
 /* Owns: the header fields of an answer, kept as the text that is sent. Content-Type is kept apart, because every answer
  * sets it. May include: base. */
 #include "base/chars.h"
+#include "base/hot.h"
 #include "base/str.h"
 #include "message/response_internal.h"
 
@@ -91,7 +92,7 @@ static int copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_t
     return 0;
 }
 
-int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
+UVHTTP__HOT int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
     *type = (uvhttp__content_type_t){"", 0, false};
     if (text) return copy_type(res, text, type);
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_TYPE_KEPT))

@@ -1,6 +1,7 @@
 /* Owns: a frozen router: the tables that matching reads, and matching. May include: message, base. */
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/hot.h"
 #include "base/load.h"
 #include "base/str.h"
 #include "route/router_internal.h"
@@ -164,8 +165,8 @@ static void search(const uvhttp__router_t *router, uvhttp_method_t method, uvhtt
     }
 }
 
-void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
-                          uvhttp__match_t *match) {
+UVHTTP__HOT void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
+                                      uvhttp__match_t *match) {
     assert(router->frozen && method < UVHTTP_ANY);
     match->param_count = 0;
     /* A pattern without parameters is the best that there can be for its path. */
@@ -186,7 +187,7 @@ void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method
     }
 }
 
-int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, uvhttp__match_t *match) {
+UVHTTP__HOT int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, uvhttp__match_t *match) {
     int status = uvhttp__request_decode_path(req);
     if (status == 0) {
         uvhttp__router_match(router, uvhttp_request_method(req), uvhttp_request_path(req), match);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hot.h"
 #include "server/server_internal.h"
 
 /* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
@@ -67,7 +68,7 @@ void uvhttp__exchange_headless(uvhttp__exchange_t *exchange) {
     exchange->request.head = (uvhttp__head_t){.headers = exchange->fields, .method = UVHTTP_GET, .version_minor = 1};
 }
 
-int uvhttp__exchange_begin(uvhttp__session_t *session) {
+UVHTTP__HOT int uvhttp__exchange_begin(uvhttp__session_t *session) {
     uvhttp__http_worker_t *worker = uvhttp__session_worker(session);
     uvhttp__exchange_t *exchange = worker->free_exchanges;
     if (exchange) {
@@ -112,7 +113,7 @@ static void recycle(uvhttp__exchange_t *exchange) {
     worker->free_count++;
 }
 
-void uvhttp__exchange_release(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT void uvhttp__exchange_release(uvhttp__exchange_t *exchange) {
     exchange->session = NULL;
     if (exchange->borrowers > 0)
         exchange->released = true;
@@ -230,7 +231,7 @@ static inline void go(uvhttp__exchange_t *exchange) {
         answer_unrouted(exchange);
 }
 
-void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
     if (!answered(&exchange->response)) {
         uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
         uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
@@ -238,7 +239,7 @@ void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
     uvhttp__exchange_returned(exchange);
 }
 
-void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
     if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
         /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
         exchange->way.route = NULL;

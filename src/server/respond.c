@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/hot.h"
 #include "base/str.h"
 #include "server/server_internal.h"
 
@@ -53,7 +54,7 @@ static char *put_length(char *out, uint64_t size) {
 }
 
 /* length: bytes of the body, or UVHTTP_SIZE_UNKNOWN for chunked or until the connection ends. */
-static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length) {
+UVHTTP__HOT static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length) {
     const uvhttp_response_t *res = &exchange->response;
     uvhttp__http_worker_t *worker = exchange->worker;
     out += uvhttp__http1_write_status_line(out, res->status);
@@ -75,7 +76,7 @@ static char *write_head(uvhttp__exchange_t *exchange, char *out, uint64_t length
 
 /* Whether the connection can serve another request after this answer. A server that drains still answers what it was
  * sent. An answer in pieces may outlast the body of its request. */
-static void decide_keep_alive(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT static void decide_keep_alive(uvhttp__exchange_t *exchange) {
     const uvhttp__session_t *session = exchange->session;
     const uvhttp_response_t *res = &exchange->response;
     bool drained = session->conn.worker->draining && !session->more && !uvhttp__stream_unread(&session->conn.stream);
@@ -96,7 +97,7 @@ static void measure(uvhttp__exchange_t *exchange) {
 }
 
 /* The answer is in the queue. */
-static void complete(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT static void complete(uvhttp__exchange_t *exchange) {
     uvhttp__session_t *session = exchange->session;
     bool keep_alive = exchange->keep_alive;
     if (__builtin_expect(uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BODY_OPEN), 0)) {
@@ -190,7 +191,7 @@ static void hand_over_upgrade(uvhttp__exchange_t *exchange) {
         uvhttp__session_ops.on_end(&session->conn);
 }
 
-void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     uvhttp__session_t *session = exchange->session;
     uvhttp__stream_t *stream = &session->conn.stream;
@@ -323,7 +324,7 @@ const uvhttp__response_sink_t uvhttp__exchange_sink = {.begin = sink_begin,
 
 /* --- what follows --- */
 
-void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
+UVHTTP__HOT void uvhttp__exchange_returned(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED)) {
         uvhttp__exchange_await(exchange);

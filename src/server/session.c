@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hot.h"
 #include "server/server_internal.h"
 
 static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: at most 320 bytes with all overhead");
@@ -21,7 +22,7 @@ static uvhttp__counters_t *counters_of(const uvhttp__session_t *session) {
 }
 
 /* 0 switches a time limit off. */
-static void set_deadline(uvhttp__session_t *session, uint64_t seconds) {
+UVHTTP__HOT static void set_deadline(uvhttp__session_t *session, uint64_t seconds) {
     if (seconds == 0)
         uvhttp__conn_timer_stop(&session->conn);
     else
@@ -115,7 +116,7 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
     uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + RATE_INTERVAL_MS);
 }
 
-void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
+UVHTTP__HOT void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
     session->exchange = NULL;
     bool was_later = session->state != UVHTTP__SESSION_HEAD;
     session->state = UVHTTP__SESSION_HEAD;
@@ -138,7 +139,7 @@ void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
 /* --- heads --- */
 
 /* exchange->head has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */
-static size_t on_head(uvhttp__session_t *session, const char *base, const char *data, size_t size) {
+UVHTTP__HOT static size_t on_head(uvhttp__session_t *session, const char *base, const char *data, size_t size) {
     uvhttp_server_t *server = uvhttp__session_worker(session)->server;
     uvhttp__exchange_t *exchange = session->exchange;
     uvhttp__counters_add(counters_of(session), requests, 1);
@@ -275,7 +276,7 @@ static size_t discard(uvhttp__session_t *session, size_t size) {
     return size;
 }
 
-static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+UVHTTP__HOT static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     size_t used = 0;
     session->full = size >= config_of(session)->read_buffer_size;
@@ -519,7 +520,7 @@ static bool is_busy(const uvhttp__worker_t *worker) {
 }
 
 /* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
-static void on_turn_end(uvhttp__worker_t *worker) {
+UVHTTP__HOT static void on_turn_end(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
     if (!upper) return; /* the worker could not be started */
     uvhttp__coroutine_turn_end(upper);
