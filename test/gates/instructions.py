@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 import gate
 
 FEW, MANY = 100, 1100
-# (requests per write, bound): counted 2820 and 1524
+# (requests per write, bound): counted 2789 and 1537
 BOUNDS = ((1, 3100), (16, 1680))
 
 
