@@ -78,6 +78,7 @@ class Server:
         self.says_start = says_start  # one line when all is set up: listeners, then handlers of signals
         self.stderr_path = stderr_path
         self.stopped = False
+        self.told_to_stop = False
         environment = {**os.environ, "UVHTTP_ENGINE": ENGINE, **(env or {})}
         environment = {name: value for name, value in environment.items() if value is not None}
         with open(stderr_path, "wb") as stderr:
@@ -111,6 +112,7 @@ class Server:
         return self.stderr()[len(self.started_with) :]
 
     def signal(self, number=signal.SIGTERM):
+        self.told_to_stop |= number in (signal.SIGTERM, signal.SIGINT)
         self.process.send_signal(number)
 
     def wait(self, seconds=STOP_SECONDS):
@@ -131,7 +133,7 @@ class Server:
         if self.stopped:
             return
         self.close_control()
-        if self.process.poll() is None:
+        if not self.told_to_stop:  # a second signal could meet a program whose server has stopped, and end it
             self.signal()
         status = self.wait()
         assert status == 0, f"exit status {status}; stderr: {self.stderr()}"

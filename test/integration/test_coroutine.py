@@ -1,7 +1,6 @@
 """The coroutine example, with the clients that users have: many at once, some that go, and a stop under way."""
 import asyncio
 import pathlib
-import signal
 import subprocess
 import time
 
@@ -66,7 +65,7 @@ def test_a_stop_lets_those_that_wait_finish(server):
     with server.connect() as client:
         client.send(request(target="/wait"))
         assert server.get("/file").status == 200 # the request before has been seen
-        server.process.send_signal(signal.SIGTERM)
+        server.signal()
         response = client.response()
         assert response.body == b"slept\n" and response.header("Connection") == "close"
     server.stop()
