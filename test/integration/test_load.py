@@ -189,7 +189,8 @@ def test_connections_churn_and_think(stub):
     run = load("-n", 30, "-c", 2, "-t", 1, "--requests-per-connection", 5, "-p", 2, one.url)
     assert run.requests == 30
     assert 6 <= run.connections_opened <= 8
-    assert one.connections == run.connections_opened + 1  # one looked whether there is a server
+    # One looked whether there is a server; and each of the two may just be opening its next when the run ends.
+    assert 1 <= one.connections - run.connections_opened <= 3
     assert run.count("connect") == run.connections_opened
     run = load("-n", 5, "-c", 1, "-t", 1, "--think", "40ms", one.url)
     assert run.elapsed_s >= 4 * 0.04
