@@ -1,7 +1,5 @@
 /* Coroutine routes when any allocation, or any mapping of a stack, fails. */
-#include "support/failing_allocator.h"
-
-#include "server/serving.h"
+#include "server/may_fail.h"
 
 #include "exec/coro_stack.h"
 
@@ -32,57 +30,17 @@ static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, whole ? 200 : 503, "");
 }
 
-static atomic_bool run_returned;
-
-static void *run(void *arg) {
-    serving_t *serving = arg;
-    serving->status = uvhttp_server_run(serving->server, NULL);
-    atomic_store(&run_returned, true);
-    return NULL;
-}
-
-/* Any whole answer, or none. Returns whether there was a server: one that could not start closes its sockets, maybe
- * before the client comes. */
-static bool ask(uint16_t port) {
-    static const char question[] =
-        "POST /all HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody";
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_true(fd >= 0);
-    bool there = connect(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
-                 send(fd, question, sizeof question - 1, MSG_NOSIGNAL) == (ssize_t)sizeof question - 1;
-    if (!there) {
-        close(fd);
-        return false;
-    }
-    struct timeval limit = {.tv_usec = 10000};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    char byte;
-    ssize_t got;
-    int tries = LIMIT_SECONDS * 100;
-    do {
-        got = recv(fd, &byte, 1, MSG_PEEK);
-    } while (got < 0 && (errno == EAGAIN || errno == EINTR) && !run_returned && --tries > 0);
-    assert_true(tries > 0);
-    if (got > 0) {
-        answer_t *answer = client_read(fd);
-        assert_true(answer->status == 200 || answer->status == 500 || answer->status == 503);
-    }
-    close(fd);
-    return true;
-}
-
 static void serve_once(void *user) {
     serving_t *serving = user;
-    run_returned = false;
+    atomic_store(&run_returned, false);
     serving->server = uvhttp_server_new(&serving->config);
     if (!serving->server) return;
     if (uvhttp_route(serving->server, UVHTTP_POST, "/all", handle, NULL, UVHTTP_EXEC_COROUTINE) == UVHTTP_OK &&
         uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true}) == UVHTTP_OK &&
         uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK) {
         assert_int_equal(pthread_create(&serving->thread, NULL, run, serving), 0);
-        bool there = ask(serving->port);
+        bool there = ask(serving->port,
+                         "POST /all HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody", NULL);
         uvhttp_server_stop(serving->server);
         pthread_join(serving->thread, NULL);
         if (!there) assert_int_equal(serving->status, UVHTTP_E_NOMEM);

@@ -1,17 +1,4 @@
-#include "support/failing_allocator.h"
-
-#include <poll.h>
-
-#include "server/serving.h"
-
-static atomic_bool run_returned;
-
-static void *run(void *arg) {
-    serving_t *serving = arg;
-    serving->status = uvhttp_server_run(serving->server, NULL);
-    atomic_store(&run_returned, true);
-    return NULL;
-}
+#include "server/may_fail.h"
 
 static void greet(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
@@ -77,35 +64,6 @@ static void add_workers(uvhttp_server_t *server) {
     (void)uvhttp_route(server, UVHTTP_GET, "/worker/pieces", in_pieces, NULL, UVHTTP_EXEC_WORKER);
     (void)uvhttp_work(server, work_run, work_done, NULL);
     (void)uvhttp_work_with(server, &(uvhttp_work_options_t){.done = work_done, .period_ms = 1}, work_run, NULL, NULL);
-}
-
-/* A whole answer of a known kind, or none: the connection was closed before any of it. */
-static void expect_answer_or_close(int fd) {
-    /* A server that could not start keeps its listening socket until it is freed: nobody answers there. */
-    struct pollfd readable = {.fd = fd, .events = POLLIN};
-    for (int tries = 0; poll(&readable, 1, 10) <= 0; tries++) {
-        if (atomic_load(&run_returned)) return;
-        assert_true(tries < LIMIT_SECONDS * 100);
-    }
-    answer_t *answer = client_read(fd);
-    if (answer->size == 0) return;
-    assert_true(answer->status == 200 || answer->status == 500 || answer->status == 503);
-    assert_non_null(strstr(answer->text, "\r\n\r\n"));
-}
-
-static void ask(uint16_t port, const char *first, const char *second) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    /* A server that could not start has closed its socket. */
-    if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
-        (void)send(fd, first, strlen(first), MSG_NOSIGNAL);
-        if (second) (void)send(fd, second, strlen(second), MSG_NOSIGNAL);
-        expect_answer_or_close(fd);
-    }
-    close(fd);
 }
 
 static char long_name[3000];

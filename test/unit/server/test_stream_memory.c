@@ -1,16 +1,6 @@
 /* Owns: streamed bodies when any allocation fails. */
-#include "support/failing_allocator.h"
-
+#include "server/may_fail.h"
 #include "server/streaming.h"
-
-static atomic_bool run_returned;
-
-static void *run(void *arg) {
-    serving_t *serving = arg;
-    serving->status = uvhttp_server_run(serving->server, NULL);
-    atomic_store(&run_returned, true);
-    return NULL;
-}
 
 static void on_event(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp_multipart_event_t *event, void *user) {
     (void)req, (void)res, (void)event, (void)user;
@@ -30,27 +20,6 @@ static void late(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)uvhttp_request_pause_body(req);
     (void)uvhttp_deferred_resume_body(deferred); /* if that fails: 500 or 503 */
     uvhttp_deferred_release(deferred);
-}
-
-/* Any whole answer, or none. */
-static void ask(uint16_t port, const char *first, const char *second) {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
-        (void)send(fd, first, strlen(first), MSG_NOSIGNAL);
-        (void)send(fd, second, strlen(second), MSG_NOSIGNAL);
-        struct pollfd readable = {.fd = fd, .events = POLLIN};
-        for (int tries = 0; poll(&readable, 1, 10) <= 0 && !atomic_load(&run_returned); tries++)
-            assert_true(tries < LIMIT_SECONDS * 100);
-        if (!atomic_load(&run_returned)) {
-            answer_t *answer = client_read(fd);
-            assert_true(answer->size == 0 || answer->status == 200 || answer->status == 500 || answer->status == 503);
-        }
-    }
-    close(fd);
 }
 
 static void serve_once(void *user) {

@@ -1,0 +1,54 @@
+/* Owns: a server of which any allocation may fail: a thread that runs it, and a client that takes any whole answer, or
+ * none. */
+#ifndef UVHTTP_TEST_UNIT_SERVER_MAY_FAIL_H
+#define UVHTTP_TEST_UNIT_SERVER_MAY_FAIL_H
+
+#include "support/failing_allocator.h"
+
+#include <poll.h>
+
+#include "server/serving.h"
+
+static atomic_bool run_returned;
+
+static void *run(void *arg) {
+    serving_t *serving = arg;
+    serving->status = uvhttp_server_run(serving->server, NULL);
+    atomic_store(&run_returned, true);
+    return NULL;
+}
+
+/* A whole answer of a known kind, or none: the connection was closed before any of it. */
+static void expect_answer_or_close(int fd) {
+    /* A server that could not start keeps its listening socket until it is freed: nobody answers there. */
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+    for (int tries = 0; poll(&readable, 1, 10) <= 0; tries++) {
+        if (atomic_load(&run_returned)) return;
+        assert_true(tries < LIMIT_SECONDS * 100);
+    }
+    answer_t *answer = client_read(fd);
+    if (answer->size == 0) return;
+    assert_true(answer->status == 200 || answer->status == 500 || answer->status == 503);
+    assert_non_null(strstr(answer->text, "\r\n\r\n"));
+}
+
+/* second: NULL, or what is sent after the first part. Returns whether there was a server that took the first part: one
+ * that could not start may have closed its socket. */
+static bool ask(uint16_t port, const char *first, const char *second) {
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    bool there = false;
+    if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0) {
+        there = send(fd, first, strlen(first), MSG_NOSIGNAL) == (ssize_t)strlen(first);
+        if (second) (void)send(fd, second, strlen(second), MSG_NOSIGNAL);
+        expect_answer_or_close(fd);
+    }
+    close(fd);
+    return there;
+}
+
+#endif
