@@ -1,40 +1,32 @@
-/* Owns: a timer finer than the wheel's millisecond: a timerfd that the loop's libuv, which is its guest, watches. May
- * include: base, io. */
+/* Owns: a timer finer than the wheel's millisecond: a timerfd that the loop watches. May include: base, io. */
 #include <sys/timerfd.h>
 #include <unistd.h>
-#include <uv.h>
 
 #include "base/alloc.h"
 #include "io/io.h"
 
 struct uvhttp__fine_timer {
-    uv_poll_t poll;
+    uvhttp__watch_t *watch;
     int fd;
 };
 
 /* That the loop turns is all that is wanted. Setting the time again takes back that the descriptor is readable. */
-static void on_due(uv_poll_t *poll, int status, int events) {
-    (void)status, (void)events;
-    uvhttp__fine_timer_set(poll->data, 0);
-}
-
-static void on_closed(uv_handle_t *handle) {
-    uvhttp__free(handle->data);
+static void on_due(void *arg) {
+    uvhttp__fine_timer_set(arg, 0);
 }
 
 int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer) {
     uvhttp__fine_timer_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
     made->fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    if (made->fd < 0 || uv_poll_init(loop->uv, &made->poll, made->fd) != 0) {
-        if (made->fd >= 0) close(made->fd);
-        uvhttp__free(made);
-        return UVHTTP_E_IO;
+    int status = made->fd < 0 ? UVHTTP_E_IO : uvhttp__loop_watch(loop, made->fd, on_due, made, &made->watch);
+    if (status == UVHTTP_OK) {
+        *timer = made;
+        return UVHTTP_OK;
     }
-    made->poll.data = made;
-    uv_poll_start(&made->poll, UV_READABLE, on_due);
-    *timer = made;
-    return UVHTTP_OK;
+    if (made->fd >= 0) close(made->fd);
+    uvhttp__free(made);
+    return status;
 }
 
 void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns) {
@@ -44,7 +36,7 @@ void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns) {
 }
 
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer) {
-    uv_poll_stop(&timer->poll);
+    uvhttp__watch_close(timer->watch);
     close(timer->fd);
-    uv_close((uv_handle_t *)&timer->poll, on_closed);
+    uvhttp__free(timer);
 }
