@@ -45,7 +45,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_storage_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
     parser.add_argument("--results", type=Path, default=repository.RESULTS, help="raw results (default %(default)s)")
 
 
