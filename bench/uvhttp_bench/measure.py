@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, monitor, repository
+from uvhttp_bench import environment, gates, monitor, open_loop, repository
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
+from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
@@ -239,6 +240,8 @@ def run_once(
         kind=plan.kind,
         checks=(gates.build(configuration), log, *checks, *_checks(plan, scenario, job, outcome, usage)),
     )
+    if isinstance(plan.load, AtRate):
+        record = open_loop.at_rate(record, plan.load.per_second)
     return record, outcome.raw
 
 
