@@ -51,6 +51,9 @@ def test_a_server_serves_what_it_can_and_nothing_else() -> None:
         assert nginx.serves(scenario(name))
     for name in ("websocket", "post", "static-1mb-copy", "pipeline", "sleep200"):
         assert not nginx.serves(scenario(name))
+    assert peers.known()["libevent"].serves(scenario("https-100kb")) and not peers.known()["civetweb"].serves(
+        scenario("https")
+    )
     assert peers.known()["libwebsockets"].serves(scenario("websocket"))
     assert not peers.known()["bare-epoll"].serves(scenario("body-100kb"))
 
