@@ -39,6 +39,8 @@ def server(tmp_path: Path) -> Iterator[Path]:
 def bench(server: Path, fault: str, *arguments: str) -> Finished:
     environment = {**os.environ, "UVHTTP_BENCH_SERVER": str(server), "FAKE": fault}
     environment.pop("UVHTTP_LOG_LEVEL", None)
+    if fault == "debug":
+        environment["UVHTTP_LOG_LEVEL"] = "debug"
     where = ["--results", str(server.parent / "results"), "--database", str(server.parent / "records.sqlite")]
     command = [sys.executable, "-m", "uvhttp_bench", *arguments, *(where if arguments[0] == "run" else [])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -70,11 +72,28 @@ def test_a_run_leaves_a_record_the_raw_output_and_a_row(server: Path) -> None:
         ("later-404", "status of"),
         ("coverage", "not a release build (debug, coverage"),
         ("log", "bytes of log during the run"),
+        ("debug", "the server logs at level debug"),
     ],
 )
 def test_the_audits_mistakes_are_void(server: Path, fault: str, words: str) -> None:
     done = run(server, fault, "--warm-up", "0")
     assert done.code == 1 and words in done.stderr
+    kept = record.read(server.parent / "results" / "low_concurrent_1.json")
+    assert kept.status == record.VOID and not kept.holds("cpu")
+
+
+@needs_wrk
+def test_a_tool_that_says_what_can_not_be_makes_a_void_run(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """23.8 GB/s, as somebody once read off a host with 1 Gb/s."""
+    found = json.loads((FAKE.parent / "fixtures" / "uvhttp_load.json").read_text())
+    found["results"]["bytes_per_second"] = 23.8 * 2**30
+    (server.parent / "result.json").write_text(json.dumps(found))
+    tool = server.parent / "uvhttp-load"
+    tool.write_text(f"#!/bin/sh\ncat {server.parent}/result.json\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(tool))
+    done = run(server, "", "--warm-up", "0", "--tool", "uvhttp-load")
+    assert done.code == 1 and "the figure can not be" in done.stderr, done.stderr
     kept = record.read(server.parent / "results" / "low_concurrent_1.json")
     assert kept.status == record.VOID and not kept.holds("cpu")
 
