@@ -153,11 +153,17 @@ def test_the_whole_command_on_a_stand_in(
     server.write_text(f'#!/bin/sh\nexec {sys.executable} {FAKE} "$@"\n')
     server.chmod(0o755)
     monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server))
+    monkeypatch.setenv("FAKE", "coverage")
+    assert cli.dispatch(["agree", "low"]) == 1 and "not a release build" in capsys.readouterr().err
+    monkeypatch.setenv("FAKE", "exit")
+    assert cli.dispatch(["agree", "low", "--seconds", "1"]) == 1 and "out of luck" in capsys.readouterr().err
+    monkeypatch.setenv("FAKE", "")
     kept = tmp_path / "agreement.json"
     command = ["agree", "low", "--rounds", "1", "--seconds", "1", "--output", str(kept), "--format", "json"]
     assert cli.dispatch(command) == 4  # one round says nothing
     shown = json.loads(capsys.readouterr().out)
     assert shown == json.loads(kept.read_text())
+    assert shown["environment"]["hash"] and shown["tools"].keys() == {OURS, WRK, H2LOAD}
     assert [one["tool"] for one in shown["runs"]] == [OURS, WRK, H2LOAD]
     assert all(one["requests"] > 0 and one["cpu_us_per_request"] > 0 for one in shown["runs"])
     assert {finding["verdict"] for finding in shown["findings"]} <= {OPEN, NOT_JUDGED}

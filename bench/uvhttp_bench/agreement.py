@@ -12,7 +12,7 @@ from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.h2load import H2load
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.loads.wrk import Wrk
-from uvhttp_bench.measure import Cpus, first_answer, job_of
+from uvhttp_bench.measure import Cpus, blamed, first_answer, job_of
 from uvhttp_bench.monitor import CpuTimes, cpu_seconds, cpu_times
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
@@ -125,7 +125,7 @@ def run(
     target: Target, scenario: Scenario, loads: Sequence[Load], rounds: int, cpus: Cpus, keep: Callable[[Measured], None]
 ) -> None:
     """One server for all of them; keep() gets each run when it has ended."""
-    with workspace() as made, serve(target, scenario, made, cpus.server) as running:
+    with workspace() as made, serve(target, scenario, made, cpus.server) as running, blamed(target.name, running):
         first_answer(running, scenario, target.name)
 
         def job(seconds: float) -> Job:

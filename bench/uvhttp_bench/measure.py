@@ -190,7 +190,7 @@ def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, 
 
 
 @contextlib.contextmanager
-def _blamed(name: str, running: Running) -> Iterator[None]:
+def blamed(name: str, running: Running) -> Iterator[None]:
     """Whatever goes wrong beside a server that has ended is the server's doing, and its last line says why."""
     try:
         yield
@@ -209,7 +209,7 @@ def run_once(
     if isinstance(plan.load, TcpEcho):
         return _run_echo(plan, plan.load, scenario, made, seconds, repeat, repeats)
     watched = plan.cpus.server + plan.cpus.generator
-    with serve(plan.target, scenario, made, plan.cpus.server) as running, _blamed(plan.target.name, running):
+    with serve(plan.target, scenario, made, plan.cpus.server) as running, blamed(plan.target.name, running):
         checks, answer_bytes = first_answer(running, scenario, plan.target.name)
         calls = _warm_up(plan, scenario, running, made, plan.warm_up_seconds)
         job = job_of(scenario, running, plan.cpus, seconds, made, answer_bytes)

@@ -1,12 +1,15 @@
 """Owns: the verb `agree`."""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from uvhttp_bench import agreement, measure
+from uvhttp_bench import agreement, environment, gates, measure, repository
 from uvhttp_bench.agreement import DIFFERS, MORE, OPEN, Finding, Measured
-from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, MissingError, UsageError
+from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, MissingError, UsageError
 from uvhttp_bench.loads.base import Load, allow_many_files
 from uvhttp_bench.model.codec import dump, write_text
 from uvhttp_bench.output import tables
@@ -47,6 +50,7 @@ def run(args: argparse.Namespace) -> int:
     missing = [line for line in (target.missing(), *(load.missing() for load in loads)) if line]
     if missing:
         raise MissingError(missing[0])
+    about = about_this(target, loads)
     cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
     allow_many_files()
     kept: list[Measured] = []
@@ -63,18 +67,34 @@ def run(args: argparse.Namespace) -> int:
             for scenario in scenarios:
                 agreement.run(target, scenario, loads, args.rounds, cpus, keep)
         except KeyboardInterrupt:
-            show(args, kept, loads)
+            show(args, kept, about)
             raise
-    found = show(args, kept, loads)
+    found = show(args, kept, about)
     if any(finding.verdict in (DIFFERS, MORE) for finding in found):
         return REGRESSION
     return UNSTABLE if any(finding.verdict == OPEN for finding in found) else FINE
 
 
-def show(args: argparse.Namespace, kept: list[Measured], loads: list[Load]) -> list[Finding]:
+def about_this(target: Uvhttp, loads: Sequence[Load]) -> dict[str, Any]:
+    """What has to be known to repeat it. Server and uvhttp-load come from one build."""
+    configuration = gates.configuration_of(
+        target.build_info(), revision=repository.revision(), dirty=repository.dirty(), engine=target.engine
+    )
+    build = gates.build(configuration)
+    if not build.passed:
+        raise BenchError(build.detail)
+    return {
+        "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+        "environment": environment.capture(*gates.compiler_of(configuration.build_info)),
+        "configuration": configuration,
+        "tools": {load.name: load.version() for load in loads},
+        "tolerance": agreement.TOLERANCE,
+    }
+
+
+def show(args: argparse.Namespace, kept: list[Measured], about: dict[str, Any]) -> list[Finding]:
     found = agreement.findings(kept)
-    versions = {load.name: load.version() for load in loads}
-    data = {"tolerance": agreement.TOLERANCE, "tools": versions, "findings": found, "runs": kept}
+    data = {**about, "findings": found, "runs": kept}
     if args.output and kept:
         write_text(args.output, dump(data))
     tables.show(args.format, HEADS, [row(finding) for finding in found], data, agreement.notes(kept))
