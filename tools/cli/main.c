@@ -1,0 +1,172 @@
+/* uvhttp: the library on the command line. Owns: the choice of the command, and serve. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uvhttp.h>
+
+#include "support/options.h"
+
+#define ADDRESS_SIZE 320
+#define NO_MAX_AGE ULONG_MAX
+
+typedef struct settings {
+    const char *directory, *address, *certificate, *key, *fallback, *cors, *access_log;
+    unsigned long port, max_age;
+    bool tls, no_listing, dot_files, no_symlinks;
+    uvhttp_server_config_t config;
+} settings_t;
+
+static void parse_options(settings_t *settings, char **argv) {
+    const option_t table[] = {
+        {"--address", OPTION_TEXT, &settings->address,
+         .help = "IP address; 0.0.0.0 or :: for everybody; also unix:/path (default 127.0.0.1)"},
+        {"--port", OPTION_NUMBER, &settings->port, 0, 65535, .help = "0..65535; 0: a free one (default 8080)"},
+        {"--tls", OPTION_FLAG, &settings->tls, .help = "HTTPS, with a certificate that is made for the run"},
+        {"--certificate", OPTION_TEXT, &settings->certificate, .help = "HTTPS with this PEM file, and --key FILE"},
+        {"--key", OPTION_TEXT, &settings->key, .help = "PEM file"},
+        {"--fallback", OPTION_TEXT, &settings->fallback,
+         .help = "file below DIR for paths that are missing, for single-page applications: index.html"},
+        {"--max-age", OPTION_NUMBER, &settings->max_age, 0, 31536000,
+         .help = "seconds that browsers may use a file without asking (default: they ask each time)"},
+        {"--no-listing", OPTION_FLAG, &settings->no_listing, .help = "404 for a directory without index.html"},
+        {"--dot-files", OPTION_FLAG, &settings->dot_files, .help = "serve names that begin with a dot"},
+        {"--no-symlinks", OPTION_FLAG, &settings->no_symlinks,
+         .help = "404 for symlinks (default: those that stay below DIR work)"},
+        {"--cors", OPTION_TEXT, &settings->cors,
+         .help = "origins whose scripts may read the files, comma-separated, or *"},
+        {"--access-log", OPTION_TEXT, &settings->access_log,
+         .help = "file that requests are noted in, - for standard output, or off (default: - on a terminal)"},
+    };
+    const options_t options = {.program = "uvhttp serve",
+                               .table = table,
+                               .count = sizeof table / sizeof table[0],
+                               .config = &settings->config,
+                               .positional = &settings->directory,
+                               .positional_name = "DIR"};
+    options_parse(&options, argv);
+    if (!settings->directory) settings->directory = ".";
+}
+
+static bool has_port(const char *address) {
+    return strncmp(address, "unix:", 5) != 0 && strncmp(address, "fd:", 3) != 0 && strcmp(address, "systemd") != 0;
+}
+
+static const char *with_port(const char *address, unsigned long port, char *text) {
+    bool bare_ipv6 = strchr(address, ':') && address[0] != '[';
+    snprintf(text, ADDRESS_SIZE, bare_ipv6 ? "[%s]:%lu" : "%s:%lu", address, port);
+    return text;
+}
+
+/* Registering what could not be made fails; the reason has been logged. */
+static bool add_middleware(uvhttp_server_t *server, const settings_t *settings) {
+    const char *log = settings->access_log ? settings->access_log : isatty(STDOUT_FILENO) ? "-" : "off";
+    if (strcmp(log, "off") != 0) {
+        const uvhttp_access_log_options_t options = {.path = strcmp(log, "-") == 0 ? NULL : log};
+        if (uvhttp_use(server, uvhttp_access_log(&options)) != UVHTTP_OK) return false;
+    }
+    if (settings->cors) {
+        const uvhttp_cors_options_t options = {.origins = settings->cors, .methods = "GET, HEAD"};
+        if (uvhttp_use(server, uvhttp_cors(&options)) != UVHTTP_OK) return false;
+    }
+    return true;
+}
+
+static bool add_files(uvhttp_server_t *server, const settings_t *settings) {
+    char cache_control[64] = "no-cache";
+    if (settings->max_age != NO_MAX_AGE)
+        snprintf(cache_control, sizeof cache_control, "max-age=%lu", settings->max_age);
+    const uvhttp_static_rule_t rules[] = {{"*", cache_control}, {NULL, NULL}};
+    const uvhttp_static_options_t options = {.rules = rules,
+                                             .fallback = settings->fallback,
+                                             .list_directories = !settings->no_listing,
+                                             .dot_files = settings->dot_files,
+                                             .no_symlinks = settings->no_symlinks};
+    return uvhttp_static(server, "/", settings->directory, &options) == UVHTTP_OK;
+}
+
+static int listen_tls(uvhttp_server_t *server, const settings_t *settings, const char *address, uint16_t *port) {
+    uvhttp_tls_t *tls;
+    if (settings->certificate || settings->key) {
+        const uvhttp_tls_certificate_t certificate = {.certificate_file = settings->certificate,
+                                                      .key_file = settings->key};
+        tls = uvhttp_tls_new(&(uvhttp_tls_options_t){.certificates = &certificate, .certificate_count = 1});
+    } else {
+        tls = uvhttp_tls_development(NULL);
+    }
+    if (!tls) return UVHTTP_E_TLS_CERTIFICATE;
+    int status = uvhttp_server_listen_tls(server, address, tls, port);
+    uvhttp_tls_free(tls); /* the server keeps it */
+    return status;
+}
+
+/* The line that a person looks for. */
+static void say_where(const settings_t *settings, bool tls, uint16_t port) {
+    char path[PATH_MAX], text[ADDRESS_SIZE];
+    const char *directory = realpath(settings->directory, path);
+    if (!directory) directory = settings->directory;
+    if (!has_port(settings->address)) {
+        fprintf(stderr, "uvhttp: %s on %s\n", directory, settings->address);
+        return;
+    }
+    bool everybody = strcmp(settings->address, "0.0.0.0") == 0 || strcmp(settings->address, "::") == 0;
+    const char *host = everybody ? "localhost" : settings->address;
+    fprintf(stderr, "uvhttp: %s on %s://%s/%s\n", directory, tls ? "https" : "http", with_port(host, port, text),
+            everybody ? ", for everybody who can reach this machine" : "");
+}
+
+static int serve(char **argv) {
+    settings_t settings = {.address = "127.0.0.1", .port = 8080, .max_age = NO_MAX_AGE};
+    uvhttp_server_config_default(&settings.config);
+    parse_options(&settings, argv);
+    uvhttp_server_t *server = uvhttp_server_new(&settings.config);
+    if (!server) return 2; /* what is wrong has been logged, here and below */
+    char text[ADDRESS_SIZE];
+    const char *address =
+        has_port(settings.address) ? with_port(settings.address, settings.port, text) : settings.address;
+    bool tls = settings.tls || settings.certificate || settings.key, ready = false;
+    uint16_t port = 0;
+    if (add_middleware(server, &settings) && add_files(server, &settings))
+        ready = (tls ? listen_tls(server, &settings, address, &port) : uvhttp_server_listen(server, address, &port)) ==
+                UVHTTP_OK;
+    if (ready) say_where(&settings, tls, port);
+    int status = ready ? uvhttp_server_run(server, NULL) : UVHTTP_E_CONFIG;
+    uvhttp_server_free(server);
+    return status != UVHTTP_OK;
+}
+
+static int version(char **argv) {
+    (void)argv;
+    printf("uvhttp %s\n%s", uvhttp_version(), uvhttp_build_info());
+    return 0;
+}
+
+static int help(char **argv) {
+    (void)argv;
+    puts("Usage: uvhttp COMMAND\n"
+         "  serve [DIR]   the files below DIR (default: the current directory) on http://127.0.0.1:8080/;\n"
+         "                uvhttp serve --help lists the options\n"
+         "  version       version, and what this program was built with\n"
+         "  help          this");
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        int (*run)(char **argv);
+    } commands[] = {{"serve", serve},       {"version", version}, {"help", help},
+                    {"--version", version}, {"--help", help},     {"-h", help}};
+    for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof commands[0]; ++i)
+        if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argv + 1);
+    struct stat info;
+    if (argc == 1)
+        fprintf(stderr, "uvhttp: no command; uvhttp serve serves the current directory, uvhttp help lists all\n");
+    else if (stat(argv[1], &info) == 0 && S_ISDIR(info.st_mode))
+        fprintf(stderr, "uvhttp: '%s' is no command; to serve that directory: uvhttp serve %s\n", argv[1], argv[1]);
+    else
+        fprintf(stderr, "uvhttp: '%s' is no command; uvhttp help lists them\n", argv[1]);
+    return 2;
+}
