@@ -18,7 +18,7 @@ set_target_properties(uvhttp_load_program PROPERTIES
 # The command line over the library. Without one of its parts there is nothing for it to do.
 if(BUILD_WITH_STATIC AND BUILD_WITH_MIDDLEWARE)
   add_executable(uvhttp_cli tools/cli/main.c)
-  target_link_libraries(uvhttp_cli PRIVATE uvhttp_flags uvhttp_features uvhttp_program_options uvhttp_static
+  target_link_libraries(uvhttp_cli PRIVATE uvhttp_flags uvhttp_features uvhttp_program_support uvhttp_static
                                            PkgConfig::LIBUV Threads::Threads)
   set_target_properties(uvhttp_cli PROPERTIES OUTPUT_NAME uvhttp RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/dist/bin")
 endif()

@@ -7,9 +7,9 @@
 #include <unistd.h>
 #include <uvhttp.h>
 
+#include "support/listen.h"
 #include "support/options.h"
 
-#define ADDRESS_SIZE 320
 #define NO_MAX_AGE ULONG_MAX
 
 typedef struct settings {
@@ -50,16 +50,6 @@ static void parse_options(settings_t *settings, char **argv) {
     if (!settings->directory) settings->directory = ".";
 }
 
-static bool has_port(const char *address) {
-    return strncmp(address, "unix:", 5) != 0 && strncmp(address, "fd:", 3) != 0 && strcmp(address, "systemd") != 0;
-}
-
-static const char *with_port(const char *address, unsigned long port, char *text) {
-    bool bare_ipv6 = strchr(address, ':') && address[0] != '[';
-    snprintf(text, ADDRESS_SIZE, bare_ipv6 ? "[%s]:%lu" : "%s:%lu", address, port);
-    return text;
-}
-
 /* Registering what could not be made fails; the reason has been logged. */
 static bool add_middleware(uvhttp_server_t *server, const settings_t *settings) {
     const char *log = settings->access_log ? settings->access_log : isatty(STDOUT_FILENO) ? "-" : "off";
@@ -87,33 +77,18 @@ static bool add_files(uvhttp_server_t *server, const settings_t *settings) {
     return uvhttp_static(server, "/", settings->directory, &options) == UVHTTP_OK;
 }
 
-static int listen_tls(uvhttp_server_t *server, const settings_t *settings, const char *address, uint16_t *port) {
-    uvhttp_tls_t *tls;
-    if (settings->certificate || settings->key) {
-        const uvhttp_tls_certificate_t certificate = {.certificate_file = settings->certificate,
-                                                      .key_file = settings->key};
-        tls = uvhttp_tls_new(&(uvhttp_tls_options_t){.certificates = &certificate, .certificate_count = 1});
-    } else {
-        tls = uvhttp_tls_development(NULL);
-    }
-    if (!tls) return UVHTTP_E_TLS_CERTIFICATE;
-    int status = uvhttp_server_listen_tls(server, address, tls, port);
-    uvhttp_tls_free(tls); /* the server keeps it */
-    return status;
-}
-
 /* The line that a person looks for. */
 static void say_where(const settings_t *settings, bool tls, uint16_t port) {
-    char path[PATH_MAX], text[ADDRESS_SIZE];
+    char path[PATH_MAX], text[LISTEN_TEXT_SIZE];
     const char *directory = realpath(settings->directory, path);
     if (!directory) directory = settings->directory;
-    if (!has_port(settings->address)) {
+    if (!listen_has_port(settings->address)) {
         fprintf(stderr, "uvhttp: %s on %s\n", directory, settings->address);
         return;
     }
     bool everybody = strcmp(settings->address, "0.0.0.0") == 0 || strcmp(settings->address, "::") == 0;
     const char *host = everybody ? "localhost" : settings->address;
-    fprintf(stderr, "uvhttp: %s on %s://%s/%s\n", directory, tls ? "https" : "http", with_port(host, port, text),
+    fprintf(stderr, "uvhttp: %s on %s://%s/%s\n", directory, tls ? "https" : "http", listen_address(host, port, text),
             everybody ? ", for everybody who can reach this machine" : "");
 }
 
@@ -123,16 +98,18 @@ static int serve(char **argv) {
     parse_options(&settings, argv);
     uvhttp_server_t *server = uvhttp_server_new(&settings.config);
     if (!server) return 2; /* what is wrong has been logged, here and below */
-    char text[ADDRESS_SIZE];
-    const char *address =
-        has_port(settings.address) ? with_port(settings.address, settings.port, text) : settings.address;
-    bool tls = settings.tls || settings.certificate || settings.key, ready = false;
+    char text[LISTEN_TEXT_SIZE];
+    const char *address = listen_address(settings.address, settings.port, text);
+    bool tls = settings.tls || settings.certificate || settings.key;
     uint16_t port = 0;
-    if (add_middleware(server, &settings) && add_files(server, &settings))
-        ready = (tls ? listen_tls(server, &settings, address, &port) : uvhttp_server_listen(server, address, &port)) ==
-                UVHTTP_OK;
-    if (ready) say_where(&settings, tls, port);
-    int status = ready ? uvhttp_server_run(server, NULL) : UVHTTP_E_CONFIG;
+    int status = add_middleware(server, &settings) && add_files(server, &settings) ? UVHTTP_OK : UVHTTP_E_CONFIG;
+    if (status == UVHTTP_OK)
+        status = tls ? listen_with_tls(server, address, settings.certificate, settings.key, &port)
+                     : uvhttp_server_listen(server, address, &port);
+    if (status == UVHTTP_OK) {
+        say_where(&settings, tls, port);
+        status = uvhttp_server_run(server, NULL);
+    }
     uvhttp_server_free(server);
     return status != UVHTTP_OK;
 }
