@@ -21,8 +21,9 @@ struct uvhttp_request;
  * - The first wait may return UVHTTP_E_NOMEM: nothing has been waited for.
  * - req and res, and all views of the request, stay valid until the handler has returned, across all waits, also when
  *   the client has gone. An answer leaves when the handler has returned; pieces leave as they are written.
- * - Timeouts are in milliseconds, and count from the begin of the loop's turn. 0 does not wait. A deadline that has
- *   passed returns UVHTTP_E_TIMEOUT.
+ * - Timeouts are in milliseconds, and count from the begin of the loop's turn; they end at the next quarter of a
+ *   millisecond (on a loop of the application's: the next millisecond), or when the loop is free. 0 does not wait. A
+ *   deadline that has passed returns UVHTTP_E_TIMEOUT.
  * - A coroutine has config.coroutine_stack_size bytes of stack: large local arrays do not belong there. It stays on its
  *   thread; errno, and nothing else, may have changed after a wait. It must not hold a lock in a wait that another
  *   request of the same loop could want.

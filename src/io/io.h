@@ -309,7 +309,7 @@ struct uvhttp__loop {
     uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
     uvhttp__timer_t accept_timer;     /* tries parked listeners again */
-    uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
+    uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
@@ -359,10 +359,11 @@ static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
 int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
-/* A timer finer than the wheel's, for who paces something: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one
- * that has passed: soon; 0: never). Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+/* A timer finer than the wheel's: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one that has passed: soon; 0:
+ * never), and calls on_due(arg) then (NULL: nothing). For who paces something, and for libuv, which waits for whole
+ * milliseconds. Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 typedef struct uvhttp__fine_timer uvhttp__fine_timer_t;
-int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer);
+int uvhttp__fine_timer_new(uvhttp__loop_t *loop, void (*on_due)(void *arg), void *arg, uvhttp__fine_timer_t **timer);
 void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 

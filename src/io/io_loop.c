@@ -637,7 +637,7 @@ UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {
 UVHTTP__HOT void uvhttp__turn_end(uvhttp__loop_t *loop) {
     tell_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) run_posts(loop);
-    uvhttp__wheel_advance(&loop->wheel, loop->now_ms);
+    uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS);
     if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
     if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
     loop->handing_over = true;
@@ -654,7 +654,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
                              .on_turn_end = options->on_turn_end,
                              .arg = options->arg,
                              .is_guest = options->host != NULL,
-                             .timer_ms = UINT64_MAX};
+                             .timer_tick = UINT64_MAX};
     if (uvhttp__turn_memory_init(loop) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
@@ -666,7 +666,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
     uvhttp__list_init(&loop->closed_listeners);
     uvhttp__mpsc_init(&loop->posts);
     uvhttp__slab_init(&loop->segments, sizeof(uvhttp__segment_t));
-    uvhttp__wheel_init(&loop->wheel, loop->now_ms);
+    uvhttp__wheel_init(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS);
     uvhttp__wheel_on_expire(&loop->wheel, UVHTTP__TIMER_IO, on_accept_timer, loop);
     uvhttp__timer_init(&loop->accept_timer, UVHTTP__TIMER_IO);
     return UVHTTP_OK;

@@ -388,7 +388,7 @@ static void on_internal(uvhttp__uring_t *uring, uint64_t what) {
         uring->uv_polled = false;
         uring->uv_due = true;
     } else if (what == UVHTTP__URING_TIMER) {
-        uring->loop.timer_ms = UINT64_MAX;
+        uring->loop.timer_tick = UINT64_MAX;
     }
 }
 
