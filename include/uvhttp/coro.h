@@ -111,10 +111,11 @@ enum { UVHTTP_CORO_READABLE = 1, UVHTTP_CORO_WRITABLE = 2 };
 UVHTTP_EXPORT int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms);
 
 /** Connects to "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/path" or "name:80". *fd is a non-blocking,
- * close-on-exec socket and the caller's to close(2): uvhttp_coro_defer is the place. The timeout is for each address
- * that is tried (8 at most). A name is looked up by getaddrinfo(3) on a thread of the pool, which no timeout shortens.
- * Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, or as wait_fd and uvhttp_coro_work do;
- * *fd is -1 then. */
+ * close-on-exec socket and the caller's to close(2): uvhttp_coro_defer is the place. A name is looked up by
+ * getaddrinfo(3) on a thread of the pool. The timeout is for all of it; each address of a name (8 at most) has an even
+ * share of what is left. Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, or as wait_fd and
+ * uvhttp_coro_work do, and UVHTTP_E_WORK_CANCELLED (the server stops before a thread had time for the name); *fd is -1
+ * then. For HTTP: <uvhttp/client.h>. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd);
 
 /** Receives what is there from a socket, at least a byte and at most `max`. Returns 0, UVHTTP_E_EOF (the peer has sent

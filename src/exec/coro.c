@@ -276,7 +276,6 @@ void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched) {
     while (uvhttp__coro_sched_due(sched)) run_batch(sched);
     assert(uvhttp__list_empty(&sched->all));
     uvhttp__timer_stop(&sched->loop->wheel, &sched->trim_timer);
-    uvhttp__coro_poll_free(sched);
     uvhttp__coro_stacks_deinit(&sched->stacks);
     sched->loop = NULL;
 }

@@ -110,6 +110,9 @@ void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
 void uvhttp__stream_closed_due(uvhttp__stream_t *stream);
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener);
 
+/* Nothing waits for a descriptor any more (io_wait.c). */
+void uvhttp__fd_set_close(uvhttp__loop_t *loop);
+
 /* Accept failed: parks the listener (out of descriptors or memory) or counts a transient error. */
 void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);
 

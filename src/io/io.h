@@ -312,6 +312,8 @@ struct uvhttp__loop {
     uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
+    struct uvhttp__fd_set *waited;       /* descriptors that are waited for; NULL before the first */
+    struct uvhttp__work_port *work_port; /* where blocking work of this thread goes (exec/work.h); NULL: nowhere */
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
     uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
     bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
@@ -374,6 +376,26 @@ typedef struct uvhttp__watch uvhttp__watch_t;
 int uvhttp__loop_watch(uvhttp__loop_t *loop, int fd, void (*on_readable)(void *arg), void *arg,
                        uvhttp__watch_t **watch);
 void uvhttp__watch_close(uvhttp__watch_t *watch);
+
+enum { UVHTTP__FD_READABLE = 1, UVHTTP__FD_WRITABLE = 2 };
+
+/* A wait for a descriptor, once; in memory of the caller. */
+typedef struct uvhttp__fd_wait uvhttp__fd_wait_t;
+struct uvhttp__fd_wait {
+    uvhttp__loop_t *loop; /* NULL: it does not wait */
+    void (*on_ready)(uvhttp__fd_wait_t *wait);
+    int fd;
+};
+
+/* Calls wait->on_ready in a turn when the descriptor can be read or written without blocking (an error or the end of a
+ * connection counts). It does not wait any more then. It must be stopped before the descriptor is closed, and before
+ * the loop is freed. Loop's thread. Returns 0, UVHTTP_E_INVALID (no such descriptor, or one that epoll does not take),
+ * UVHTTP_E_STATE (somebody waits for it already), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
+ * (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
+int uvhttp__fd_wait_start(uvhttp__loop_t *loop, uvhttp__fd_wait_t *wait, int fd, unsigned events,
+                          void (*on_ready)(uvhttp__fd_wait_t *wait));
+/* Does nothing if it does not wait. */
+void uvhttp__fd_wait_stop(uvhttp__fd_wait_t *wait);
 
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);

@@ -674,6 +674,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
 
 void uvhttp__loop_deinit(uvhttp__loop_t *loop) {
     uvhttp__slab_deinit(&loop->segments);
+    uvhttp__free(loop->waited);
     uvhttp__free(loop->filter_memory);
     uvhttp__turn_memory_deinit(loop);
 }
@@ -729,6 +730,7 @@ void uvhttp__loop_stop(uvhttp__loop_t *loop) {
 }
 
 void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+    uvhttp__fd_set_close(loop);
     loop->engine->loop_free(loop, on_freed, arg);
 }
 

@@ -5,11 +5,14 @@
 #include <pthread.h>
 
 #include "base/hash.h"
+#include "http1/response_read.h"
 #include "load/arrivals.h"
 #include "load/plan.h"
-#include "load/response.h"
 #include "load/stats.h"
 #include "load/ws_frame.h"
+
+/* Bytes of a response's head; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE. */
+#define LOAD_HEAD_SIZE_MAX (64u * 1024)
 
 typedef struct load_worker load_worker_t;
 typedef struct load_conn load_conn_t;
@@ -44,7 +47,7 @@ struct load_conn {
     bool thinking, pause;
     uint64_t sent, answered; /* on this connection */
     uint64_t connect_ns;
-    load_response_t response;
+    uvhttp__http1_response_t response;
     uint64_t body_size;
     bool hashing; /* the body came in more than one run: state has what came */
     XXH64_state_t hash;
@@ -96,7 +99,7 @@ struct load_worker {
     bool measuring;
     load_cpu_t cpu_begin;
     uvhttp__post_t begin, go, stop;
-    load_head_cache_t cache;
+    uvhttp__http1_head_cache_t cache;
     load_stats_t stats;
 };
 
