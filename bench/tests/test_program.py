@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from uvhttp_bench import cli, interrupt
+from uvhttp_bench.loads import uvhttp_load
 from uvhttp_bench.loads.base import Finished, pinned
 from uvhttp_bench.model import database, record
+from uvhttp_bench.output.report_markdown import markdown
+from uvhttp_bench.reporting import Material, build
 
 FAKE = Path(__file__).with_name("fake_server.py")
 needs_wrk = pytest.mark.skipif(
@@ -110,6 +113,31 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing_running(server: Path) 
     assert record.read(results / "low_concurrent_1.json").test_scenario.repeats == 50
 
 
+@pytest.mark.skipif(not uvhttp_load.program(), reason="needs uvhttp-load: ./dev build")
+def test_a_rate_is_an_open_loop_in_record_file_and_report(server: Path) -> None:
+    done = run(server, "", "--rate", "300", "--format", "json")
+    assert done.code in (0, 4), done.stderr
+    kept = record.read(server.parent / "results" / "low_concurrent-rate-300_1.json")
+    scenario = kept.test_scenario
+    assert (scenario.name, scenario.loop, scenario.rate_per_second) == ("low-rate-300", "open", 300)
+    assert "--rate 300.000" in scenario.command and scenario.tool == "uvhttp-load"
+    assert 200 < kept.results.total_requests < 400 and kept.results.latency_avg_ms
+    assert {"rate", "errors"} <= {check.name for check in kept.checks}
+    assert not {"Little's law", "samples"} & {check.name for check in kept.checks}
+    (summary,) = json.loads(done.stdout)["summaries"]
+    assert (summary["scenario"], summary["grade"]) == ("low-rate-300", "")  # the standard's floors are for closed loops
+    page = markdown(build(Material((kept,), "rate")), "data.json")
+    assert "low-rate-300" in page and "--rate 300 GET http://.../" in page
+
+
+@pytest.mark.skipif(not uvhttp_load.program(), reason="needs uvhttp-load: ./dev build")
+def test_a_rate_that_is_not_served_takes_the_latency_away(server: Path) -> None:
+    done = run(server, "slow", "--rate", "150", "--warm-up", "0")
+    assert "of 150 requests/s were served" in done.stderr, done.stderr
+    kept = record.read(server.parent / "results" / "low_concurrent-rate-150_1.json")
+    assert not kept.holds("latency")
+
+
 def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
     reached = False
     interrupt.install()
@@ -140,6 +168,10 @@ def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
         (["low", "--allow-dirty", "--server-cpus", "0", "--generator-cpus", "0"], 2, "overlap"),
         (["low", "--allow-dirty", "--tool", "uvhttp-load"], 77, "uvhttp-load is not there: ./dev build"),
         (["sustained", "--quick"], 2, "leaves out all"),
+        (["low", "--rate", "0"], 2, "allowed is 1..100000000"),
+        (["low", "--allow-dirty", "--rate", "5", "--tool", "wrk"], 2, "wrk has no --rate"),
+        (["tcp-echo-64", "--allow-dirty", "--rate", "5"], 2, "benchmark_tcp_echo has no --rate"),
+        (["low", "--rate", "5", "--workers", "2"], 2, "--rate is for one load generator"),
         (["low", "--allow-dirty", "--database", "/dev/null/x"], 1, "name another one with --database"),
     ],
 )

@@ -213,13 +213,18 @@ def _configuration(records: Sequence[Record]) -> Section:
     return Section("3. Configuration", (Facts(tuple(pairs)), Bullets(tuple(f"`{command}`" for command in commands))))
 
 
+def _at_part_of_capacity(record: Record) -> bool:
+    """The open loops of `peers` belong to closed ones; one of `run` is a scenario for itself."""
+    return record.kind == versus.KIND and record.test_scenario.loop == "open"
+
+
 def _shown(record: Record) -> str:
     """A command as anybody can type it: no paths, no script, no port of the day."""
     run = record.test_scenario
     path = "/" + run.url.split("/", 3)[-1] if run.url.count("/") > 2 else "/"
     line = f"{run.tool} -t{run.threads} -c{run.connections} -d{run.duration:g}s"
     if run.loop == "open":
-        line += " --rate N"
+        line += " --rate N" if _at_part_of_capacity(record) else f" --rate {run.rate_per_second:.0f}"
     return f"{line} {run.method} {run.url.split(':', 1)[0]}://...{path}"
 
 
@@ -229,7 +234,7 @@ def _cpus(cpus: Sequence[int]) -> str:
 
 def _results(material: Material) -> Section:
     records = material.records
-    closed = [r for r in records if r.test_scenario.loop == "closed"]
+    closed = [r for r in records if not _at_part_of_capacity(r)]
     summaries, several = by_scenario(closed), _several(records)
     basic = [s for s in summaries if s.scenario in BASIC]
     extended = [s for s in summaries if s.scenario not in BASIC]
@@ -444,6 +449,8 @@ def bottleneck(records: Sequence[Record]) -> str:
     others = _median([r.resources.other_cpu_percent for r in records])
     if others is not None and others >= 5:
         return f"other processes, which had {others:.0f} % of the CPUs"
+    if any(r.test_scenario.loop == "open" for r in records):
+        return "the rate that was asked for"
     return "neither server nor generator was busy: waiting, or another limit"
 
 
@@ -469,7 +476,7 @@ def advice(records: Sequence[Record], summary: ScenarioSummary) -> list[str]:
 
 
 def _analysis(material: Material) -> Section:
-    closed = [r for r in material.records if r.test_scenario.loop == "closed"]
+    closed = [r for r in material.records if not _at_part_of_capacity(r)]
     summaries, several = by_scenario(closed), _several(closed)
     where = tuple(f"{_label(s, several)}: {bottleneck(_of(closed, s))}" for s in summaries)
     failed: dict[str, str] = {}  # the first of each check is enough
@@ -498,7 +505,7 @@ def _trend_lines(history: Sequence[Series]) -> list[str]:
 
 
 def _conclusion(material: Material, status: str) -> Section:
-    closed = [r for r in material.records if r.test_scenario.loop == "closed"]
+    closed = [r for r in material.records if not _at_part_of_capacity(r)]
     graded = [s for s in by_scenario(closed) if s.grade and _ours(_of(closed, s)[0])]
     heads = ("scenario", "figure", "minimum", "recommended", "standard's own", "measured", "grade")
     rows: list[tuple[str, ...]] = []

@@ -142,6 +142,12 @@ void load_conn_send_due(load_conn_t *conn, uint64_t due_ns) {
 
 /* --- answers --- */
 
+/* Of which it is seen whether the server has warmed up. One thread writes, another reads. */
+static void record_warming(load_worker_t *worker, uint64_t latency_ns) {
+    atomic_store_explicit(&worker->warm_answers, worker->warm_answers + 1, memory_order_relaxed);
+    atomic_store_explicit(&worker->warm_latency_ns, worker->warm_latency_ns + latency_ns, memory_order_relaxed);
+}
+
 /* When it counts: a closed loop by when the answer came, so that the throughput is right; an open loop by when the
  * request was due, so that nothing that was asked for is left out. */
 static void record(load_conn_t *conn, const load_flight_t *flight) {
@@ -149,6 +155,7 @@ static void record(load_conn_t *conn, const load_flight_t *flight) {
     load_stats_t *stats = &worker->stats;
     uint64_t now = now_ns(conn), service = now > flight->sent_ns ? now - flight->sent_ns : 0;
     bool is_open = worker->options->rate > 0, inside = now >= stats->begin_ns && now < stats->end_ns;
+    if (worker->warming) record_warming(worker, !is_open ? service : now > flight->due_ns ? now - flight->due_ns : 0);
     if (inside) {
         stats->answers++;
         unsigned status = (unsigned)conn->response.head.status;

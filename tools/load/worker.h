@@ -9,6 +9,7 @@
 #include "load/arrivals.h"
 #include "load/plan.h"
 #include "load/stats.h"
+#include "load/steady.h"
 #include "load/ws_frame.h"
 
 /* Bytes of a response's head; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE. */
@@ -97,8 +98,10 @@ struct load_worker {
     uvhttp__timer_t sample; /* each 100 ms */
     uint64_t sampled_answers, sampled_ns;
     bool measuring;
+    bool warming; /* until the server is steady: what comes in is told to the first worker */
+    _Atomic uint64_t warm_answers, warm_latency_ns;
     load_cpu_t cpu_begin;
-    uvhttp__post_t begin, go, stop;
+    uvhttp__post_t begin, go, settled, stop;
     uvhttp__http1_head_cache_t cache;
     load_stats_t stats;
 };
@@ -111,6 +114,7 @@ struct load_run {
     _Atomic uint32_t ready;    /* workers that have tried all their connections */
     _Atomic uint32_t finished; /* threads whose loop has ended */
     uint64_t start_ns;         /* set by the last that is ready */
+    load_warmup_t warmup;      /* --warmup auto: the first worker's */
     pthread_t waiter;          /* gets SIGUSR1 when the last thread is done */
     bool interrupted;
 };

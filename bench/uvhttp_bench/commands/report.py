@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--section", type=Path, metavar="PAGE", help="Markdown whose <!-- performance: NAME --> is made anew"
     )
     parser.add_argument("--directory", type=Path, default=repository.REPORTS.parent, help="default %(default)s")
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
 
 
 def _records(args: argparse.Namespace) -> tuple[list[Record], list[Series]]:

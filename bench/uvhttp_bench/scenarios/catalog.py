@@ -163,6 +163,12 @@ def everything() -> list[Scenario]:
     return [scenario for group in groups for scenario in group()]
 
 
+def at_rate(scenario: Scenario, per_second: float) -> Scenario:
+    """The same as an open loop: another scenario, so that nobody compares the one with the other."""
+    ending = f"-rate-{per_second:.0f}"
+    return replace(scenario, name=scenario.name + ending, raw_name=scenario.results_name + ending)
+
+
 def choose(names: Sequence[str]) -> list[Scenario]:
     """By name, group or pattern; `all` is every one. No name: the basic group."""
     known = everything()
