@@ -10,8 +10,10 @@ from uvhttp_bench.history import Series
 from uvhttp_bench.model import floors
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Record
-from uvhttp_bench.output import peers_table, plots
+from uvhttp_bench.model.self_check import SelfCheck
+from uvhttp_bench.output import peers_table, plots, self_check_table
 from uvhttp_bench.output.tables import number
+from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.stats.verdict import Verdict
 from uvhttp_bench.summary import ScenarioSummary, by_scenario
 
@@ -80,6 +82,7 @@ class Material:
     name: str
     verdicts: tuple[Verdict, ...] = ()
     history: tuple[Series, ...] = ()
+    self_check: SelfCheck | None = None
 
 
 def ids(records: Sequence[Record]) -> str:
@@ -155,6 +158,7 @@ def _overview(material: Material, version: str, status: str) -> Section:
     scenarios = list(dict.fromkeys(record.test_scenario.name for record in records))
     configuration = next((r.configuration for r in records if _ours(r)), records[0].configuration)
     revision = configuration.revision[:12] + (", with changes that are not committed" if configuration.dirty else "")
+    less = _less(records) if not _several(records) else ""
     pairs = (
         ("purpose", purpose.get(material.name, material.name)),
         ("scope", f"{len(scenarios)} scenarios, {len(records)} runs: {', '.join(scenarios)}"),
@@ -163,8 +167,21 @@ def _overview(material: Material, version: str, status: str) -> Section:
         ("version", f"{version}, revision {revision or 'unknown'}"),
         ("status", status),
         ("records", ids(records)),
+        *((("less than the standard", less),) if less else ()),
     )
     return Section("1. Overview", (Facts(pairs),))
+
+
+def _less(records: Sequence[Record]) -> str:
+    """Scenarios that ran fewer times, or for a shorter time, than the standard says; alike ones together."""
+    standard = {s.name: s for s in catalog.everything()}
+    found: dict[str, list[str]] = {}
+    for name, run in {r.test_scenario.name: r.test_scenario for r in records}.items():
+        asked = standard.get(name)
+        if asked and (run.repeats < asked.repeats or run.duration < asked.seconds):
+            what = f"{run.repeats} x {run.duration:g} s instead of {asked.repeats} x {asked.seconds:g} s"
+            found.setdefault(what, []).append(name)
+    return "; ".join(f"{', '.join(names)}: {what}" for what, names in found.items())
 
 
 def _environment(record: Record) -> Section:
@@ -243,6 +260,16 @@ def _results(material: Material) -> Section:
     blocks.append(_repeats(summaries, several))
     if material.verdicts:
         blocks.append(_verdicts(material.verdicts))
+    if material.self_check:
+        check = material.self_check
+        blocks.append(
+            Table(
+                "What `compare` says of one build, beside itself and slowed",
+                self_check_table.HEADS,
+                tuple(self_check_table.rows(check)),
+            )
+        )
+        blocks.append(Text(" ".join(self_check_table.notes(check))))
     blocks += _pictures(material, closed, summaries, several)
     return Section("4. Results", tuple(blocks))
 
