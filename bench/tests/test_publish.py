@@ -122,6 +122,21 @@ def test_publish_refuses_what_nobody_should_believe_and_writes_nothing(
     assert (place / "README.md").read_text() == PAGE and not (place / "docs").exists()
 
 
+def test_what_was_measured_again_takes_the_place_of_what_it_was(place: Path) -> None:
+    void = replace(RUNS[2], checks=(Check("errors", False, "5 status"),))
+    again = replace(RUNS[2], session="s2")
+    assert publish(place, *RUNS[:2], void, again, more=("--run", "s1", "--run", "s2")) == 0
+    kept = collection.read(place / "docs" / "data" / "2026-01-01" / "baseline.json")
+    assert [r.test_scenario.name for r in kept] == ["low", "low", "medium"] and not any(r.checks for r in kept)
+    assert publish(place, more=("--run", "s3")) == 77
+
+
+def test_another_server_that_failed_is_published_without_figures(place: Path) -> None:
+    failed = replace(PEERS[1], checks=(Check("errors", False, "5 timeout"),))
+    assert publish(place, PEERS[0], failed) == 0
+    assert "| nginx |  |" in (place / "README.md").read_text()
+
+
 def test_a_self_check_of_a_debug_build_or_of_changed_sources_is_refused() -> None:
     good = check(1, 1)
     publication.refuse_check(good, allow_unstable=False)

@@ -86,6 +86,15 @@ def test_what_a_server_says_of_itself_can_not_break_the_page() -> None:
     assert "<script" not in page
 
 
+def test_a_bounded_run_has_a_bound_for_a_rate_and_no_latency() -> None:
+    weak = tuple(replace(r, checks=(Check("generator", False, "busy", "throughput"),)) for r in RUNS)
+    report = build(Material(weak, "baseline"))
+    assert report.status == "bounded"
+    text = markdown(report, "x.json")
+    assert "| https | 1 | >= 20,000 |  |  |  |  |  | >= 1.00 | 0.000 |  | bounded | PERF-2026-01-01-005 |" in text
+    assert "their rates are bounds" in text
+
+
 def test_void_runs_say_so_and_give_no_curve() -> None:
     void = tuple(replace(r, checks=(Check("errors", False, "5 status"),)) for r in RUNS)
     report = build(Material(void, "baseline"))

@@ -35,6 +35,12 @@ def kept(directory: Path) -> Kept:
     return Kept(directory, found[RUN], found[PEERS], found[SELF_CHECK])
 
 
+def joined(records: Sequence[Record], more: Sequence[Record]) -> list[Record]:
+    """A scenario that was measured again takes the place of what it was before, with all its servers: ratios are within rounds."""
+    again = {r.test_scenario.name for r in more}
+    return [*(r for r in records if r.test_scenario.name not in again), *more]
+
+
 def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
     """What nobody should read as a figure of this server."""
 
@@ -43,7 +49,8 @@ def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
 
     if any(r.configuration.dirty for r in records):
         raise BenchError("the run was of sources that differ from their commit: commit, build and run again")
-    void = [r for r in records if not r.holds("cpu")]
+    # Another server that failed has no figures, and the report says why; our own is to be mended.
+    void = [r for r in records if not r.holds("cpu") and (r.kind == "run" or r.configuration.revision)]
     if void:
         why = next(c for c in void[0].checks if not c.passed and c.takes == "all")
         raise BenchError(f"{names(void)}: void runs are not published: {why.name}: {why.detail}")

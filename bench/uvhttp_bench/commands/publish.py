@@ -16,8 +16,9 @@ KINDS = {"run": publication.RUN, "peers": publication.PEERS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--run", metavar="SESSION", help="default: the last run")
-    parser.add_argument("--peers", metavar="SESSION", help="default: the last comparison with other servers")
+    more = "may be repeated: a later one takes the place of what it measured again"
+    parser.add_argument("--run", metavar="SESSION", action="append", help=f"default: the last run; {more}")
+    parser.add_argument("--peers", metavar="SESSION", action="append", help="default: the last comparison; may be repeated")
     parser.add_argument("--self-check", type=Path, metavar="FILE", help="default: the last one")
     parser.add_argument("--again", action="store_true", help="no new data: reports and pages from what is kept")
     parser.add_argument(
@@ -34,11 +35,14 @@ def _sessions(args: argparse.Namespace) -> dict[str, list[Record]]:
     found: dict[str, list[Record]] = {}
     with database.opened(args.database) as store:
         for kind, name in KINDS.items():
-            asked = getattr(args, kind)
-            session = asked or store.last_session(kind)
-            records = store.records(session=session, kind=kind) if session else []
-            if asked and not records:
-                raise MissingError(f"{args.database}: no session {asked} of {kind}")
+            last = store.last_session(kind)
+            sessions = getattr(args, kind) or ([last] if last else [])
+            records: list[Record] = []
+            for session in sessions:
+                more = store.records(session=session, kind=kind)
+                if not more:
+                    raise MissingError(f"{args.database}: no session {session} of {kind}")
+                records = publication.joined(records, more)
             if records:
                 found[name] = records
     if not found:

@@ -14,7 +14,7 @@ from uvhttp_bench.model import collection
 from uvhttp_bench.model.record import VALID, Record
 from uvhttp_bench.model.self_check import SelfCheck, outcome
 from uvhttp_bench.output.tables import markdown_table, number
-from uvhttp_bench.reporting import standings_of
+from uvhttp_bench.reporting import bounded, holds, standings_of
 from uvhttp_bench.summary import ScenarioSummary, summarize_records
 
 BEGIN, END = "<!-- performance:begin -->", "<!-- performance:end -->"
@@ -91,11 +91,10 @@ def _of(published: Published, scenario: str, target: str | None = None) -> list[
 
 
 def _figures(own: Sequence[Record], s: ScenarioSummary) -> list[str]:
-    n, holds = number, all(record.holds("throughput") for record in own)
-    cpu = s.cpu_us_per_request
-    rate = n(s.requests_per_second.median, 0)
-    latency = [n(s.latency_avg_ms, 3), n(s.latency_p99_ms, 3)] if holds else ["", ""]
-    return [rate if holds else f"≥ {rate}", *latency, n(cpu.median if cpu else None), n(s.memory_usage_mb, 1)]
+    n, cpu = number, s.cpu_us_per_request
+    rate = bounded(own, s.requests_per_second.median, 0).replace(">=", "≥")
+    latency = [n(s.latency_avg_ms, 3), n(s.latency_p99_ms, 3)] if holds(own) else ["", ""]
+    return [rate, *latency, n(cpu.median if cpu else None), n(s.memory_usage_mb, 1)]
 
 
 def _run(published: Published, words: dict[str, str], links: Links) -> str:
