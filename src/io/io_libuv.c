@@ -245,13 +245,23 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     return *sent < size ? UVHTTP_E_AGAIN : UVHTTP_OK;
 }
 
+static void stop_polling_out(uvhttp__stream_t *stream) {
+    if (!(stream->flags & UVHTTP__STREAM_POLLING_OUT)) return;
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
+    update_interest(stream);
+}
+
+/* What comes next has yet to be brought: the stream is handed over again when it is. */
+static void wait_source(uvhttp__stream_t *stream) {
+    stop_polling_out(stream);
+    int status = uvhttp__out_keep(stream);
+    if (status != UVHTTP_OK) end_stream(stream, status);
+}
+
 /* All is sent, or the share of this turn is used up. Only a stream that has something to be told about or to go on with
  * is looked at again: the others, which are most, must not keep the loop from waiting. */
 static void flushed(uvhttp__stream_t *stream) {
-    if (!stream->out_first && (stream->flags & UVHTTP__STREAM_POLLING_OUT)) {
-        stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
-        update_interest(stream);
-    }
+    if (!stream->out_first) stop_polling_out(stream);
     if (stream->out_first || (stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED))) {
         uvhttp__out_progress(stream);
     }
@@ -281,6 +291,9 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
             status = send_memory(stream, &sent);
             share -= sent < share ? sent : share;
             if (status == UVHTTP_OK && share == 0 && stream->out_first) status = UVHTTP_E_LIMIT;
+        } else if (uvhttp__out_waits(stream)) {
+            wait_source(stream);
+            return;
         } else if (stream->filter) {
             status = encode(stream, &encoded, &encoded_end);
         } else {

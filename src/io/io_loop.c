@@ -1,5 +1,6 @@
 /* Owns: what every engine has in common: the output queue of a stream, delivery of received and kept
  * bytes, posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -67,8 +68,7 @@ UVHTTP__HOT static void append(uvhttp__stream_t *stream, uvhttp__segment_t *segm
     uvhttp__out_append(stream, segment);
 }
 
-/* What is not in turn memory. */
-static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
+int uvhttp__out_enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
     int status = can_send(stream) ? UVHTTP_OK : UVHTTP_E_CLOSED;
     uvhttp__segment_t *segment = NULL;
     if (status == UVHTTP_OK && model->size > 0) {
@@ -113,13 +113,15 @@ int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t 
 
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
                             void *arg) {
-    return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
+    return uvhttp__out_enqueue(
+        stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
 }
 
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
                              uvhttp__release_cb release, void *arg) {
-    return enqueue(stream,
-                   &(uvhttp__segment_t){.fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
+    assert(!stream->filter); /* it would be read here, and block: a source brings it */
+    return uvhttp__out_enqueue(
+        stream, &(uvhttp__segment_t){.fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
 }
 
 int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size) {
