@@ -4,7 +4,8 @@
  *   curl http://127.0.0.1:8080/fanout        three waits at once, the longest counts
  *   curl -T FILE http://127.0.0.1:8080/count counts lines as they come
  *   curl http://127.0.0.1:8080/file          reads a file on a thread of the pool
- *   curl http://127.0.0.1:8080/other         asks a server (coroutine ADDRESS SERVER; itself) and shows its answer
+ *   curl http://127.0.0.1:8080/other         talks to a server (coroutine ADDRESS SERVER; itself) by a socket, and
+ * shows what it has said; gateway.c has the shorter way for HTTP
  */
 #include <stdio.h>
 #include <stdlib.h>

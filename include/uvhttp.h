@@ -4,6 +4,7 @@
 
 #include <uvhttp/alloc.h>
 #include <uvhttp/body.h>
+#include <uvhttp/client.h>
 #include <uvhttp/cookie.h>
 #include <uvhttp/coro.h>
 #include <uvhttp/error.h>

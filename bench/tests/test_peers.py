@@ -47,14 +47,15 @@ def record(target: str, cpu: float, repeat: int = 1, rate: float = 1000, checks:
 
 def test_a_server_serves_what_it_can_and_nothing_else() -> None:
     nginx = Nginx()
-    for name in ("medium", "https", "body-100kb", "static-1mb"):
+    for name in ("medium", "https", "body-100kb", "static-1mb", "pipeline"):
         assert nginx.serves(scenario(name))
-    for name in ("websocket", "post", "static-1mb-copy", "pipeline", "sleep200"):
+    for name in ("websocket", "post", "static-1mb-copy", "sleep200"):
         assert not nginx.serves(scenario(name))
     assert peers.known()["libevent"].serves(scenario("https-100kb")) and not peers.known()["civetweb"].serves(
         scenario("https")
     )
     assert peers.known()["libwebsockets"].serves(scenario("websocket"))
+    assert not peers.known()["libwebsockets"].serves(scenario("pipeline"))
     assert not peers.known()["bare-epoll"].serves(scenario("body-100kb"))
 
 
@@ -145,6 +146,12 @@ def test_whole_command_on_a_stand_in(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "build: the server does not say how it was built" in out
     kept = sorted(path.name for path in (tmp_path / "peers").iterdir())
     assert kept == [f"medium_{name}_1.{end}" for name in ("bare-epoll", "uvhttp-uring") for end in ("json", "txt")]
+
+
+def test_the_jvm_is_warmed_up_for_as_long_as_it_is_told() -> None:
+    made = peers.known(jvm_warmup_seconds=4)["tomcat"]
+    assert isinstance(made, tomcat.Tomcat) and made.warmup_seconds == 4 and "for 4 s" in made.note
+    assert cli.dispatch(["peers", "--jvm-warmup", "0"]) == 2
 
 
 def test_rates_are_checked() -> None:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli, interrupt
+from uvhttp_bench import cli, interrupt, session
 from uvhttp_bench.loads import uvhttp_load
 from uvhttp_bench.loads.base import Finished, pinned
 from uvhttp_bench.model import database, record
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
+from uvhttp_bench.scenarios import catalog
 
 FAKE = Path(__file__).with_name("fake_server.py")
 needs_wrk = pytest.mark.skipif(
@@ -49,6 +50,15 @@ def bench(server: Path, fault: str, *arguments: str) -> Finished:
 
 def run(server: Path, fault: str, *more: str) -> Finished:
     return bench(server, fault, "run", "low", "--seconds", "1", "--repeats", "1", "--allow-dirty", *more)
+
+
+def test_extended_seconds_leave_basic_and_sustained_as_they_are() -> None:
+    todo = session.turns(catalog.choose(["low", "https", "sustained-30"]), False, None, None, 2)
+    assert [(turn.scenario.name, turn.seconds, turn.repeats) for turn in todo] == [
+        ("low", 10, 5),
+        ("https", 2, 3),
+        ("sustained-30", 30, 1),
+    ]
 
 
 @needs_wrk

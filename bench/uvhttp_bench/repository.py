@@ -11,6 +11,7 @@ DATA = ROOT / "docs" / "performance" / "data"  # what is committed
 REPORTS = ROOT / "docs" / "performance" / "reports"
 SOURCES = ("src", "include", "examples", "tools", "cmake", "CMakeLists.txt", "CMakePresets.json")
 DATABASE = BUILD / "bench" / "records.sqlite"
+SELF_CHECKS = BUILD / "bench" / "self-check"
 
 
 def git(*arguments: str) -> str:

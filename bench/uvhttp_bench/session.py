@@ -28,16 +28,20 @@ class Turn:
     repeats: int
 
 
-def turns(scenarios: Sequence[Scenario], quick: bool, seconds: float | None, repeats: int | None) -> list[Turn]:
+def turns(
+    scenarios: Sequence[Scenario],
+    quick: bool,
+    seconds: float | None,
+    repeats: int | None,
+    extended_seconds: float | None = None,
+) -> list[Turn]:
     chosen = [s for s in scenarios if s.seconds_quick] if quick else list(scenarios)
-    return [
-        Turn(
-            s,
-            seconds or (float(s.seconds_quick) if quick else s.seconds),
-            repeats or (QUICK_REPEATS if quick else s.repeats),
-        )
-        for s in chosen
-    ]
+
+    def seconds_of(s: Scenario) -> float:
+        shortened = extended_seconds if s.group not in ("basic", "sustained") else None
+        return seconds or shortened or (float(s.seconds_quick) if quick else s.seconds)
+
+    return [Turn(s, seconds_of(s), repeats or (QUICK_REPEATS if quick else s.repeats)) for s in chosen]
 
 
 def load_for(scenario: Scenario, tool: str, rate: float | None = None) -> Load:

@@ -17,7 +17,7 @@ from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Configuration, Record
+from uvhttp_bench.model.record import VALID, VOID, Check, Configuration, Record, worst
 from uvhttp_bench.monitor import memory_mb
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
@@ -97,7 +97,7 @@ class Versus:
             if scenario.scheme in ("http", "https") and found and (scenario.name, target.name) not in self._failed:
                 capacity = statistics.median(r.results.requests_per_second for r in found)
                 load = AtRate(capacity * percent / 100)
-                if load.speaks(scenario.scheme):
+                if capacity and load.speaks(scenario.scheme):
                     self._once(scenario, target, load, made, 1, 1)
 
     def _of(self, scenario: Scenario, target: Target) -> list[Record]:
@@ -197,20 +197,19 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
     # A generator that is the bottleneck gives a rate that the server could have gone beyond: still worth saying.
     answered = [r for r in own if r.holds("cpu")]
     histogram = Histogram.merge(r.results.histogram for r in good)
-    states = {r.status for r in own}
     mean_us = histogram.mean_us()
     return Standing(
         scenario=own[0].test_scenario.name,
         target=target,
         version=own[0].configuration.version,
         rounds=len(own),
-        status=VOID if VOID in states else UNSTABLE if UNSTABLE in states else VALID,
+        status=worst(own),
         cpu_us=_median([r.cpu_us_per_request for r in cpu_good]),
         cpu_user_us=_median([r.cpu_user_us_per_request for r in cpu_good]),
         cpu_system_us=_median([r.cpu_system_us_per_request for r in cpu_good]),
         cpu_ratio=ratio(own, first),
         requests_per_second=_median([r.results.requests_per_second for r in answered]),
-        throughput_holds=len(good) == len(own) and VOID not in states,
+        throughput_holds=len(good) == len(own) and worst(own) != VOID,
         latency_avg_ms=None if mean_us is None else mean_us / 1000,
         latency_p50_ms=histogram.percentile_ms(50),
         latency_p99_ms=histogram.percentile_ms(99),

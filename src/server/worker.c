@@ -227,5 +227,6 @@ void uvhttp__calls_open(uvhttp__http_worker_t *worker) {
     uvhttp__list_init(&worker->calls);
     uvhttp__work_port_open(&worker->port, worker->server->work, worker->worker->loop);
     worker->port.on_idle = on_port_idle;
+    worker->worker->loop->work_port = &worker->port;
     if (worker->worker->index == 0) uvhttp__work_start(worker->server->work);
 }

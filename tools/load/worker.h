@@ -5,12 +5,15 @@
 #include <pthread.h>
 
 #include "base/hash.h"
+#include "http1/response_read.h"
 #include "load/arrivals.h"
 #include "load/plan.h"
-#include "load/response.h"
 #include "load/stats.h"
 #include "load/steady.h"
 #include "load/ws_frame.h"
+
+/* Bytes of a response's head; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE. */
+#define LOAD_HEAD_SIZE_MAX (64u * 1024)
 
 typedef struct load_worker load_worker_t;
 typedef struct load_conn load_conn_t;
@@ -45,7 +48,7 @@ struct load_conn {
     bool thinking, pause;
     uint64_t sent, answered; /* on this connection */
     uint64_t connect_ns;
-    load_response_t response;
+    uvhttp__http1_response_t response;
     uint64_t body_size;
     bool hashing; /* the body came in more than one run: state has what came */
     XXH64_state_t hash;
@@ -99,7 +102,7 @@ struct load_worker {
     _Atomic uint64_t warm_answers, warm_latency_ns;
     load_cpu_t cpu_begin;
     uvhttp__post_t begin, go, settled, stop;
-    load_head_cache_t cache;
+    uvhttp__http1_head_cache_t cache;
     load_stats_t stats;
 };
 

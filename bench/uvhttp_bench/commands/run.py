@@ -25,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="*", help="names, groups, patterns, or all (default: basic; see `list`)")
     parser.add_argument("--quick", action="store_true", help="one second, one repeat each: everything in two minutes")
     parser.add_argument("--seconds", type=float, help="of each run, instead of the scenario's")
+    parser.add_argument(
+        "--extended-seconds", type=float, help="of each run that is neither basic nor sustained, instead of the scenario's"
+    )
     parser.add_argument("--repeats", type=int, help="instead of the scenario's (basic 5, extended 3)")
     parser.add_argument(
         "--rate", type=int, metavar="N", help="open loop of uvhttp-load: N requests a second, each sent when it is due"
@@ -54,8 +57,10 @@ def add_storage_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    if args.seconds is not None and not 1 <= args.seconds <= 86400:
-        raise UsageError(f"--seconds {args.seconds:g}: allowed is 1..86400")
+    for name in ("seconds", "extended_seconds"):
+        seconds = getattr(args, name, None)
+        if seconds is not None and not 1 <= seconds <= 86400:
+            raise UsageError(f"--{name.replace('_', '-')} {seconds:g}: allowed is 1..86400")
     if getattr(args, "repeats", None) is not None and not 1 <= args.repeats <= 1000:
         raise UsageError(f"--repeats {args.repeats}: allowed is 1..1000")
     if getattr(args, "rate", None) is not None and not 1 <= args.rate <= RATE_MAX:
@@ -83,7 +88,7 @@ def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
     chosen = catalog.choose(args.scenario or (["all"] if args.quick else []))
     if args.rate is not None:
         chosen = [catalog.at_rate(scenario, args.rate) for scenario in chosen]
-    todo = session.turns(chosen, args.quick, args.seconds, args.repeats)
+    todo = session.turns(chosen, args.quick, args.seconds, args.repeats, args.extended_seconds)
     if not todo:
         raise UsageError("--quick leaves out all of these scenarios: ask for them without it")
     check_tree(args.allow_dirty or args.quick)
