@@ -17,7 +17,7 @@ from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import VALID, VOID, Check, Configuration, Record, worst
+from uvhttp_bench.model.record import VALID, VOID, Configuration, Record, worst
 from uvhttp_bench.monitor import memory_mb
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
