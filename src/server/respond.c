@@ -376,6 +376,7 @@ void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status) {
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
     exchange->session->exchange = NULL;
     exchange->session = NULL;
+    if (exchange->call) uvhttp__body_fail(exchange, status); /* a thread may be waiting for it */
     if (!exchange->call || !uvhttp__call_leave(exchange)) uvhttp__exchange_gone(exchange, status);
 }
 
