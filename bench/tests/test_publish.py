@@ -79,6 +79,8 @@ def publish(place: Path, *records: Record, more: tuple[str, ...] = ()) -> int:
 def test_publish_writes_records_reports_and_a_page_that_links_each_figure_to_its_lines(place: Path) -> None:
     (place / "self-check").mkdir()
     (place / "self-check" / "s.json").write_text(dump(check(3, 2)))
+    older = replace(check(9, 9), configuration=replace(check(9, 9).configuration, revision="b" * 40))
+    (place / "self-check" / "t.json").write_text(dump(older))
     weak = replace(RUNS[3], checks=(GENERATOR,))
     assert publish(place, *RUNS[:3], weak, *PEERS) == 0
     text = (place / "README.md").read_text()

@@ -9,6 +9,7 @@ from uvhttp_bench.exits import FINE, BenchError, MissingError
 from uvhttp_bench.model import collection, database, self_check
 from uvhttp_bench.model.codec import dump, write_text
 from uvhttp_bench.model.record import Record
+from uvhttp_bench.model.self_check import SelfCheck
 from uvhttp_bench.output import tables
 
 HELP = "what is committed: the last run, peers and self-check as data, reports, and the READMEs' sections made of them"
@@ -19,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     more = "may be repeated: a later one takes the place of what it measured again"
     parser.add_argument("--run", metavar="SESSION", action="append", help=f"default: the last run; {more}")
     parser.add_argument("--peers", metavar="SESSION", action="append", help="default: the last comparison; may be repeated")
-    parser.add_argument("--self-check", type=Path, metavar="FILE", help="default: the last one")
+    parser.add_argument("--self-check", type=Path, metavar="FILE", help="default: the last one of the same revision")
     parser.add_argument("--again", action="store_true", help="no new data: reports and pages from what is kept")
     parser.add_argument(
         "--allow-unstable", action="store_true", help="also runs of a restless machine, marked as such; void ones never"
@@ -50,20 +51,20 @@ def _sessions(args: argparse.Namespace) -> dict[str, list[Record]]:
     return found
 
 
-def _self_check(args: argparse.Namespace) -> Path | None:
-    if args.self_check:
-        return Path(args.self_check)
-    found = sorted(repository.SELF_CHECKS.glob("*.json"))
-    return found[-1] if found else None
+def _self_check(asked: Path | None, revisions: Sequence[str]) -> SelfCheck | None:
+    if asked:
+        return self_check.read(asked)
+    found = (self_check.read(path) for path in sorted(repository.SELF_CHECKS.glob("*.json"), reverse=True))
+    return next((check for check in found if check.configuration.revision in revisions), None)
 
 
 def _keep(args: argparse.Namespace) -> list[Path]:
     """New data; nothing is written unless all of it may be."""
-    sessions, path = _sessions(args), _self_check(args)
-    check = self_check.read(path) if path else None
+    sessions = _sessions(args)
     for records in sessions.values():
         publication.refuse(collection.gathered(records), args.allow_unstable)
     revisions = [r.configuration.revision for records in sessions.values() for r in records if r.configuration.revision]
+    check = _self_check(args.self_check, revisions)
     if check:
         publication.refuse_check(check, args.allow_unstable)
         revisions.append(check.configuration.revision)

@@ -2,6 +2,7 @@
 The figures of every run are kept, so that anybody can judge them again."""
 
 import json
+import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,13 +60,13 @@ def verdicts_of(check: SelfCheck, slowed: bool, threshold_percent: float) -> lis
 
 def outcome(check: SelfCheck, slowed: bool, threshold_percent: float) -> Outcome:
     found = verdicts_of(check, slowed, threshold_percent)
-    ratios = sorted(v.ratio for v in found)
+    ratios = [v.ratio for v in found]
     said = [v.verdict for v in found]
     return Outcome(
         threshold_percent,
         rate(said.count(verdict.REGRESSED), len(said)),
         rate(said.count(verdict.IMPROVED), len(said)),
-        ratios[len(ratios) // 2] if ratios else None,
+        statistics.median(ratios) if ratios else None,
     )
 
 

@@ -26,7 +26,8 @@ SHOWN = (
 
 WORDS = {
     "en": {
-        "made": "Made by `uvhttp-bench publish` from committed records; every figure is a link to its own.",
+        "made": "Made by `uvhttp-bench publish` from committed records; every figure is a link to its own, "
+        "and a blank is one that does not hold.",
         "none": "No figure is published yet.",
         "where": "{date}, {cpu}, {cores} cores, {kernel}, {compiler}, {build}, revision {revision}",
         "run": "**Scenarios of the standard** ({where}; {report}):",
@@ -40,7 +41,7 @@ WORDS = {
         "restless": "restless machine",
     },
     "zh": {
-        "made": "由 `uvhttp-bench publish` 根据已提交的记录生成;每个数字都链接到对应的记录。",
+        "made": "由 `uvhttp-bench publish` 根据已提交的记录生成;每个数字都链接到对应的记录,空白表示该数字不成立。",
         "none": "暂不公布任何数字。",
         "where": "{date},{cpu},{cores} 核,{kernel},{compiler},{build},版本 {revision}",
         "run": "**标准中的场景**({where};{report}):",

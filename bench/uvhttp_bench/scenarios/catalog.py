@@ -170,11 +170,14 @@ def at_rate(scenario: Scenario, per_second: float) -> Scenario:
 
 
 def choose(names: Sequence[str]) -> list[Scenario]:
-    """By name, group or pattern; `all` is every one. No name: the basic group."""
+    """By name, group or pattern; `all` is every one. What is both is the scenario. No name: the basic group."""
     known = everything()
+    named = {s.name for s in known}
     chosen: dict[str, Scenario] = {}
     for name in names or ["basic"]:
-        found = [s for s in known if name in (s.group, "all") or fnmatch.fnmatchcase(s.name, name)]
+        pattern = "*" if name == "all" else name
+        group = "" if name in named else name
+        found = [s for s in known if s.group == group or fnmatch.fnmatchcase(s.name, pattern)]
         if not found:
             raise UsageError(f"no scenario '{name}': `uvhttp-bench list` shows them")
         chosen.update((s.name, s) for s in found)
