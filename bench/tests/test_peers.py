@@ -89,6 +89,16 @@ def test_servers_are_chosen_by_name_beside_ours() -> None:
         peers.choose(["apache"])
 
 
+def test_copying_files_is_measured_when_it_is_named(made: Workspace) -> None:
+    assert not any(target.name.endswith("-copy") for target in peers.choose([]))
+    chosen = peers.choose(["uvhttp-libuv-copy"])
+    assert [target.name for target in chosen] == ["uvhttp-uring", "uvhttp-libuv-copy"]
+    zero_copy, copying = ([str(word) for word in target.command(scenario("static-1mb"), PORTS, made)] for target in chosen)
+    assert copying[copying.index("--sendfile") + 1] == "off" and "libuv" in copying
+    assert "--sendfile" not in zero_copy
+    assert chosen[1].serves(scenario("static-10mb")) and not chosen[1].serves(scenario("medium"))
+
+
 def test_ratio_is_taken_within_the_rounds() -> None:
     first = [record("uvhttp-uring", cpu, number) for number, cpu in enumerate((1.0, 2.0, 4.0), 1)]
     own = [record("nginx", cpu, number) for number, cpu in enumerate((2.0, 4.0, 8.0), 1)]

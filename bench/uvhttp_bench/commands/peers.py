@@ -24,7 +24,9 @@ SCENARIOS = ("medium", "https", "body-100kb", "https-100kb", "static-10kb", "sta
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="*", help=f"default: {', '.join(SCENARIOS)}; see `list`")
-    parser.add_argument("--servers", default="", help=f"of {', '.join(peers.known())} (default: all that are installed)")
+    parser.add_argument(
+        "--servers", default="", help=f"of {', '.join(peers.known())} (default: all that are installed, without -copy)"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="in turn, a fresh process each (default 5)")
     parser.add_argument("--seconds", type=int, default=2, help="of each run (default 2)")
     parser.add_argument("--rates", default="50,70,90", help="per cent of each one's capacity, open loop; '' for none")

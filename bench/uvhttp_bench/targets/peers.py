@@ -20,10 +20,15 @@ from uvhttp_bench.targets.tomcat import WARMUP_SECONDS, Tomcat
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 OURS = ("uvhttp-uring", "uvhttp-libuv")
+COPYING = tuple(f"{name}-copy" for name in OURS)  # zero-copy off; measured when named
 
 
 def known(server: Path | None = None, jvm_warmup_seconds: float = WARMUP_SECONDS) -> dict[str, Target]:
-    ours: list[Target] = [Uvhttp(engine, program=server, name=f"uvhttp-{engine}") for engine in ("uring", "libuv")]
+    ours: list[Target] = [
+        Uvhttp(engine, program=server, name=name, sendfile=name in OURS)
+        for names in (OURS, COPYING)
+        for name, engine in zip(names, ("uring", "libuv"), strict=True)
+    ]
     others: list[Target] = [
         Nginx(), H2o(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Node(), Hyper(),
         *all_limits(),
@@ -37,4 +42,5 @@ def choose(names: Sequence[str], server: Path | None = None, jvm_warmup_seconds:
     for name in names:
         if name not in targets:
             raise UsageError(f"no server {name!r}: known are {', '.join(targets)}")
-    return [target for name, target in targets.items() if not names or name in names or name == OURS[0]]
+    wanted = set(names) or targets.keys() - COPYING
+    return [target for name, target in targets.items() if name in wanted or name == OURS[0]]

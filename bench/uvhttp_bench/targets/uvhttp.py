@@ -12,9 +12,16 @@ from uvhttp_bench.targets.base import Ports, Workspace
 
 class Uvhttp:
     def __init__(
-        self, engine: str = "auto", io_threads: int = 1, program: Path | None = None, name: str = "uvhttp", address: str = ""
+        self,
+        engine: str = "auto",
+        io_threads: int = 1,
+        program: Path | None = None,
+        name: str = "uvhttp",
+        address: str = "",
+        sendfile: bool = True,
     ) -> None:
         self.name = name
+        self.sendfile = sendfile  # else it copies files, whatever the scenario says
         self.address = address  # it listens on; empty: 127.0.0.1
         self.engine = engine
         self.io_threads = io_threads
@@ -24,14 +31,14 @@ class Uvhttp:
         return None if self.program.is_file() else f"{self.program} is not there: ./dev build"
 
     def serves(self, scenario: Scenario) -> bool:
-        return scenario.scheme in ("http", "https", "ws")
+        return scenario.scheme in ("http", "https", "ws") and (self.sendfile or scenario.group == "static")
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         command: list[str | Path] = [self.program, "--port", str(ports.http), "--io-threads", str(self.io_threads)]
         command += ["--engine", self.engine, "--static", workspace.static]
         if scenario.scheme == "https":
             command += ["--https-port", str(ports.https), "--certificate", workspace.certificate, "--key", workspace.key]
-        if not scenario.sendfile:
+        if not (scenario.sendfile and self.sendfile):
             command += ["--sendfile", "off"]
         if self.address:
             command += ["--address", self.address]
