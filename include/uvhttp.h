@@ -16,6 +16,7 @@
 #include <uvhttp/response.h>
 #include <uvhttp/route.h>
 #include <uvhttp/server.h>
+#include <uvhttp/socket.h>
 #include <uvhttp/tcp.h>
 #include <uvhttp/timer.h>
 #include <uvhttp/tls.h>

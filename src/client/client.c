@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <uvhttp/socket.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
@@ -144,11 +145,12 @@ static int take(uvhttp_client_response_t *call, const char *data, size_t size) {
 static int receive(uvhttp_client_response_t *call) {
     char data[RECEIVE_SIZE];
     for (int i = 0; i < RECEIVES_MAX; i++) {
-        ssize_t got = recv(call->fd, data, sizeof data, MSG_DONTWAIT);
-        if (got < 0) return errno == EAGAIN || errno == EINTR ? UVHTTP_E_AGAIN : UVHTTP_E_PEER_RESET;
-        if (got == 0) return uvhttp__http1_response_end(&call->reader) == 0 ? UVHTTP_OK : UVHTTP_E_PEER_RESET;
-        int status = take(call, data, (size_t)got);
-        if (status != UVHTTP_E_AGAIN || (size_t)got < sizeof data) return status;
+        size_t size;
+        int status = uvhttp_socket_read(call->fd, data, sizeof data, &size);
+        if (status == UVHTTP_E_EOF)
+            return uvhttp__http1_response_end(&call->reader) == 0 ? UVHTTP_OK : UVHTTP_E_PEER_RESET;
+        if (status == UVHTTP_OK) status = take(call, data, size);
+        if (status != UVHTTP_E_AGAIN || size < sizeof data) return status;
     }
     return UVHTTP_E_AGAIN;
 }

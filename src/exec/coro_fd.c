@@ -1,6 +1,6 @@
 /* Owns: descriptors that coroutines wait for, read and write. May include: io, base, obs. */
-#include <errno.h>
 #include <poll.h>
+#include <uvhttp/socket.h>
 
 #include "exec/coro.h"
 
@@ -42,34 +42,14 @@ int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms) {
 
 /* --- reading and writing --- */
 
-static int broken(void) {
-    switch (errno) {
-        case EPIPE:
-        case ECONNRESET:
-        case ECONNABORTED:
-        case ETIMEDOUT: return UVHTTP_E_PEER_RESET;
-        case EBADF:
-        case ENOTSOCK: return UVHTTP_E_INVALID;
-        default: return UVHTTP_E_IO;
-    }
-}
-
-/* Whether the wait for a descriptor is over, and how: UVHTTP_OK to try again. */
-static int again(int fd, unsigned events, uint32_t timeout_ms) {
-    if (errno == EINTR) return UVHTTP_OK;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return broken();
-    return await(uvhttp__coro_current(), fd, events, timeout_ms);
-}
-
 int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t timeout_ms) {
+    if (size) *size = 0;
     if (!data || max == 0 || !size) return UVHTTP_E_INVALID;
-    *size = 0;
     if (!uvhttp__coro_current()) return UVHTTP_E_STATE;
     for (;;) {
-        ssize_t got = recv(fd, data, max, MSG_DONTWAIT);
-        *size = got > 0 ? (size_t)got : 0;
-        if (got >= 0) return got > 0 ? UVHTTP_OK : UVHTTP_E_EOF;
-        int status = again(fd, UVHTTP__FD_READABLE, timeout_ms);
+        int status = uvhttp_socket_read(fd, data, max, size);
+        if (status != UVHTTP_E_AGAIN) return status;
+        status = await(uvhttp__coro_current(), fd, UVHTTP__FD_READABLE, timeout_ms);
         if (status != UVHTTP_OK) return status;
     }
 }
@@ -77,13 +57,9 @@ int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t time
 int uvhttp_coro_write(int fd, const void *data, size_t size, uint32_t timeout_ms) {
     if (!data && size > 0) return UVHTTP_E_INVALID;
     if (!uvhttp__coro_current()) return UVHTTP_E_STATE;
-    for (size_t done = 0; done < size;) {
-        ssize_t got = send(fd, (const char *)data + done, size - done, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (got >= 0) {
-            done += (size_t)got;
-            continue;
-        }
-        int status = again(fd, UVHTTP__FD_WRITABLE, timeout_ms);
+    for (size_t done = 0, sent; done < size; done += sent) {
+        int status = uvhttp_socket_write(fd, (const char *)data + done, size - done, &sent);
+        if (status == UVHTTP_E_AGAIN) status = await(uvhttp__coro_current(), fd, UVHTTP__FD_WRITABLE, timeout_ms);
         if (status != UVHTTP_OK) return status;
     }
     return UVHTTP_OK;
