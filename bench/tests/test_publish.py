@@ -27,24 +27,22 @@ PEERS = tuple(
 )  # fmt: skip
 
 
-def committed() -> tuple[publication.Kept, list[tuple[Path, str]]]:
-    kept = publication.kept(repository.REPORTS.parent)
-    return kept, [*publication.reports(kept, pages=False), *publication.sections(kept, publication.PAGES)]
+COMMITTED = publication.kept(repository.REPORTS.parent)
 
 
 def test_every_published_figure_is_the_one_that_follows_from_the_committed_records() -> None:
     """A figure edited by hand, or records without their pages made anew, end here: uvhttp-bench publish --again."""
-    for path, text in committed()[1]:
+    made = [*publication.reports(COMMITTED, pages=False), *publication.sections(COMMITTED, publication.PAGES)]
+    for path, text in made:
         assert path.read_text(encoding="utf-8") == text, f"{path}: uvhttp-bench publish --again"
 
 
 def test_committed_records_are_of_clean_sources_and_of_release_builds() -> None:
-    kept, _ = committed()
-    for path in (kept.run, kept.peers):
+    for path in (COMMITTED.run, COMMITTED.peers):
         if path:
             publication.refuse(collection.read(path), allow_unstable=True)
-    if kept.self_check:
-        publication.refuse_check(publication.self_check.read(kept.self_check), allow_unstable=True)
+    if COMMITTED.self_check:
+        publication.refuse_check(publication.self_check.read(COMMITTED.self_check), allow_unstable=True)
 
 
 @pytest.mark.parametrize("page", publication.PAGES, ids=lambda page: page.name)

@@ -14,7 +14,7 @@ from uvhttp_bench.output import section
 from uvhttp_bench.output.report_html import html
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.output.section import Published
-from uvhttp_bench.reporting import Material, Report, build
+from uvhttp_bench.reporting import Material, build, file_name
 
 RUN, PEERS, SELF_CHECK = "baseline", "peers", "self-check"
 PAGES = {repository.ROOT / "README.md": "en", repository.ROOT / "README.zh-CN.md": "zh"}
@@ -76,40 +76,36 @@ def one_revision(revisions: Sequence[str]) -> None:
         )
 
 
-def _report(kept_files: Kept, path: Path, name: str) -> tuple[Report, list[Record]]:
-    records = collection.read(path)
-    check = kept_files.self_check if name == RUN else None
-    return build(Material(tuple(records), name, self_check=self_check.read(check) if check else None)), records
+def _report_path(directory: Path, records: Sequence[Record], name: str) -> Path:
+    return directory / "reports" / records[0].timestamp[:10] / f"{file_name(records, name)}.md"
 
 
-def _report_path(kept_files: Kept, report: Report) -> Path:
-    return kept_files.directory / "reports" / report.date / f"{report.file_name}.md"
-
-
-def reports(kept_files: Kept, pages: bool = True) -> list[tuple[Path, str]]:
+def reports(found: Kept, pages: bool = True) -> list[tuple[Path, str]]:
     """Files and their text; without `pages`, Markdown alone, which does not depend on the version of what draws pictures."""
     made: list[tuple[Path, str]] = []
-    for name, path in ((RUN, kept_files.run), (PEERS, kept_files.peers)):
+    check = self_check.read(found.self_check) if found.self_check else None
+    for name, path in ((RUN, found.run), (PEERS, found.peers)):
         if path is None:
             continue
-        report, _ = _report(kept_files, path, name)
-        where, data = _report_path(kept_files, report), f"../../data/{path.parent.name}/{path.name}"
+        records = collection.read(path)
+        report = build(Material(tuple(records), name, self_check=check if name == RUN else None))
+        where, data = _report_path(found.directory, records, name), f"../../data/{path.parent.name}/{path.name}"
         made.append((where, markdown(report, data)))
         if pages:
             made.append((where.with_suffix(".html"), html(report, data)))
     return made
 
 
-def sections(kept_files: Kept, pages: dict[Path, str]) -> list[tuple[Path, str]]:
+def sections(found: Kept, pages: dict[Path, str]) -> list[tuple[Path, str]]:
     """The pages with their section anew."""
-    found: dict[str, Published] = {}
-    for name, path in ((RUN, kept_files.run), (PEERS, kept_files.peers)):
+    published: dict[str, Published] = {}
+    for name, path in ((RUN, found.run), (PEERS, found.peers)):
         if path is not None:
-            report, records = _report(kept_files, path, name)
-            found[name] = Published(tuple(records), path, _report_path(kept_files, report))
-    check = kept_files.self_check
+            records = collection.read(path)
+            published[name] = Published(tuple(records), path, _report_path(found.directory, records, name))
+    check = found.self_check
     checked = (self_check.read(check), check) if check else None
     return [
-        (page, section.replaced(page, section.text(page, language, found.get(RUN), found.get(PEERS), checked)))
+        (page, section.replaced(page, section.text(page, language, published.get(RUN), published.get(PEERS), checked)))
         for page, language in pages.items()
     ]

@@ -70,10 +70,16 @@ class Report:
     name: str  # baseline, regression, peers
     status: str
     sections: tuple[Section, ...]
+    file_name: str
 
-    @property
-    def file_name(self) -> str:
-        return f"PERF-{self.date}-v{self.version}-{self.name}"
+
+def file_name(records: Sequence[Record], name: str) -> str:
+    """Of the report that would be built of them."""
+    return f"PERF-{records[0].timestamp[:10]}-v{version_of(records)}-{name}"
+
+
+def version_of(records: Sequence[Record]) -> str:
+    return next((r.configuration.version for r in records if _ours(r)), records[0].configuration.version) or "unknown"
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def build(material: Material) -> Report:
     """Of at least one record."""
     records = material.records
     first = records[0]
-    version = next((r.configuration.version for r in records if _ours(r)), first.configuration.version) or "unknown"
+    version = version_of(records)
     status = worst(records)
     title = {"baseline": "Performance", "regression": "Regression", "peers": "Beside other servers"}
     return Report(
@@ -116,6 +122,7 @@ def build(material: Material) -> Report:
         version=version,
         name=material.name,
         status=status,
+        file_name=file_name(records, material.name),
         sections=(
             _overview(material, version, status),
             _environment(first),
@@ -268,7 +275,7 @@ def _results(material: Material) -> Section:
         check = material.self_check
         blocks.append(
             Table(
-                "What `compare` says of one build, beside itself and slowed",
+                "What compare says of one build, beside itself and slowed",
                 self_check_table.HEADS,
                 tuple(self_check_table.rows(check)),
             )
@@ -342,7 +349,7 @@ def _resources(summaries: Sequence[ScenarioSummary], records: Sequence[Record], 
 def _repeats(summaries: Sequence[ScenarioSummary], several: bool) -> Table:
     heads = ("scenario", "runs", "mean req/s", "stdev", "stdev %", "quartiles", "beyond 1.5 IQR", "beyond 3 sigma")
     rows = []
-    for s in summaries:
+    for s in [s for s in summaries if s.status != VOID]:
         r, n = s.requests_per_second, number
         variation = None if r.variation is None else 100 * r.variation
         rows.append((

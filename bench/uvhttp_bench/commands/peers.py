@@ -97,4 +97,5 @@ def show(form: str, versus: Versus, targets: list[Target], absent: list[str]) ->
     data = {"session": versus.options.session, "standings": standings, "left_out": [*absent, *versus.left_out]}
     rows = [peers_table.row(standing) for standing in standings]
     notes = [*peers_table.notes(standings), *(f"left out: {line}" for line in (*absent, *versus.left_out))]
+    notes.append(f"session {versus.options.session}")
     tables.show(form, peers_table.HEADS, rows, data, notes)

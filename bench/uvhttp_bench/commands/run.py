@@ -160,6 +160,6 @@ def reasons(summaries: list[ScenarioSummary]) -> list[str]:
 
 def _show(form: str, kept: list[Record], name: str) -> None:
     summaries = by_scenario(kept)
-    notes = reasons(summaries)
+    notes = [*reasons(summaries), f"session {name}"]
     data = {"session": name, "records": [record.test_id for record in kept], "summaries": summaries}
     tables.show(form, HEADS, [row(summary) for summary in summaries], data, notes)
