@@ -26,6 +26,9 @@ foreach(kind IN ITEMS shared static)
 endforeach()
 if(UVHTTP_BUILD_TOOLS)
   install(TARGETS uvhttp_load_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  if(TARGET uvhttp_cli)
+    install(TARGETS uvhttp_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+  endif()
 endif()
 
 configure_package_config_file(cmake/uvhttp-config.cmake.in "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"

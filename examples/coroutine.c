@@ -2,9 +2,12 @@
  *
  *   curl http://127.0.0.1:8080/wait          answers after 200 ms
  *   curl http://127.0.0.1:8080/fanout        three waits at once, the longest counts
+ *   curl http://127.0.0.1:8080/pair?ms=900  two coroutines, one waits for the other
  *   curl -T FILE http://127.0.0.1:8080/count counts lines as they come
  *   curl http://127.0.0.1:8080/file          reads a file on a thread of the pool
- *   curl http://127.0.0.1:8080/other         asks a server (coroutine ADDRESS SERVER; itself) and shows its answer
+ *   curl http://127.0.0.1:8080/other         talks to a server (coroutine ADDRESS SERVER; itself) by a socket, and
+ * shows what it has said; gateway.c has the shorter way for HTTP
+ * Fields of the configuration are set by the environment: UVHTTP_COROUTINES_MAX=100000 coroutine
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +42,20 @@ static void fan_out(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         if (parts[i].status == UVHTTP_OK) done++;
     }
     uvhttp_response_text(res, done == 3 ? 200 : 503, done == 3 ? "all done\n" : "not all\n");
+}
+
+static void pair(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    part_t part = {.ms = 200};
+    uvhttp_str_t ms;
+    if (uvhttp_request_query_param(req, "ms", &ms)) part.ms = (uint32_t)strtoul(ms.data, NULL, 10);
+    uvhttp_coro_t *coro;
+    if (uvhttp_coro_spawn(wait_part, &part, &coro) == UVHTTP_OK) {
+        (void)uvhttp_coro_join(coro, UVHTTP_CORO_FOREVER);
+        uvhttp_response_text(res, 200, "both waited\n");
+    } else {
+        uvhttp_response_text(res, 503, "no room for a second\n");
+    }
 }
 
 static void count_lines(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -118,10 +135,18 @@ static void show_file(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 }
 
 int main(int argc, char **argv) {
-    uvhttp_server_t *server = uvhttp_server_new(NULL);
+    uvhttp_server_config_t config;
+    char message[256];
+    uvhttp_server_config_default(&config);
+    if (uvhttp_server_config_env(&config, message, sizeof message) != UVHTTP_OK) {
+        fprintf(stderr, "%s\n", message);
+        return EXIT_FAILURE;
+    }
+    uvhttp_server_t *server = uvhttp_server_new(&config);
     if (!server) return EXIT_FAILURE;
     uvhttp_route(server, UVHTTP_GET, "/wait", wait200, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_GET, "/fanout", fan_out, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route(server, UVHTTP_GET, "/pair", pair, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_GET, "/file", show_file, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_GET, "/other", ask_other, argc > 2 ? argv[2] : "127.0.0.1:8080", UVHTTP_EXEC_COROUTINE);
     uvhttp_route(server, UVHTTP_PUT, "/count", count_lines, NULL, UVHTTP_EXEC_COROUTINE);

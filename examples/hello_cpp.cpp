@@ -4,6 +4,7 @@
  *   curl http://127.0.0.1:8080/                      # Hello, World!
  *   curl http://127.0.0.1:8080/users/7?greeting=Hi   # {"id":"7","greeting":"Hi"}
  *   curl http://127.0.0.1:8080/wait                  # slept, 200 ms later
+ *   curl http://127.0.0.1:8080/ask                   # asks a server (itself) for /sum: 42
  *   curl http://127.0.0.1:8080/later                 # from a thread
  *   curl http://127.0.0.1:8080/throw                 # 500
  *   curl -T FILE http://127.0.0.1:8080/size          # its size, counted as it comes
@@ -20,6 +21,7 @@ static uvhttp::task<int> slow_sum(int a, int b) {
 }
 
 int main(int argc, char **argv) try {
+    const std::string address = argc > 1 ? argv[1] : "127.0.0.1:8080";
     uvhttp::server server{{.io_threads = 1, .keepalive_timeout = 30}};
 
     server.get("/", [](uvhttp::request &) { return uvhttp::text(200, "Hello, World!"); });
@@ -41,6 +43,12 @@ int main(int argc, char **argv) try {
         co_return uvhttp::text(200, std::to_string(sum));
     });
 
+    server.get("/ask", [&address](uvhttp::request &) -> uvhttp::task<uvhttp::response> {
+        std::string url = "http://" + address + "/sum";
+        auto answer = co_await uvhttp::fetch({.url = url.c_str(), .timeout = 2s});
+        co_return uvhttp::text(answer.status(), answer.body());
+    });
+
     server.get("/later", [](uvhttp::request &, uvhttp::reply &reply) {
         std::thread([later = reply.defer()] { later.text(200, "from a thread\n"); }).detach();
     });
@@ -59,7 +67,7 @@ int main(int argc, char **argv) try {
              })
         .route_options(as_it_comes);
 
-    return server.run(argc > 1 ? argv[1] : "127.0.0.1:8080") != 0; /* until SIGINT or SIGTERM, drained */
+    return server.run(address.c_str()) != 0; /* until SIGINT or SIGTERM, drained */
 } catch (const std::exception &error) {
     std::fprintf(stderr, "hello_cpp: %s\n", error.what());
     return 1;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 #include <uvhttp.h>
 
+#include "support/listen.h"
 #include "support/options.h"
 
 static const char hello_text[] = "Hello, World!";
@@ -228,18 +229,6 @@ static void parse_options(settings_t *settings, char **argv) {
     if (settings->port == NOT_GIVEN) settings->port = 8080;
 }
 
-static bool has_port(const char *address) {
-    return strncmp(address, "unix:", 5) != 0 && strncmp(address, "fd:", 3) != 0 && strcmp(address, "systemd") != 0;
-}
-
-/* The address to listen on: with the port, unless it names something that has none. */
-static const char *listen_address(const char *address, unsigned long port, char *text, size_t size) {
-    if (!has_port(address)) return address;
-    bool bare_ipv6 = strchr(address, ':') && address[0] != '[';
-    snprintf(text, size, bare_ipv6 ? "[%s]:%lu" : "%s:%lu", address, port);
-    return text;
-}
-
 static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     static atomic_ulong visits;
     uvhttp_get(server, "/", home, NULL);
@@ -275,20 +264,10 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
 
 /* Returns false when HTTPS was asked for and is not to be had. */
 static bool listen_https(uvhttp_server_t *server, const settings_t *settings) {
-    if (settings->https_port == NONE || !has_port(settings->address)) return true;
-    uvhttp_tls_t *tls;
-    if (settings->certificate || settings->key) {
-        const uvhttp_tls_certificate_t certificate = {.certificate_file = settings->certificate,
-                                                      .key_file = settings->key};
-        tls = uvhttp_tls_new(&(uvhttp_tls_options_t){.certificates = &certificate, .certificate_count = 1});
-    } else {
-        tls = uvhttp_tls_development(NULL);
-    }
-    char text[128];
-    int status = uvhttp_server_listen_tls(
-        server, listen_address(settings->address, settings->https_port, text, sizeof text), tls, NULL);
-    uvhttp_tls_free(tls); /* the server keeps it */
-    return status == UVHTTP_OK;
+    if (settings->https_port == NONE || !listen_has_port(settings->address)) return true;
+    char text[LISTEN_TEXT_SIZE];
+    const char *address = listen_address(settings->address, settings->https_port, text);
+    return listen_with_tls(server, address, settings->certificate, settings->key, NULL) == UVHTTP_OK;
 }
 
 int main(int argc, char **argv) {
@@ -301,9 +280,9 @@ int main(int argc, char **argv) {
 
     for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
     add_routes(server, &settings);
-    char text[128];
+    char text[LISTEN_TEXT_SIZE];
     bool failed = !listen_https(server, &settings) ||
-                  uvhttp_server_run(server, listen_address(settings.address, settings.port, text, sizeof text)) != 0;
+                  uvhttp_server_run(server, listen_address(settings.address, settings.port, text)) != 0;
     uvhttp_server_free(server);
     if (!settings.files) remove_files();
     return failed; /* the reason has been logged */

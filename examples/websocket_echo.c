@@ -2,6 +2,8 @@
  *
  *   build/dist/bin/websocket_echo 127.0.0.1:9001
  *   python3 -m websockets ws://127.0.0.1:9001/echo
+ *
+ * A second address is for wss://, with a certificate of its own, for development.
  */
 #include <stdio.h>
 #include <uvhttp.h>
@@ -22,6 +24,14 @@ static void on_drain(uvhttp_ws_t *ws, void *user) {
     uvhttp_ws_resume(ws);
 }
 
+static int listen_wss(uvhttp_server_t *server, const char *address) {
+    uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
+    if (!tls) return UVHTTP_E_TLS_CERTIFICATE;
+    int status = uvhttp_server_listen_tls(server, address, tls, NULL);
+    uvhttp_tls_free(tls);
+    return status;
+}
+
 int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(NULL);
     if (!server) return 1; /* what is wrong has been logged, here and below */
@@ -34,7 +44,8 @@ int main(int argc, char **argv) {
     uvhttp_websocket(server, "/echo",
                      &(uvhttp_ws_handlers_t){.on_message = on_message, .on_drain = on_drain, .options = &options},
                      NULL);
-    int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:9001");
+    int status = argc > 2 ? listen_wss(server, argv[2]) : UVHTTP_OK;
+    if (status == UVHTTP_OK) status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:9001");
     uvhttp_server_free(server);
-    return status != 0;
+    return status != UVHTTP_OK;
 }

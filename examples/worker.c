@@ -5,6 +5,7 @@
  *   build/dist/bin/worker                  # or: worker 127.0.0.1:9000
  *   curl http://127.0.0.1:8080/sleep       # 200 ms; try: wrk -c100 http://127.0.0.1:8080/sleep
  *   curl http://127.0.0.1:8080/lines       # an answer in pieces, written by a thread that waits for the client
+ *   curl -T FILE http://127.0.0.1:8080/upload  # of any size: what the thread has not read is held back
  *   curl -X POST http://127.0.0.1:8080/accounts/7/deposit; curl http://127.0.0.1:8080/accounts/7
  */
 #include <stdatomic.h>
@@ -39,6 +40,19 @@ static void lines(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         if (uvhttp_response_write(res, line, (size_t)size) != UVHTTP_OK) return;
         wait_ms(20);
     }
+}
+
+/* Reads a body of any size in constant memory, and may block between two pieces: the client waits meanwhile. */
+static void upload(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    unsigned long long bytes = 0;
+    uvhttp_str_t piece;
+    int status;
+    while ((status = uvhttp_request_read_body(req, &piece, 10000)) == UVHTTP_OK) bytes += piece.size;
+    char text[64];
+    snprintf(text, sizeof text, "%llu bytes\n", bytes);
+    if (status == UVHTTP_E_EOF) uvhttp_response_text(res, 200, text);
+    if (status == UVHTTP_E_TIMEOUT) uvhttp_response_text(res, 408, "nothing came for 10 s\n");
 }
 
 typedef struct deposit {
@@ -104,6 +118,8 @@ int main(int argc, char **argv) {
     if (!server) return 1;
     uvhttp_route(server, UVHTTP_GET, "/sleep", sleep200, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/lines", lines, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_PUT, "/upload", upload, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_post(server, "/accounts/:id/deposit", post_deposit, server);
     uvhttp_get(server, "/accounts/:id", show, NULL);
     uvhttp_get(server, "/beats", show_beats, NULL);

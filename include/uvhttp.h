@@ -4,6 +4,7 @@
 
 #include <uvhttp/alloc.h>
 #include <uvhttp/body.h>
+#include <uvhttp/client.h>
 #include <uvhttp/cookie.h>
 #include <uvhttp/coro.h>
 #include <uvhttp/error.h>
@@ -15,6 +16,7 @@
 #include <uvhttp/response.h>
 #include <uvhttp/route.h>
 #include <uvhttp/server.h>
+#include <uvhttp/socket.h>
 #include <uvhttp/tcp.h>
 #include <uvhttp/timer.h>
 #include <uvhttp/tls.h>

@@ -774,4 +774,6 @@ class server {
 
 } // namespace uvhttp
 
+#include <uvhttp/await.hpp>
+
 #endif

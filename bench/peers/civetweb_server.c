@@ -16,14 +16,11 @@ static int answer(struct mg_connection *connection, const char *type, const char
     return 200;
 }
 
-static int hello(struct mg_connection *connection, void *user) {
-    (void)user;
-    if (strcmp(mg_get_request_info(connection)->local_uri, "/") != 0) return 0; /* a file */
-    return answer(connection, "text/plain", "Hello, World!", 13);
-}
-
-static int body(struct mg_connection *connection, void *user) {
-    (void)user;
+/* A callback, which is there before the first connection is, as a handler is not. */
+static int begin(struct mg_connection *connection) {
+    const char *path = mg_get_request_info(connection)->local_uri;
+    if (strcmp(path, "/") == 0) return answer(connection, "text/plain", "Hello, World!", 13);
+    if (strcmp(path, "/large/100kb") != 0) return 0; /* a file */
     return answer(connection, "application/octet-stream", large, sizeof large);
 }
 
@@ -53,13 +50,11 @@ int main(int argc, char **argv) {
                              "no",
                              NULL};
     mg_init_library(0);
-    struct mg_context *server = mg_start(NULL, NULL, options);
-    if (!server) {
+    const struct mg_callbacks callbacks = {.begin_request = begin};
+    if (!mg_start(&callbacks, NULL, options)) {
         fputs("civetweb_server: can not start\n", stderr);
         return 1;
     }
-    mg_set_request_handler(server, "/", hello, NULL);
-    mg_set_request_handler(server, "/large/100kb", body, NULL);
     pause(); /* until a signal ends it */
     return 0;
 }

@@ -1,11 +1,14 @@
 /* Owns: libevent's evhttp as a peer: one thread, the same answers as performance_test.
  *
- *   libevent_server PORT FILES
+ *   libevent_server PORT FILES [CERTIFICATE KEY]
  */
 #include <event2/buffer.h>
+#include <event2/bufferevent_ssl.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <fcntl.h>
+#include <openssl/ssl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +54,23 @@ static void send_file(struct evhttp_request *req, void *user) {
     answer(req, "application/octet-stream", body);
 }
 
+static struct bufferevent *secured(struct event_base *base, void *context) {
+    return bufferevent_openssl_socket_new(base, -1, SSL_new(context), BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
+}
+
+/* Whether connections will be encrypted with this certificate. */
+static bool use_tls(struct evhttp *http, const char *certificate, const char *key) {
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    if (!context || SSL_CTX_use_certificate_chain_file(context, certificate) != 1 ||
+        SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
+        return false;
+    evhttp_set_bevcb(http, secured, context); /* it lives as long as the process */
+    return true;
+}
+
 int main(int argc, char **argv) {
-    if (argc != 3) {
-        fputs("usage: libevent_server PORT FILES\n", stderr);
+    if (argc != 3 && argc != 5) {
+        fputs("usage: libevent_server PORT FILES [CERTIFICATE KEY]\n", stderr);
         return 2;
     }
     files = argv[2];
@@ -62,6 +79,10 @@ int main(int argc, char **argv) {
     struct evhttp *http = base ? evhttp_new(base) : NULL;
     if (!http || evhttp_bind_socket(http, "127.0.0.1", (unsigned short)atoi(argv[1])) != 0) {
         fputs("libevent_server: can not listen\n", stderr);
+        return 1;
+    }
+    if (argc == 5 && !use_tls(http, argv[3], argv[4])) {
+        fputs("libevent_server: can not use the certificate\n", stderr);
         return 1;
     }
     evhttp_set_timeout(http, 60);

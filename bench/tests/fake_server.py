@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Owns: a stand-in for performance_test with the faults of the audit, chosen by FAKE: 404, later-404, coverage, log, exit,
-busy. One thread, keep-alive, one answer for a request; not fast."""
+"""Owns: a stand-in for performance_test with the faults of the audit, chosen by FAKE: 404, later-404, coverage, log, slow,
+exit, busy. One thread, keep-alive, one answer for a request; not fast."""
 
 import os
 import selectors
 import socket
 import sys
+import time
 from pathlib import Path
 
 FAULT = os.environ.get("FAKE", "")
@@ -37,6 +38,8 @@ def serve(port: int) -> None:
                     client.sendall(answer("404 Not Found" if wrong else "200 OK") * max(1, data.count(b"\r\n\r\n")))
                     if FAULT == "log":
                         print(f"connection reset by peer, number {count}", file=sys.stderr, flush=True)
+                    if FAULT == "slow":
+                        time.sleep(0.01)
                     if FAULT == "exit" and count > 3:
                         sys.exit("fake: out of luck")
             except OSError:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from uvhttp_bench import cli, repository
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads import fanned, uvhttp_load
 from uvhttp_bench.loads.base import Job, Outcome
+from uvhttp_bench.targets.base import Workspace, ask, free_ports, make_certificate
 
 HERE = Path(__file__).parent
 FIXTURE = HERE / "fixtures" / "uvhttp_load.json"
@@ -138,43 +140,76 @@ def host(name: str, number: int) -> Iterator[None]:
         subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
 
 
-def wait_for_workers(address: str, count: int) -> None:
-    from distributed import Client
+@dataclass(frozen=True)
+class Keys:
+    """Of a cluster whose members all have the one certificate."""
 
-    with Client(address, timeout=60, set_as_default=False) as client:
+    made: Workspace
+
+    @property
+    def files(self) -> tuple[str, str, str]:
+        return str(self.made.certificate), str(self.made.certificate), str(self.made.key)
+
+    @property
+    def dask(self) -> list[str]:
+        pairs = zip(("--tls-ca-file", "--tls-cert", "--tls-key"), self.files, strict=True)
+        return [word for pair in pairs for word in pair]
+
+    @property
+    def ours(self) -> list[str]:
+        pairs = zip(("--tls-ca", "--tls-cert", "--tls-key"), self.files, strict=True)
+        return [word for pair in pairs for word in pair]
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keys:
+    made = Workspace(tmp_path)
+    make_certificate(made)
+    return Keys(made)
+
+
+def wait_for_workers(address: str, count: int, keys: Keys) -> None:
+    from distributed import Client, Security
+
+    ca, certificate, key = keys.files
+    security = Security(require_encryption=True, tls_ca_file=ca, tls_client_cert=certificate, tls_client_key=key)
+    with Client(address, timeout=60, security=security, set_as_default=False) as client:
         client.wait_for_workers(count, timeout=60)
 
 
-def test_hosts_in_namespaces_count_as_one_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two hosts with 1,000 requests each, against one process with 2,000: the same count, and the server's own."""
+def test_hosts_in_namespaces_count_as_one_process_does(tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hosts with 1,000 requests each, in a cluster over TLS, against one process with 2,000: the same count, and the
+    server's own."""
     pytest.importorskip("distributed")
     server = repository.PROGRAMS / "performance_test"
     load = uvhttp_load.program()
     if os.geteuid() != 0 or not shutil.which("ip") or not load or not server.exists():
         pytest.skip("needs root, ip, performance_test and uvhttp-load")
-    from uvhttp_bench.targets.base import ask, free_ports
-
     ports, dask = free_ports(), [sys.executable, "-m", "dask"]
     tag = f"{os.getpid() % 10000}"
     counted = tool(tmp_path, f'exec {load} --requests "$REQUESTS" "$@"')
-    address = f"tcp://10.203.77.1:{ports.https}"
+    address = f"tls://10.203.77.1:{ports.https}"
     with ExitStack() as stack:
         for name, number in ((f"ba{tag}", 77), (f"bb{tag}", 78)):
             stack.enter_context(host(name, number))
         http = ["--address", "0.0.0.0", "--port", str(ports.http), "--io-threads", "1"]
         stack.enter_context(started(str(server), *http))
         stack.enter_context(
-            started(*dask, "scheduler", "--host", "0.0.0.0", "--port", str(ports.https), "--no-dashboard", "--no-show")
-        )
+            started(
+                *dask, "scheduler", "--host", "tls://0.0.0.0", "--port", str(ports.https), "--no-dashboard", "--no-show",
+                *keys.dask,
+            )
+        )  # fmt: skip
         for name in (f"ba{tag}", f"bb{tag}"):
-            worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+            worker = [*dask, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", *keys.dask]
             where = {"UVHTTP_BENCH_LOAD": str(counted), "REQUESTS": "1000"}
             stack.enter_context(
                 started("ip", "netns", "exec", name, *worker, "--local-directory", str(tmp_path / name), **where)
             )
-        wait_for_workers(address, 2)
+        wait_for_workers(address, 2, keys)
         monkeypatch.setattr(fanned, "START_APART_MAX_SECONDS", 10)
-        with fanned.opened(arguments("--scheduler", address, "--advertise", "10.203.77.1")) as several:
+        asked = arguments("--scheduler", address, "--advertise", "10.203.77.1", *keys.ours)
+        with fanned.opened(asked) as several:
             assert several is not None and len(several.workers) == 2
             there = several.run(Job(f"http://127.0.0.1:{ports.http}/count", 2, 8, 30, (), response_bytes=None)).results
         monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(counted))
@@ -188,26 +223,19 @@ def test_hosts_in_namespaces_count_as_one_process_does(tmp_path: Path, monkeypat
     assert visits == 4001  # the server has seen them all, and this question
 
 
-def test_a_cluster_is_reached_over_tls_and_not_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_is_reached_over_tls_and_not_without(tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
-    from uvhttp_bench.targets.base import Workspace, free_ports, make_certificate
-
-    made = Workspace(tmp_path)
-    make_certificate(made)
-    files = [str(made.certificate), str(made.certificate), str(made.key)]
-    tls = [word for name, file in zip(("ca-file", "cert", "key"), files, strict=True) for word in (f"--tls-{name}", file)]
     address = f"tls://127.0.0.1:{free_ports().http}"
     dask = [sys.executable, "-m", "dask"]
     where = {"UVHTTP_BENCH_LOAD": str(tool(tmp_path, f"cat {FIXTURE}"))}
     monkeypatch.setattr(fanned, "START_APART_MAX_SECONDS", 10)
-    ours = [word for name, file in zip(("ca", "cert", "key"), files, strict=True) for word in (f"--tls-{name}", file)]
     with ExitStack() as stack:
         port = address.rsplit(":", 1)[1]
-        scheduler = ["scheduler", "--host", "tls://127.0.0.1", "--port", port, "--no-dashboard", "--no-show", *tls]
+        scheduler = ["scheduler", "--host", "tls://127.0.0.1", "--port", port, "--no-dashboard", "--no-show", *keys.dask]
         stack.enter_context(started(*dask, *scheduler))
         worker = ["worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path)]
-        stack.enter_context(started(*dask, *worker, *tls, **where))
-        asked = arguments("--scheduler", address, "--advertise", "127.0.0.1", *ours)
+        stack.enter_context(started(*dask, *worker, *keys.dask, **where))
+        asked = arguments("--scheduler", address, "--advertise", "127.0.0.1", *keys.ours)
         deadline = time.monotonic() + 60
         while True:  # until the worker is there
             try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli, versus
+from uvhttp_bench import cli, open_loop, versus
 from uvhttp_bench.exits import BenchError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job
@@ -47,11 +47,15 @@ def record(target: str, cpu: float, repeat: int = 1, rate: float = 1000, checks:
 
 def test_a_server_serves_what_it_can_and_nothing_else() -> None:
     nginx = Nginx()
-    for name in ("medium", "https", "body-100kb", "static-1mb"):
+    for name in ("medium", "https", "body-100kb", "static-1mb", "pipeline"):
         assert nginx.serves(scenario(name))
-    for name in ("websocket", "post", "static-1mb-copy", "pipeline", "sleep200"):
+    for name in ("websocket", "post", "static-1mb-copy", "sleep200"):
         assert not nginx.serves(scenario(name))
+    assert peers.known()["libevent"].serves(scenario("https-100kb")) and not peers.known()["civetweb"].serves(
+        scenario("https")
+    )
     assert peers.known()["libwebsockets"].serves(scenario("websocket"))
+    assert not peers.known()["libwebsockets"].serves(scenario("pipeline"))
     assert not peers.known()["bare-epoll"].serves(scenario("body-100kb"))
 
 
@@ -122,18 +126,18 @@ def test_a_saturated_generator_leaves_the_cpu_time_and_a_lower_bound_of_the_rate
 
 def test_checks_of_our_build_are_not_asked_of_others() -> None:
     checks = (Check("build", False, "debug"), Check("errors", True, "none"))
-    other = versus.adapted(record("nginx", 1, checks=checks), Nginx(), 0, 5.0)
+    other = versus.adapted(record("nginx", 1, checks=checks), Nginx(), 5.0)
     assert [check.name for check in other.checks] == ["errors"]
     assert not other.configuration.debug
-    ours = versus.adapted(record("uvhttp-uring", 1, checks=checks), Uvhttp("uring", name="uvhttp-uring"), 0, 5.0)
+    ours = versus.adapted(record("uvhttp-uring", 1, checks=checks), Uvhttp("uring", name="uvhttp-uring"), 5.0)
     assert [check.name for check in ours.checks] == ["build", "errors"]
 
 
 def test_an_open_loop_that_was_not_served_at_its_rate_does_not_hold() -> None:
-    slow = versus.adapted(record("nginx", 1, rate=500), Nginx(), 1000.0, 5.0)
+    slow = open_loop.at_rate(record("nginx", 1, rate=500), 1000.0)
     assert slow.test_scenario.loop == "open"
     assert not slow.holds("latency")
-    assert versus.adapted(record("nginx", 1, rate=990), Nginx(), 1000.0, 5.0).holds("latency")
+    assert open_loop.at_rate(record("nginx", 1, rate=990), 1000.0).holds("latency")
 
 
 def test_a_rate_is_asked_for_before_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,6 +156,12 @@ def test_whole_command_on_a_stand_in(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "build: the server does not say how it was built" in out
     kept = sorted(path.name for path in (tmp_path / "peers").iterdir())
     assert kept == [f"medium_{name}_1.{end}" for name in ("bare-epoll", "uvhttp-uring") for end in ("json", "txt")]
+
+
+def test_the_jvm_is_warmed_up_for_as_long_as_it_is_told() -> None:
+    made = peers.known(jvm_warmup_seconds=4)["tomcat"]
+    assert isinstance(made, tomcat.Tomcat) and made.warmup_seconds == 4 and "for 4 s" in made.note
+    assert cli.dispatch(["peers", "--jvm-warmup", "0"]) == 2
 
 
 def test_rates_are_checked() -> None:

@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli, interrupt
+from uvhttp_bench import cli, interrupt, session
+from uvhttp_bench.loads import uvhttp_load
 from uvhttp_bench.loads.base import Finished, pinned
 from uvhttp_bench.model import database, record
+from uvhttp_bench.output.report_markdown import markdown
+from uvhttp_bench.reporting import Material, build
+from uvhttp_bench.scenarios import catalog
 
 FAKE = Path(__file__).with_name("fake_server.py")
 needs_wrk = pytest.mark.skipif(
@@ -36,6 +40,8 @@ def server(tmp_path: Path) -> Iterator[Path]:
 def bench(server: Path, fault: str, *arguments: str) -> Finished:
     environment = {**os.environ, "UVHTTP_BENCH_SERVER": str(server), "FAKE": fault}
     environment.pop("UVHTTP_LOG_LEVEL", None)
+    if fault == "debug":
+        environment["UVHTTP_LOG_LEVEL"] = "debug"
     where = ["--results", str(server.parent / "results"), "--database", str(server.parent / "records.sqlite")]
     command = [sys.executable, "-m", "uvhttp_bench", *arguments, *(where if arguments[0] == "run" else [])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
@@ -44,6 +50,15 @@ def bench(server: Path, fault: str, *arguments: str) -> Finished:
 
 def run(server: Path, fault: str, *more: str) -> Finished:
     return bench(server, fault, "run", "low", "--seconds", "1", "--repeats", "1", "--allow-dirty", *more)
+
+
+def test_extended_seconds_leave_basic_and_sustained_as_they_are() -> None:
+    todo = session.turns(catalog.choose(["low", "https", "sustained-30"]), False, None, None, 2)
+    assert [(turn.scenario.name, turn.seconds, turn.repeats) for turn in todo] == [
+        ("low", 10, 5),
+        ("https", 2, 3),
+        ("sustained-30", 30, 1),
+    ]
 
 
 @needs_wrk
@@ -67,11 +82,28 @@ def test_a_run_leaves_a_record_the_raw_output_and_a_row(server: Path) -> None:
         ("later-404", "status of"),
         ("coverage", "not a release build (debug, coverage"),
         ("log", "bytes of log during the run"),
+        ("debug", "the server logs at level debug"),
     ],
 )
 def test_the_audits_mistakes_are_void(server: Path, fault: str, words: str) -> None:
     done = run(server, fault, "--warm-up", "0")
     assert done.code == 1 and words in done.stderr
+    kept = record.read(server.parent / "results" / "low_concurrent_1.json")
+    assert kept.status == record.VOID and not kept.holds("cpu")
+
+
+@needs_wrk
+def test_a_tool_that_says_what_can_not_be_makes_a_void_run(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """23.8 GB/s, as somebody once read off a host with 1 Gb/s."""
+    found = json.loads((FAKE.parent / "fixtures" / "uvhttp_load.json").read_text())
+    found["results"]["bytes_per_second"] = 23.8 * 2**30
+    (server.parent / "result.json").write_text(json.dumps(found))
+    tool = server.parent / "uvhttp-load"
+    tool.write_text(f"#!/bin/sh\ncat {server.parent}/result.json\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(tool))
+    done = run(server, "", "--warm-up", "0", "--tool", "uvhttp-load")
+    assert done.code == 1 and "the figure can not be" in done.stderr, done.stderr
     kept = record.read(server.parent / "results" / "low_concurrent_1.json")
     assert kept.status == record.VOID and not kept.holds("cpu")
 
@@ -110,6 +142,31 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing_running(server: Path) 
     assert record.read(results / "low_concurrent_1.json").test_scenario.repeats == 50
 
 
+@pytest.mark.skipif(not uvhttp_load.program(), reason="needs uvhttp-load: ./dev build")
+def test_a_rate_is_an_open_loop_in_record_file_and_report(server: Path) -> None:
+    done = run(server, "", "--rate", "300", "--format", "json")
+    assert done.code in (0, 4), done.stderr
+    kept = record.read(server.parent / "results" / "low_concurrent-rate-300_1.json")
+    scenario = kept.test_scenario
+    assert (scenario.name, scenario.loop, scenario.rate_per_second) == ("low-rate-300", "open", 300)
+    assert "--rate 300.000" in scenario.command and scenario.tool == "uvhttp-load"
+    assert 200 < kept.results.total_requests < 400 and kept.results.latency_avg_ms
+    assert {"rate", "errors"} <= {check.name for check in kept.checks}
+    assert not {"Little's law", "samples"} & {check.name for check in kept.checks}
+    (summary,) = json.loads(done.stdout)["summaries"]
+    assert (summary["scenario"], summary["grade"]) == ("low-rate-300", "")  # the standard's floors are for closed loops
+    page = markdown(build(Material((kept,), "rate")), "data.json")
+    assert "low-rate-300" in page and "--rate 300 GET http://.../" in page
+
+
+@pytest.mark.skipif(not uvhttp_load.program(), reason="needs uvhttp-load: ./dev build")
+def test_a_rate_that_is_not_served_takes_the_latency_away(server: Path) -> None:
+    done = run(server, "slow", "--rate", "150", "--warm-up", "0")
+    assert "of 150 requests/s were served" in done.stderr, done.stderr
+    kept = record.read(server.parent / "results" / "low_concurrent-rate-150_1.json")
+    assert not kept.holds("latency")
+
+
 def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
     reached = False
     interrupt.install()
@@ -140,6 +197,10 @@ def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
         (["low", "--allow-dirty", "--server-cpus", "0", "--generator-cpus", "0"], 2, "overlap"),
         (["low", "--allow-dirty", "--tool", "uvhttp-load"], 77, "uvhttp-load is not there: ./dev build"),
         (["sustained", "--quick"], 2, "leaves out all"),
+        (["low", "--rate", "0"], 2, "allowed is 1..100000000"),
+        (["low", "--allow-dirty", "--rate", "5", "--tool", "wrk"], 2, "wrk has no --rate"),
+        (["tcp-echo-64", "--allow-dirty", "--rate", "5"], 2, "benchmark_tcp_echo has no --rate"),
+        (["low", "--rate", "5", "--workers", "2"], 2, "--rate is for one load generator"),
         (["low", "--allow-dirty", "--database", "/dev/null/x"], 1, "name another one with --database"),
     ],
 )

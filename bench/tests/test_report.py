@@ -9,11 +9,10 @@ import pytest
 from test_peers import record
 
 from uvhttp_bench import cli, reporting, repository
-from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
-from uvhttp_bench.output import plots, section
+from uvhttp_bench.output import plots
 from uvhttp_bench.output.report_html import html
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
@@ -37,6 +36,19 @@ RUNS = (run("low", 10, 1), run("low", 10, 2, 22000), run("medium", 50, 3), run("
 
 def test_ids_of_a_day_are_told_once() -> None:
     assert reporting.ids([*RUNS[:3], RUNS[4]]) == "PERF-2026-01-01-001..003, 005"
+
+
+def test_report_says_where_it_did_less_than_the_standard() -> None:
+    whole = tuple(replace(r, test_scenario=replace(r.test_scenario, duration=10.0, repeats=5)) for r in RUNS[:4])
+    said = markdown(
+        build(
+            Material(whole, "baseline"),
+        ),
+        "x.json",
+    )
+    assert "less than the standard" not in said
+    said = markdown(build(Material((*whole, RUNS[4]), "baseline")), "x.json")
+    assert "| less than the standard | https: 1 x 1 s instead of 3 x 10 s |" in said
 
 
 def test_report_has_the_standards_six_sections_and_its_file_name() -> None:
@@ -72,6 +84,15 @@ def test_what_a_server_says_of_itself_can_not_break_the_page() -> None:
     evil = replace(RUNS[0], environment=replace(RUNS[0].environment, cpu="<script>alert(1)</script>"))
     page = html(build(Material((evil, *RUNS[1:]), "baseline")), "x.json")
     assert "<script" not in page
+
+
+def test_a_bounded_run_has_a_bound_for_a_rate_and_no_latency() -> None:
+    weak = tuple(replace(r, checks=(Check("generator", False, "busy", "throughput"),)) for r in RUNS)
+    report = build(Material(weak, "baseline"))
+    assert report.status == "bounded"
+    text = markdown(report, "x.json")
+    assert "| https | 1 | >= 20,000 |  |  |  |  |  | >= 1.00 | 0.000 |  | bounded | PERF-2026-01-01-005 |" in text
+    assert "their rates are bounds" in text
 
 
 def test_void_runs_say_so_and_give_no_curve() -> None:
@@ -114,21 +135,6 @@ def test_kept_records_say_nothing_of_the_machines_folders(tmp_path: Path) -> Non
     collection.write(tmp_path / "kept.json", "baseline", [one])
     (kept,) = collection.read(tmp_path / "kept.json")
     assert kept.test_scenario.command == "wrk -s bench/wrk.lua http://x/"
-
-
-def test_section_of_a_page_is_made_anew_with_links_to_its_records(tmp_path: Path) -> None:
-    page, data = tmp_path / "README.md", tmp_path / "docs" / "data" / "baseline.json"
-    page.write_text("before\n<!-- performance: baseline -->\nold\n<!-- /performance -->\nafter\n")
-    weak = replace(RUNS[2], checks=(Check("generator", False, "busy", "throughput"),))
-    text = section.replaced(page, "baseline", [RUNS[0], weak], tmp_path / "docs" / "r.md", data)
-    assert text.startswith("before\n<!-- performance: baseline -->\n")
-    assert text.endswith("<!-- /performance -->\nafter\n")
-    assert "old" not in text
-    assert "| low | 20,000 |" in text
-    assert "[PERF-2026-01-01-001](docs/data/baseline.json)" in text
-    assert "| medium | >= 20,000 |  |  | 25.00 |" in text
-    with pytest.raises(BenchError, match="where the figures shall stand"):
-        section.replaced(page, "peers", RUNS, tmp_path / "r.md", data)
 
 
 def test_command_writes_report_page_and_data_where_the_standard_says(

@@ -103,6 +103,7 @@ def test_scenarios_are_those_of_the_contract() -> None:
 def test_scenarios_are_chosen_by_name_group_and_pattern() -> None:
     assert [s.name for s in catalog.choose([])] == ["low", "medium", "high"]
     assert [s.name for s in catalog.choose(["post", "basic", "post"])] == ["post", "low", "medium", "high"]
+    assert [s.name for s in catalog.choose(["https"])] == ["https"]  # a group as well
     assert len(catalog.choose(["static-1m*"])) == 2 and len(catalog.choose(["all"])) == len(catalog.everything())
     with pytest.raises(UsageError, match="'lwo'"):
         catalog.choose(["lwo"])

@@ -64,7 +64,7 @@ def run(options: Options, store: Database, say: Callable[[str], None], keep: Cal
                 plan = measure.plan_for(target, Wrk(), options.cpus, bandwidth, KIND, session, measure.WARM_UP_SECONDS)
                 record, _ = measure.run_once(plan, asked, made, options.seconds, number, options.rounds)
                 if name == FLOOR:
-                    record = adapted(record, target, 0, record.resources.memory_start_mb or 0)
+                    record = adapted(record, target, record.resources.memory_start_mb or 0)
                 record = store.add(record)
                 keep(name, record)
                 cpu = record.resources.cpu_us_per_request

@@ -16,7 +16,7 @@ from uvhttp_bench.exits import ERROR, INTERRUPTED, BenchError
 
 def verbs() -> dict[str, ModuleType]:
     names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
-    return {name: importlib.import_module(f"uvhttp_bench.commands.{name}") for name in names}
+    return {name.replace("_", "-"): importlib.import_module(f"uvhttp_bench.commands.{name}") for name in names}
 
 
 def parser_of(modules: dict[str, ModuleType]) -> argparse.ArgumentParser:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uvhttp_bench.model.record import Check, Configuration, Results
+from uvhttp_bench.model.record import GENERATOR, Check, Configuration, Results
 from uvhttp_bench.stats import leak
 
 LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be apart
@@ -154,7 +154,7 @@ def generator(generator_part: float, server_part: float) -> Check:
     good = generator_part < SATURATED or server_part >= SERVER_BUSY
     detail = f"the generator used {generator_part:.0%} of its CPUs, the server {server_part:.0%}"
     advice = "the generator was the bottleneck; use --tool uvhttp-load or more CPUs, or compare CPU time per request"
-    return Check("generator", good, detail if good else f"{detail}: {advice}", "throughput")
+    return Check(GENERATOR, good, detail if good else f"{detail}: {advice}", "throughput")
 
 
 # --- how the machine behaved ---

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, monitor, repository
+from uvhttp_bench import environment, gates, monitor, open_loop, repository
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
+from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
@@ -86,7 +87,7 @@ def measure_bandwidth() -> float:
     return received / max(*spent, 1e-9) / 2**20
 
 
-def _job(scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made: Workspace, answer: int | None) -> Job:
+def job_of(scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made: Workspace, answer: int | None) -> Job:
     return Job(
         url=f"{scenario.scheme}://{HOST}:{running.port(scenario.scheme)}{scenario.path}",
         threads=scenario.threads,
@@ -104,7 +105,7 @@ def _job(scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made:
     )
 
 
-def _first_answer(running: Running, scenario: Scenario, name: str) -> tuple[list[Check], int | None]:
+def first_answer(running: Running, scenario: Scenario, name: str) -> tuple[list[Check], int | None]:
     """The check of an answer, and the size of one. A wrong first answer ends the run before it costs time."""
     if scenario.scheme not in ("http", "https"):
         return [], None
@@ -176,12 +177,12 @@ def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, 
         return None
     requests = 0
     if seconds > WARM_UP_SECONDS:  # a virtual machine that compiles while it runs: no counter may slow it down
-        plan.load.run(_job(scenario, running, plan.cpus, seconds, made, None))
+        plan.load.run(job_of(scenario, running, plan.cpus, seconds, made, None))
         seconds = WARM_UP_SECONDS
 
     def load() -> None:
         nonlocal requests
-        job = _job(scenario, running, plan.cpus, seconds, made, None)
+        job = job_of(scenario, running, plan.cpus, seconds, made, None)
         requests = plan.load.run(job).results.total_requests
 
     calls = monitor.count_system_calls(running.pid, load)
@@ -189,7 +190,7 @@ def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, 
 
 
 @contextlib.contextmanager
-def _blamed(name: str, running: Running) -> Iterator[None]:
+def blamed(name: str, running: Running) -> Iterator[None]:
     """Whatever goes wrong beside a server that has ended is the server's doing, and its last line says why."""
     try:
         yield
@@ -208,10 +209,10 @@ def run_once(
     if isinstance(plan.load, TcpEcho):
         return _run_echo(plan, plan.load, scenario, made, seconds, repeat, repeats)
     watched = plan.cpus.server + plan.cpus.generator
-    with serve(plan.target, scenario, made, plan.cpus.server) as running, _blamed(plan.target.name, running):
-        checks, answer_bytes = _first_answer(running, scenario, plan.target.name)
+    with serve(plan.target, scenario, made, plan.cpus.server) as running, blamed(plan.target.name, running):
+        checks, answer_bytes = first_answer(running, scenario, plan.target.name)
         calls = _warm_up(plan, scenario, running, made, plan.warm_up_seconds)
-        job = _job(scenario, running, plan.cpus, seconds, made, answer_bytes)
+        job = job_of(scenario, running, plan.cpus, seconds, made, answer_bytes)
         logged = running.log_bytes()
         timestamp = datetime.now(UTC)
         watch = monitor.Watch(running.pid, watched).start()
@@ -239,6 +240,8 @@ def run_once(
         kind=plan.kind,
         checks=(gates.build(configuration), log, *checks, *_checks(plan, scenario, job, outcome, usage)),
     )
+    if isinstance(plan.load, AtRate):
+        record = open_loop.at_rate(record, plan.load.per_second)
     return record, outcome.raw
 
 

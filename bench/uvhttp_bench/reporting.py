@@ -9,9 +9,11 @@ from uvhttp_bench import versus
 from uvhttp_bench.history import Series
 from uvhttp_bench.model import floors
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Record
-from uvhttp_bench.output import peers_table, plots
+from uvhttp_bench.model.record import BOUNDED, UNSTABLE, VALID, VOID, Record, worst
+from uvhttp_bench.model.self_check import SelfCheck
+from uvhttp_bench.output import peers_table, plots, self_check_table
 from uvhttp_bench.output.tables import number
+from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.stats.verdict import Verdict
 from uvhttp_bench.summary import ScenarioSummary, by_scenario
 
@@ -80,6 +82,7 @@ class Material:
     name: str
     verdicts: tuple[Verdict, ...] = ()
     history: tuple[Series, ...] = ()
+    self_check: SelfCheck | None = None
 
 
 def ids(records: Sequence[Record]) -> str:
@@ -105,8 +108,7 @@ def build(material: Material) -> Report:
     records = material.records
     first = records[0]
     version = next((r.configuration.version for r in records if _ours(r)), first.configuration.version) or "unknown"
-    states = {record.status for record in records}
-    status = VOID if VOID in states else UNSTABLE if UNSTABLE in states else VALID
+    status = worst(records)
     title = {"baseline": "Performance", "regression": "Regression", "peers": "Beside other servers"}
     return Report(
         title=f"{title.get(material.name, material.name)}, uvhttp {version}, {first.timestamp[:10]}",
@@ -155,6 +157,7 @@ def _overview(material: Material, version: str, status: str) -> Section:
     scenarios = list(dict.fromkeys(record.test_scenario.name for record in records))
     configuration = next((r.configuration for r in records if _ours(r)), records[0].configuration)
     revision = configuration.revision[:12] + (", with changes that are not committed" if configuration.dirty else "")
+    less = _less(records) if not _several(records) else ""
     pairs = (
         ("purpose", purpose.get(material.name, material.name)),
         ("scope", f"{len(scenarios)} scenarios, {len(records)} runs: {', '.join(scenarios)}"),
@@ -163,8 +166,21 @@ def _overview(material: Material, version: str, status: str) -> Section:
         ("version", f"{version}, revision {revision or 'unknown'}"),
         ("status", status),
         ("records", ids(records)),
+        *((("less than the standard", less),) if less else ()),
     )
     return Section("1. Overview", (Facts(pairs),))
+
+
+def _less(records: Sequence[Record]) -> str:
+    """Scenarios that ran fewer times, or for a shorter time, than the standard says; alike ones together."""
+    standard = {s.name: s for s in catalog.everything()}
+    found: dict[str, list[str]] = {}
+    for name, run in {r.test_scenario.name: r.test_scenario for r in records}.items():
+        asked = standard.get(name)
+        if asked and (run.repeats < asked.repeats or run.duration < asked.seconds):
+            what = f"{run.repeats} x {run.duration:g} s instead of {asked.repeats} x {asked.seconds:g} s"
+            found.setdefault(what, []).append(name)
+    return "; ".join(f"{', '.join(names)}: {what}" for what, names in found.items())
 
 
 def _environment(record: Record) -> Section:
@@ -213,13 +229,18 @@ def _configuration(records: Sequence[Record]) -> Section:
     return Section("3. Configuration", (Facts(tuple(pairs)), Bullets(tuple(f"`{command}`" for command in commands))))
 
 
+def _at_part_of_capacity(record: Record) -> bool:
+    """The open loops of `peers` belong to closed ones; one of `run` is a scenario for itself."""
+    return record.kind == versus.KIND and record.test_scenario.loop == "open"
+
+
 def _shown(record: Record) -> str:
     """A command as anybody can type it: no paths, no script, no port of the day."""
     run = record.test_scenario
     path = "/" + run.url.split("/", 3)[-1] if run.url.count("/") > 2 else "/"
     line = f"{run.tool} -t{run.threads} -c{run.connections} -d{run.duration:g}s"
     if run.loop == "open":
-        line += " --rate N"
+        line += " --rate N" if _at_part_of_capacity(record) else f" --rate {run.rate_per_second:.0f}"
     return f"{line} {run.method} {run.url.split(':', 1)[0]}://...{path}"
 
 
@@ -229,7 +250,7 @@ def _cpus(cpus: Sequence[int]) -> str:
 
 def _results(material: Material) -> Section:
     records = material.records
-    closed = [r for r in records if r.test_scenario.loop == "closed"]
+    closed = [r for r in records if not _at_part_of_capacity(r)]
     summaries, several = by_scenario(closed), _several(records)
     basic = [s for s in summaries if s.scenario in BASIC]
     extended = [s for s in summaries if s.scenario not in BASIC]
@@ -243,8 +264,29 @@ def _results(material: Material) -> Section:
     blocks.append(_repeats(summaries, several))
     if material.verdicts:
         blocks.append(_verdicts(material.verdicts))
+    if material.self_check:
+        check = material.self_check
+        blocks.append(
+            Table(
+                "What `compare` says of one build, beside itself and slowed",
+                self_check_table.HEADS,
+                tuple(self_check_table.rows(check)),
+            )
+        )
+        blocks.append(Text(" ".join(self_check_table.notes(check))))
     blocks += _pictures(material, closed, summaries, several)
     return Section("4. Results", tuple(blocks))
+
+
+def holds(own: Sequence[Record]) -> bool:
+    return all(record.holds("throughput") for record in own)
+
+
+def bounded(own: Sequence[Record], value: float, digits: int) -> str:
+    """A rate that the load generator has set is one that the server can go beyond; one of a void run is none."""
+    if holds(own):
+        return number(value, digits)
+    return f">= {number(value, digits)}" if worst(own) in (BOUNDED, UNSTABLE) else ""
 
 
 def _figures(title: str, chosen: Sequence[ScenarioSummary], records: Sequence[Record], several: bool) -> Table:
@@ -253,11 +295,13 @@ def _figures(title: str, chosen: Sequence[ScenarioSummary], records: Sequence[Re
     )  # fmt: skip
     rows = []
     for s in chosen:
-        n = number
+        own, n = _of(records, s), number
+        latencies = (s.latency_avg_ms, s.latency_p50_ms, s.latency_p95_ms, s.latency_p99_ms, s.latency_p999_ms)
+        rate, transfer = bounded(own, s.requests_per_second.median, 0), bounded(own, s.transfer_rate_mbps, 2)
+        held = [n(value, 3) if holds(own) else "" for value in latencies]
+        grade = "" if several else s.grade  # the floors are for this server
         rows.append((
-            _label(s, several), str(s.runs), n(s.requests_per_second.median, 0), n(s.latency_avg_ms, 3),
-            n(s.latency_p50_ms, 3), n(s.latency_p95_ms, 3), n(s.latency_p99_ms, 3), n(s.latency_p999_ms, 3),
-            n(s.transfer_rate_mbps), n(100 * s.error_rate, 3), s.grade, s.status, ids(_of(records, s)),
+            _label(s, several), str(s.runs), rate, *held, transfer, n(100 * s.error_rate, 3), grade, s.status, ids(own),
         ))  # fmt: skip
     return Table(title, heads, tuple(rows))
 
@@ -444,6 +488,8 @@ def bottleneck(records: Sequence[Record]) -> str:
     others = _median([r.resources.other_cpu_percent for r in records])
     if others is not None and others >= 5:
         return f"other processes, which had {others:.0f} % of the CPUs"
+    if any(r.test_scenario.loop == "open" for r in records):
+        return "the rate that was asked for"
     return "neither server nor generator was busy: waiting, or another limit"
 
 
@@ -469,7 +515,7 @@ def advice(records: Sequence[Record], summary: ScenarioSummary) -> list[str]:
 
 
 def _analysis(material: Material) -> Section:
-    closed = [r for r in material.records if r.test_scenario.loop == "closed"]
+    closed = [r for r in material.records if not _at_part_of_capacity(r)]
     summaries, several = by_scenario(closed), _several(closed)
     where = tuple(f"{_label(s, several)}: {bottleneck(_of(closed, s))}" for s in summaries)
     failed: dict[str, str] = {}  # the first of each check is enough
@@ -498,7 +544,7 @@ def _trend_lines(history: Sequence[Series]) -> list[str]:
 
 
 def _conclusion(material: Material, status: str) -> Section:
-    closed = [r for r in material.records if r.test_scenario.loop == "closed"]
+    closed = [r for r in material.records if not _at_part_of_capacity(r)]
     graded = [s for s in by_scenario(closed) if s.grade and _ours(_of(closed, s)[0])]
     heads = ("scenario", "figure", "minimum", "recommended", "standard's own", "measured", "grade")
     rows: list[tuple[str, ...]] = []
@@ -512,6 +558,7 @@ def _conclusion(material: Material, status: str) -> Section:
             rows.append((s.scenario, name, *(n(level, digits) for level in levels), n(value, digits), s.grade))
     words = {
         VALID: "All checks passed: the figures hold.",
+        BOUNDED: "The load generator was the bottleneck of some runs: CPU time per request holds, and their rates are bounds.",
         UNSTABLE: "The machine was restless: CPU time per request holds, rates and latencies are to be measured again.",
         VOID: "Some runs are void: figures that their checks take away are blank or bounds, and say nothing more.",
     }

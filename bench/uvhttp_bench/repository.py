@@ -9,8 +9,9 @@ PROGRAMS = BUILD / "dist" / "bin"
 RESULTS = ROOT / "test" / "performance_results"  # raw output and records of runs
 DATA = ROOT / "docs" / "performance" / "data"  # what is committed
 REPORTS = ROOT / "docs" / "performance" / "reports"
-SOURCES = ("src", "include", "examples", "cmake", "CMakeLists.txt", "CMakePresets.json")
+SOURCES = ("src", "include", "examples", "tools", "cmake", "CMakeLists.txt", "CMakePresets.json")
 DATABASE = BUILD / "bench" / "records.sqlite"
+SELF_CHECKS = BUILD / "bench" / "self-check"
 
 
 def git(*arguments: str) -> str:

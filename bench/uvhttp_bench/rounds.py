@@ -53,20 +53,26 @@ def _why(rounds: Sequence[Measured], metric: Metric) -> str:
     return "too few samples"
 
 
+def usable(rounds: Sequence[Measured], metric: Metric) -> list[Round]:
+    """The figures of the rounds in which none of the four runs has lost this one."""
+    found = []
+    for measured in rounds:
+        a1, a2 = (value(record, metric) for record in measured.a)
+        b1, b2 = (value(record, metric) for record in measured.b)
+        if a1 and a2 and b1 and b2:
+            found.append(Round(a1, b1, b2, a2))
+    return found
+
+
 def judge(
     scenario: str, rounds: Sequence[Measured], metrics: Sequence[Metric], threshold: float | None
 ) -> tuple[list[Verdict], list[NotJudged]]:
     """Before correction for how many are judged together (verdict.correct)."""
     judged, left = [], []
     for metric in metrics:
-        usable = []
-        for measured in rounds:
-            a1, a2 = (value(record, metric) for record in measured.a)
-            b1, b2 = (value(record, metric) for record in measured.b)
-            if a1 and a2 and b1 and b2:
-                usable.append(Round(a1, b1, b2, a2))
-        if len(usable) >= min(verdict.ROUNDS_MIN, len(rounds)) and usable:
-            judged.append(verdict.judge(scenario, metric, usable, threshold))
+        found = usable(rounds, metric)
+        if len(found) >= min(verdict.ROUNDS_MIN, len(rounds)) and found:
+            judged.append(verdict.judge(scenario, metric, found, threshold))
         else:
-            left.append(NotJudged(scenario, metric.name, f"{len(usable)} of {len(rounds)} rounds: {_why(rounds, metric)}"))
+            left.append(NotJudged(scenario, metric.name, f"{len(found)} of {len(rounds)} rounds: {_why(rounds, metric)}"))
     return judged, left

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uvhttp_bench.exits import BenchError, MissingError
+from uvhttp_bench.exits import BenchError, MissingError, UsageError
+from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
@@ -27,22 +28,31 @@ class Turn:
     repeats: int
 
 
-def turns(scenarios: Sequence[Scenario], quick: bool, seconds: float | None, repeats: int | None) -> list[Turn]:
+def turns(
+    scenarios: Sequence[Scenario],
+    quick: bool,
+    seconds: float | None,
+    repeats: int | None,
+    extended_seconds: float | None = None,
+) -> list[Turn]:
     chosen = [s for s in scenarios if s.seconds_quick] if quick else list(scenarios)
-    return [
-        Turn(
-            s,
-            seconds or (float(s.seconds_quick) if quick else s.seconds),
-            repeats or (QUICK_REPEATS if quick else s.repeats),
-        )
-        for s in chosen
-    ]
+
+    def seconds_of(s: Scenario) -> float:
+        shortened = extended_seconds if s.group not in ("basic", "sustained") else None
+        return seconds or shortened or (float(s.seconds_quick) if quick else s.seconds)
+
+    return [Turn(s, seconds_of(s), repeats or (QUICK_REPEATS if quick else s.repeats)) for s in chosen]
 
 
-def load_for(scenario: Scenario, tool: str) -> Load:
-    """wrk where the contract names it, but for what it does not speak."""
+def load_for(scenario: Scenario, tool: str, rate: float | None = None) -> Load:
+    """wrk where the contract names it, but for what it does not speak. `rate`: of an open loop, which is uvhttp-load's."""
     load: Load
-    if scenario.scheme == "tcp":
+    if rate is not None:
+        if tool == "wrk" or scenario.scheme == "tcp":
+            who = "wrk" if tool == "wrk" else TcpEcho.name
+            raise UsageError(f"{scenario.name}: {who} has no --rate: leave one of them out")
+        load = AtRate(rate)
+    elif scenario.scheme == "tcp":
         load = TcpEcho()
     elif tool == "uvhttp-load" or scenario.scheme == "ws":
         load = UvhttpLoad()

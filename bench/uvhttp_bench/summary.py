@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from uvhttp_bench.model import floors
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Record
+from uvhttp_bench.model.record import UNSTABLE, VALID, Record, worst
 from uvhttp_bench.stats.descriptive import Summary, summarize
 
 
@@ -44,8 +44,7 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
     cpu = [record.resources.cpu_us_per_request for record in records]
     known_cpu = [value for value in cpu if value is not None]
     reasons = {f"{check.name}: {check.detail}": None for r in records for check in r.checks if not check.passed}
-    states = {record.status for record in records}
-    status = VOID if VOID in states else UNSTABLE if UNSTABLE in states else VALID
+    status = worst(records)
     if status == VALID and not rate.steady:
         status = UNSTABLE
         reasons[f"repeats: standard deviation is {rate.variation or 0:.0%} of the mean, 10 % is allowed"] = None

@@ -17,7 +17,7 @@ from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Check, Configuration, Record
+from uvhttp_bench.model.record import VALID, VOID, Configuration, Record, worst
 from uvhttp_bench.monitor import memory_mb
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
@@ -97,7 +97,7 @@ class Versus:
             if scenario.scheme in ("http", "https") and found and (scenario.name, target.name) not in self._failed:
                 capacity = statistics.median(r.results.requests_per_second for r in found)
                 load = AtRate(capacity * percent / 100)
-                if load.speaks(scenario.scheme):
+                if capacity and load.speaks(scenario.scheme):
                     self._once(scenario, target, load, made, 1, 1)
 
     def _of(self, scenario: Scenario, target: Target) -> list[Record]:
@@ -120,7 +120,7 @@ class Versus:
             self.left_out.append(f"{scenario.name}: {target.name}: {error}")
             self._failed.add((scenario.name, target.name))
             return
-        record = self._store.add(adapted(record, target, rate, self._idle_mb[target.name]))
+        record = self._store.add(adapted(record, target, self._idle_mb[target.name]))
         name = f"{scenario.name}_{target.name}" + (f"_rate{rate:.0f}" if rate else "") + f"_{number}"
         write_text(self.options.results / "peers" / f"{name}.txt", raw)
         records.write(self.options.results / "peers" / f"{name}.json", record)
@@ -159,8 +159,8 @@ def percent_of_capacity(record: Record, session: Sequence[Record]) -> float:
     return float(round(100 * run.rate_per_second / statistics.median(closed))) if closed else 0.0
 
 
-def adapted(record: Record, target: Target, rate: float, idle_mb: float) -> Record:
-    """What a record of another server, or of an open loop, does not say. Its memory at the start is from before the first
+def adapted(record: Record, target: Target, idle_mb: float) -> Record:
+    """What a record of another server does not say. Its memory at the start is from before the first
     request, so that what a server keeps for later shows."""
     record = replace(record, resources=replace(record.resources, memory_start_mb=idle_mb))
     if not isinstance(target, Uvhttp):
@@ -168,19 +168,7 @@ def adapted(record: Record, target: Target, rate: float, idle_mb: float) -> Reco
         checks = tuple(check for check in record.checks if check.name not in OUR_CHECKS)
         other = Configuration(False, False, False, "", version=version, build_info=version)
         record = replace(record, checks=checks, configuration=other, notes=(*record.notes, getattr(target, "note", "")))
-    if rate:
-        run = replace(record.test_scenario, loop="open", rate_per_second=rate)
-        # Closed loops obey the law; and the requests that wait when the time is up have a latency here, but no answer.
-        closed = ("Little's law", "samples")
-        checks = (*(c for c in record.checks if c.name not in closed), kept_up(record, rate))
-        record = replace(record, test_scenario=run, checks=checks)
     return replace(record, notes=tuple(note for note in record.notes if note))
-
-
-def kept_up(record: Record, rate: float) -> Check:
-    """An open loop that was not served at its rate says nothing about latency at that rate."""
-    reached = record.results.requests_per_second / rate
-    return Check("rate", reached > 0.95, f"{reached:.0%} of {rate:,.0f} requests/s were served", "throughput")
 
 
 def _median(values: Sequence[float | None]) -> float | None:
@@ -209,20 +197,19 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
     # A generator that is the bottleneck gives a rate that the server could have gone beyond: still worth saying.
     answered = [r for r in own if r.holds("cpu")]
     histogram = Histogram.merge(r.results.histogram for r in good)
-    states = {r.status for r in own}
     mean_us = histogram.mean_us()
     return Standing(
         scenario=own[0].test_scenario.name,
         target=target,
         version=own[0].configuration.version,
         rounds=len(own),
-        status=VOID if VOID in states else UNSTABLE if UNSTABLE in states else VALID,
+        status=worst(own),
         cpu_us=_median([r.cpu_us_per_request for r in cpu_good]),
         cpu_user_us=_median([r.cpu_user_us_per_request for r in cpu_good]),
         cpu_system_us=_median([r.cpu_system_us_per_request for r in cpu_good]),
         cpu_ratio=ratio(own, first),
         requests_per_second=_median([r.results.requests_per_second for r in answered]),
-        throughput_holds=len(good) == len(own) and VOID not in states,
+        throughput_holds=len(good) == len(own) and worst(own) != VOID,
         latency_avg_ms=None if mean_us is None else mean_us / 1000,
         latency_p50_ms=histogram.percentile_ms(50),
         latency_p99_ms=histogram.percentile_ms(99),

@@ -21,8 +21,9 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  * always does. */
 typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
 
-/** In the handler of a route with `stream_body` (or its middleware), before it returns: it wants the body. Its first
- * piece comes after the handler has returned; for a client that has sent "Expect: 100-continue", 100 is sent first.
+/** In the handler of a route with `stream_body` on the loop (or its middleware), before it returns: it wants the body.
+ * Its first piece comes after the handler has returned; for a client that has sent "Expect: 100-continue", 100 is sent
+ * first.
  *
  * The request stays readable, and its views valid, until it is answered. The answer can be made in the handler, in any
  * call of on_data and in on_end, or by a deferred handle; in the calls a deferred response may be used directly, as in
@@ -66,6 +67,24 @@ typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *re
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
                                                               uvhttp_multipart_cb on_event, uvhttp_body_end_cb on_end,
                                                               void *user);
+
+/** A timeout of uvhttp_request_read_body that never comes. */
+#define UVHTTP_BODY_FOREVER UINT32_MAX
+
+/** The next piece of the request's body, for a handler with UVHTTP_EXEC_WORKER (in a coroutine: uvhttp_coro_read_body).
+ * Blocks its thread until there is one: a view that stays valid until the next call or the handler's return. Of a route
+ * with `stream_body` at most config.read_buffer_size bytes, as they come; between calls the body is paused
+ * (uvhttp_request_pause_body), so that the client is held back. Else the whole body is the only piece.
+ *
+ * timeout_ms: from 1; 0 is taken as 1, and the deadlines of the server (body_timeout, min_receive_rate) hold as well,
+ * while this waits. Returns 0, UVHTTP_E_EOF at the end (trailers can be asked for now), UVHTTP_E_TIMEOUT (it may be
+ * called again), or why the rest will never come, as on_end is told: UVHTTP_E_ABORTED (the client has gone, or the
+ * server stops), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM; a limit of the server is UVHTTP_E_TIMEOUT, and then each later call
+ * returns it at once. Except for UVHTTP_E_NOMEM the client then gets the server's answer (or has gone), and not the
+ * handler's. UVHTTP_E_INVALID (NULL), UVHTTP_E_STATE (not in such a handler, or a
+ * middleware has called uvhttp_request_on_body). */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece,
+                                                           uint32_t timeout_ms);
 
 /** Trailer fields of a chunked body (RFC 9110 section 6.5), when it has come whole: the value of the first one called
  * `name` (ASCII case ignored; data is NULL if there is none), or all in the order received, `index` from 0, false past

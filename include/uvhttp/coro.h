@@ -21,8 +21,9 @@ struct uvhttp_request;
  * - The first wait may return UVHTTP_E_NOMEM: nothing has been waited for.
  * - req and res, and all views of the request, stay valid until the handler has returned, across all waits, also when
  *   the client has gone. An answer leaves when the handler has returned; pieces leave as they are written.
- * - Timeouts are in milliseconds, and count from the begin of the loop's turn. 0 does not wait. A deadline that has
- *   passed returns UVHTTP_E_TIMEOUT.
+ * - Timeouts are in milliseconds, and count from the begin of the loop's turn; they end at the next quarter of a
+ *   millisecond (on a loop of the application's: the next millisecond), or when the loop is free. 0 does not wait. A
+ *   deadline that has passed returns UVHTTP_E_TIMEOUT.
  * - A coroutine has config.coroutine_stack_size bytes of stack: large local arrays do not belong there. It stays on its
  *   thread; errno, and nothing else, may have changed after a wait. It must not hold a lock in a wait that another
  *   request of the same loop could want.
@@ -110,10 +111,11 @@ enum { UVHTTP_CORO_READABLE = 1, UVHTTP_CORO_WRITABLE = 2 };
 UVHTTP_EXPORT int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms);
 
 /** Connects to "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/path" or "name:80". *fd is a non-blocking,
- * close-on-exec socket and the caller's to close(2): uvhttp_coro_defer is the place. The timeout is for each address
- * that is tried (8 at most). A name is looked up by getaddrinfo(3) on a thread of the pool, which no timeout shortens.
- * Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, or as wait_fd and uvhttp_coro_work do;
- * *fd is -1 then. */
+ * close-on-exec socket and the caller's to close(2): uvhttp_coro_defer is the place. A name is looked up by
+ * getaddrinfo(3) on a thread of the pool. The timeout is for all of it; each address of a name (8 at most) has an even
+ * share of what is left. Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, or as wait_fd and
+ * uvhttp_coro_work do, and UVHTTP_E_WORK_CANCELLED (the server stops before a thread had time for the name); *fd is -1
+ * then. For HTTP: <uvhttp/client.h>. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd);
 
 /** Receives what is there from a socket, at least a byte and at most `max`. Returns 0, UVHTTP_E_EOF (the peer has sent

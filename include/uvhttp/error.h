@@ -104,7 +104,9 @@ UVHTTP_BEGIN_DECLS
     X(COROUTINE_LIMIT, -710, 503, "too many coroutines at once")                                                       \
     X(PEER_UNREACHABLE, -711, 502, "another server can not be connected to")                                           \
     X(PEER_NAME, -712, 502, "name of another server is not known")                                                     \
-    X(PEER_RESET, -713, 502, "another server has broken the connection")
+    X(PEER_RESET, -713, 502, "another server has broken the connection")                                               \
+    X(PEER_RESPONSE, -714, 502, "another server has sent what is no HTTP/1 response")                                  \
+    X(PEER_TOO_LARGE, -715, 502, "another server has sent a response above a limit")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

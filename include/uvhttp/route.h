@@ -19,8 +19,9 @@ typedef enum uvhttp_exec {
     UVHTTP_EXEC_WORKER,   /**< on a thread of the server's pool: it may block. Request and response are that thread's
                                until it returns, all of their functions may be used, and uvhttp_response_write waits
                                for a slow client. If the client goes meanwhile, the request stays readable, and what is
-                               written is refused with UVHTTP_E_ABORTED. Not together with stream_body. No thread left
-                               and config.max_backlog waiting: the client gets a 503 with Retry-After */
+                               written is refused with UVHTTP_E_ABORTED. A streamed body is read by
+                               uvhttp_request_read_body. No thread left and config.max_backlog waiting: the client gets
+                               a 503 with Retry-After */
     UVHTTP_EXEC_COROUTINE /**< in a coroutine of the loop: it may wait in the functions that say so, and must not block
                                otherwise */
 } uvhttp_exec_t;
@@ -50,7 +51,8 @@ typedef struct uvhttp_middleware {
 
 /** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */
 typedef struct uvhttp_route_options {
-    bool stream_body; /**< the handler runs as soon as the head has come, and takes the body by uvhttp_request_on_body;
+    bool stream_body; /**< the handler runs as soon as the head has come, and takes the body by uvhttp_request_on_body,
+                           on a worker by uvhttp_request_read_body, in a coroutine by uvhttp_coro_read_body;
                            default: when the body has come whole, for uvhttp_request_body */
     uint64_t body_size_max; /**< bytes of a request's body, more or less than config.body_size_max, up to 2^62 and for a
                                  stream any; larger ones are refused with 413. Default: config.body_size_max, or, with

@@ -15,10 +15,11 @@ typedef struct uvhttp_timer {
 } uvhttp_timer_t;
 
 /** Calls on_timer(timer, user) once on this loop's thread, when at least delay_ms have passed since the loop's turn
- * began; never inside this call. A timer that is set starts anew; in on_timer it is stopped, and may be started or
- * freed. Allocates nothing. On the thread of a loop: in handlers and all that a server calls. A timer must be stopped
- * before the loop ends, as deferred handles are answered before: on_abort is the place for a request that is given up.
- * Returns 0, UVHTTP_E_INVALID (on_timer NULL) or UVHTTP_E_STATE (no loop runs on this thread). */
+ * began, at the next quarter of a millisecond or when the loop is free; never inside this call. A timer that is set
+ * starts anew; in on_timer it is stopped, and may be started or freed. Allocates nothing. On the thread of a loop: in
+ * handlers and all that a server calls. A timer must be stopped before the loop ends, as deferred handles are answered
+ * before: on_abort is the place for a request that is given up. Returns 0, UVHTTP_E_INVALID (on_timer NULL) or
+ * UVHTTP_E_STATE (no loop runs on this thread). */
 UVHTTP_EXPORT int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms,
                                      void (*on_timer)(uvhttp_timer_t *timer, void *user), void *user);
 /** Does nothing to a timer that is not set, or zero. The thread that has started it. */

@@ -14,9 +14,9 @@
 static_assert(1 << BITS == UVHTTP__WHEEL_SLOTS, "a slot is a digit");
 static_assert(sizeof(((uvhttp__wheel_t *)0)->occupied[0]) * 8 == UVHTTP__WHEEL_SLOTS, "a bit per slot");
 
-void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now_ms) {
-    assert(now_ms < UVHTTP__TIMER_NEVER_MS);
-    *wheel = (uvhttp__wheel_t){.now_ms = now_ms};
+void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now) {
+    assert(now < UVHTTP__TIMER_NEVER);
+    *wheel = (uvhttp__wheel_t){.now = now};
     for (unsigned i = 0; i < UVHTTP__WHEEL_LISTS; i++) uvhttp__list_init(&wheel->lists[i]);
 }
 
@@ -29,8 +29,8 @@ void uvhttp__wheel_on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_kind_t kind, 
 static void place(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer) {
     uint64_t deadline = uvhttp__timer_deadline(timer);
     unsigned list = UVHTTP__WHEEL_DUE;
-    if (deadline > wheel->now_ms) {
-        unsigned level = (63 - (unsigned)__builtin_clzll(deadline ^ wheel->now_ms)) / BITS;
+    if (deadline > wheel->now) {
+        unsigned level = (63 - (unsigned)__builtin_clzll(deadline ^ wheel->now)) / BITS;
         list = UVHTTP__WHEEL_FAR;
         if (level < UVHTTP__WHEEL_LEVELS) {
             unsigned slot = (unsigned)(deadline >> (BITS * level)) % UVHTTP__WHEEL_SLOTS;
@@ -55,7 +55,7 @@ static void unlink_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer) {
 void uvhttp__timer_link(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t deadline_and_kind) {
     if (!uvhttp__timer_active(timer)) {
         wheel->count++;
-    } else if (uvhttp__timer_deadline(timer) > wheel->now_ms) {
+    } else if (uvhttp__timer_deadline(timer) > wheel->now) {
         unlink_timer(wheel, timer);
     } else { /* It is due already and stands where it expires first. */
         timer->deadline_and_kind = deadline_and_kind;
@@ -72,27 +72,27 @@ void uvhttp__timer_stop(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer) {
     wheel->count--;
 }
 
-/* The first list that comes up after now_ms, and when. Returns UVHTTP__WHEEL_LISTS if there is none. */
-UVHTTP__HOT static unsigned next_list(const uvhttp__wheel_t *wheel, uint64_t *at_ms) {
+/* The first list that comes up after now, and when. Returns UVHTTP__WHEEL_LISTS if there is none. */
+UVHTTP__HOT static unsigned next_list(const uvhttp__wheel_t *wheel, uint64_t *at) {
     for (unsigned level = 0; level < UVHTTP__WHEEL_LEVELS; level++) {
         if (!wheel->occupied[level]) continue;
         unsigned slot = (unsigned)__builtin_ctzll(wheel->occupied[level]);
-        uint64_t turn = wheel->now_ms >> (BITS * (level + 1)) << (BITS * (level + 1));
-        *at_ms = turn + ((uint64_t)slot << (BITS * level));
-        assert(*at_ms > wheel->now_ms);
+        uint64_t turn = wheel->now >> (BITS * (level + 1)) << (BITS * (level + 1));
+        *at = turn + ((uint64_t)slot << (BITS * level));
+        assert(*at > wheel->now);
         return level * UVHTTP__WHEEL_SLOTS + slot;
     }
     if (uvhttp__list_empty(&wheel->lists[UVHTTP__WHEEL_FAR])) return UVHTTP__WHEEL_LISTS;
-    *at_ms = ((wheel->now_ms >> HORIZON_BITS) + 1) << HORIZON_BITS;
+    *at = ((wheel->now >> HORIZON_BITS) + 1) << HORIZON_BITS;
     return UVHTTP__WHEEL_FAR;
 }
 
-UVHTTP__HOT bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline_ms) {
+UVHTTP__HOT bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline) {
     if (!uvhttp__list_empty(&wheel->lists[UVHTTP__WHEEL_DUE])) {
-        *deadline_ms = wheel->now_ms;
+        *deadline = wheel->now;
         return true;
     }
-    return next_list(wheel, deadline_ms) != UVHTTP__WHEEL_LISTS;
+    return next_list(wheel, deadline) != UVHTTP__WHEEL_LISTS;
 }
 
 /* Takes the timers of a list one by one, for a callback may stop and free any of them. */
@@ -101,7 +101,7 @@ static void fire(uvhttp__wheel_t *wheel, unsigned list) {
     uvhttp__list_splice(firing, &wheel->lists[list]);
     for (uvhttp__list_t *link; (link = uvhttp__list_pop_front(firing));) {
         uvhttp__timer_t *timer = UVHTTP__CONTAINER_OF(link, uvhttp__timer_t, link);
-        if (uvhttp__timer_deadline(timer) > wheel->now_ms) {
+        if (uvhttp__timer_deadline(timer) > wheel->now) {
             place(wheel, timer); /* it was put off, or comes down from a higher level */
             continue;
         }
@@ -112,18 +112,18 @@ static void fire(uvhttp__wheel_t *wheel, unsigned list) {
     }
 }
 
-UVHTTP__HOT void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now_ms) {
-    assert(!wheel->advancing && now_ms < UVHTTP__TIMER_NEVER_MS);
+UVHTTP__HOT void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now) {
+    assert(!wheel->advancing && now < UVHTTP__TIMER_NEVER);
     wheel->advancing = true;
     /* Only once: what a callback sets to the past waits for the next advance, or this would not end. */
     fire(wheel, UVHTTP__WHEEL_DUE);
-    uint64_t at_ms = 0;
-    for (unsigned list; (list = next_list(wheel, &at_ms)) != UVHTTP__WHEEL_LISTS && at_ms <= now_ms;) {
-        wheel->now_ms = at_ms;
+    uint64_t at = 0;
+    for (unsigned list; (list = next_list(wheel, &at)) != UVHTTP__WHEEL_LISTS && at <= now;) {
+        wheel->now = at;
         if (list < UVHTTP__WHEEL_FAR)
             wheel->occupied[list / UVHTTP__WHEEL_SLOTS] &= ~(UINT64_C(1) << list % UVHTTP__WHEEL_SLOTS);
         fire(wheel, list);
     }
-    if (now_ms > wheel->now_ms) wheel->now_ms = now_ms;
+    if (now > wheel->now) wheel->now = now;
     wheel->advancing = false;
 }

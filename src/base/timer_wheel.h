@@ -1,6 +1,7 @@
-/* Owns: the timers of one loop: a hierarchical wheel of 1 ms ticks. One thread; time is passed in. May include: list.
+/* Owns: the timers of one loop: a hierarchical wheel of ticks of 1/4 ms. One thread; time is passed in. May include:
+ * list.
  *
- * Exact: a timer expires in the first advance whose now_ms has reached its deadline, earlier deadlines first. Putting a
+ * Exact: a timer expires in the first advance whose time has reached its deadline, earlier deadlines first. Putting a
  * deadline off, which every byte of a connection does, is one store: the timer keeps its place, and when that comes up
  * the wheel moves it to its true deadline without calling anybody. */
 #ifndef UVHTTP_SRC_BASE_TIMER_WHEEL_H
@@ -13,7 +14,11 @@
 
 #define UVHTTP__WHEEL_LEVELS 5
 #define UVHTTP__WHEEL_SLOTS 64
-/* Lists behind the slots of the levels: beyond the horizon (2^30 ms), due at the next advance, being expired now. */
+/* A deadline is rounded up to a tick, so that nothing is early, and what is due together still wakes the loop once. */
+#define UVHTTP__TICKS_PER_MS 4u
+#define UVHTTP__TICK_NS (1000000u / UVHTTP__TICKS_PER_MS)
+
+/* Lists behind the slots of the levels: beyond the horizon (2^30 ticks), due at the next advance, being expired now. */
 enum {
     UVHTTP__WHEEL_FAR = UVHTTP__WHEEL_LEVELS * UVHTTP__WHEEL_SLOTS,
     UVHTTP__WHEEL_DUE,
@@ -33,13 +38,14 @@ typedef enum uvhttp__timer_kind {
     UVHTTP__TIMER_KINDS = 8
 } uvhttp__timer_kind_t;
 
-/* Deadlines at or above this are this: in 2.2 million years, never. */
-#define UVHTTP__TIMER_NEVER_MS ((UINT64_C(1) << 56) - 1)
+/* Deadlines at or above this tick are this: in half a million years, never. */
+#define UVHTTP__TIMER_NEVER ((UINT64_C(1) << 56) - UVHTTP__TICKS_PER_MS)
+#define UVHTTP__TIMER_NEVER_MS (UVHTTP__TIMER_NEVER / UVHTTP__TICKS_PER_MS)
 
 /* Embedded in what it times. */
 typedef struct uvhttp__timer {
     uvhttp__list_t link;
-    uint64_t deadline_and_kind; /* deadline_ms << 8 | kind: compares like the deadline, and one store sets it */
+    uint64_t deadline_and_kind; /* tick << 8 | kind: compares like the deadline, and one store sets it */
 } uvhttp__timer_t;
 
 static_assert(sizeof(uvhttp__timer_t) == 2 * sizeof(void *) + 8, "every connection holds one");
@@ -50,7 +56,8 @@ typedef struct uvhttp__wheel uvhttp__wheel_t;
 typedef void (*uvhttp__timer_cb)(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 
 struct uvhttp__wheel {
-    uint64_t now_ms; /* what has been processed: deadlines up to here have expired or are in the due list */
+    uint64_t
+        now; /* tick up to which all has been processed: deadlines up to here have expired or are in the due list */
     uint64_t occupied[UVHTTP__WHEEL_LEVELS]; /* bit s of level l: slot l * 64 + s is not empty */
     uvhttp__list_t lists[UVHTTP__WHEEL_LISTS];
     struct {
@@ -61,17 +68,17 @@ struct uvhttp__wheel {
     bool advancing;
 };
 
-void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now_ms);
+void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now);
 
 /* Sets what is called for the timers of a kind. */
 void uvhttp__wheel_on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_kind_t kind, uvhttp__timer_cb cb, void *user);
 
-/* Expires what is due at now_ms. Time that went backwards is taken as standing still. Not inside a callback. */
-void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now_ms);
+/* Expires what is due at this tick. Time that went backwards is taken as standing still. Not inside a callback. */
+void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now);
 
-/* When to advance next: not later than the earliest deadline, perhaps earlier (the wheel has sorting to do). Returns
- * false if no timer is set. Constant time. */
-bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline_ms);
+/* The tick to advance to next: not later than the earliest deadline, perhaps earlier (the wheel has sorting to do).
+ * Returns false if no timer is set. Constant time. */
+bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline);
 
 /* A stopped timer. */
 static inline void uvhttp__timer_init(uvhttp__timer_t *timer, uvhttp__timer_kind_t kind) {
@@ -85,21 +92,35 @@ static inline bool uvhttp__timer_active(const uvhttp__timer_t *timer) {
     return uvhttp__list_linked(&timer->link);
 }
 
-/* The deadline it was last set to. */
+/* The tick it was last set to. */
 static inline uint64_t uvhttp__timer_deadline(const uvhttp__timer_t *timer) {
     return timer->deadline_and_kind >> 8;
 }
 
 void uvhttp__timer_link(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t deadline_and_kind);
 
-/* (Re)starts a timer. A deadline that has passed expires in the next advance, never inside this call. */
-static inline void uvhttp__timer_set(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t deadline_ms) {
-    if (deadline_ms > UVHTTP__TIMER_NEVER_MS) deadline_ms = UVHTTP__TIMER_NEVER_MS;
-    uint64_t word = deadline_ms << 8 | (timer->deadline_and_kind & 0xff);
+/* (Re)starts a timer. A tick that has passed expires in the next advance, never inside this call. */
+static inline void uvhttp__timer_set_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t deadline) {
+    if (deadline > UVHTTP__TIMER_NEVER) deadline = UVHTTP__TIMER_NEVER;
+    uint64_t word = deadline << 8 | (timer->deadline_and_kind & 0xff);
     if (uvhttp__timer_active(timer) && word >= timer->deadline_and_kind)
         timer->deadline_and_kind = word;
     else
         uvhttp__timer_link(wheel, timer, word);
+}
+
+/* The same for a moment of the loop's clock, ms. */
+static inline void uvhttp__timer_set(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t deadline_ms) {
+    if (deadline_ms > UVHTTP__TIMER_NEVER_MS) deadline_ms = UVHTTP__TIMER_NEVER_MS;
+    uvhttp__timer_set_tick(wheel, timer, deadline_ms * UVHTTP__TICKS_PER_MS);
+}
+
+/* The same for delay_ms after now_ns: not earlier, and less than a tick later. */
+static inline void uvhttp__timer_set_after(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, uint64_t now_ns,
+                                           uint64_t delay_ms) {
+    uint64_t now = (now_ns + UVHTTP__TICK_NS - 1) / UVHTTP__TICK_NS;
+    if (delay_ms > UVHTTP__TIMER_NEVER_MS) delay_ms = UVHTTP__TIMER_NEVER_MS;
+    uvhttp__timer_set_tick(wheel, timer, now + delay_ms * UVHTTP__TICKS_PER_MS);
 }
 
 /* Stops a timer; does nothing to a stopped one. */

@@ -35,8 +35,7 @@ int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms, void (*on_timer
     it->loop = loop;
     it->on_timer = on_timer;
     it->user = user;
-    if (delay_ms > UVHTTP__TIMER_NEVER_MS) delay_ms = UVHTTP__TIMER_NEVER_MS;
-    uvhttp__timer_set(&loop->wheel, &it->timer, loop->now_ms + delay_ms);
+    uvhttp__timer_set_after(&loop->wheel, &it->timer, loop->now_ns, delay_ms);
     return UVHTTP_OK;
 }
 

@@ -201,8 +201,8 @@ static int park(uvhttp_coro_t *coro) {
 int uvhttp__coro_wait(uvhttp_coro_t *coro, uint32_t timeout_ms) {
     uvhttp__loop_t *loop = coro->sched->loop;
     if (timeout_ms == 0) return UVHTTP_E_TIMEOUT;
-    /* The loop's time is rounded down: one more, so that it is never too short. */
-    if (timeout_ms != UVHTTP_CORO_FOREVER) uvhttp__timer_set(&loop->wheel, &coro->timer, loop->now_ms + timeout_ms + 1);
+    if (timeout_ms != UVHTTP_CORO_FOREVER)
+        uvhttp__timer_set_after(&loop->wheel, &coro->timer, loop->now_ns, timeout_ms);
     return park(coro);
 }
 
@@ -276,7 +276,6 @@ void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched) {
     while (uvhttp__coro_sched_due(sched)) run_batch(sched);
     assert(uvhttp__list_empty(&sched->all));
     uvhttp__timer_stop(&sched->loop->wheel, &sched->trim_timer);
-    uvhttp__coro_poll_free(sched);
     uvhttp__coro_stacks_deinit(&sched->stacks);
     sched->loop = NULL;
 }

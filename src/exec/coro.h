@@ -30,7 +30,6 @@ typedef struct uvhttp__coro_sched {
     uvhttp__list_t all;
     uvhttp__timer_t trim_timer;
     uvhttp__post_t post;
-    struct uvhttp__coro_poll *poll; /* descriptors that are waited for; NULL before the first */
     bool posted;
     bool closing;
 } uvhttp__coro_sched_t;
@@ -125,10 +124,6 @@ int uvhttp__coro_wait(uvhttp_coro_t *coro, uint32_t timeout_ms);
 int uvhttp__coro_wait_patiently(uvhttp_coro_t *coro, uint32_t timeout_ms);
 /* Does nothing if it does not wait, or has been woken already. */
 void uvhttp__coro_wake(uvhttp_coro_t *coro, int status);
-
-/* --- descriptors (coro_fd.c) --- */
-
-void uvhttp__coro_poll_free(uvhttp__coro_sched_t *sched);
 
 /* --- overflow (coro_fault.c) --- */
 

@@ -75,12 +75,6 @@ int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms) {
     return UVHTTP_E_STATE;
 }
 
-int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd) {
-    (void)address, (void)timeout_ms;
-    if (fd) *fd = -1;
-    return UVHTTP_E_STATE;
-}
-
 int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t timeout_ms) {
     (void)fd, (void)data, (void)max, (void)timeout_ms;
     if (size) *size = 0;

@@ -220,7 +220,7 @@ static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
                    uvhttp_deferred_t *deferred) {
     uvhttp_request_t *req = uvhttp_response_request(res);
     if (entry->found.status == 200) {
-        uvhttp__static_answer_file(cache, &entry->found, req, res, deferred);
+        uvhttp__static_answer_file(cache, &entry->found, req, res);
     } else if (entry->found.status == 301 && is_asked_for(entry, req)) {
         redirect(req, res);
     } else if (falls_back(cache, entry)) {

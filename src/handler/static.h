@@ -260,11 +260,6 @@ void uvhttp__static_cache_close(uvhttp__static_cache_t *cache);
 
 /* Answers with one file: conditions, ranges, body (static_answer.c). */
 void uvhttp__static_answer_file(uvhttp__static_cache_t *cache, const uvhttp__static_found_t *found,
-                                uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_deferred_t *deferred);
-/* Streams ranges of a file without sendfile, through the helper threads; fields are recorded. Takes a reference to the
- * file of its own. deferred: the handle that the response has already, or NULL (static_stream.c). */
-void uvhttp__static_stream(uvhttp__static_cache_t *cache, uvhttp__static_file_t *file, int status, const char *type,
-                           const uvhttp__body_parts_t *parts, uint64_t size, uvhttp_response_t *res,
-                           uvhttp_deferred_t *deferred);
+                                uvhttp_request_t *req, uvhttp_response_t *res);
 
 #endif

@@ -14,7 +14,6 @@ typedef struct answer {
     uvhttp__static_file_t *file;
     uvhttp_request_t *req;
     uvhttp_response_t *res;
-    uvhttp_deferred_t *deferred; /* NULL: the handler runs still */
 } answer_t;
 
 /* --- which coding --- */
@@ -37,28 +36,35 @@ static void fail(uvhttp_response_t *res, int status) {
 }
 
 /* Whether the bytes go through the helper threads: they are neither in memory nor for sendfile. */
-static bool must_stream(const answer_t *answer) {
+static bool by_threads(const answer_t *answer) {
     const uvhttp__static_site_t *site = answer->cache->site;
     return !answer->file->content && uvhttp_request_method(answer->req) == UVHTTP_GET &&
            (site->settings.options.no_sendfile || site->is_encrypted(answer->req));
 }
 
+/* Room for `count` parts; NULL: out of memory. */
+static uvhttp__body_parts_t *parts_new(const answer_t *answer, size_t count) {
+    uvhttp__body_parts_t *parts = uvhttp_request_alloc(answer->req, sizeof *parts + count * sizeof parts->parts[0]);
+    if (!parts) return NULL;
+    parts->port = by_threads(answer) ? &answer->cache->port : NULL;
+    parts->fd = answer->file->fd;
+    parts->count = 0;
+    return parts;
+}
+
 static void send_range(const answer_t *answer, int status, uint64_t offset, uint64_t size) {
     uvhttp__static_file_t *file = answer->file;
-    if (must_stream(answer) && size > 0) {
-        uvhttp__body_parts_t *parts = uvhttp_request_alloc(answer->req, sizeof *parts + sizeof parts->parts[0]);
+    uvhttp__body_t body = {.size = size, .release = uvhttp__static_file_release, .arg = file};
+    if (by_threads(answer) && size > 0) {
+        uvhttp__body_parts_t *parts = parts_new(answer, 1);
         if (!parts) {
             fail(answer->res, 503);
             return;
         }
-        parts->fd = file->fd;
-        parts->count = 1;
-        parts->parts[0] = (uvhttp__body_part_t){.offset = offset, .size = size, .held = true};
-        uvhttp__static_stream(answer->cache, file, status, file->type, parts, size, answer->res, answer->deferred);
-        return;
-    }
-    uvhttp__body_t body = {.size = size, .release = uvhttp__static_file_release, .arg = file};
-    if (file->content) {
+        parts->parts[parts->count++] = (uvhttp__body_part_t){.offset = offset, .size = size, .held = true};
+        body.kind = UVHTTP__BODY_PARTS;
+        body.parts = parts;
+    } else if (file->content) {
         body.kind = UVHTTP__BODY_REF;
         body.data = file->content + offset;
     } else {
@@ -105,12 +111,9 @@ static uvhttp__body_part_t text_part(const char *text, int size) {
 static uvhttp__body_parts_t *make_parts(const answer_t *answer, const uvhttp__range_t *ranges, uint32_t count,
                                         const char *boundary, uint64_t *size) {
     const uvhttp__static_file_t *file = answer->file;
-    uvhttp__body_parts_t *parts =
-        uvhttp_request_alloc(answer->req, sizeof *parts + (2 * (size_t)count + 1) * sizeof parts->parts[0]);
+    uvhttp__body_parts_t *parts = parts_new(answer, 2 * (size_t)count + 1);
     char *text = uvhttp_request_alloc(answer->req, ((size_t)count + 1) * PART_HEAD_MAX);
     if (!parts || !text) return NULL;
-    parts->fd = file->fd;
-    parts->count = 0;
     *size = 0;
     for (uint32_t i = 0; i < count; i++, text += PART_HEAD_MAX) {
         const uvhttp__range_t *range = &ranges[i];
@@ -141,10 +144,6 @@ static void send_ranges(const answer_t *answer, const uvhttp__range_t *ranges, u
     uvhttp__body_parts_t *parts = make_parts(answer, ranges, count, boundary, &size);
     if (!parts) {
         fail(answer->res, 503);
-        return;
-    }
-    if (must_stream(answer)) {
-        uvhttp__static_stream(answer->cache, file, 206, type, parts, size, answer->res, answer->deferred);
         return;
     }
     for (uint32_t i = 0; i < count; i++) uvhttp__ref_acquire(&file->ref);
@@ -213,9 +212,8 @@ static bool answer_conditionally(const answer_t *answer, const uvhttp__static_fi
 }
 
 void uvhttp__static_answer_file(uvhttp__static_cache_t *cache, const uvhttp__static_found_t *found,
-                                uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_deferred_t *deferred) {
-    answer_t answer = {
-        .cache = cache, .file = found->files[UVHTTP__STATIC_PLAIN], .req = req, .res = res, .deferred = deferred};
+                                uvhttp_request_t *req, uvhttp_response_t *res) {
+    answer_t answer = {.cache = cache, .file = found->files[UVHTTP__STATIC_PLAIN], .req = req, .res = res};
     uvhttp__static_fields_t fields;
     uvhttp__static_fields(req, &fields);
     if (answer.file->vary && fields.accept_encoding) answer.file = choose(found, req);

@@ -120,10 +120,6 @@ bool uvhttp__http1_plain_path(const char *path, size_t size);
 /* Passes over empty lines before the request line: scan->head_start. 0 if a method may begin there. */
 int uvhttp__http1_skip_empty_lines(uvhttp__http1_scan_t *scan, const char *data, size_t size);
 
-/* Whether text is the authority of an http URI without userinfo: host [ ":" port ] (RFC 3986 section 3.2). A port, if
- * there are digits, is at most 65535; port_required asks for at least one digit. An empty text is not an authority. */
-bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required);
-
 /* Sets a span by one store: a span is often copied right after, by one load, which would have to wait for two stores.
  */
 static inline void set_span(uvhttp__span_t *span, size_t offset, size_t size) {

@@ -90,6 +90,12 @@ int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *d
 uvhttp_str_t uvhttp__http1_chunked_trailer(const uvhttp__http1_chunked_t *chunked, uint32_t size_before,
                                            const char *data, size_t consumed);
 
+/* --- authority --- */
+
+/* Whether text is the authority of an http URI without userinfo: host [ ":" port ] (RFC 3986 section 3.2). A port, if
+ * there are digits, is at most 65535; port_required asks for at least one digit. An empty text is not an authority. */
+bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required);
+
 /* --- response --- */
 
 /* "HTTP/1.1 200 OK\r\n" for a status (100..999; unknown ones get an empty reason phrase). Writes at most

@@ -79,6 +79,10 @@ void uvhttp__out_progress(uvhttp__stream_t *stream);
  * file broke. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
+/* Whether the head of the queue has yet to be brought, and asks for it: the stream is handed over again when it is
+ * there. What is in turn memory behind it has to be kept. */
+bool uvhttp__out_waits(const uvhttp__stream_t *stream);
+
 /* The head of the queue waits for the stream's filter: encodes a share of it, so that the head can be sent. Returns 0,
  * or what breaks the stream. */
 int uvhttp__filter_encode(uvhttp__stream_t *stream);
@@ -97,7 +101,22 @@ void uvhttp__turn_memory_flip(uvhttp__loop_t *loop);
 /* A segment for turn memory stands in turn memory, too, at the far end of it, and dies with it. NULL: out of memory. */
 uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size);
 
-/* --- io_loop.c for io_filter.c --- */
+/* --- io_loop.c for io_filter.c and io_source.c --- */
+
+/* In the queue of a source, in place of a descriptor; `arg` is the source. */
+#define UVHTTP__SEGMENT_SOURCE (-2)
+
+static inline bool uvhttp__segment_is_source(const uvhttp__segment_t *segment) {
+    return segment->fd == UVHTTP__SEGMENT_SOURCE;
+}
+
+static inline void uvhttp__segment_want(const uvhttp__segment_t *segment) {
+    uvhttp__source_t *source = segment->arg;
+    source->want(source);
+}
+
+/* Queues what is not in turn memory, a copy of `model`; returns as uvhttp__stream_send_ref. */
+int uvhttp__out_enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model);
 
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment);
 void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment);
@@ -109,6 +128,9 @@ void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
 /* Called by engines when no reference is left: on_closed follows in the turn. */
 void uvhttp__stream_closed_due(uvhttp__stream_t *stream);
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener);
+
+/* Nothing waits for a descriptor any more (io_wait.c). */
+void uvhttp__fd_set_close(uvhttp__loop_t *loop);
 
 /* Accept failed: parks the listener (out of descriptors or memory) or counts a transient error. */
 void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);

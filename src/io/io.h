@@ -116,7 +116,7 @@ typedef struct uvhttp__segment {
     uvhttp__release_cb release; /* NULL: nothing to release */
     void *arg;
     const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
-    int fd;            /* file only, else -1 */
+    int fd;            /* file only, else -1, or the mark of a source (io_source.c) */
     uint8_t turn;      /* data and segment are turn memory: 1 or 2, which half; 0: they are not */
     bool owned;        /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
@@ -181,14 +181,36 @@ void uvhttp__stream_resume(uvhttp__stream_t *stream);
 /* Queue output. None of them blocks or calls back; all are ignored (and released) once the stream is broken or closing.
  * turn: data is turn memory of this turn, or static. copy: data is copied into turn memory. ref: data stays the
  * caller's and untouched until `release(arg)`, which is called exactly once, also on failure. file: the bytes [offset,
- * offset+size) of an open regular file, by sendfile(2); release(arg) when done. Returns 0, UVHTTP_E_NOMEM or
- * UVHTTP_E_CLOSED (after having called release). */
+ * offset+size) of an open regular file, by sendfile(2), on a stream without a filter; release(arg) when done. Returns
+ * 0, UVHTTP_E_NOMEM or UVHTTP_E_CLOSED (after having called release). */
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
                             void *arg);
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
                              uvhttp__release_cb release, void *arg);
+
+/* Bytes that are not there yet: embedded in who brings them. Loop's thread. */
+typedef struct uvhttp__source {
+    uvhttp__stream_t *stream; /* NULL: the place is gone */
+    /* Its place is reached: the next bytes are waited for. Comes again while they are. Calls nothing of the stream. */
+    void (*want)(struct uvhttp__source *source);
+    /* The place is gone: all bytes were put, or nobody wants them any more. Exactly once, after which nothing is
+     * called; also in a uvhttp__stream_send_source that fails. */
+    void (*released)(struct uvhttp__source *source);
+} uvhttp__source_t;
+
+/* Queues a place for `size` bytes, in order with what is queued before and after. Returns 0, UVHTTP_E_NOMEM or
+ * UVHTTP_E_CLOSED. */
+int uvhttp__stream_send_source(uvhttp__stream_t *stream, uvhttp__source_t *source, uint64_t size);
+/* Whether the stream still sends what would be put. */
+bool uvhttp__source_is_wanted(const uvhttp__source_t *source);
+/* The next bytes, 1 to what is left of size; from the loop's turn or a post, not in `want`. As
+ * uvhttp__stream_send_ref. */
+int uvhttp__source_put(uvhttp__source_t *source, const char *data, size_t size, uvhttp__release_cb release, void *arg);
+/* The bytes can not be had: the connection is broken off, because what was announced would not come. From where put may
+ * be called. */
+void uvhttp__source_fail(uvhttp__source_t *source);
 
 /* Puts a filter on a stream that has not begun to read; `ops` take the place of the stream's. Returns 0 or
  * UVHTTP_E_NOMEM. The rest is for filters: */
@@ -309,9 +331,11 @@ struct uvhttp__loop {
     uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
     uvhttp__timer_t accept_timer;     /* tries parked listeners again */
-    uint64_t timer_ms;                /* when the engine's timer is set to fire; UINT64_MAX: not set */
+    uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
+    struct uvhttp__fd_set *waited;       /* descriptors that are waited for; NULL before the first */
+    struct uvhttp__work_port *work_port; /* where blocking work of this thread goes (exec/work.h); NULL: nowhere */
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
     uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
     bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
@@ -359,10 +383,11 @@ static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
 int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
-/* A timer finer than the wheel's, for who paces something: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one
- * that has passed: soon; 0: never). Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+/* A timer finer than the wheel's: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one that has passed: soon; 0:
+ * never), and calls on_due(arg) then (NULL: nothing). For who paces something, and for libuv, which waits for whole
+ * milliseconds. Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 typedef struct uvhttp__fine_timer uvhttp__fine_timer_t;
-int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer);
+int uvhttp__fine_timer_new(uvhttp__loop_t *loop, void (*on_due)(void *arg), void *arg, uvhttp__fine_timer_t **timer);
 void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 
@@ -373,6 +398,26 @@ typedef struct uvhttp__watch uvhttp__watch_t;
 int uvhttp__loop_watch(uvhttp__loop_t *loop, int fd, void (*on_readable)(void *arg), void *arg,
                        uvhttp__watch_t **watch);
 void uvhttp__watch_close(uvhttp__watch_t *watch);
+
+enum { UVHTTP__FD_READABLE = 1, UVHTTP__FD_WRITABLE = 2 };
+
+/* A wait for a descriptor, once; in memory of the caller. */
+typedef struct uvhttp__fd_wait uvhttp__fd_wait_t;
+struct uvhttp__fd_wait {
+    uvhttp__loop_t *loop; /* NULL: it does not wait */
+    void (*on_ready)(uvhttp__fd_wait_t *wait);
+    int fd;
+};
+
+/* Calls wait->on_ready in a turn when the descriptor can be read or written without blocking (an error or the end of a
+ * connection counts). It does not wait any more then. It must be stopped before the descriptor is closed, and before
+ * the loop is freed. Loop's thread. Returns 0, UVHTTP_E_INVALID (no such descriptor, or one that epoll does not take),
+ * UVHTTP_E_STATE (somebody waits for it already), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
+ * (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
+int uvhttp__fd_wait_start(uvhttp__loop_t *loop, uvhttp__fd_wait_t *wait, int fd, unsigned events,
+                          void (*on_ready)(uvhttp__fd_wait_t *wait));
+/* Does nothing if it does not wait. */
+void uvhttp__fd_wait_stop(uvhttp__fd_wait_t *wait);
 
 /* A fresh reading of the clock, ns; loop->now_ns is the cached one. */
 uint64_t uvhttp__clock_ns(void);

@@ -3,9 +3,7 @@
  * encoded waits any more, so that a peer that does not read costs no more than a share. May include: base, obs.
  *
  * Here would be the place for kernel TLS: a filter that has given its keys to the kernel leaves the queue as it is. */
-#include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "io/engine.h"
@@ -67,19 +65,7 @@ int uvhttp__filter_put(uvhttp__stream_t *stream, const char *data, size_t size) 
 /* --- encoding --- */
 
 static bool is_end(const uvhttp__segment_t *segment) {
-    return !segment->plain && segment->fd < 0;
-}
-
-static int read_file(int fd, int64_t offset, char *memory, size_t size) {
-    while (size > 0) {
-        ssize_t got = pread(fd, memory, size, (off_t)offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return UVHTTP_E_ABORTED; /* 0: the file is shorter than it was */
-        memory += got;
-        offset += got;
-        size -= (size_t)got;
-    }
-    return UVHTTP_OK;
+    return !segment->plain && !uvhttp__segment_is_source(segment);
 }
 
 static size_t least(uint64_t a, size_t b) {
@@ -87,27 +73,20 @@ static size_t least(uint64_t a, size_t b) {
 }
 
 /* The next piece: where it is if it is whole there, else collected in `memory`. */
-static int gather(const uvhttp__segment_t *first, char *memory, const char **data, size_t *size) {
-    bool alone = first->size >= UVHTTP__FILTER_PIECE_MAX || !first->next || is_end(first->next);
-    if (first->plain && alone) {
+static void gather(const uvhttp__segment_t *first, char *memory, const char **data, size_t *size) {
+    if (first->size >= UVHTTP__FILTER_PIECE_MAX || !first->next || !first->next->plain) {
         *data = first->plain;
         *size = least(first->size, UVHTTP__FILTER_PIECE_MAX);
-        return UVHTTP_OK;
+        return;
     }
     size_t used = 0;
-    for (const uvhttp__segment_t *s = first; s && !is_end(s) && used < UVHTTP__FILTER_PIECE_MAX; s = s->next) {
+    for (const uvhttp__segment_t *s = first; s && s->plain && used < UVHTTP__FILTER_PIECE_MAX; s = s->next) {
         size_t take = least(s->size, UVHTTP__FILTER_PIECE_MAX - used);
-        if (s->plain) {
-            memcpy(memory + used, s->plain, take);
-        } else {
-            int status = read_file(s->fd, s->offset, memory + used, take);
-            if (status != UVHTTP_OK) return status;
-        }
+        memcpy(memory + used, s->plain, take);
         used += take;
     }
     *data = memory;
     *size = used;
-    return UVHTTP_OK;
 }
 
 /* `size` bytes from the head of the list are encoded. An owned copy is freed by its begin: see uvhttp__out_advance. */
@@ -126,10 +105,7 @@ static uvhttp__segment_t *consume(uvhttp__stream_t *stream, uvhttp__segment_t *f
         first->arg = (char *)(uintptr_t)first->plain;
     }
     first->size -= size;
-    if (first->plain)
-        first->plain += size;
-    else
-        first->offset += (int64_t)size;
+    first->plain += size;
     return first;
 }
 
@@ -137,7 +113,7 @@ static uvhttp__segment_t *consume(uvhttp__stream_t *stream, uvhttp__segment_t *f
 static uvhttp__segment_t *encode_share(uvhttp__stream_t *stream, uvhttp__segment_t *first, int *status) {
     char *memory = stream->loop->filter_memory + UVHTTP__FILTER_INPUT_SIZE;
     size_t share = ENCODE_SHARE;
-    while (first && share > 0) {
+    while (first && share > 0 && !uvhttp__segment_is_source(first)) {
         if (is_end(first)) {
             uvhttp__segment_t *next = first->next;
             stream->filter->ops->encode_end(stream);
@@ -147,8 +123,8 @@ static uvhttp__segment_t *encode_share(uvhttp__stream_t *stream, uvhttp__segment
         }
         const char *data;
         size_t size;
-        *status = gather(first, memory, &data, &size);
-        if (*status == UVHTTP_OK) *status = stream->filter->ops->encode(stream, data, size);
+        gather(first, memory, &data, &size);
+        *status = stream->filter->ops->encode(stream, data, size);
         if (*status != UVHTTP_OK) return first;
         share -= least(size, share);
         first = consume(stream, first, size);
@@ -182,7 +158,10 @@ int uvhttp__filter_encode(uvhttp__stream_t *stream) {
         else
             stream->out_first = first;
         stream->out_last = last;
-        stream->loop->settle_due = true; /* there is more: come back at once */
+        if (uvhttp__segment_is_source(first))
+            uvhttp__segment_want(first);
+        else
+            stream->loop->settle_due = true; /* there is more: come back at once */
     }
     if (stream->out_size == UINT32_MAX) uvhttp__out_size_remove(stream, 0); /* counts anew */
     return status;

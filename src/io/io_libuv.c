@@ -34,6 +34,7 @@ typedef struct libuv_loop {
     uv_check_t check;
     uv_idle_t idle; /* active while the loop must not wait */
     uv_timer_t timer;
+    uvhttp__fine_timer_t *fine_timer; /* for a deadline between two ms of a loop of our own; NULL before the first */
     uv_async_t async;
     uvhttp__slab_t polls; /* uv_poll_t */
     char *receive_buffer;
@@ -57,19 +58,35 @@ static void turn_enter(libuv_loop_t *loop) {
     uvhttp__turn_begin(&loop->common);
 }
 
+static void on_due(void *arg) {
+    libuv_loop_t *loop = arg;
+    loop->common.timer_tick = UINT64_MAX;
+    turn_enter(loop); /* the end of the turn, in the next uv_prepare, looks at the wheel */
+}
+
 static void on_timer(uv_timer_t *timer) {
-    libuv_loop_t *loop = timer->data;
-    loop->common.timer_ms = UINT64_MAX;
-    turn_enter(loop); /* the end of the turn, in uv_prepare of this very iteration, looks at the wheel */
+    on_due(timer->data);
+}
+
+/* Whether the fine timer is there for a deadline. Without it, and on the application's loop, that is rounded up. */
+static bool wants_fine_timer(libuv_loop_t *loop, uint64_t deadline) {
+    if (deadline % UVHTTP__TICKS_PER_MS == 0 || loop->common.is_guest) return false;
+    if (loop->fine_timer) return true;
+    return uvhttp__fine_timer_new(&loop->common, on_due, loop, &loop->fine_timer) == UVHTTP_OK;
 }
 
 /* Deadlines move away with every request: the timer then fires early, once, and is set anew. Only an earlier deadline
  * than the one it is set to makes it start again at once. */
 static void arm_timer(libuv_loop_t *loop) {
-    uint64_t next_ms = 0;
-    if (!uvhttp__wheel_next(&loop->common.wheel, &next_ms) || next_ms >= loop->common.timer_ms) return;
+    uint64_t next = 0;
+    if (!uvhttp__wheel_next(&loop->common.wheel, &next) || next >= loop->common.timer_tick) return;
+    loop->common.timer_tick = next;
+    if (wants_fine_timer(loop, next)) {
+        uvhttp__fine_timer_set(loop->fine_timer, next * UVHTTP__TICK_NS);
+        return;
+    }
+    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
     uint64_t now_ms = uv_now(loop->common.uv); /* the same clock, read by libuv when it last woke */
-    loop->common.timer_ms = next_ms;
     uv_timer_start(&loop->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 
@@ -228,13 +245,23 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     return *sent < size ? UVHTTP_E_AGAIN : UVHTTP_OK;
 }
 
+static void stop_polling_out(uvhttp__stream_t *stream) {
+    if (!(stream->flags & UVHTTP__STREAM_POLLING_OUT)) return;
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
+    update_interest(stream);
+}
+
+/* What comes next has yet to be brought: the stream is handed over again when it is. */
+static void wait_source(uvhttp__stream_t *stream) {
+    stop_polling_out(stream);
+    int status = uvhttp__out_keep(stream);
+    if (status != UVHTTP_OK) end_stream(stream, status);
+}
+
 /* All is sent, or the share of this turn is used up. Only a stream that has something to be told about or to go on with
  * is looked at again: the others, which are most, must not keep the loop from waiting. */
 static void flushed(uvhttp__stream_t *stream) {
-    if (!stream->out_first && (stream->flags & UVHTTP__STREAM_POLLING_OUT)) {
-        stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
-        update_interest(stream);
-    }
+    if (!stream->out_first) stop_polling_out(stream);
     if (stream->out_first || (stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED))) {
         uvhttp__out_progress(stream);
     }
@@ -264,6 +291,9 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
             status = send_memory(stream, &sent);
             share -= sent < share ? sent : share;
             if (status == UVHTTP_OK && share == 0 && stream->out_first) status = UVHTTP_E_LIMIT;
+        } else if (uvhttp__out_waits(stream)) {
+            wait_source(stream);
+            return;
         } else if (stream->filter) {
             status = encode(stream, &encoded, &encoded_end);
         } else {
@@ -516,6 +546,7 @@ static void loop_free(uvhttp__loop_t *common, void (*on_freed)(void *arg), void 
     loop->freeing = true;
     loop->on_freed = on_freed;
     loop->freed_arg = arg;
+    if (loop->fine_timer) uvhttp__fine_timer_free(loop->fine_timer);
     uv_close((uv_handle_t *)&loop->prepare, on_handle_closed);
     uv_close((uv_handle_t *)&loop->check, on_handle_closed);
     uv_close((uv_handle_t *)&loop->idle, on_handle_closed);

@@ -1,5 +1,6 @@
 /* Owns: what every engine has in common: the output queue of a stream, delivery of received and kept
  * bytes, posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -67,8 +68,7 @@ UVHTTP__HOT static void append(uvhttp__stream_t *stream, uvhttp__segment_t *segm
     uvhttp__out_append(stream, segment);
 }
 
-/* What is not in turn memory. */
-static int enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
+int uvhttp__out_enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model) {
     int status = can_send(stream) ? UVHTTP_OK : UVHTTP_E_CLOSED;
     uvhttp__segment_t *segment = NULL;
     if (status == UVHTTP_OK && model->size > 0) {
@@ -113,13 +113,15 @@ int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t 
 
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
                             void *arg) {
-    return enqueue(stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
+    return uvhttp__out_enqueue(
+        stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
 }
 
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
                              uvhttp__release_cb release, void *arg) {
-    return enqueue(stream,
-                   &(uvhttp__segment_t){.fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
+    assert(!stream->filter); /* it would be read here, and block: a source brings it */
+    return uvhttp__out_enqueue(
+        stream, &(uvhttp__segment_t){.fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
 }
 
 int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size) {
@@ -637,7 +639,7 @@ UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {
 UVHTTP__HOT void uvhttp__turn_end(uvhttp__loop_t *loop) {
     tell_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) run_posts(loop);
-    uvhttp__wheel_advance(&loop->wheel, loop->now_ms);
+    uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS);
     if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
     if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
     loop->handing_over = true;
@@ -654,7 +656,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
                              .on_turn_end = options->on_turn_end,
                              .arg = options->arg,
                              .is_guest = options->host != NULL,
-                             .timer_ms = UINT64_MAX};
+                             .timer_tick = UINT64_MAX};
     if (uvhttp__turn_memory_init(loop) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     loop->now_ns = uvhttp__clock_ns();
     loop->now_ms = loop->now_ns / 1000000u;
@@ -666,7 +668,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
     uvhttp__list_init(&loop->closed_listeners);
     uvhttp__mpsc_init(&loop->posts);
     uvhttp__slab_init(&loop->segments, sizeof(uvhttp__segment_t));
-    uvhttp__wheel_init(&loop->wheel, loop->now_ms);
+    uvhttp__wheel_init(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS);
     uvhttp__wheel_on_expire(&loop->wheel, UVHTTP__TIMER_IO, on_accept_timer, loop);
     uvhttp__timer_init(&loop->accept_timer, UVHTTP__TIMER_IO);
     return UVHTTP_OK;
@@ -674,6 +676,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
 
 void uvhttp__loop_deinit(uvhttp__loop_t *loop) {
     uvhttp__slab_deinit(&loop->segments);
+    uvhttp__free(loop->waited);
     uvhttp__free(loop->filter_memory);
     uvhttp__turn_memory_deinit(loop);
 }
@@ -729,6 +732,7 @@ void uvhttp__loop_stop(uvhttp__loop_t *loop) {
 }
 
 void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+    uvhttp__fd_set_close(loop);
     loop->engine->loop_free(loop, on_freed, arg);
 }
 

@@ -214,17 +214,15 @@ static void send_file(uvhttp__stream_t *stream) {
 
 /* The queue is not only memory that could be sent as it is. Returns whether its head is by now. */
 static bool make_memory(uvhttp__stream_t *stream) {
-    if (!stream->filter) {
-        send_file(stream);
-        return false;
-    }
-    int status = uvhttp__filter_encode(stream);
-    if (status != UVHTTP_OK)
-        uvhttp__stream_ended(stream, status);
-    else if (stream->out_first && stream->out_first->data)
-        return true;
-    else
+    int status = stream->filter ? uvhttp__filter_encode(stream) : UVHTTP_OK;
+    if (status == UVHTTP_OK && stream->out_first && stream->out_first->data) return true;
+    if (status == UVHTTP_OK && uvhttp__out_waits(stream))
+        status = uvhttp__out_keep(stream);
+    else if (status == UVHTTP_OK && stream->filter)
         uvhttp__out_progress(stream);
+    else if (status == UVHTTP_OK)
+        send_file(stream);
+    if (status != UVHTTP_OK) uvhttp__stream_ended(stream, status);
     return false;
 }
 
@@ -388,7 +386,7 @@ static void on_internal(uvhttp__uring_t *uring, uint64_t what) {
         uring->uv_polled = false;
         uring->uv_due = true;
     } else if (what == UVHTTP__URING_TIMER) {
-        uring->loop.timer_ms = UINT64_MAX;
+        uring->loop.timer_tick = UINT64_MAX;
     }
 }
 

@@ -168,16 +168,17 @@ static bool guest_busy(uvhttp__uring_t *uring) {
 
 static void guest_on_timer(uv_timer_t *timer) {
     uvhttp__uring_t *uring = timer->data;
-    uring->loop.timer_ms = UINT64_MAX;
+    uring->loop.timer_tick = UINT64_MAX;
 }
 
 static void guest_arm_timer(uvhttp__uring_t *uring) {
     uint64_t next;
-    if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_ms) return;
-    uring->loop.timer_ms = next;
-    uint64_t now = uvhttp__clock_ns() / 1000000u;
+    if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_tick) return;
+    uring->loop.timer_tick = next;
+    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
     uv_update_time(uring->loop.uv);
-    uv_timer_start(&uring->uv_timer, guest_on_timer, next > now ? next - now : 0, 0);
+    uint64_t now_ms = uv_now(uring->loop.uv); /* of the same clock */
+    uv_timer_start(&uring->uv_timer, guest_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 
 /* Before the host waits. The eventfd is switched on first and the queues are looked at after, so that nothing that
@@ -305,11 +306,12 @@ static int own_start(uvhttp__uring_t *uring) {
  * idly. */
 static void arm_timer(uvhttp__uring_t *uring) {
     uint64_t next;
-    if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_ms) return;
-    bool armed = uring->loop.timer_ms != UINT64_MAX;
-    uring->loop.timer_ms = next;
-    uring->timer =
-        (struct __kernel_timespec){.tv_sec = (long long)(next / 1000), .tv_nsec = (long long)(next % 1000) * 1000000};
+    if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_tick) return;
+    bool armed = uring->loop.timer_tick != UINT64_MAX;
+    uring->loop.timer_tick = next;
+    uint64_t next_ns = next * UVHTTP__TICK_NS;
+    uring->timer = (struct __kernel_timespec){.tv_sec = (long long)(next_ns / 1000000000u),
+                                              .tv_nsec = (long long)(next_ns % 1000000000u)};
     struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
     if (armed) {
         io_uring_prep_timeout_update(sqe, &uring->timer, UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_TIMER),

@@ -156,7 +156,8 @@ typedef struct uvhttp__body_part {
 } uvhttp__body_part_t;
 
 typedef struct uvhttp__body_parts {
-    int fd; /* -1: no part is of a file */
+    struct uvhttp__work_port *port; /* NULL, or whose threads are to read the parts of the file (exec/work.h) */
+    int fd;                         /* -1: no part is of a file */
     uint32_t count;
     uvhttp__body_part_t parts[];
 } uvhttp__body_parts_t;

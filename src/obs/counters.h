@@ -77,6 +77,8 @@
     X(coroutine_stacks, "Stacks of coroutines that are mapped now")                                                    \
     X(coroutine_stacks_released, "Stacks of coroutines given back to the system")                                      \
     X(coroutine_stack_used_max, "Bytes of stack that the deepest coroutine has touched, in whole pages")               \
+    X(client_requests, "Requests to other servers")                                                                    \
+    X(client_failed, "Requests to other servers that got no response; why is in the errors")                           \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

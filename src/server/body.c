@@ -129,6 +129,10 @@ bool uvhttp__response_is_complete(const uvhttp_response_t *res) {
 /* The application has spoken: its answer leaves, or more is waited for. final: the end of the body was told, and it has
  * not deferred its answer. */
 static void settle(uvhttp__exchange_t *exchange, bool final) {
+    if (exchange->call) { /* a worker thread will answer */
+        if (final) uvhttp__exchange_await(exchange);
+        return;
+    }
     if (!final && !uvhttp__response_is_complete(&exchange->response)) return;
     uvhttp__exchange_conclude(exchange);
 }

@@ -1,9 +1,6 @@
 /* Owns: requests whose handler runs in a coroutine. A handler that does not wait is answered as on the loop. With its
  * first wait the exchange gets a deferred handle, whose last reference is the coroutine's: so request and response live
  * until it has ended, whatever becomes of the client. */
-#include <string.h>
-
-#include "base/alloc.h"
 #include "server/server_internal.h"
 
 /* In the exchange's arena. */
@@ -13,11 +10,8 @@ typedef struct uvhttp__coroutine {
     uvhttp_coro_t *coro;
     uvhttp_deferred_t *deferred;    /* NULL: it has not waited */
     uvhttp_coro_t *reader, *writer; /* wait for the body, for the output to drain */
-    char *piece;                    /* of a streamed body, read_buffer_size bytes; NULL before the first */
-    size_t piece_size;              /* bytes that nobody has asked for yet */
-    int end_status;                 /* of the body, once it has ended */
+    uvhttp__pull_t pull;            /* the body */
     bool serving;                   /* uvhttp__coroutine_serve has not returned */
-    bool ended;                     /* the body: all of it, or it has failed */
 } coroutine_t;
 
 /* --- the hooks of a coroutine --- */
@@ -40,21 +34,12 @@ static void enter(void *owner) {
     uvhttp__response_undefer(&((coroutine_t *)owner)->exchange->response);
 }
 
-static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user);
-
-/* Nobody wants the rest of the body. */
-static void forget_body(uvhttp__exchange_t *exchange) {
-    uvhttp__incoming_t *incoming = exchange->incoming;
-    if (incoming && incoming->on_data == on_data) incoming->on_end = NULL;
-}
-
 static void ended(void *owner) {
     coroutine_t *coroutine = owner;
     uvhttp__exchange_t *exchange = coroutine->exchange;
     uvhttp_deferred_t *deferred = coroutine->deferred;
     exchange->coroutine = NULL;
-    uvhttp__free(coroutine->piece);
-    forget_body(exchange);
+    uvhttp__pull_close(&coroutine->pull);
     if (!deferred) return;
     if (!exchange->session) {
         uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
@@ -71,27 +56,8 @@ static const uvhttp__coro_ops_t ops = {.before_wait = before_wait, .leave = leav
 
 /* --- bodies --- */
 
-static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
-    (void)res;
-    coroutine_t *coroutine = user;
-    const uvhttp__exchange_t *exchange = coroutine->exchange;
-    if (!coroutine->piece) coroutine->piece = uvhttp__malloc(exchange->worker->server->config.read_buffer_size);
-    if (coroutine->piece) {
-        memcpy(coroutine->piece, data.data, data.size);
-        coroutine->piece_size = data.size;
-    } else {
-        coroutine->end_status = UVHTTP_E_NOMEM;
-        coroutine->ended = true;
-    }
-    (void)uvhttp_request_pause_body(req);
-    if (coroutine->reader) uvhttp__coro_wake(coroutine->reader, UVHTTP_OK);
-}
-
-static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
-    (void)req, (void)res;
-    coroutine_t *coroutine = user;
-    if (!coroutine->ended) coroutine->end_status = status == UVHTTP_OK ? UVHTTP_E_EOF : status;
-    coroutine->ended = true;
+static void on_piece(uvhttp__pull_t *pull) {
+    const coroutine_t *coroutine = UVHTTP__CONTAINER_OF(pull, coroutine_t, pull);
     if (coroutine->reader) uvhttp__coro_wake(coroutine->reader, UVHTTP_OK);
 }
 
@@ -103,7 +69,7 @@ static coroutine_t *coroutine_here(const uvhttp__exchange_t *exchange) {
 
 /* Until a piece has come, or the end. */
 static int await_piece(coroutine_t *coroutine, uvhttp_request_t *req, uint32_t timeout_ms) {
-    while (coroutine->piece_size == 0 && !coroutine->ended) {
+    while (!uvhttp__pull_ready(&coroutine->pull)) {
         uvhttp_coro_t *coro = uvhttp__coro_current();
         int status = uvhttp__coro_may_wait(coro);
         if (status != UVHTTP_OK) return status;
@@ -111,8 +77,7 @@ static int await_piece(coroutine_t *coroutine, uvhttp_request_t *req, uint32_t t
         coroutine->reader = coro;
         status = uvhttp__coro_wait(coro, timeout_ms);
         coroutine->reader = NULL;
-        bool come = coroutine->piece_size > 0 || coroutine->ended;
-        if (status != UVHTTP_OK && !come) return status;
+        if (status != UVHTTP_OK && !uvhttp__pull_ready(&coroutine->pull)) return status;
     }
     return UVHTTP_OK;
 }
@@ -123,18 +88,8 @@ int uvhttp_coro_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t t
     coroutine_t *coroutine = uvhttp_coro_active() ? coroutine_here(exchange) : NULL;
     if (!coroutine || coroutine->reader) return UVHTTP_E_STATE;
     *piece = (uvhttp_str_t){NULL, 0};
-    if (!exchange->incoming) { /* it has come already */
-        if (coroutine->ended || req->body.size == 0) return UVHTTP_E_EOF;
-        coroutine->ended = true;
-        *piece = req->body;
-        return UVHTTP_OK;
-    }
     int status = await_piece(coroutine, req, timeout_ms);
-    if (status != UVHTTP_OK) return status;
-    if (coroutine->piece_size == 0) return coroutine->end_status;
-    *piece = (uvhttp_str_t){coroutine->piece, coroutine->piece_size};
-    coroutine->piece_size = 0;
-    return UVHTTP_OK;
+    return status == UVHTTP_OK ? uvhttp__pull_take(&coroutine->pull, piece) : status;
 }
 
 /* --- output --- */
@@ -172,6 +127,7 @@ static void refuse(uvhttp__exchange_t *exchange, int status) {
 }
 
 void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     /* At once, and not with the first wait: what the handler has looked at before must not move. */
     int status = uvhttp__exchange_own(exchange);
@@ -182,8 +138,7 @@ void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void
     }
     *coroutine = (coroutine_t){.exchange = exchange, .route = user, .serving = true};
     exchange->coroutine = coroutine;
-    if (exchange->incoming && uvhttp_request_on_body(req, on_data, on_end, coroutine) == UVHTTP_OK)
-        (void)uvhttp_request_pause_body(req);
+    uvhttp__pull_open(&coroutine->pull, exchange, on_piece);
     const uvhttp__coro_start_t start = {
         .run = run, .arg = coroutine, .ops = &ops, .owner = coroutine, .label = coroutine->route->pattern};
     uvhttp_coro_t *coro;
@@ -193,7 +148,7 @@ void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void
     coroutine->serving = false;
     if (status == UVHTTP_OK) return;
     exchange->coroutine = NULL;
-    forget_body(exchange);
+    uvhttp__pull_close(&coroutine->pull);
     refuse(exchange, status);
 }
 

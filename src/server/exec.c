@@ -6,16 +6,15 @@
 typedef struct exec_mode {
     const char *name;
     uvhttp_handler_t serve; /* runs route->inner, `user` is the route; NULL: not in this build */
-    bool streams;           /* together with stream_body */
 } exec_mode_t;
 
 static const exec_mode_t modes[] = {
-    [UVHTTP_EXEC_LOOP] = {"UVHTTP_EXEC_LOOP", NULL, true},
-    [UVHTTP_EXEC_WORKER] = {"UVHTTP_EXEC_WORKER", uvhttp__call_serve, false},
+    [UVHTTP_EXEC_LOOP] = {"UVHTTP_EXEC_LOOP", NULL},
+    [UVHTTP_EXEC_WORKER] = {"UVHTTP_EXEC_WORKER", uvhttp__call_serve},
 #if UVHTTP_WITH_COROUTINES
-    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", uvhttp__coroutine_serve, true},
+    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE", uvhttp__coroutine_serve},
 #else
-    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE (BUILD_WITH_COROUTINES)", NULL, false},
+    [UVHTTP_EXEC_COROUTINE] = {"UVHTTP_EXEC_COROUTINE (BUILD_WITH_COROUTINES)", NULL},
 #endif
 };
 
@@ -47,14 +46,10 @@ int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route) {
         return refuse(router, route, UVHTTP_E_INVALID, "exec",
                       "give UVHTTP_EXEC_LOOP, UVHTTP_EXEC_WORKER or UVHTTP_EXEC_COROUTINE");
     const exec_mode_t *mode = &modes[exec];
-    bool streamed = route->options.stream_body;
     if (exec != UVHTTP_EXEC_LOOP && !mode->serve)
         return refuse(router, route, UVHTTP_E_UNSUPPORTED, mode->name,
                       "this build has no such mode: register the route with UVHTTP_EXEC_LOOP");
-    if (streamed && !mode->streams)
-        return refuse(router, route, UVHTTP_E_INVALID, mode->name,
-                      "not together with stream_body: take one of the two");
-    uvhttp_handler_t serve = exec == UVHTTP_EXEC_LOOP && streamed ? uvhttp__body_serve : mode->serve;
+    uvhttp_handler_t serve = exec == UVHTTP_EXEC_LOOP && route->options.stream_body ? uvhttp__body_serve : mode->serve;
     if (!serve) return UVHTTP_OK;
     route->inner = route->handler;
     route->inner_user = route->user;

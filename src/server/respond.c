@@ -5,6 +5,7 @@
 
 #include "base/hot.h"
 #include "base/str.h"
+#include "exec/feed.h"
 #include "server/server_internal.h"
 
 /* Up to here a copy behind the head is cheaper than a second piece for the kernel to gather. */
@@ -133,8 +134,17 @@ static void close_file(void *arg) {
     close((int)(intptr_t)arg);
 }
 
+/* What is encrypted would be read on the loop's thread: a pool reads it instead, if nobody else's then the server's. */
+static int send_file(uvhttp__exchange_t *exchange, uvhttp__work_port_t *port, const uvhttp__feed_file_t *file) {
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+    if (!port && !stream->filter)
+        return uvhttp__stream_send_file(stream, file->fd, (int64_t)file->offset, file->size, file->release, file->arg);
+    return uvhttp__feed_send(stream, port ? port : &exchange->worker->port, file);
+}
+
 /* Goes on after a failure, so that every part is released; nothing of what follows it is sent then. */
-static int send_parts(uvhttp__stream_t *stream, const uvhttp__body_t *body) {
+static int send_parts(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) {
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
     int status = UVHTTP_OK;
     for (uint32_t i = 0; i < body->parts->count; i++) {
         const uvhttp__body_part_t *part = &body->parts->parts[i];
@@ -146,8 +156,13 @@ static int send_parts(uvhttp__stream_t *stream, const uvhttp__body_t *body) {
         } else if (part->data) {
             sent = uvhttp__stream_send_ref(stream, part->data, (size_t)part->size, body->release, body->arg);
         } else {
-            sent = uvhttp__stream_send_file(stream, body->parts->fd, (int64_t)part->offset, part->size, body->release,
-                                            body->arg);
+            sent = send_file(exchange, body->parts->port,
+                             &(uvhttp__feed_file_t){.fd = body->parts->fd,
+                                                    .offset = part->offset,
+                                                    .size = part->size,
+                                                    .release = body->release,
+                                                    .arg = body->arg,
+                                                    .busy_code = UVHTTP_E_STATIC_BUSY});
         }
         if (status == UVHTTP_OK) status = sent;
     }
@@ -162,10 +177,14 @@ static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
             exchange->borrowers++;
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, on_borrower_gone, exchange);
         case UVHTTP__BODY_FILE:
-            return uvhttp__stream_send_file(stream, body->fd, (int64_t)body->offset, body->size,
-                                            body->release ? body->release : close_file,
-                                            body->release ? body->arg : (void *)(intptr_t)body->fd);
-        case UVHTTP__BODY_PARTS: return send_parts(stream, body);
+            return send_file(exchange, NULL,
+                             &(uvhttp__feed_file_t){.fd = body->fd,
+                                                    .offset = body->offset,
+                                                    .size = body->size,
+                                                    .release = body->release ? body->release : close_file,
+                                                    .arg = body->release ? body->arg : (void *)(intptr_t)body->fd,
+                                                    .busy_code = UVHTTP_E_WORK_FULL});
+        case UVHTTP__BODY_PARTS: return send_parts(exchange, body);
         case UVHTTP__BODY_REF:
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
         default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, NULL, NULL);
@@ -357,6 +376,7 @@ void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status) {
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
     exchange->session->exchange = NULL;
     exchange->session = NULL;
+    if (exchange->call) uvhttp__body_fail(exchange, status); /* a thread may be waiting for it */
     if (!exchange->call || !uvhttp__call_leave(exchange)) uvhttp__exchange_gone(exchange, status);
 }
 

@@ -160,6 +160,16 @@ typedef struct uvhttp__incoming {
     bool owes_continue; /* 100 has to be sent before the client sends the body */
 } uvhttp__incoming_t;
 
+/* A body that the handler asks for piece by piece (pull.c); in the arena. */
+typedef struct uvhttp__pull {
+    struct uvhttp__exchange *exchange;
+    void (*come)(struct uvhttp__pull *pull); /* a piece, or the end: it is ready now */
+    char *piece;                             /* read_buffer_size bytes; NULL before the first */
+    size_t size;                             /* bytes that nobody has taken yet */
+    int end_status;                          /* once it has ended */
+    bool ended;                              /* all of it has come, or it has failed */
+} uvhttp__pull_t;
+
 /* Why there is no route. */
 typedef struct uvhttp__unrouted {
     int status; /* of routing */
@@ -271,6 +281,17 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
 void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status);
 /* What to do after the handler, or what a deferred handle ran, has returned. */
 void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
+
+/* --- bodies that are asked for (pull.c); the loop's thread --- */
+
+/* Before the handler runs. Without a streamed body, the whole one is the only piece. */
+void uvhttp__pull_open(uvhttp__pull_t *pull, uvhttp__exchange_t *exchange, void (*come)(uvhttp__pull_t *pull));
+/* The handler has returned. */
+void uvhttp__pull_close(uvhttp__pull_t *pull);
+/* False: uvhttp_request_resume_body has it come. */
+bool uvhttp__pull_ready(const uvhttp__pull_t *pull);
+/* When it is ready. Valid until the body is resumed. Returns 0, UVHTTP_E_EOF or why the rest will never come. */
+int uvhttp__pull_take(uvhttp__pull_t *pull, uvhttp_str_t *piece);
 
 /* --- handlers on worker threads (worker.c); the loop's thread --- */
 

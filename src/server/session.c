@@ -491,6 +491,7 @@ static void on_worker_stop(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
     uvhttp__static_worker_stop(upper);
     uvhttp__work_port_close(&upper->port);
+    worker->loop->work_port = NULL;
     uvhttp__coroutine_worker_stop(upper);
     uvhttp__exchange_pool_free(upper);
     upper->due_in_turn = 0; /* a guest's loop may end its turn after the server is gone */

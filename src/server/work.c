@@ -28,12 +28,8 @@ static void finish(uvhttp__job_t *job, bool cancelled) {
 /* Of the loop that the caller runs on; NULL if it is none of the server's. */
 static uvhttp__work_port_t *own_port(const uvhttp_server_t *server) {
     const uvhttp__loop_t *loop = uvhttp__host_current_loop();
-    if (!loop) return NULL;
-    for (uint32_t i = 0; i < server->host->worker_count; i++) {
-        uvhttp__http_worker_t *worker = server->host->workers[i].upper;
-        if (worker && worker->port.loop == loop) return &worker->port;
-    }
-    return NULL;
+    uvhttp__work_port_t *port = loop ? loop->work_port : NULL;
+    return port && port->work == server->work ? port : NULL;
 }
 
 int uvhttp_work_with(uvhttp_server_t *server, const uvhttp_work_options_t *options, uvhttp_work_cb run_cb, void *user,

@@ -1,13 +1,14 @@
 /* Owns: handlers on worker threads: the call from the loop to the pool and back. While a thread runs the handler,
  * request and response are its alone; the session keeps the exchange, or has let go of it (the client has gone), and
  * touches neither. What only the loop can do, writing to the connection, it does while the thread waits: so no lock is
- * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. */
+ * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. So it is with a body
+ * that the thread reads: it is paused unless the thread waits for a piece of it. */
 #include "server/server_internal.h"
 
 /* A piece of an answer that goes to the loop at once. */
 #define PIECE_MAX (64u * 1024)
 
-typedef enum operation { BEGIN, WRITE, ROOM, PUSH, END } operation_t;
+typedef enum operation { BEGIN, WRITE, ROOM, PUSH, END, READ } operation_t;
 
 /* In the exchange's arena. */
 typedef struct uvhttp__call {
@@ -15,12 +16,17 @@ typedef struct uvhttp__call {
     uvhttp__exchange_t *exchange;
     uvhttp__list_t link;         /* in worker->calls until the pool has it */
     uvhttp_deferred_t *deferred; /* that the handler has made */
-    bool waits_for_client;       /* the operation does; the loop's thread */
+    uvhttp__pull_t pull;         /* from here on the loop's thread: the body */
+    uvhttp__timer_t deadline;    /* of a READ */
+    bool waits_for_client;       /* the operation does */
+    bool waits_for_body;
     /* What the thread has the loop do. */
     uvhttp__post_t post;
     operation_t operation;
     const char *data;
     size_t size;
+    uint32_t timeout_ms;
+    uvhttp_str_t piece;
     int status;
     bool done; /* under the lock */
     pthread_mutex_t lock;
@@ -29,19 +35,22 @@ typedef struct uvhttp__call {
 
 /* --- on the worker thread --- */
 
-static int on_loop(uvhttp_response_t *res, operation_t operation, const char *data, size_t size) {
-    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    uvhttp__call_t *call = exchange->call;
+static int await(uvhttp__call_t *call, operation_t operation) {
     pthread_mutex_lock(&call->lock);
     call->operation = operation;
-    call->data = data;
-    call->size = size;
     call->done = false;
-    uvhttp__loop_post(exchange->worker->worker->loop, &call->post);
+    uvhttp__loop_post(call->exchange->worker->worker->loop, &call->post);
     while (!call->done) pthread_cond_wait(&call->returned, &call->lock);
     int status = call->status;
     pthread_mutex_unlock(&call->lock);
     return status;
+}
+
+static int on_loop(uvhttp_response_t *res, operation_t operation, const char *data, size_t size) {
+    uvhttp__call_t *call = uvhttp__exchange_of(res)->call;
+    call->data = data;
+    call->size = size;
+    return await(call, operation);
 }
 
 static int sink_begin(uvhttp_response_t *res) {
@@ -81,6 +90,18 @@ static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
                                                     .end = sink_end,
                                                     .defer = sink_defer};
 
+int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
+    if (!req || !piece) return UVHTTP_E_INVALID;
+    *piece = (uvhttp_str_t){NULL, 0};
+    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
+    if (exchange->response.sink != &worker_sink) return UVHTTP_E_STATE;
+    uvhttp__call_t *call = exchange->call;
+    call->timeout_ms = timeout_ms;
+    int status = await(call, READ);
+    if (status == UVHTTP_OK) *piece = call->piece;
+    return status;
+}
+
 static void run(uvhttp__job_t *job) {
     uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job)->exchange;
     const uvhttp__route_t *route = exchange->way.route;
@@ -106,12 +127,50 @@ static int room(uvhttp__exchange_t *exchange, size_t size) {
     return empty ? UVHTTP_OK : status;
 }
 
+/* A thread waits for its body: a piece is asked for, and has come when on_piece is called. */
+static void await_piece(uvhttp__call_t *call) {
+    uvhttp__loop_t *loop = call->exchange->worker->worker->loop;
+    call->waits_for_body = true;
+    if (call->timeout_ms != UVHTTP_BODY_FOREVER)
+        uvhttp__timer_set_after(&loop->wheel, &call->deadline, loop->now_ns,
+                                call->timeout_ms > 0 ? call->timeout_ms : 1);
+    (void)uvhttp_request_resume_body(&call->exchange->request);
+}
+
+static int read_piece(uvhttp__call_t *call) {
+    if (uvhttp__pull_ready(&call->pull)) return uvhttp__pull_take(&call->pull, &call->piece);
+    if (!call->exchange->session) return UVHTTP_E_ABORTED;
+    await_piece(call);
+    return UVHTTP_E_AGAIN;
+}
+
+/* The thread goes on when what is being done to the exchange has been done: by a message to this very loop. */
+static void on_piece(uvhttp__pull_t *pull) {
+    uvhttp__call_t *call = UVHTTP__CONTAINER_OF(pull, uvhttp__call_t, pull);
+    if (!call->waits_for_body) return;
+    call->waits_for_body = false;
+    uvhttp__loop_t *loop = call->exchange->worker->worker->loop;
+    uvhttp__timer_stop(&loop->wheel, &call->deadline);
+    uvhttp__loop_post(loop, &call->post);
+}
+
+static void on_deadline(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)user;
+    uvhttp__call_t *call = UVHTTP__CONTAINER_OF(timer, uvhttp__call_t, deadline);
+    call->waits_for_body = false;
+    (void)uvhttp_request_pause_body(&call->exchange->request); /* nothing comes while the thread runs */
+    complete(call, UVHTTP_E_TIMEOUT);
+}
+
 static void operate(uvhttp__call_t *call) {
     uvhttp__exchange_t *exchange = call->exchange;
     uvhttp_response_t *res = &exchange->response;
     const uvhttp__response_sink_t *sink = &uvhttp__exchange_sink;
     int status = UVHTTP_E_ABORTED;
-    if (exchange->session) switch (call->operation) {
+    if (call->operation == READ)
+        status = read_piece(call);
+    else if (exchange->session)
+        switch (call->operation) {
             case BEGIN: status = sink->begin(res); break;
             case WRITE:
                 status = room(exchange, call->size);
@@ -120,9 +179,10 @@ static void operate(uvhttp__call_t *call) {
             case ROOM: status = room(exchange, call->size); break;
             case PUSH: status = sink->push(res, call->data, call->size); break;
             case END: status = sink->end(res); break;
+            case READ: break;
         }
     call->waits_for_client = status == UVHTTP_E_LIMIT;
-    if (!call->waits_for_client) complete(call, status);
+    if (!call->waits_for_client && !call->waits_for_body) complete(call, status);
 }
 
 static void on_post(uvhttp__post_t *post) {
@@ -141,6 +201,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
     uvhttp_deferred_t *deferred = call->deferred;
     pthread_cond_destroy(&call->returned);
     pthread_mutex_destroy(&call->lock);
+    uvhttp__pull_close(&call->pull);
     exchange->call = NULL;
     exchange->response.sink = &uvhttp__exchange_sink;
     if (cancelled) uvhttp__response_fail(&exchange->response, 503, "Service Unavailable\n");
@@ -176,6 +237,8 @@ void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->returned, NULL);
     uvhttp__list_init(&call->link);
+    uvhttp__timer_init(&call->deadline, UVHTTP__TIMER_EXEC);
+    uvhttp__pull_open(&call->pull, exchange, on_piece);
     uvhttp__list_push_back(&worker->calls, &call->link);
     worker->has_calls = true;
     exchange->call = call;
@@ -227,5 +290,7 @@ void uvhttp__calls_open(uvhttp__http_worker_t *worker) {
     uvhttp__list_init(&worker->calls);
     uvhttp__work_port_open(&worker->port, worker->server->work, worker->worker->loop);
     worker->port.on_idle = on_port_idle;
+    worker->worker->loop->work_port = &worker->port;
+    uvhttp__wheel_on_expire(&worker->worker->loop->wheel, UVHTTP__TIMER_EXEC, on_deadline, NULL);
     if (worker->worker->index == 0) uvhttp__work_start(worker->server->work);
 }

@@ -6,6 +6,7 @@
 #include <uvhttp/tls.h>
 
 #include "base/arena.h"
+#include "base/ref.h"
 #include "io/io.h"
 #include "tls/names.h"
 #include "tls/tickets.h"
@@ -63,10 +64,32 @@ int uvhttp__tls_add_given_names(uvhttp__tls_names_t *names, const char *list, ui
 void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from);
 void uvhttp__tls_warn_of_dates(const uvhttp_tls_certificate_t *from, bool past, bool future);
 
-/* --- what a backend provides --- */
+/* --- contexts.c --- */
+
+#define UVHTTP__TLS_DIGEST_SIZE 32
+
+/* What the backend has of it: as it was read, and as the TLS library wants it. */
+typedef struct uvhttp__tls_library uvhttp__tls_library_t;
 
 /* Everything that comes from files: certificates, keys, CAs. Counted, immutable. */
-typedef struct uvhttp__tls_contexts uvhttp__tls_contexts_t;
+typedef struct uvhttp__tls_contexts {
+    uvhttp__ref_t count;
+    const uvhttp__tls_settings_t *settings;
+    uvhttp__tickets_t *tickets;
+    uvhttp__tls_names_t names;
+    unsigned char clients_digest[UVHTTP__TLS_DIGEST_SIZE]; /* of what clients are asked for */
+    uvhttp__tls_library_t *library;
+} uvhttp__tls_contexts_t;
+
+/* settings and tickets must live as long as the contexts. Returns 0, UVHTTP_E_NOMEM, UVHTTP_E_CONFIG or
+ * UVHTTP_E_TLS_CERTIFICATE, with the reason. */
+int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
+                             uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error);
+uvhttp__tls_contexts_t *uvhttp__tls_contexts_retain(uvhttp__tls_contexts_t *contexts);
+void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts);
+
+/* --- what a backend provides --- */
+
 typedef struct uvhttp__tls_session uvhttp__tls_session_t;
 
 /* Where a session's bytes come from and go to. */
@@ -81,11 +104,17 @@ int uvhttp__tls_io_write(uvhttp__tls_io_t *io, const char *data, size_t size);
 
 bool uvhttp__tls_random(void *memory, size_t size);
 
-/* settings and tickets must live as long as the contexts. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_TLS_CERTIFICATE. */
-int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
-                             uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error);
-uvhttp__tls_contexts_t *uvhttp__tls_contexts_retain(uvhttp__tls_contexts_t *contexts);
-void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts);
+/* The steps of uvhttp__tls_contexts_new, in this order; each returns what that returns. */
+/* Checks what this library can not do, and makes contexts->library with room for every certificate. */
+int uvhttp__tls_library_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
+/* Reads settings->certificates[index] and adds its names. */
+int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error);
+/* Reads the authorities of clients, if clients are asked, and sets clients_digest. */
+int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
+/* The names are built: the library is told all that was read. */
+int uvhttp__tls_library_configure(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
+/* After any of the steps; contexts->library may be NULL. */
+void uvhttp__tls_library_free(uvhttp__tls_contexts_t *contexts);
 
 /* contexts and io must live as long as the session. NULL: out of memory. */
 uvhttp__tls_session_t *uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_io_t *io);

@@ -7,10 +7,7 @@
 #include <mbedtls/ssl.h>
 #include <mbedtls/x509_crt.h>
 
-#include "base/ref.h"
 #include "tls/backend.h"
-
-#define UVHTTP__TLS_DIGEST_SIZE 32
 
 /* A certificate as it was read. */
 typedef struct uvhttp__tls_loaded {
@@ -19,16 +16,11 @@ typedef struct uvhttp__tls_loaded {
 } uvhttp__tls_loaded_t;
 
 /* One configuration for all names: what belongs to a name is chosen when the client has said it. */
-struct uvhttp__tls_contexts {
-    uvhttp__ref_t count;
-    const uvhttp__tls_settings_t *settings;
-    uvhttp__tickets_t *tickets;
-    uvhttp__tls_names_t names;
-    uvhttp__tls_loaded_t *loaded; /* settings->certificate_count */
+struct uvhttp__tls_library {
     mbedtls_ssl_config config;
-    mbedtls_x509_crt authorities;                          /* of clients */
-    const char **alpn;                                     /* NULL behind the last; NULL: ALPN is ignored */
-    unsigned char clients_digest[UVHTTP__TLS_DIGEST_SIZE]; /* of what clients are asked for */
+    mbedtls_x509_crt authorities;  /* of clients */
+    const char **alpn;             /* NULL behind the last; NULL: ALPN is ignored */
+    uvhttp__tls_loaded_t loaded[]; /* settings->certificate_count */
 };
 
 struct uvhttp__tls_session {
@@ -41,10 +33,6 @@ struct uvhttp__tls_session {
 };
 
 /* mbedtls_load.c */
-int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvhttp__tls_loaded_t *loaded,
-                     uvhttp__tls_names_t *names, uvhttp__tls_error_t *error);
-/* Reads the authorities of clients. */
-int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
 /* The certificates that a site is served with, in order: one of each kind of key. Calls `add` for each until it does
  * not return 0, and returns that. */
 int uvhttp__tls_each_of_site(uvhttp__tls_contexts_t *contexts, size_t site,

@@ -119,9 +119,10 @@ static int add_own_names(uvhttp__tls_names_t *names, const mbedtls_x509_crt *lea
     return UVHTTP_OK;
 }
 
-int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvhttp__tls_loaded_t *loaded,
-                     uvhttp__tls_names_t *names, uvhttp__tls_error_t *error) {
-    const uvhttp_tls_certificate_t *from = &settings->certificates[index];
+int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error) {
+    const uvhttp_tls_certificate_t *from = &contexts->settings->certificates[index];
+    uvhttp__tls_loaded_t *loaded = &contexts->library->loaded[index];
+    uvhttp__tls_names_t *names = &contexts->names;
     mbedtls_x509_crt_init(&loaded->chain);
     mbedtls_pk_init(&loaded->key);
     int status = read_chain(from, loaded, error);
@@ -140,7 +141,7 @@ int uvhttp__tls_each_of_site(uvhttp__tls_contexts_t *contexts, size_t site,
     const uvhttp__tls_site_t *of = &contexts->names.sites[site];
     bool have_rsa = false, have_ec = false;
     for (uint32_t i = 0; i < of->count; i++) {
-        uvhttp__tls_loaded_t *one = &contexts->loaded[of->certificates[i]];
+        uvhttp__tls_loaded_t *one = &contexts->library->loaded[of->certificates[i]];
         bool *have = mbedtls_pk_can_do(&one->key, MBEDTLS_PK_RSA) ? &have_rsa : &have_ec;
         int code = *have ? 0 : add(arg, &one->chain, &one->key);
         if (code != 0) return code;
@@ -170,7 +171,7 @@ int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error
     int status = uvhttp__tls_source_open(&source, settings->client_ca_file, settings->client_ca,
                                          settings->client_ca_size, error);
     if (status != UVHTTP_OK) return status;
-    int count, code = parse_chain(&source, &contexts->authorities, &count);
+    int count, code = parse_chain(&source, &contexts->library->authorities, &count);
     if (code == 0) code = digest_clients(contexts, &source);
     char what[64];
     snprintf(what, sizeof what, "certificate %d of the authorities", count + 1);

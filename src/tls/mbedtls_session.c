@@ -41,7 +41,7 @@ uvhttp__tls_session_t *uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts,
     made->io = io;
     uvhttp__tls_bind(contexts, (uvhttp_str_t){"", 0}, made->binding);
     mbedtls_ssl_init(&made->ssl);
-    if (mbedtls_ssl_setup(&made->ssl, &contexts->config) != 0) {
+    if (mbedtls_ssl_setup(&made->ssl, &contexts->library->config) != 0) {
         uvhttp__tls_session_free(made);
         return NULL;
     }

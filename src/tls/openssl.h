@@ -4,10 +4,7 @@
 
 #include <openssl/ssl.h>
 
-#include "base/ref.h"
 #include "tls/backend.h"
-
-#define UVHTTP__TLS_DIGEST_SIZE 32
 
 /* A certificate as it was read. */
 typedef struct uvhttp__tls_loaded {
@@ -18,24 +15,15 @@ typedef struct uvhttp__tls_loaded {
     int ocsp_size;       /* bytes */
 } uvhttp__tls_loaded_t;
 
-struct uvhttp__tls_contexts {
-    uvhttp__ref_t count;
-    const uvhttp__tls_settings_t *settings;
-    uvhttp__tickets_t *tickets;
-    uvhttp__tls_names_t names;
-    uvhttp__tls_loaded_t *loaded; /* settings->certificate_count */
-    SSL_CTX **sites;              /* names.site_count; connections begin with the first */
-    X509_STORE *client_store;     /* NULL: clients are not asked */
+struct uvhttp__tls_library {
+    SSL_CTX **sites;          /* names.site_count; connections begin with the first */
+    X509_STORE *client_store; /* NULL: clients are not asked */
     STACK_OF(X509_NAME) * client_names;
-    unsigned char clients_digest[UVHTTP__TLS_DIGEST_SIZE]; /* of what clients are asked for */
+    uvhttp__tls_loaded_t loaded[]; /* settings->certificate_count */
 };
 
-/* openssl_load.c: reads settings->certificates[index]. */
-int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvhttp__tls_loaded_t *loaded,
-                     uvhttp__tls_names_t *names, uvhttp__tls_error_t *error);
+/* openssl_load.c */
 void uvhttp__tls_unload(uvhttp__tls_loaded_t *loaded);
-/* Reads the authorities of clients into contexts->client_*. */
-int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
 /* The reason of the last error of OpenSSL, whose queue is emptied. */
 const char *uvhttp__tls_reason(void);
 

@@ -141,9 +141,10 @@ static int add_own_names(uvhttp__tls_names_t *names, X509 *leaf, uint32_t index)
 
 /* --- a certificate --- */
 
-int uvhttp__tls_load(const uvhttp__tls_settings_t *settings, uint32_t index, uvhttp__tls_loaded_t *loaded,
-                     uvhttp__tls_names_t *names, uvhttp__tls_error_t *error) {
-    const uvhttp_tls_certificate_t *from = &settings->certificates[index];
+int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error) {
+    const uvhttp_tls_certificate_t *from = &contexts->settings->certificates[index];
+    uvhttp__tls_loaded_t *loaded = &contexts->library->loaded[index];
+    uvhttp__tls_names_t *names = &contexts->names;
     int status = read_chain(from, loaded, error);
     if (status == UVHTTP_OK) status = read_key(from, loaded, error);
     if (status == UVHTTP_OK) status = read_ocsp(from, loaded, error);
@@ -167,11 +168,11 @@ void uvhttp__tls_unload(uvhttp__tls_loaded_t *loaded) {
 
 static int add_authority(uvhttp__tls_contexts_t *contexts, X509 *authority) {
     X509_NAME *name = X509_NAME_dup(X509_get_subject_name(authority));
-    if (!name || sk_X509_NAME_push(contexts->client_names, name) <= 0) {
+    if (!name || sk_X509_NAME_push(contexts->library->client_names, name) <= 0) {
         X509_NAME_free(name);
         return UVHTTP_E_NOMEM;
     }
-    return X509_STORE_add_cert(contexts->client_store, authority) == 1 ? UVHTTP_OK : UVHTTP_E_NOMEM;
+    return X509_STORE_add_cert(contexts->library->client_store, authority) == 1 ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 
 static int digest_clients(uvhttp__tls_contexts_t *contexts, const void *data, size_t size) {
@@ -191,9 +192,9 @@ int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error
     source_t source;
     int status = source_open(&source, settings->client_ca_file, settings->client_ca, settings->client_ca_size, error);
     if (status != UVHTTP_OK) return status;
-    contexts->client_store = X509_STORE_new();
-    contexts->client_names = sk_X509_NAME_new_null();
-    if (!contexts->client_store || !contexts->client_names) status = UVHTTP_E_NOMEM;
+    contexts->library->client_store = X509_STORE_new();
+    contexts->library->client_names = sk_X509_NAME_new_null();
+    if (!contexts->library->client_store || !contexts->library->client_names) status = UVHTTP_E_NOMEM;
     X509 *authority = NULL;
     int count = 0;
     while (status == UVHTTP_OK && (authority = PEM_read_bio_X509(source.bio, NULL, no_password, NULL))) {

@@ -69,7 +69,7 @@ static void make_method(void) {
 uvhttp__tls_session_t *uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_io_t *io) {
     pthread_once(&method_once, make_method);
     BIO *bio = method ? BIO_new(method) : NULL;
-    SSL *ssl = bio ? SSL_new(contexts->sites[0]) : NULL;
+    SSL *ssl = bio ? SSL_new(contexts->library->sites[0]) : NULL;
     if (!ssl) {
         BIO_free(bio);
         ERR_clear_error();
@@ -219,7 +219,7 @@ int uvhttp__tls_on_client_hello(SSL *ssl, int *alert, void *arg) {
         for (size_t i = 0; i < asked.size; i++) lower[i] = uvhttp__char_lower(asked.data[i]);
         name = (uvhttp_str_t){lower, asked.size};
     }
-    bool done = !found || found->site == 0 || SSL_set_SSL_CTX(ssl, contexts->sites[found->site]);
+    bool done = !found || found->site == 0 || SSL_set_SSL_CTX(ssl, contexts->library->sites[found->site]);
     if (done && bind_sessions(ssl, contexts, name)) return SSL_CLIENT_HELLO_SUCCESS;
     *alert = SSL_AD_INTERNAL_ERROR;
     return SSL_CLIENT_HELLO_ERROR;
@@ -283,7 +283,7 @@ int uvhttp__tls_on_status(SSL *ssl, void *arg) {
     const uvhttp__tls_contexts_t *contexts = arg;
     const X509 *chosen = SSL_get_certificate(ssl);
     for (uint32_t i = 0; i < contexts->settings->certificate_count; i++) {
-        const uvhttp__tls_loaded_t *one = &contexts->loaded[i];
+        const uvhttp__tls_loaded_t *one = &contexts->library->loaded[i];
         if (one->leaf != chosen || !one->ocsp) continue;
         unsigned char *copy = OPENSSL_memdup(one->ocsp, (size_t)one->ocsp_size); /* the session frees it */
         if (!copy || SSL_set_tlsext_status_ocsp_resp(ssl, copy, one->ocsp_size) != 1) break;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The Autobahn testsuite against the echo example: every case has to be OK or INFORMATIONAL. It needs Python 2.7, which
-Debian has no longer, so it is no step of ./dev test.
+"""The Autobahn testsuite against the echo example, by ws: and by wss:. Every case has to be OK or INFORMATIONAL. It needs
+Python 2.7, which Debian has no longer, so it is no step of ./dev test.
 
-  ./dev autobahn                                  all cases on both engines
+  ./dev autobahn                                  all cases on both engines, four times an hour
+  ./dev autobahn --engine uring --scheme wss      one of the four
   ./dev autobahn --engine libuv --cases '12.*'    some of them
   ./dev autobahn --url wss://127.0.0.1:9443/echo  against a server that runs already"""
 import argparse
@@ -23,6 +24,7 @@ WORK = ROOT / "build" / "autobahn"
 VERSION = "25.10.1"
 CASES = 517
 GOOD = ("OK", "INFORMATIONAL")
+SCHEMES = ("ws", "wss")
 
 
 def python2():
@@ -50,20 +52,28 @@ def wstest():
     return program
 
 
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
+
+
 @contextlib.contextmanager
 def echo(engine):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen([ROOT / "build/dist/bin/websocket_echo", f"127.0.0.1:{port}"], env=dict(os.environ, UVHTTP_ENGINE=engine))
+    """The URL of a running echo by scheme."""
+    ports = free_ports(len(SCHEMES))
+    addresses = [f"127.0.0.1:{port}" for port in ports]
+    server = subprocess.Popen([ROOT / "build/dist/bin/websocket_echo", *addresses], env=dict(os.environ, UVHTTP_ENGINE=engine))
     try:
         for _ in range(100):
             if server.poll() is not None:
                 sys.exit("autobahn: websocket_echo has not started")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", ports[0]), 1):
                 break
             time.sleep(0.05)
-        yield f"ws://127.0.0.1:{port}/echo"
+        yield {scheme: f"{scheme}://{address}/echo" for scheme, address in zip(SCHEMES, addresses)}
     finally:
         server.terminate()
         if server.wait(60) != 0:
@@ -124,6 +134,7 @@ def judge(name, results, cases):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=("uring", "libuv"), help="one engine only")
+    parser.add_argument("--scheme", choices=SCHEMES, help="one scheme only")
     parser.add_argument("--cases", default="*", help="comma-separated, such as 1.*,13.7.1 (default: all)")
     parser.add_argument("--url", help="of a server that runs already, ws: or wss:")
     arguments = parser.parse_args()
@@ -135,9 +146,10 @@ def main():
         good = judge("url", run("url", arguments.url, cases), cases)
     else:
         for engine in (arguments.engine,) if arguments.engine else ("uring", "libuv"):
-            with echo(engine) as url:
-                results = run(engine, url, cases)
-            good = judge(engine, results, cases) and good
+            with echo(engine) as urls:
+                for scheme in (arguments.scheme,) if arguments.scheme else SCHEMES:
+                    name = f"{engine}-{scheme}"
+                    good = judge(name, run(name, urls[scheme], cases), cases) and good
     sys.exit(0 if good else 1)
 
 

@@ -228,6 +228,8 @@ def make_serve(directory, servers):
                 command += ["--set", f"{name}={value}"]
         elif program == "performance_test":
             command = [EXAMPLES / program, "--address", address[0], "--port", address[1], "--io-threads", 1]
+        elif program == "uvhttp":
+            command = [EXAMPLES / program, "serve", "--address", address[0], "--port", address[1]]
         else:
             command = [EXAMPLES / program, text]
         stderr_path = directory / f"{program}-{next(numbers)}.stderr"

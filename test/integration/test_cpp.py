@@ -165,6 +165,94 @@ def test_clients_that_go_at_any_time(server):
     assert server.get("/hello").status == 200
 
 
+def text_of(server, target, method="GET", body=None):
+    response = server.get(target, method=method, body=body)
+    assert response.status == 200, target
+    return response.text
+
+
+def test_descriptors_and_sockets_are_waited_for(server):
+    own = f"{server.address[0]}:{server.address[1]}"
+    assert text_of(server, "/descriptor") == "readable"
+    assert text_of(server, "/descriptor?limit=0") == "UVHTTP_E_TIMEOUT"
+    assert text_of(server, "/descriptor?limit=20") == "UVHTTP_E_TIMEOUT"
+    assert text_of(server, "/write?limit=20") == "UVHTTP_E_TIMEOUT"
+    for to, answer in (
+        (own, "HTTP/1.1 200 OK"),
+        (own.replace(".0.0.", "."), "HTTP/1.1 200 OK"), # a name, for getaddrinfo
+        ("", "UVHTTP_E_ADDRESS"),
+        ("unix:/nowhere", "UVHTTP_E_PEER_UNREACHABLE"),
+        ("host.invalid:1", "UVHTTP_E_PEER_NAME"),
+    ):
+        assert text_of(server, f"/talk?to={to}") == answer, to
+    assert text_of(server, f"/talk?to={own}&limit=0") == "UVHTTP_E_TIMEOUT"
+    assert stats(server)["live"] == 0 and stats(server)["exceptions"] == 0
+
+
+def test_other_servers_are_asked(server):
+    own = f"http://{server.address[0]}:{server.address[1]}"
+    assert text_of(server, f"/fetch?url={own}/echo", "POST", b"said") == "200 text/plain said"
+    assert text_of(server, f"/fetch?url={own}/none", "POST", b"said").startswith("404 ")
+    assert text_of(server, "/fetch?url=https://a/", "POST", b"") == "UVHTTP_E_UNSUPPORTED"
+    assert text_of(server, f"/fetch?url={own}/echo&limit=0", "POST", b"") == "UVHTTP_E_TIMEOUT"
+    assert text_of(server, "/fetch?url=http://unix:/nowhere", "POST", b"") == "UVHTTP_E_PEER_UNREACHABLE"
+    with socket.create_server((harness.HOST, 0)) as silent:
+        url = f"http://{harness.HOST}:{silent.getsockname()[1]}/"
+        assert text_of(server, f"/fetch?url={url}&limit=30", "POST", b"") == "UVHTTP_E_TIMEOUT"
+    assert stats(server)["live"] == 0 and stats(server)["exceptions"] == 0
+
+
+def test_channels_pass_items_in_order(serve):
+    server = serve(PROGRAM)
+    assert text_of(server, "/channel?limit=0") == "UVHTTP_E_TIMEOUT"
+    assert text_of(server, "/channel?limit=10") == "UVHTTP_E_TIMEOUT"
+    for word in "ab":
+        assert text_of(server, f"/channel?send={word}") == "sent"
+    assert text_of(server, "/channel?send=x&limit=0") == "UVHTTP_E_TIMEOUT"
+    assert text_of(server, "/channel?send=x&limit=10") == "UVHTTP_E_TIMEOUT"
+    with server.connect() as third, server.connect() as fourth:
+        for connection, word, live in ((third, "c", 1), (fourth, "d", 2)): # it is full: they wait, in this order
+            connection.send(request("GET", f"/channel?send={word}"))
+            poll(lambda: stats(server)["live"] == live)
+        assert [text_of(server, "/channel") for _ in range(4)] == ["a", "b", "c", "d"]
+        assert third.response().text == fourth.response().text == "sent"
+    receivers = [server.connect() for _ in range(3)]
+    for live, connection in enumerate(receivers, 1):
+        connection.send(request("GET", "/channel"))
+        poll(lambda: stats(server)["live"] == live)
+    leave(receivers.pop(0), True) # who has waited longest goes: nothing is lost
+    poll(lambda: stats(server)["live"] == 2)
+    assert text_of(server, "/channel?send=e") == "sent" and receivers[0].response().text == "e"
+    assert text_of(server, "/channel?close=") == "closed" and receivers[1].response().text == "at its end"
+    assert text_of(server, "/channel") == "at its end"
+    assert text_of(server, "/channel?send=f") == "UVHTTP_E_CLOSED"
+    assert stats(server)["live"] == 0
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_client_that_goes_ends_every_other_wait(server, reset):
+    with socket.create_server((harness.HOST, 0)) as silent:
+        to = f"{harness.HOST}:{silent.getsockname()[1]}"
+        targets = [
+            request("GET", "/descriptor?wait="),
+            request("GET", "/write"),
+            request("GET", f"/talk?to={to}"),
+            request("POST", f"/fetch?url=http://{to}/", body=b"x"),
+            request("GET", "/channel"),
+            request("GET", "/channel"),
+        ]
+        connections = [server.connect() for _ in targets]
+        for connection, sent in zip(connections, targets):
+            connection.send(sent)
+        poll(lambda: stats(server)["live"] == len(targets))
+        before = server.descriptors()
+        for connection in connections:
+            leave(connection, reset)
+        poll(lambda: stats(server)["live"] == 0)
+        poll(lambda: server.descriptors() < before)
+    assert stats(server)["exceptions"] == 0 and server.get("/hello").status == 200
+
+
 def test_bodies_are_read_piece_by_piece(server):
     data = bytes(range(256)) * 2000
     want = f"{len(data)} {sum(data)}"
@@ -223,9 +311,10 @@ def test_nothing_is_allocated_but_the_frame(server):
     assert per_request("/at_once") == [1, of_c]
 
 
-@pytest.mark.parametrize("path", ["/literal", "/nested?depth=2", "/later", "/throw/later"])
+@pytest.mark.parametrize("path", ["/literal", "/nested?depth=2", "/later", "/throw/later", "/descriptor?limit=1", "/ask_self?at="])
 @pytest.mark.parametrize("which", ["new", "hook"])
 def test_each_allocation_may_fail(server, which, path):
+    path += f"{server.address[0]}:{server.address[1]}" if path.endswith("at=") else ""
     with server.connect() as connection:
         right = connection.get(path).status
         for number in range(1, 30):
@@ -255,7 +344,7 @@ def test_hello_cpp(serve):
     assert json.loads(curl("/users/7")) == {"id": "7", "greeting": "Hello"}
     start = time.monotonic()
     assert curl("/wait") == "slept\n" and time.monotonic() - start >= 0.199
-    assert curl("/sum") == "42"
+    assert curl("/sum") == curl("/ask") == "42"
     assert curl("/later") == "from a thread\n"
     assert curl("/throw") == "Internal Server Error\n"
     assert curl("/size", "-T", __file__) == str(pathlib.Path(__file__).stat().st_size)

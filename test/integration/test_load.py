@@ -151,6 +151,50 @@ def test_a_run_of_time_ends_in_time_without_its_warm_up(target):
     assert run.json["generator"]["cpu_us_per_request"] > 0
 
 
+@pytest.mark.threads
+@pytest.mark.parametrize("rate", [[], ["-R", 200]])
+def test_a_warm_up_ends_when_the_server_is_steady(stub, rate):
+    """For half a second it is slow; ten slices of 100 ms have to be alike after that, or nearly."""
+    start = time.monotonic()
+
+    def answer(path, number):
+        time.sleep(0.01 if time.monotonic() - start > 0.5 else 0.04)
+        return OK
+
+    run = load("-w", "auto:20s", "-d", "200ms", "-c", 4, "-t", 2, *rate, stub(answer).url)
+    warmup = run.json["warmup"]
+    assert warmup["steady"] and warmup["apart"] <= 0.05
+    assert 1 <= warmup["elapsed_s"] < 20
+    assert warmup["slices"] >= 10
+    assert abs(run.elapsed_s - 0.2) < 0.001
+    assert run.requests == run.count() > 0
+
+
+def test_a_warm_up_on_a_server_that_is_never_steady_ends_all_the_same(stub):
+    start = time.monotonic()
+
+    def slower_and_slower(path, number):
+        time.sleep(0.002 * 4 ** ((time.monotonic() - start) / 0.5))
+        return OK
+
+    run = load("-w", "auto:1100ms", "-d", "100ms", "-c", 2, stub(slower_and_slower).url)
+    warmup = run.json["warmup"]
+    assert not warmup["steady"] and warmup["apart"] > 0.05
+    assert 1.1 <= warmup["elapsed_s"] < 5
+    assert abs(run.elapsed_s - 0.1) < 0.001
+
+
+def test_a_warm_up_can_be_interrupted(stub):
+    one = stub([5, OK])  # no answer, so that it is not steady
+    process = subprocess.Popen(command("-w", "auto", "-c", 1, "-t", 1, one.url), stdout=subprocess.PIPE, text=True)
+    poll(lambda: one.requests)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=10)
+    found = json.loads(out)
+    assert process.returncode == 130 and found["interrupted"]
+    assert not found["warmup"]["steady"] and found["results"]["requests"] == 0
+
+
 def test_methods_headers_and_bodies_are_sent(target, stub, tmp_path):
     body = tmp_path / "body.json"
     body.write_text('{"test":"data"}')

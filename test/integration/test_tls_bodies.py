@@ -1,5 +1,5 @@
-"""Large bodies by TLS, both ways: static files (read by helper threads), ranges, clients that are slow or leave, uploads
-that the handler holds back, forms."""
+"""Large bodies by TLS, both ways: files of a static mount and of a handler (read by threads), ranges, clients that are slow
+or leave, uploads that the handler holds back, forms."""
 import contextlib
 import json
 import os
@@ -41,6 +41,12 @@ def connect(server, pki, **options):
     return TlsConnection(server.tls, pki.context(), **options)
 
 
+@pytest.fixture(params=["mount", "handler"])
+def large(request, https):
+    """Where the large file is."""
+    return "/tls/files/large.bin" if request.param == "mount" else f"/file?path={https.root}/large.bin"
+
+
 def all_closed(server):
     poll(lambda: server.counter("connections_accepted") - server.counter("connections_closed") == 1)
 
@@ -61,13 +67,13 @@ def test_a_large_file_and_its_ranges(https, pki, data):
         assert head.header("Content-Length") == str(SIZE) and not head.body
 
 
-def test_a_slow_reader_of_a_file_costs_a_bounded_share(https, pki, data, sanitizer):
+def test_a_slow_reader_of_a_file_costs_a_bounded_share(https, pki, large, data, sanitizer):
     connect(https, pki).close()
     before = https.resident_bytes()
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connect(https, pki, receive_buffer=8192)) for _ in range(8)]
         for client in clients:
-            client.send(request(target="/tls/files/large.bin"))
+            client.send(request(target=large))
             assert client.response_head().status == 200
         for _ in range(20):
             https.sync()
@@ -81,11 +87,22 @@ def test_a_slow_reader_of_a_file_costs_a_bounded_share(https, pki, data, sanitiz
         assert got == data
 
 
+def test_files_of_handlers_come_in_order(https, pki, data):
+    (https.root / "small.txt").write_bytes(b"small")
+    (https.root / "empty.txt").write_bytes(b"")
+    wanted = [("large.bin", "", data), ("small.txt", "", b"small"), ("empty.txt", "", b""), ("large.bin", "&offset=100&size=5000000", data[100:5_000_100])] * 2
+    with connect(https, pki) as client:
+        client.send(b"".join(request(target=f"/file?path={https.root}/{name}{rest}") for name, rest, _ in wanted))
+        for _, _, body in wanted:
+            assert client.response().body == body
+        assert client.get(f"/file?path={https.root}/large.bin", method="HEAD").header("Content-Length") == str(SIZE)
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
-def test_clients_that_leave_in_the_middle_of_a_file(https, pki, how):
+def test_clients_that_leave_in_the_middle_of_a_file(https, pki, large, how):
     for _ in range(6):
         client = connect(https, pki, receive_buffer=8192)
-        client.send(request(target="/tls/files/large.bin"))
+        client.send(request(target=large))
         assert client.response_head().status == 200
         client.socket.recv(100_000)
         getattr(client, how)()
@@ -94,9 +111,9 @@ def test_clients_that_leave_in_the_middle_of_a_file(https, pki, how):
         assert client.get("/").status == 200
 
 
-def test_a_file_that_becomes_shorter_ends_before_its_size(https, pki):
+def test_a_file_that_becomes_shorter_ends_before_its_size(https, pki, large):
     with connect(https, pki, receive_buffer=8192) as client:
-        client.send(request(target="/tls/files/large.bin"))
+        client.send(request(target=large))
         assert client.response_head().status == 200
         os.truncate(https.root / "large.bin", 1000)
         got = len(client.buffer)

@@ -64,6 +64,8 @@ check "$work/shared_cpp20"
 
 echo "uvhttp-load"
 [ "$("$prefix/bin/uvhttp-load" --version)" = "uvhttp-load $version" ] || fail "uvhttp-load does not say $version"
+echo "uvhttp"
+[ "$("$prefix/bin/uvhttp" version | head -n 1)" = "uvhttp $version" ] || fail "uvhttp does not say $version"
 
 echo "find_package"
 cmake -S "$here" -B "$work/find_package" -DCMAKE_PREFIX_PATH="$prefix" >/dev/null

@@ -56,7 +56,7 @@ static void on_closed(uvhttp__stream_t *stream) {
     load_conn_t *conn = conn_of(stream);
     load_worker_t *worker = conn->worker;
     conn->state = LOAD_CONN_OFFLINE;
-    load_response_deinit(&conn->response);
+    uvhttp__http1_response_deinit(&conn->response);
     load_worker_closed(worker);
     if (worker->phase == LOAD_STOPPING) return;
     if (conn->pause)
@@ -100,7 +100,7 @@ void load_conn_add_flight(load_conn_t *conn, load_request_t *request, uint64_t d
     *load_flight_at(conn, conn->in_flight) = (load_flight_t){.request = request, .due_ns = due_ns};
     if (conn->in_flight++ == 0) {
         set_timer(conn, worker->options->timeout_ns);
-        load_response_begin(&conn->response, request->is_head);
+        uvhttp__http1_response_begin(&conn->response, request->is_head);
         conn->body_size = 0;
         conn->hashing = false;
     }
@@ -142,6 +142,12 @@ void load_conn_send_due(load_conn_t *conn, uint64_t due_ns) {
 
 /* --- answers --- */
 
+/* Of which it is seen whether the server has warmed up. One thread writes, another reads. */
+static void record_warming(load_worker_t *worker, uint64_t latency_ns) {
+    atomic_store_explicit(&worker->warm_answers, worker->warm_answers + 1, memory_order_relaxed);
+    atomic_store_explicit(&worker->warm_latency_ns, worker->warm_latency_ns + latency_ns, memory_order_relaxed);
+}
+
 /* When it counts: a closed loop by when the answer came, so that the throughput is right; an open loop by when the
  * request was due, so that nothing that was asked for is left out. */
 static void record(load_conn_t *conn, const load_flight_t *flight) {
@@ -149,6 +155,7 @@ static void record(load_conn_t *conn, const load_flight_t *flight) {
     load_stats_t *stats = &worker->stats;
     uint64_t now = now_ns(conn), service = now > flight->sent_ns ? now - flight->sent_ns : 0;
     bool is_open = worker->options->rate > 0, inside = now >= stats->begin_ns && now < stats->end_ns;
+    if (worker->warming) record_warming(worker, !is_open ? service : now > flight->due_ns ? now - flight->due_ns : 0);
     if (inside) {
         stats->answers++;
         unsigned status = (unsigned)conn->response.head.status;
@@ -175,7 +182,7 @@ void load_conn_take_flight(load_conn_t *conn) {
     conn->answered++;
     if (conn->in_flight > 0) {
         set_timer(conn, worker->options->timeout_ns);
-        load_response_begin(&conn->response, load_flight_at(conn, 0)->request->is_head);
+        uvhttp__http1_response_begin(&conn->response, load_flight_at(conn, 0)->request->is_head);
         conn->body_size = 0;
         conn->hashing = false;
     } else if (worker->options->think_ns > 0) {
@@ -304,7 +311,7 @@ void load_conn_open(load_conn_t *conn) {
     conn->allowance = 0;
     if (worker->options->receive_rate > 0) conn->allowance = 1;
     conn->connect_ns = uvhttp__clock_ns();
-    load_response_init(&conn->response, &worker->cache);
+    uvhttp__http1_response_init(&conn->response, LOAD_HEAD_SIZE_MAX, &worker->cache);
     int code = uvhttp__stream_connect(&conn->stream, worker->loop, &worker->plan->endpoint, &load_conn_ops);
     if (code == 0) {
         worker->open++;
@@ -363,5 +370,5 @@ void load_conn_stop(load_conn_t *conn) {
 }
 
 void load_conn_deinit(load_conn_t *conn) {
-    load_response_deinit(&conn->response);
+    uvhttp__http1_response_deinit(&conn->response);
 }

@@ -39,7 +39,7 @@ static bool wants_hash(const load_options_t *options) {
 
 static void add_body(load_conn_t *conn, uvhttp_str_t run) {
     if (wants_hash(conn->worker->options)) {
-        const load_head_t *head = &conn->response.head;
+        const uvhttp__http1_response_head_t *head = &conn->response.head;
         if (head->has_length && run.size == head->length) {
             conn->body_hash = XXH64(run.data, run.size, 0);
         } else {
@@ -101,7 +101,7 @@ static void receive(load_conn_t *conn, const char *data, size_t size) {
             load_conn_fail(conn, LOAD_ERROR_protocol, false, "bytes behind the answer");
             return;
         }
-        int code = load_response_feed(&conn->response, data, size, &consumed, &body);
+        int code = uvhttp__http1_response_feed(&conn->response, data, size, &consumed, &body);
         data += consumed;
         size -= consumed;
         if (body.size > 0) add_body(conn, body);
@@ -117,7 +117,7 @@ static void receive(load_conn_t *conn, const char *data, size_t size) {
 }
 
 static bool end(load_conn_t *conn) {
-    if (load_response_end(&conn->response) != 0) return false;
+    if (uvhttp__http1_response_end(&conn->response) != 0) return false;
     answered(conn);
     return true;
 }

@@ -63,6 +63,7 @@ static void print_options(const load_options_t *options, FILE *out) {
     print_count(out, "pipeline", options->pipeline);
     print_real(out, "duration_s", (double)options->duration_ns / 1e9);
     print_real(out, "warmup_s", (double)options->warmup_ns / 1e9);
+    fprintf(out, ", \"warmup_auto\": %s", options->warmup_auto ? "true" : "false");
     print_count(out, "requests", options->requests);
     print_real(out, "rate", options->rate);
     fprintf(out, ", \"arrivals\": \"%s\"", options->arrivals == LOAD_POISSON ? "poisson" : "constant");
@@ -126,6 +127,14 @@ static void print_generator(const load_result_t *result, FILE *out) {
     fputc('}', out);
 }
 
+static void print_warmup(const load_warmup_t *warmup, FILE *out) {
+    fprintf(out, ",\n  \"warmup\": {\"steady\": %s", warmup->is_steady ? "true" : "false");
+    print_real(out, "elapsed_s", (double)warmup->elapsed_ns / 1e9);
+    print_count(out, "slices", warmup->steady.slices);
+    print_real(out, "apart", warmup->steady.apart);
+    fputc('}', out);
+}
+
 void load_report_json(const load_result_t *result, FILE *out) {
     fprintf(out, "{\"schema\": \"uvhttp-load/1\", \"version\": \"%s\"", UVHTTP_BUILD_VERSION);
     fprintf(out, ", \"interrupted\": %s,\n  \"target\": {\"url\": ", result->interrupted ? "true" : "false");
@@ -134,6 +143,7 @@ void load_report_json(const load_result_t *result, FILE *out) {
     print_text(out, result->plan->address);
     fputc('}', out);
     print_options(result->options, out);
+    if (result->warmup) print_warmup(result->warmup, out);
     print_results(result, out);
     print_generator(result, out);
     print_histogram(out, "latency", "ns", &result->stats->latency);

@@ -54,6 +54,7 @@ static int finish(const load_run_t *run, const load_plan_t *plan) {
         .options = run->options,
         .plan = plan,
         .stats = &all,
+        .warmup = run->options->warmup_auto ? &run->warmup : NULL,
         .engine = uvhttp__loop_engine_name(run->workers[0].loop),
         .busiest = busiest_thread(run),
         .interrupted = run->interrupted,

@@ -16,7 +16,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-enum { BODY_MAX_BYTES = 1 << 30 };
+enum { BODY_MAX_BYTES = 1 << 30, WARMUP_MAX_S = 30 };
 
 static const char head[] =
     "Usage: uvhttp-load [options] URL\n"
@@ -31,7 +31,7 @@ static const char help[] =
     "  -t, --threads N                threads                                                   [2]\n"
     "  -d, --duration T               10s, 1.5m, 200ms, 1h                                      [10s]\n"
     "  -n, --requests N               ends after N answers, or after the duration               [no limit]\n"
-    "  -w, --warmup T                 time before the measurement, not counted                  [0s]\n"
+    "  -w, --warmup T|auto[:T]        before the measurement, not counted; auto: until steady, at most 30s or T [0s]\n"
     "  -p, --pipeline N               requests under way on a connection                        [1]\n"
     "  -R, --rate N                   open loop: N requests per second in total, sent when they are due\n"
     "      --arrivals constant|poisson  how they are spread                                     [constant]\n"
@@ -167,6 +167,16 @@ bool load_parse_duration(const char *text, uint64_t *ns) {
 static bool read_duration(parser_t *parser, const char *text, uint64_t min_ns, uint64_t *ns) {
     if (load_parse_duration(text, ns) && *ns >= min_ns) return true;
     return refuse(parser, "--%s %s: expected a time such as 10s, 200ms or 1.5m", parser->name, text);
+}
+
+/* A time, or "auto", or "auto:" and the longest time. */
+static bool read_warmup(parser_t *parser, const char *text, load_options_t *options) {
+    options->warmup_auto = strncmp(text, "auto", 4) == 0 && (text[4] == ':' || text[4] == '\0');
+    if (!options->warmup_auto) return read_duration(parser, text, 0, &options->warmup_ns);
+    options->warmup_ns = WARMUP_MAX_S * SECOND_NS;
+    if (text[4] == '\0') return true;
+    if (load_parse_duration(text + 5, &options->warmup_ns) && options->warmup_ns >= SECOND_NS) return true;
+    return refuse(parser, "--warmup %s: expected auto, or auto:T of at least 1s", text);
 }
 
 static bool read_number(parser_t *parser, const char *text, uint64_t min, uint64_t max, uint64_t *number) {
@@ -319,7 +329,7 @@ static bool set_load(parser_t *parser, int letter, const char *text) {
         case 't': return read_number32(parser, text, 1024, &options->threads);
         case 'd': parser->duration_given = true; return read_duration(parser, text, 1, &options->duration_ns);
         case 'n': return read_number(parser, text, 1, UINT64_C(1) << 60, &options->requests);
-        case 'w': return read_duration(parser, text, 0, &options->warmup_ns);
+        case 'w': return read_warmup(parser, text, options);
         case 'p': return read_number32(parser, text, 1024, &options->pipeline);
         case 'R': return read_rate(parser, text, &options->rate);
         case OPTION_ARRIVALS:

@@ -33,6 +33,7 @@ typedef struct load_options {
     size_t body_size;
     uint32_t threads, connections, pipeline;
     uint64_t duration_ns, warmup_ns, timeout_ns, connect_timeout_ns, think_ns;
+    bool warmup_auto;                 /* until the server is steady, but at most warmup_ns */
     uint64_t requests;                /* 0: no limit but the duration */
     uint64_t requests_per_connection; /* 0: connections are kept */
     double rate;                      /* requests per second in total; 0: closed loop */

@@ -110,12 +110,22 @@ static void print_generator(const load_result_t *result, FILE *out) {
               out);
 }
 
+static void print_warmup(const load_warmup_t *warmup, FILE *out) {
+    text_t text;
+    fprintf(out, "  Warm-up of %s", write_time(text, (double)warmup->elapsed_ns));
+    if (warmup->steady.slices >= LOAD_STEADY_SLICES)
+        fprintf(out, ", then the latency of half a second was %.1f%% from that of the one before",
+                warmup->steady.apart * 100);
+    fputs(warmup->is_steady ? "\n" : ": not steady yet\n", out);
+}
+
 void load_report_text(const load_result_t *result, FILE *out) {
     const load_stats_t *stats = result->stats;
     double elapsed = load_elapsed_s(result), per_second = elapsed > 0 ? 1 / elapsed : 0;
     bool is_open = result->options->rate > 0;
     text_t text, rate;
     print_head(result, out);
+    if (result->warmup) print_warmup(result->warmup, out);
     fputs("  Thread Stats   Avg      Stdev     Max   +/- Stdev\n", out);
     print_row(out, "Latency", &stats->latency, write_time);
     print_row(out, "Req/Sec", &stats->rates, write_count);

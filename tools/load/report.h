@@ -4,13 +4,15 @@
 
 #include "load/plan.h"
 #include "load/stats.h"
+#include "load/steady.h"
 
 typedef struct load_result {
     const load_options_t *options;
     const load_plan_t *plan;
     const load_stats_t *stats; /* of all threads */
     const char *engine;
-    double busiest; /* CPU of the busiest thread in the window, as a share of its time */
+    const load_warmup_t *warmup; /* NULL: its time was given */
+    double busiest;              /* CPU of the busiest thread in the window, as a share of its time */
     bool interrupted;
 } load_result_t;
 

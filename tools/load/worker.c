@@ -12,6 +12,7 @@
 
 enum {
     SAMPLE_MS = 100,
+    SETTLED_MS = 50, /* until when all threads have heard that the window begins */
     RECEIVE_BUFFER_SIZE = 32 * 1024,
     RECEIVE_BUFFER_COUNT = 256,
     SPARE_DESCRIPTORS = 32,
@@ -151,6 +152,25 @@ static void on_sample(load_worker_t *worker) {
     uvhttp__timer_set(&worker->loop->wheel, &worker->sample, worker->loop->now_ms + SAMPLE_MS);
 }
 
+/* --warmup auto, the first worker: another slice has passed. */
+static void on_slice(load_worker_t *worker) {
+    load_run_t *run = worker->run;
+    load_warmup_t *warmup = &run->warmup;
+    uint64_t answers = 0, latency_ns = 0, now = uvhttp__clock_ns();
+    for (uint32_t i = 0; i < run->worker_count; i++) {
+        answers += atomic_load_explicit(&run->workers[i].warm_answers, memory_order_relaxed);
+        latency_ns += atomic_load_explicit(&run->workers[i].warm_latency_ns, memory_order_relaxed);
+    }
+    warmup->elapsed_ns = now - run->start_ns;
+    warmup->is_steady = load_steady_add(&warmup->steady, answers, latency_ns);
+    if (!warmup->is_steady && warmup->elapsed_ns < worker->options->warmup_ns) {
+        set_deadline(worker, now + LOAD_STEADY_SLICE_MS * MS_NS);
+        return;
+    }
+    warmup->elapsed_ns += SETTLED_MS * MS_NS;
+    for (uint32_t i = 0; i < run->worker_count; i++) uvhttp__loop_post(run->workers[i].loop, &run->workers[i].settled);
+}
+
 static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     load_worker_t *worker = user;
     if (worker->phase == LOAD_STOPPING) return;
@@ -158,6 +178,8 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
         on_sample(worker);
     } else if (worker->phase == LOAD_DRAINING) {
         give_up(worker);
+    } else if (worker->warming) {
+        on_slice(worker);
     } else if (!worker->measuring) {
         begin_window(worker);
     } else if (worker->options->rate > 0) {
@@ -170,22 +192,41 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
     }
 }
 
+static void set_window(load_worker_t *worker, uint64_t begin_ns) {
+    worker->stats.begin_ns = begin_ns;
+    worker->stats.end_ns = begin_ns + worker->options->duration_ns;
+    worker->warming = false;
+    if (begin_ns > uvhttp__clock_ns())
+        set_deadline(worker, begin_ns);
+    else
+        begin_window(worker);
+}
+
+/* No answer counts before the server is steady. */
+static void await_steady(load_worker_t *worker) {
+    worker->stats.begin_ns = worker->stats.end_ns = UINT64_MAX;
+    worker->warming = true;
+    if (worker->index == 0) set_deadline(worker, worker->run->start_ns + LOAD_STEADY_SLICE_MS * MS_NS);
+}
+
+static void on_settled(uvhttp__post_t *post) {
+    load_worker_t *worker = UVHTTP__CONTAINER_OF(post, load_worker_t, settled);
+    if (worker->phase == LOAD_RUNNING) set_window(worker, worker->run->start_ns + worker->run->warmup.elapsed_ns);
+}
+
 /* All connections of all threads have been tried. */
 static void on_go(uvhttp__post_t *post) {
     load_worker_t *worker = UVHTTP__CONTAINER_OF(post, load_worker_t, go);
     const load_options_t *options = worker->options;
     if (worker->phase != LOAD_CONNECTING) return;
-    load_stats_t *stats = &worker->stats;
-    stats->begin_ns = worker->run->start_ns + options->warmup_ns;
-    stats->end_ns = stats->begin_ns + options->duration_ns;
     worker->phase = LOAD_RUNNING;
     if (options->rate > 0)
         load_arrivals_init(&worker->arrivals, worker->run->start_ns, options->rate, worker->index, options->threads,
                            options->arrivals == LOAD_POISSON, options->seed);
-    if (options->warmup_ns > 0)
-        set_deadline(worker, stats->begin_ns);
+    if (options->warmup_auto)
+        await_steady(worker);
     else
-        begin_window(worker);
+        set_window(worker, worker->run->start_ns + options->warmup_ns);
     for (uint32_t i = 0; i < worker->conn_count; i++) load_conn_begin(&worker->conns[i]);
     load_worker_answered(worker, 0); /* -n 1 with two threads: nothing to do for one of them */
 }
@@ -237,6 +278,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
     if (options->requests > 0) worker->quota = worker->to_answer = part_of(options->requests, index, run->worker_count);
     worker->begin.run = on_begin;
     worker->go.run = on_go;
+    worker->settled.run = on_settled;
     worker->stop.run = on_stop;
     load_stats_init(&worker->stats);
     uvhttp__list_init(&worker->free);
@@ -261,7 +303,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
         .arg = worker,
     };
     if (uvhttp__loop_new(&loop_options, &worker->loop) != 0) return false;
-    if (options->rate > 0 && uvhttp__fine_timer_new(worker->loop, &worker->pace) != 0) return false;
+    if (options->rate > 0 && uvhttp__fine_timer_new(worker->loop, NULL, NULL, &worker->pace) != 0) return false;
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, load_conn_on_timer, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SESSION, load_conn_on_tick, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_timer, worker);

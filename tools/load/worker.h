@@ -5,11 +5,15 @@
 #include <pthread.h>
 
 #include "base/hash.h"
+#include "http1/response_read.h"
 #include "load/arrivals.h"
 #include "load/plan.h"
-#include "load/response.h"
 #include "load/stats.h"
+#include "load/steady.h"
 #include "load/ws_frame.h"
+
+/* Bytes of a response's head; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE. */
+#define LOAD_HEAD_SIZE_MAX (64u * 1024)
 
 typedef struct load_worker load_worker_t;
 typedef struct load_conn load_conn_t;
@@ -44,7 +48,7 @@ struct load_conn {
     bool thinking, pause;
     uint64_t sent, answered; /* on this connection */
     uint64_t connect_ns;
-    load_response_t response;
+    uvhttp__http1_response_t response;
     uint64_t body_size;
     bool hashing; /* the body came in more than one run: state has what came */
     XXH64_state_t hash;
@@ -94,9 +98,11 @@ struct load_worker {
     uvhttp__timer_t sample; /* each 100 ms */
     uint64_t sampled_answers, sampled_ns;
     bool measuring;
+    bool warming; /* until the server is steady: what comes in is told to the first worker */
+    _Atomic uint64_t warm_answers, warm_latency_ns;
     load_cpu_t cpu_begin;
-    uvhttp__post_t begin, go, stop;
-    load_head_cache_t cache;
+    uvhttp__post_t begin, go, settled, stop;
+    uvhttp__http1_head_cache_t cache;
     load_stats_t stats;
 };
 
@@ -108,6 +114,7 @@ struct load_run {
     _Atomic uint32_t ready;    /* workers that have tried all their connections */
     _Atomic uint32_t finished; /* threads whose loop has ended */
     uint64_t start_ns;         /* set by the last that is ready */
+    load_warmup_t warmup;      /* --warmup auto: the first worker's */
     pthread_t waiter;          /* gets SIGUSR1 when the last thread is done */
     bool interrupted;
 };

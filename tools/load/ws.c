@@ -8,7 +8,7 @@
 static void shake(load_conn_t *conn) {
     const load_request_t *handshake = &conn->worker->plan->handshake;
     memset(&conn->ws, 0, sizeof conn->ws);
-    load_response_begin(&conn->response, false);
+    uvhttp__http1_response_begin(&conn->response, false);
     load_conn_send_bytes(conn, handshake->data, handshake->size);
 }
 
@@ -16,9 +16,9 @@ static void shake(load_conn_t *conn) {
 static size_t receive_handshake(load_conn_t *conn, const char *data, size_t size) {
     size_t consumed;
     uvhttp_str_t body;
-    int code = load_response_feed(&conn->response, data, size, &consumed, &body);
-    if (code == UVHTTP_E_AGAIN && !load_response_has_head(&conn->response)) return consumed;
-    const load_head_t *head = &conn->response.head;
+    int code = uvhttp__http1_response_feed(&conn->response, data, size, &consumed, &body);
+    if (code == UVHTTP_E_AGAIN && !uvhttp__http1_response_has_head(&conn->response)) return consumed;
+    const uvhttp__http1_response_head_t *head = &conn->response.head;
     if (code != 0 && code != UVHTTP_E_AGAIN)
         load_conn_fail(conn, LOAD_ERROR_protocol, true, uvhttp_error_message(code));
     else if (head->status != 101)

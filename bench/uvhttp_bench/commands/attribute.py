@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from uvhttp_bench import attribution, measure, repository
+from uvhttp_bench import attribution, measure
 from uvhttp_bench.attribution import ROUNDS_MIN, Cost, Options
 from uvhttp_bench.exits import FINE, UNSTABLE, MissingError, UsageError
 from uvhttp_bench.loads.base import allow_many_files
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--picture", type=Path, help="SVG file to write")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--allow-unstable", action="store_true", help="set: keep runs of a restless machine; void ones never"
     )
     parser.add_argument("--data", type=Path, default=repository.DATA, help="default %(default)s")
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
 
 
 def _session_records(args: argparse.Namespace) -> list[Record]:

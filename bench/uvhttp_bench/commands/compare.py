@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from uvhttp_bench import measure, repository, revisions, rounds, session
 from uvhttp_bench.commands.run import add_target_arguments, check_numbers
@@ -43,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1)")
     add_target_arguments(parser)
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
 
 
 def _plans(

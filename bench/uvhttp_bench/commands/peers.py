@@ -15,6 +15,7 @@ from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.targets import peers
 from uvhttp_bench.targets.base import Target
+from uvhttp_bench.targets.tomcat import WARMUP_SECONDS
 from uvhttp_bench.versus import Options, Versus, available
 
 HELP = "the same scenarios on nginx, h2o, Tomcat, Go and others: CPU per request, throughput, latency, memory"
@@ -29,6 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, default=5, help="in turn, a fresh process each (default 5)")
     parser.add_argument("--seconds", type=int, default=2, help="of each run (default 2)")
     parser.add_argument("--rates", default="50,70,90", help="per cent of each one's capacity, open loop; '' for none")
+    parser.add_argument(
+        "--jvm-warmup", type=float, default=WARMUP_SECONDS, help="seconds before each run of Tomcat (default 10)"
+    )
     parser.add_argument("--server", type=Path, help="performance_test to measure (default: of this build)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")
@@ -46,12 +50,12 @@ def rates_of(text: str) -> tuple[float, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.rounds < 1 or args.seconds < 1:
-        raise UsageError("--rounds and --seconds are at least 1")
+    if args.rounds < 1 or args.seconds < 1 or args.jvm_warmup < 1:
+        raise UsageError("--rounds, --seconds and --jvm-warmup are at least 1")
     rates = rates_of(args.rates)
     chosen = catalog.choose(args.scenario or SCENARIOS)
     names = [name.strip() for name in args.servers.split(",") if name.strip()]
-    wanted = peers.choose(names, args.server.resolve() if args.server else None)
+    wanted = peers.choose(names, args.server.resolve() if args.server else None, args.jvm_warmup)
     allow_many_files()
     cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
     with Steps(0) as steps:

@@ -10,7 +10,7 @@ from uvhttp_bench.history import Series, series_of
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.codec import FormatError, from_json, write_text
 from uvhttp_bench.model.record import Record
-from uvhttp_bench.output import section, tables
+from uvhttp_bench.output import tables
 from uvhttp_bench.output.report_html import html
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
@@ -26,11 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", choices=tuple(NAMES), default="run", help="of the last session (default run)")
     parser.add_argument("--name", help="SCENARIO in the file names (default: baseline, regression or peers, as the kind is)")
     parser.add_argument("--verdicts", type=Path, help="of compare (default: of the same session, where there are some)")
-    parser.add_argument(
-        "--section", type=Path, metavar="PAGE", help="Markdown whose <!-- performance: NAME --> is made anew"
-    )
     parser.add_argument("--directory", type=Path, default=repository.REPORTS.parent, help="default %(default)s")
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
 
 
 def _records(args: argparse.Namespace) -> tuple[list[Record], list[Series]]:
@@ -74,8 +71,6 @@ def run(args: argparse.Namespace) -> int:
     relative = f"../../data/{report.date}/{name}.json"
     made = [(folder / f"{report.file_name}.html", html(report, relative))]
     made.append((folder / f"{report.file_name}.md", markdown(report, relative)))
-    if args.section:
-        made.append((args.section, section.replaced(args.section, name, records, made[-1][0], data)))
     for path, text in made:
         write_text(path, text)
     files = [str(path) for path, _ in made] + [str(data)]

@@ -18,13 +18,20 @@ from uvhttp_bench.summary import ScenarioSummary, by_scenario
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 HELP = "measure scenarios of the standard"
+RATE_MAX = 100_000_000  # uvhttp-load's
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", nargs="*", help="names, groups, patterns, or all (default: basic; see `list`)")
     parser.add_argument("--quick", action="store_true", help="one second, one repeat each: everything in two minutes")
     parser.add_argument("--seconds", type=float, help="of each run, instead of the scenario's")
+    parser.add_argument(
+        "--extended-seconds", type=float, help="of each run that is neither basic nor sustained, instead of the scenario's"
+    )
     parser.add_argument("--repeats", type=int, help="instead of the scenario's (basic 5, extended 3)")
+    parser.add_argument(
+        "--rate", type=int, metavar="N", help="open loop of uvhttp-load: N requests a second, each sent when it is due"
+    )
     add_target_arguments(parser)
     parser.add_argument(
         "--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1; 0: system calls are not counted)"
@@ -45,15 +52,19 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_storage_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
     parser.add_argument("--results", type=Path, default=repository.RESULTS, help="raw results (default %(default)s)")
 
 
 def check_numbers(args: argparse.Namespace) -> None:
-    if args.seconds is not None and not 1 <= args.seconds <= 86400:
-        raise UsageError(f"--seconds {args.seconds:g}: allowed is 1..86400")
+    for name in ("seconds", "extended_seconds"):
+        seconds = getattr(args, name, None)
+        if seconds is not None and not 1 <= seconds <= 86400:
+            raise UsageError(f"--{name.replace('_', '-')} {seconds:g}: allowed is 1..86400")
     if getattr(args, "repeats", None) is not None and not 1 <= args.repeats <= 1000:
         raise UsageError(f"--repeats {args.repeats}: allowed is 1..1000")
+    if getattr(args, "rate", None) is not None and not 1 <= args.rate <= RATE_MAX:
+        raise UsageError(f"--rate {args.rate}: allowed is 1..{RATE_MAX}")
     if not 0 <= args.warm_up <= 3600:
         raise UsageError(f"--warm-up {args.warm_up:g}: allowed is 0..3600")
     if not 1 <= args.io_threads <= 1024:
@@ -67,13 +78,17 @@ def check_tree(allowed: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     check_numbers(args)
+    if args.rate is not None and (args.workers or args.scheduler):
+        raise UsageError("--rate is for one load generator: leave --workers and --scheduler out")
     with fanned.opened(args) as several:
         return _run(args, several)
 
 
 def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
     chosen = catalog.choose(args.scenario or (["all"] if args.quick else []))
-    todo = session.turns(chosen, args.quick, args.seconds, args.repeats)
+    if args.rate is not None:
+        chosen = [catalog.at_rate(scenario, args.rate) for scenario in chosen]
+    todo = session.turns(chosen, args.quick, args.seconds, args.repeats, args.extended_seconds)
     if not todo:
         raise UsageError("--quick leaves out all of these scenarios: ask for them without it")
     check_tree(args.allow_dirty or args.quick)
@@ -86,7 +101,7 @@ def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
     def plan_of(scenario: Scenario) -> Plan:
         if several and not several.speaks(scenario.scheme):
             raise UsageError(f"{scenario.name}: several load generators do not speak {scenario.scheme}")
-        load = several or session.load_for(scenario, args.tool)
+        load = several or session.load_for(scenario, args.tool, args.rate)
         if load.name not in plans:
             plans[load.name] = measure.plan_for(target, load, cpus, limit, "run", name, args.warm_up)
         return plans[load.name]

@@ -1,9 +1,7 @@
 """Owns: the verb `trend`."""
 
 import argparse
-from pathlib import Path
 
-from uvhttp_bench import repository
 from uvhttp_bench.exits import FINE, REGRESSION, MissingError, UsageError
 from uvhttp_bench.history import POINTS_MAX, Series, series_of
 from uvhttp_bench.model import database
@@ -21,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", default="run", help="of the sessions: run or peers (default run)")
     parser.add_argument("--minimum", type=float, default=2, metavar="PERCENT", help="a change that is told (default 2)")
     parser.add_argument("--fail", action="store_true", help="3 if the newest level of a figure is worse than the one before")
-    parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
+    database.add_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:

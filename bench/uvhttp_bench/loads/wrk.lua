@@ -36,7 +36,8 @@ local function write_histogram(latency)
 end
 
 function done(summary, latency, requests)
-    local errors = summary.errors
+    local errors, cpu = summary.errors, os.clock() -- before what follows here adds to it
+    io.write(string.format("#bench cpu %.6f\n", cpu))
     io.write(string.format("#bench summary %d %d %d\n", summary.requests, summary.duration, summary.bytes))
     io.write(string.format("#bench errors %d %d %d %d %d\n", errors.connect, errors.read, errors.write, errors.timeout,
         errors.status))

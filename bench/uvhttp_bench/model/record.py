@@ -2,6 +2,7 @@
 what this program adds follows them in each object and has a default, so that an older record still reads."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from uvhttp_bench.model.histogram import Histogram
 
 SCHEMA_VERSION = 1
 
-# What a run is worth, worst last. "unstable": measured properly on a machine that did other things meanwhile.
-VALID, UNSTABLE, VOID = "valid", "unstable", "void"
+# What a run is worth, worst last. "bounded": the load generator was the bottleneck, so that CPU time holds and the rate is a
+# bound. "unstable": measured properly on a machine that did other things meanwhile.
+VALID, BOUNDED, UNSTABLE, VOID = STATES = ("valid", "bounded", "unstable", "void")
+GENERATOR = "generator"  # the check that says so
 
 
 @dataclass(frozen=True)
@@ -164,14 +167,20 @@ class Record:
     @property
     def status(self) -> str:
         failed = [check for check in self.checks if not check.passed and check.takes]
-        if not failed:
-            return VALID
-        return UNSTABLE if all(check.unstable for check in failed) else VOID
+        if any(check.name != GENERATOR and not check.unstable for check in failed):
+            return VOID
+        if any(check.unstable for check in failed):
+            return UNSTABLE
+        return BOUNDED if failed else VALID
 
     def holds(self, figure: str) -> bool:
         """Whether a figure ("throughput", "latency", "cpu") may be used."""
         group = "throughput" if figure == "latency" else figure
         return not any(c.takes in ("all", group) and not c.unstable for c in self.checks if not c.passed)
+
+
+def worst(records: Sequence[Record]) -> str:
+    return max((record.status for record in records), key=STATES.index)
 
 
 def read(path: Path) -> Record:

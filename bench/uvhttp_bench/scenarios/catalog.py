@@ -163,12 +163,21 @@ def everything() -> list[Scenario]:
     return [scenario for group in groups for scenario in group()]
 
 
+def at_rate(scenario: Scenario, per_second: float) -> Scenario:
+    """The same as an open loop: another scenario, so that nobody compares the one with the other."""
+    ending = f"-rate-{per_second:.0f}"
+    return replace(scenario, name=scenario.name + ending, raw_name=scenario.results_name + ending)
+
+
 def choose(names: Sequence[str]) -> list[Scenario]:
-    """By name, group or pattern; `all` is every one. No name: the basic group."""
+    """By name, group or pattern; `all` is every one. What is both is the scenario. No name: the basic group."""
     known = everything()
+    named = {s.name for s in known}
     chosen: dict[str, Scenario] = {}
     for name in names or ["basic"]:
-        found = [s for s in known if name in (s.group, "all") or fnmatch.fnmatchcase(s.name, name)]
+        pattern = "*" if name == "all" else name
+        group = "" if name in named else name
+        found = [s for s in known if s.group == group or fnmatch.fnmatchcase(s.name, pattern)]
         if not found:
             raise UsageError(f"no scenario '{name}': `uvhttp-bench list` shows them")
         chosen.update((s.name, s) for s in found)

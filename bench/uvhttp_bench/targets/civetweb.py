@@ -11,6 +11,7 @@ from uvhttp_bench.targets.peer import HELLO, LARGE, SOURCES, STATIC, Peer, build
 class Civetweb(Peer):
     name = "civetweb"
     package = "libcivetweb-dev"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     note = "a thread for each connection"
 

@@ -11,6 +11,7 @@ from uvhttp_bench.targets.peer import BUILT, HELLO, LARGE, SOURCES, STATIC, Peer
 class Go(Peer):
     name = "go"
     package = "golang-go"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
 

@@ -12,6 +12,7 @@ from uvhttp_bench.targets.peer import HELLO, LARGE, STATIC, Peer, fill, make_hel
 class H2o(Peer):
     name = "h2o"
     package = "h2o"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
     note = "answers / and 100 KB from files"

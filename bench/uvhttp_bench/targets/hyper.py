@@ -11,6 +11,7 @@ from uvhttp_bench.targets.peer import BUILT, HELLO, LARGE, SOURCES, Peer, build,
 class Hyper(Peer):
     name = "hyper"
     package = "cargo"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE})
     note = "hyper and tokio of the versions in bench/peers/hyper_server/Cargo.lock"
 

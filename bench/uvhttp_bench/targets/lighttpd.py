@@ -20,6 +20,7 @@ $SERVER["socket"] == "127.0.0.1:{port}" {{
 class Lighttpd(Peer):
     name = "lighttpd"
     package = "lighttpd lighttpd-mod-openssl"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     note = "answers / and 100 KB from files"
 

@@ -10,6 +10,7 @@ from uvhttp_bench.targets.peer import HELLO, Peer, build_c, package_version
 
 
 class Limit(Peer):
+    pipelines = True
     kinds = frozenset({HELLO})
     note = "no server: parses nothing, the floor for its way of waiting"
 

@@ -11,6 +11,7 @@ from uvhttp_bench.targets.peer import HELLO, LARGE, SOURCES, STATIC, Peer, build
 class Microhttpd(Peer):
     name = "libmicrohttpd"
     package = "libmicrohttpd-dev"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
 

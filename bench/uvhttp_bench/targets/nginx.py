@@ -11,6 +11,7 @@ from uvhttp_bench.targets.peer import HELLO, LARGE, STATIC, Peer, fill, make_lar
 class Nginx(Peer):
     name = "nginx"
     package = "nginx-light"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
     note = "answers / with return 200, and 100 KB from a file"

@@ -11,6 +11,7 @@ from uvhttp_bench.targets.peer import HELLO, LARGE, SOURCES, Peer, program, said
 class Node(Peer):
     name = "node"
     package = "nodejs"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE})
     schemes = frozenset({"http", "https"})
     warmup_seconds = 3.0

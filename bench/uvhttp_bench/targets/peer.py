@@ -31,6 +31,7 @@ class Peer(ABC):
     package: str  # Debian's, named when it is missing
     kinds: frozenset[str]
     schemes = frozenset({"http"})
+    pipelines = False  # it answers requests that come in one piece, in order
     start_seconds = 15.0
     warmup_seconds = 1.0
     note = ""  # what a reader of its figures has to know
@@ -50,7 +51,8 @@ class Peer(ABC):
         return None if self.found() else f"{self.name} is not installed: apt-get install {self.package}"
 
     def serves(self, scenario: Scenario) -> bool:
-        plain = scenario.method == "GET" and scenario.sendfile and not scenario.options and scenario.pipeline == 1
+        plain = scenario.method == "GET" and scenario.sendfile and not scenario.options
+        plain = plain and (scenario.pipeline == 1 or self.pipelines)
         return plain and scenario.scheme in self.schemes and kind_of(scenario.path) in self.kinds
 
     def build_info(self) -> str:

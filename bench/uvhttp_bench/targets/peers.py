@@ -16,29 +16,29 @@ from uvhttp_bench.targets.limits import all_limits
 from uvhttp_bench.targets.microhttpd import Microhttpd
 from uvhttp_bench.targets.nginx import Nginx
 from uvhttp_bench.targets.node import Node
-from uvhttp_bench.targets.tomcat import Tomcat
+from uvhttp_bench.targets.tomcat import WARMUP_SECONDS, Tomcat
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 OURS = ("uvhttp-uring", "uvhttp-libuv")
 COPYING = tuple(f"{name}-copy" for name in OURS)  # zero-copy off; measured when named
 
 
-def known(server: Path | None = None) -> dict[str, Target]:
+def known(server: Path | None = None, jvm_warmup_seconds: float = WARMUP_SECONDS) -> dict[str, Target]:
     ours: list[Target] = [
         Uvhttp(engine, program=server, name=name, sendfile=name in OURS)
         for names in (OURS, COPYING)
         for name, engine in zip(names, ("uring", "libuv"), strict=True)
     ]
     others: list[Target] = [
-        Nginx(), H2o(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(), Go(), Node(), Hyper(),
+        Nginx(), H2o(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Node(), Hyper(),
         *all_limits(),
     ]  # fmt: skip
     return {target.name: target for target in ours + others}
 
 
-def choose(names: Sequence[str], server: Path | None = None) -> list[Target]:
+def choose(names: Sequence[str], server: Path | None = None, jvm_warmup_seconds: float = WARMUP_SECONDS) -> list[Target]:
     """In the order of the list; ours are always among them, because the others are measured against them."""
-    targets = known(server)
+    targets = known(server, jvm_warmup_seconds)
     for name in names:
         if name not in targets:
             raise UsageError(f"no server {name!r}: known are {', '.join(targets)}")

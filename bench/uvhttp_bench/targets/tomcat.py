@@ -10,6 +10,7 @@ from uvhttp_bench.targets.peer import BUILT, HELLO, LARGE, SOURCES, STATIC, Peer
 
 HOME = Path("/usr/share/tomcat10")
 THREADS_DEFAULT = 200  # Tomcat's own
+WARMUP_SECONDS = 10.0
 
 TLS_CONNECTOR = """<Connector port="{port}" address="127.0.0.1" maxThreads="{threads}" maxKeepAliveRequests="-1"
     keepAliveTimeout="60000" acceptCount="4096" SSLEnabled="true" scheme="https" secure="true">
@@ -20,14 +21,15 @@ TLS_CONNECTOR = """<Connector port="{port}" address="127.0.0.1" maxThreads="{thr
 class Tomcat(Peer):
     name = "tomcat"
     package = "tomcat10 openjdk-17-jdk-headless"
+    pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
     start_seconds = 90.0
-    warmup_seconds = 10.0
-    note = "200 threads (its default), heap fixed at 512 MB; measured after the JVM has warmed up"
 
-    def __init__(self, threads: int = THREADS_DEFAULT) -> None:
+    def __init__(self, threads: int = THREADS_DEFAULT, warmup_seconds: float = WARMUP_SECONDS) -> None:
         self._threads = threads
+        self.warmup_seconds = warmup_seconds
+        self.note = f"{threads} threads, heap fixed at 512 MB; measured after the JVM has warmed up for {warmup_seconds:g} s"
 
     def found(self) -> bool:
         return bool((HOME / "bin" / "bootstrap.jar").exists() and program("java") and program("javac"))

@@ -12,6 +12,7 @@ import tempfile
 
 BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
 SERVER = BUILD_DIR / "dist" / "bin" / "performance_test"
+TEST_SERVER = BUILD_DIR / "test" / "bin" / "http_test_server"
 HOST = "127.0.0.1"
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
 SECONDS = 60  # a hang, not a measure
@@ -48,14 +49,23 @@ def connect(port, host=HOST):
     return client
 
 
-@contextlib.contextmanager
 def server(engine, prefix=(), arguments=(), **options):
     """performance_test with one loop. Yields (process, port); engine uring must be the engine it says it runs on."""
     port = free_port()
+    return running([*prefix, SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine, *arguments], port, **options)
+
+
+def test_server(engine, arguments=()):
+    """The server of the integration tests, which has one loop and more routes. Yields (process, port)."""
+    port = free_port()
+    environment = dict(os.environ, UVHTTP_ENGINE=engine)
+    return running([TEST_SERVER, "--listen", f"{HOST}:{port}", *arguments], port, env=environment)
+
+
+@contextlib.contextmanager
+def running(command, port, **options):
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [*prefix, SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine, *arguments],
-            stdout=log, stderr=log, **options)
+        process = subprocess.Popen(command, stdout=log, stderr=log, **options)
         try:
             wait_port(process, port, log)
             yield process, port
@@ -81,8 +91,8 @@ def wait_port(process, port, log):
         text = log.read().decode(errors="replace").strip()
         if "not supported by this" in text:
             skip(f"the engine does not work here: {text}")
-        sys.exit(f"BROKEN  performance_test did not start: {text}")
-    sys.exit("BROKEN  performance_test does not listen")
+        sys.exit(f"BROKEN  the server did not start: {text}")
+    sys.exit("BROKEN  the server does not listen")
 
 
 def read_answers(client, count, answer_size):

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
 #include <uvhttp.hpp>
@@ -138,6 +139,117 @@ static task<response> read_body(request &req) {
     co_return uvhttp::text(200, std::to_string(size) + " " + std::to_string(sum));
 }
 
+/* --- what else can be waited for --- */
+
+static std::chrono::milliseconds limit(request &req) {
+    long ms = number(req, "limit", -1);
+    return ms < 0 ? uvhttp::forever : std::chrono::milliseconds(ms);
+}
+
+/* The ends of a pipe, or of a pair of sockets. */
+struct ends {
+    explicit ends(bool sockets) {
+        if ((sockets ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds)
+                     : pipe2(fds, O_CLOEXEC | O_NONBLOCK)) != 0)
+            std::abort();
+    }
+    ends(const ends &) = delete;
+    ends &operator=(const ends &) = delete;
+    ~ends() {
+        for (int fd : fds)
+            if (fd >= 0) close(fd);
+    }
+    int fds[2]{};
+};
+
+static task<response> wait_descriptor(request &req) {
+    tracker alive;
+    ends pipe(false);
+    co_await uvhttp::writable(pipe.fds[1]);
+    if (!req.query_param("limit") && !req.query_param("wait")) close(std::exchange(pipe.fds[1], -1));
+    co_await uvhttp::readable(pipe.fds[0], limit(req));
+    co_return uvhttp::text(200, "readable");
+}
+
+/* Writes more than a socket takes, and reads it with another coroutine's help: none is there, so that it ends by its
+ * limit; or talks to a server. */
+static task<response> wait_write(request &req) {
+    tracker alive;
+    ends pair(true);
+    uvhttp::socket out(std::exchange(pair.fds[0], -1));
+    co_await out.write(std::string(8 << 20, 'x'), limit(req));
+    co_return uvhttp::text(200, "all of it");
+}
+
+static task<response> talk(request &req) {
+    tracker alive;
+    std::string to(req.query_param("to").value_or("")), text;
+    char memory[100];
+    auto peer = co_await uvhttp::connect(to.c_str(), limit(req));
+    co_await peer.write("GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    while (auto size = co_await peer.read(memory, limit(req))) text.append(memory, size);
+    co_return uvhttp::text(200, text.substr(0, text.find('\r')));
+}
+
+static task<response> ask_other(request &req) {
+    tracker alive;
+    std::string url(req.query_param("url").value_or("")), sent(req.body());
+    const uvhttp_client_header_t headers[] = {{"X-Name", "n"}};
+    auto answer = co_await uvhttp::fetch(
+        {.url = url.c_str(), .method = "POST", .headers = headers, .body = sent, .timeout = limit(req)});
+    std::string text = std::to_string(answer.status()) + " ";
+    text.append(answer.header("content-type").value_or("-")).append(" ").append(answer.body());
+    co_return uvhttp::text(200, std::move(text));
+}
+
+/* One for all requests: ?send puts a word into it, anything else takes one out. Made by the first on the loop. */
+static std::unique_ptr<uvhttp::channel<std::string>> words;
+
+static task<response> pass_word(request &req) {
+    tracker alive;
+    if (!words) words = std::make_unique<uvhttp::channel<std::string>>(2);
+    if (req.query_param("close")) {
+        words->close();
+        co_return uvhttp::text(200, "closed");
+    }
+    if (auto word = req.query_param("send")) {
+        co_await words->send(std::string(*word), limit(req));
+        co_return uvhttp::text(200, "sent");
+    }
+    auto word = co_await words->receive(limit(req));
+    co_return uvhttp::text(200, word ? *word : "at its end");
+}
+
+/* Answers with the name of what was thrown. */
+template <class F> static auto named(F handler) {
+    return [handler](request &req) -> task<response> {
+        int code = UVHTTP_OK;
+        try {
+            co_return co_await handler(req);
+        } catch (const uvhttp::error &error) {
+            code = error.code();
+        }
+        co_return uvhttp::text(200, uvhttp_error_name(code));
+    };
+}
+
+static task<response> ask_self(request &req) {
+    tracker alive;
+    std::string url("http://");
+    url.append(req.query_param("at").value_or("")).append("/wait?ms=0");
+    auto answer = co_await uvhttp::fetch({.url = url.c_str(), .timeout = 5000ms});
+    co_return uvhttp::text(answer.status(), answer.body());
+}
+
+static void add_waits(uvhttp::server &server) {
+    server.get("/ask_self", ask_self);
+    server.get("/descriptor", named(wait_descriptor));
+    server.get("/write", named(wait_write));
+    server.get("/talk", named(talk));
+    server.post("/fetch", named(ask_other));
+    server.get("/channel", named(pass_word));
+}
+
 static void add_throwing(uvhttp::server &server) {
     server.get("/throw/sync", [](request &) -> response { throw std::runtime_error("sync"); });
     server.get("/throw/reply", [](request &, reply &answer) {
@@ -249,6 +361,7 @@ int main(int argc, char **argv) try {
     });
     add_answers(server);
     add_throwing(server);
+    add_waits(server);
     server.get("/wait", wait);
     server.get("/block", end_in_a_blocked_turn);
     server.get("/literal", literal);

@@ -61,7 +61,7 @@ static void test_timer_expires_at_its_deadline_and_not_before(void **state) {
             uvhttp__timer_t timer;
             uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
             assert_false(uvhttp__timer_active(&timer));
-            uvhttp__timer_set(&wheel, &timer, now + delays[i]);
+            uvhttp__timer_set_tick(&wheel, &timer, now + delays[i]);
             assert_true(uvhttp__timer_active(&timer));
             assert_int_equal(uvhttp__timer_deadline(&timer), now + delays[i]);
             uvhttp__wheel_advance(&wheel, now + delays[i] - 1);
@@ -79,11 +79,11 @@ static void test_next_leads_to_the_deadline_in_few_steps(void **state) {
     assert_false(uvhttp__wheel_next(&wheel, &at));
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
-    uvhttp__timer_set(&wheel, &timer, 1000 + 60000);
+    uvhttp__timer_set_tick(&wheel, &timer, 1000 + 60000);
     int steps = 0;
     while (fired_count == 0) {
         assert_true(uvhttp__wheel_next(&wheel, &at));
-        assert_true(at > wheel.now_ms && at <= 61000);
+        assert_true(at > wheel.now && at <= 61000);
         uvhttp__wheel_advance(&wheel, at);
         steps++;
     }
@@ -98,7 +98,7 @@ static void test_past_deadline_is_due_at_once_but_not_inside_set(void **state) {
     static const uint64_t deadlines[] = {0, 999, 1000};
     for (int i = 0; i < 3; i++) {
         uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
-        uvhttp__timer_set(&wheel, &timers[i], deadlines[i]);
+        uvhttp__timer_set_tick(&wheel, &timers[i], deadlines[i]);
     }
     assert_int_equal(fired_count, 0);
     uint64_t at = 0;
@@ -112,10 +112,10 @@ static void test_putting_off_keeps_the_place_and_expires_later(void **state) {
     (void)state;
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
-    uvhttp__timer_set(&wheel, &timer, 1010);
+    uvhttp__timer_set_tick(&wheel, &timer, 1010);
     uvhttp__list_t *place = timer.link.next;
     uint64_t at = 0;
-    for (uint64_t deadline = 1010; deadline <= 1500; deadline++) uvhttp__timer_set(&wheel, &timer, deadline);
+    for (uint64_t deadline = 1010; deadline <= 1500; deadline++) uvhttp__timer_set_tick(&wheel, &timer, deadline);
     assert_ptr_equal(timer.link.next, place);
     assert_true(uvhttp__wheel_next(&wheel, &at));
     assert_int_equal(at, 1010);
@@ -132,9 +132,9 @@ static void test_earlier_deadline_moves_at_once(void **state) {
     (void)state;
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
-    uvhttp__timer_set(&wheel, &timer, 100000);
-    uvhttp__timer_set(&wheel, &timer, 200000);
-    uvhttp__timer_set(&wheel, &timer, 1005);
+    uvhttp__timer_set_tick(&wheel, &timer, 100000);
+    uvhttp__timer_set_tick(&wheel, &timer, 200000);
+    uvhttp__timer_set_tick(&wheel, &timer, 1005);
     uint64_t at = 0;
     assert_true(uvhttp__wheel_next(&wheel, &at));
     assert_int_equal(at, 1005);
@@ -149,10 +149,10 @@ static void test_stopped_timer_does_not_expire(void **state) {
     uvhttp__timer_t timers[4];
     for (int i = 0; i < 4; i++) uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
     uvhttp__timer_stop(&wheel, &timers[0]);
-    uvhttp__timer_set(&wheel, &timers[0], 1010);
-    uvhttp__timer_set(&wheel, &timers[1], 1010);
-    uvhttp__timer_set(&wheel, &timers[2], 900);
-    uvhttp__timer_set(&wheel, &timers[3], UVHTTP__TIMER_NEVER_MS);
+    uvhttp__timer_set_tick(&wheel, &timers[0], 1010);
+    uvhttp__timer_set_tick(&wheel, &timers[1], 1010);
+    uvhttp__timer_set_tick(&wheel, &timers[2], 900);
+    uvhttp__timer_set_tick(&wheel, &timers[3], UVHTTP__TIMER_NEVER);
     assert_int_equal(wheel.count, 4);
     uvhttp__timer_stop(&wheel, &timers[0]);
     uvhttp__timer_stop(&wheel, &timers[0]);
@@ -173,7 +173,7 @@ static void test_one_advance_expires_in_order_of_deadlines(void **state) {
     uvhttp__timer_t timers[9];
     for (int i = 0; i < 9; i++) {
         uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
-        uvhttp__timer_set(&wheel, &timers[i], 1000 + delays[i]);
+        uvhttp__timer_set_tick(&wheel, &timers[i], 1000 + delays[i]);
     }
     uvhttp__wheel_advance(&wheel, UINT64_C(10000000000));
     assert_int_equal(fired_count, 9);
@@ -186,8 +186,8 @@ static void test_clock_that_goes_back_is_taken_as_standing(void **state) {
     uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
     uvhttp__wheel_advance(&wheel, 5000);
     uvhttp__wheel_advance(&wheel, 4000);
-    assert_int_equal(wheel.now_ms, 5000);
-    uvhttp__timer_set(&wheel, &timer, 5001);
+    assert_int_equal(wheel.now, 5000);
+    uvhttp__timer_set_tick(&wheel, &timer, 5001);
     uvhttp__wheel_advance(&wheel, 4500);
     assert_int_equal(fired_count, 0);
     uvhttp__wheel_advance(&wheel, 5001);
@@ -198,10 +198,39 @@ static void test_never_is_never(void **state) {
     (void)state;
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
-    uvhttp__timer_set(&wheel, &timer, UINT64_MAX);
-    assert_true(uvhttp__timer_deadline(&timer) == UVHTTP__TIMER_NEVER_MS);
+    uvhttp__timer_set_tick(&wheel, &timer, UINT64_MAX);
+    assert_true(uvhttp__timer_deadline(&timer) == UVHTTP__TIMER_NEVER);
     uvhttp__wheel_advance(&wheel, UINT64_C(1000) * 60 * 60 * 24 * 365 * 10);
     assert_int_equal(fired_count, 0);
+    uvhttp__timer_stop(&wheel, &timer);
+}
+
+static void test_a_time_from_now_is_rounded_up_to_a_tick_and_no_further(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t now_ns, delay_ms, tick;
+    } cases[] = {
+        {300000000, 0, 1200},   {300000000, 200, 2000},   {300000001, 200, 2001},
+        {300249999, 200, 2001}, {300250000, 200, 2001},   {300250001, 200, 2002},
+        {300999999, 1, 1208},   {299999999, 5000, 21200}, {300000000, UINT64_MAX, UVHTTP__TIMER_NEVER},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uvhttp__timer_t timer;
+        uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+        uvhttp__timer_set_after(&wheel, &timer, cases[i].now_ns, cases[i].delay_ms);
+        assert_true(uvhttp__timer_deadline(&timer) == cases[i].tick);
+        uvhttp__timer_stop(&wheel, &timer);
+    }
+}
+
+static void test_milliseconds_are_whole_ticks(void **state) {
+    (void)state;
+    uvhttp__timer_t timer;
+    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_set(&wheel, &timer, 300);
+    assert_int_equal(uvhttp__timer_deadline(&timer), 1200);
+    uvhttp__timer_set(&wheel, &timer, UINT64_MAX);
+    assert_true(uvhttp__timer_deadline(&timer) == UVHTTP__TIMER_NEVER);
     uvhttp__timer_stop(&wheel, &timer);
 }
 
@@ -212,7 +241,7 @@ static int again_left;
 
 static void set_again(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
     ++*(int *)user;
-    if (again_left-- > 0) uvhttp__timer_set(w, timer, 0);
+    if (again_left-- > 0) uvhttp__timer_set_tick(w, timer, 0);
 }
 
 static void test_callback_that_sets_itself_to_the_past_runs_once_per_advance(void **state) {
@@ -222,7 +251,7 @@ static void test_callback_that_sets_itself_to_the_past_runs_once_per_advance(voi
     uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, set_again, &runs);
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, UVHTTP__TIMER_EXEC);
-    uvhttp__timer_set(&wheel, &timer, 1100);
+    uvhttp__timer_set_tick(&wheel, &timer, 1100);
     uvhttp__wheel_advance(&wheel, 2000);
     assert_int_equal(runs, 1);
     for (int i = 2; i <= 4; i++) {
@@ -246,8 +275,8 @@ static void test_callback_may_stop_another_that_is_due_in_the_same_tick(void **s
     uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
     uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
     victim = &second;
-    uvhttp__timer_set(&wheel, &first, 1100);
-    uvhttp__timer_set(&wheel, &second, 1100);
+    uvhttp__timer_set_tick(&wheel, &first, 1100);
+    uvhttp__timer_set_tick(&wheel, &second, 1100);
     uvhttp__wheel_advance(&wheel, 1100);
     assert_int_equal(runs, 1);
     assert_int_equal(wheel.count, 0);
@@ -268,8 +297,8 @@ static void test_callback_may_free_itself_and_others(void **state) {
     victim = malloc(sizeof *victim);
     uvhttp__timer_init(first, UVHTTP__TIMER_EXEC);
     uvhttp__timer_init(victim, UVHTTP__TIMER_EXEC);
-    uvhttp__timer_set(&wheel, first, 1100);
-    uvhttp__timer_set(&wheel, victim, 1100);
+    uvhttp__timer_set_tick(&wheel, first, 1100);
+    uvhttp__timer_set_tick(&wheel, victim, 1100);
     uvhttp__wheel_advance(&wheel, 1200);
     assert_int_equal(runs, 1);
     uint64_t at;
@@ -278,7 +307,7 @@ static void test_callback_may_free_itself_and_others(void **state) {
 
 static void put_off_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
     ++*(int *)user;
-    if (timer != victim) uvhttp__timer_set(w, victim, 5000);
+    if (timer != victim) uvhttp__timer_set_tick(w, victim, 5000);
 }
 
 static void test_callback_may_put_off_another_that_is_due(void **state) {
@@ -289,8 +318,8 @@ static void test_callback_may_put_off_another_that_is_due(void **state) {
     uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
     uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
     victim = &second;
-    uvhttp__timer_set(&wheel, &first, 1100);
-    uvhttp__timer_set(&wheel, &second, 1100);
+    uvhttp__timer_set_tick(&wheel, &first, 1100);
+    uvhttp__timer_set_tick(&wheel, &second, 1100);
     uvhttp__wheel_advance(&wheel, 4999);
     assert_int_equal(runs, 1);
     uvhttp__wheel_advance(&wheel, 5000);
@@ -299,7 +328,7 @@ static void test_callback_may_put_off_another_that_is_due(void **state) {
 
 static void hurry_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
     ++*(int *)user;
-    if (timer != victim && uvhttp__timer_active(victim)) uvhttp__timer_set(w, victim, 1);
+    if (timer != victim && uvhttp__timer_active(victim)) uvhttp__timer_set_tick(w, victim, 1);
 }
 
 static void test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline(void **state) {
@@ -310,8 +339,8 @@ static void test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline(void **
     uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
     uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
     victim = &second;
-    uvhttp__timer_set(&wheel, &first, 1100);
-    uvhttp__timer_set(&wheel, &second, 1100);
+    uvhttp__timer_set_tick(&wheel, &first, 1100);
+    uvhttp__timer_set_tick(&wheel, &second, 1100);
     uvhttp__wheel_advance(&wheel, 1100);
     assert_int_equal(runs, 2);
 }
@@ -332,7 +361,7 @@ static uint64_t random_delay(void) {
 }
 
 static void model_set(size_t i, uint64_t deadline) {
-    uvhttp__timer_set(&wheel, &model[i].timer, deadline);
+    uvhttp__timer_set_tick(&wheel, &model[i].timer, deadline);
     model[i].deadline = deadline;
 }
 
@@ -345,14 +374,14 @@ static void model_expire(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user)
     if (deadline > model_last) {
         for (size_t j = 0; j < MODEL; j++)
             if (j != i && model[j].deadline != UINT64_MAX && model[j].deadline > model_last)
-                assert_true(model[j].deadline >= deadline || model[j].deadline <= w->now_ms);
-        assert_int_equal(w->now_ms, deadline);
+                assert_true(model[j].deadline >= deadline || model[j].deadline <= w->now);
+        assert_int_equal(w->now, deadline);
     }
     model[i].deadline = UINT64_MAX;
     model_expired++;
     switch (test_random_below(&model_random, 6)) {
-        case 0: model_set(i, w->now_ms + 1 + random_delay()); break;
-        case 1: model_set(test_random_below(&model_random, MODEL), w->now_ms + 1 + random_delay()); break;
+        case 0: model_set(i, w->now + 1 + random_delay()); break;
+        case 1: model_set(test_random_below(&model_random, MODEL), w->now + 1 + random_delay()); break;
         case 2: {
             size_t other = test_random_below(&model_random, MODEL);
             uvhttp__timer_stop(w, &model[other].timer);
@@ -376,7 +405,7 @@ static void model_check(void) {
     }
     assert_int_equal(wheel.count, count);
     assert_int_equal(uvhttp__wheel_next(&wheel, &at), count > 0);
-    if (count) assert_true(at >= wheel.now_ms && (at <= first || at == wheel.now_ms));
+    if (count) assert_true(at >= wheel.now && (at <= first || at == wheel.now));
     for (unsigned list = 0; list < UVHTTP__WHEEL_FAR; list++) {
         bool bit = wheel.occupied[list / 64] >> list % 64 & 1;
         assert_int_equal(bit, !uvhttp__list_empty(&wheel.lists[list]));
@@ -411,10 +440,10 @@ static void model_run(uint64_t seed, uint64_t now, int steps) {
             now = at;
         else
             now += random_delay() >> test_random_below(&model_random, 20);
-        model_last = wheel.now_ms;
+        model_last = wheel.now;
         model_target = now;
         uvhttp__wheel_advance(&wheel, now);
-        assert_int_equal(wheel.now_ms, now);
+        assert_int_equal(wheel.now, now);
         for (size_t i = 0; i < MODEL; i++) assert_true(model[i].deadline > now);
         model_check();
     }
@@ -448,6 +477,8 @@ int main(void) {
         cmocka_unit_test_setup(test_one_advance_expires_in_order_of_deadlines, setup),
         cmocka_unit_test_setup(test_clock_that_goes_back_is_taken_as_standing, setup),
         cmocka_unit_test_setup(test_never_is_never, setup),
+        cmocka_unit_test_setup(test_a_time_from_now_is_rounded_up_to_a_tick_and_no_further, setup),
+        cmocka_unit_test_setup(test_milliseconds_are_whole_ticks, setup),
         cmocka_unit_test_setup(test_callback_that_sets_itself_to_the_past_runs_once_per_advance, setup),
         cmocka_unit_test_setup(test_callback_may_stop_another_that_is_due_in_the_same_tick, setup),
         cmocka_unit_test_setup(test_callback_may_free_itself_and_others, setup),

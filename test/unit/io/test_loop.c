@@ -82,7 +82,8 @@ static void on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user
     (void)wheel;
     int i = (int)(timer - timers->timers);
     timers->fired_ms[i] = timers->server->loop->now_ms;
-    if (timers->fired_ms[i] < uvhttp__timer_deadline(timer)) count_event(timers->server, EV_WRONG, 1);
+    if (timers->fired_ms[i] * UVHTTP__TICKS_PER_MS < uvhttp__timer_deadline(timer))
+        count_event(timers->server, EV_WRONG, 1);
     timers->order[timers->count++] = i;
     count_event(timers->server, EV_TICK, 1);
 }
@@ -172,6 +173,50 @@ static void test_timer_that_is_put_off_fires_at_its_new_time(void **state) {
     assert_true(clock_ms() - start_ms >= 79);
     server_settle(server);
     assert_int_equal(server_count(server, EV_TICK), 1);
+}
+
+typedef struct lateness {
+    server_t *server;
+    uvhttp__timer_t timer;
+    uint64_t due_ns;
+    int in_a_row, left;
+} lateness_t;
+
+/* Right behind a whole ms, so that a wait for whole ones is most of one late. */
+static void set_between(lateness_t *lateness) {
+    uvhttp__loop_t *loop = lateness->server->loop;
+    uint64_t begin_ns = (loop->now_ms + 1) * 1000000u + 1;
+    lateness->due_ns = begin_ns + 1000000;
+    uvhttp__timer_set_after(&loop->wheel, &lateness->timer, begin_ns, 1);
+}
+
+static void on_between(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)timer;
+    lateness_t *lateness = user;
+    uint64_t now_ns = lateness->server->loop->now_ns;
+    if (now_ns < lateness->due_ns) count_event(lateness->server, EV_WRONG, 1);
+    lateness->in_a_row = now_ns - lateness->due_ns < 500000 ? lateness->in_a_row + 1 : 0;
+    if (lateness->in_a_row == 5)
+        count_event(lateness->server, EV_TICK, 1);
+    else if (--lateness->left > 0)
+        set_between(lateness);
+}
+
+static void begin_between(server_t *server, void *arg) {
+    lateness_t *lateness = arg;
+    *lateness = (lateness_t){.server = server, .left = 1000};
+    uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_between, lateness);
+    uvhttp__timer_init(&lateness->timer, UVHTTP__TIMER_SERVER);
+    set_between(lateness);
+}
+
+/* A busy machine makes any single one late: five in a row out of a thousand are enough. */
+static void test_a_loop_waits_for_less_than_a_millisecond(void **state) {
+    server_t *server = *state;
+    static lateness_t lateness;
+    server_start(server, &echo_ops);
+    server_call(server, begin_between, &lateness);
+    server_wait(server, EV_TICK, 1);
 }
 
 /* --- messages --- */
@@ -606,6 +651,7 @@ int main(void) {
         ON_EACH(test_timers_fire_in_order_and_not_early),
         ON_EACH(test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns),
         ON_EACH(test_timer_that_is_put_off_fires_at_its_new_time),
+        ON_OWN_LOOPS(test_a_loop_waits_for_less_than_a_millisecond),
         ON_EACH(test_messages_of_four_threads_all_arrive_in_their_order),
         ON_EACH(test_message_may_post_itself_again_without_starving_streams),
         ON_OWN_LOOPS(test_messages_pending_at_stop_run_before_run_returns),

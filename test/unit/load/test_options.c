@@ -85,6 +85,13 @@ static void test_options_are_read(void **state) {
     assert_int_equal(options->scheme, LOAD_TCP);
     assert_int_equal(options->payload_size, 100);
     assert_int_equal(options->duration_ns, UINT64_C(3600000000000)); /* the number of requests ends it */
+    options = accepted("-w auto http://localhost/", &parsed);
+    assert_true(options->warmup_auto);
+    assert_int_equal(options->warmup_ns, UINT64_C(30000000000));
+    options = accepted("-w auto:2m http://localhost/", &parsed);
+    assert_true(options->warmup_auto);
+    assert_int_equal(options->warmup_ns, UINT64_C(120000000000));
+    assert_false(accepted("-w auto:2m -w 5s http://localhost/", &parsed)->warmup_auto);
     if (!load_has_tls) return;
     options = accepted("WSS://localhost/x", &parsed);
     assert_int_equal(options->scheme, LOAD_WS);
@@ -114,6 +121,10 @@ static void test_wrong_options_are_refused_in_one_line_that_names_them(void **st
         {"--arrivals often -R 1 http://localhost/", "expected constant or poisson"},
         {"--think 1s -R 1 http://localhost/", "--think with --rate"},
         {"-n 5 -w 1s http://localhost/", "--warmup with --requests"},
+        {"-n 5 -w auto http://localhost/", "--warmup with --requests"},
+        {"-w automatic http://localhost/", "--warmup automatic: expected a time"},
+        {"-w auto:900ms http://localhost/", "--warmup auto:900ms: expected auto, or auto:T of at least 1s"},
+        {"-w auto: http://localhost/", "--warmup auto:: expected auto"},
         {"-p 2 --send-rate 5 http://localhost/", "--pipeline with a slow client"},
         {"-H nocolon http://localhost/", "expected 'Name: value'"},
         {"-H Content-Length:5 http://localhost/", "made from the body"},

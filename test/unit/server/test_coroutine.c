@@ -306,6 +306,61 @@ static void test_a_request_to_another_server(void **state) {
     }
 }
 
+/* --- requests to other servers --- */
+
+typedef struct part {
+    char url[64];
+    int status;
+    uvhttp_client_response_t *response;
+} part_t;
+
+static void free_response(void *arg) {
+    uvhttp_client_response_free(arg);
+}
+
+static void ask_part(void *arg) {
+    part_t *part = arg;
+    part->status =
+        uvhttp_coro_request(&(uvhttp_client_request_t){.url = part->url, .timeout_ms = 5000}, &part->response);
+}
+
+/* Two at once, of this very server, which serves them meanwhile on the same thread. */
+static void gateway(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    serving_t *serving = user;
+    (void)req;
+    part_t parts[2] = {{.status = 1}, {.status = 1}};
+    uvhttp_coro_t *coros[2];
+    snprintf(parts[0].url, sizeof parts[0].url, "http://127.0.0.1:%u/now", serving->port);
+    snprintf(parts[1].url, sizeof parts[1].url, "http://127.0.0.1:%u/none", serving->port);
+    for (int i = 0; i < 2; i++)
+        if (uvhttp_coro_spawn(ask_part, &parts[i], &coros[i]) != UVHTTP_OK) abort();
+    for (int i = 0; i < 2; i++) {
+        if (uvhttp_coro_join(coros[i], UVHTTP_CORO_FOREVER) != UVHTTP_OK) abort();
+        if (uvhttp_coro_defer(free_response, parts[i].response) != UVHTTP_OK) abort();
+    }
+    if (parts[0].status != UVHTTP_OK || parts[1].status != UVHTTP_OK) return;
+    char text[64];
+    snprintf(text, sizeof text, "%d %s, %d", uvhttp_client_response_status(parts[0].response),
+             uvhttp_client_response_body(parts[0].response).data, uvhttp_client_response_status(parts[1].response));
+    uvhttp_response_text(res, 200, text);
+}
+
+static void test_two_requests_to_other_servers_at_once(void **state) {
+    serving_t *serving = *state;
+    reset();
+    serving_make(serving);
+    uvhttp_route(serving->server, UVHTTP_GET, "/both", gateway, serving, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route(serving->server, UVHTTP_GET, "/now", nothing_here, NULL, UVHTTP_EXEC_COROUTINE);
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/both"));
+    assert_string_equal(client_read(fd)->body, "200 1, 404");
+    close(fd);
+    assert_int_equal(uvhttp_server_counter(serving->server, "client_requests"), 2);
+    assert_int_equal(uvhttp_server_counter(serving->server, "client_failed"), 0);
+    uvhttp_client_response_t *response;
+    assert_int_equal(uvhttp_coro_request(&(uvhttp_client_request_t){.url = "http://a"}, &response), UVHTTP_E_STATE);
+}
+
 static void descriptors(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     char bytes[8];
@@ -489,6 +544,7 @@ int main(void) {
         ON_EACH(test_a_body_that_is_refused_is_told),
         ON_EACH(test_work_runs_on_another_thread),
         ON_EACH(test_a_request_to_another_server),
+        ON_EACH(test_two_requests_to_other_servers_at_once),
         ON_EACH(test_descriptors_can_be_waited_for),
         ON_EACH(test_a_channel_between_coroutines),
         ON_EACH(test_an_answer_that_is_late_cancels_its_coroutine),

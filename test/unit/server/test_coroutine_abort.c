@@ -124,6 +124,35 @@ static int wait_connect(uvhttp_request_t *req, uvhttp_response_t *res) {
     return uvhttp_coro_connect(full_address, UVHTTP_CORO_FOREVER, &fd);
 }
 
+static int wait_for_response(const char *address) {
+    char url[96];
+    uvhttp_client_response_t *response;
+    snprintf(url, sizeof url, "http://%s/", address);
+    int status = uvhttp_coro_request(&(uvhttp_client_request_t){.url = url, .timeout_ms = UINT32_MAX}, &response);
+    if (response) abort();
+    return status;
+}
+
+static int wait_request_connect(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    return wait_for_response(full_address);
+}
+
+/* The kernel accepts for a server that does not. */
+static int wait_request(uvhttp_request_t *req, uvhttp_response_t *res) {
+    (void)req, (void)res;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    char text[32];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 1) != 0) abort();
+    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0) abort();
+    snprintf(text, sizeof text, "127.0.0.1:%u", ntohs(address.sin_port));
+    int status = wait_for_response(text);
+    close(fd);
+    return status;
+}
+
 static int wait_send(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)req, (void)res;
     uvhttp_coro_channel_t *channel = open_channel();
@@ -156,6 +185,8 @@ static const point_t points[] = {
     {"cleanup", wait_cleanup, false, 2},
     {"descriptor", wait_descriptor, false, 1},
     {"connect", wait_connect, false, 1},
+    {"request's connect", wait_request_connect, false, 1},
+    {"request's response", wait_request, false, 1},
     {"read", wait_read, false, 1},
     {"peer's write", wait_peer_write, false, 1},
     {"channel's send", wait_send, false, 1},

@@ -15,6 +15,22 @@ static void work(void *arg) {
     ++*(int *)arg;
 }
 
+static char url[64];
+
+static void now(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_text(res, 200, "now");
+}
+
+/* Asks this very server, by what is a name for getaddrinfo. */
+static int ask_now(void) {
+    uvhttp_client_response_t *response;
+    int status = uvhttp_coro_request(&(uvhttp_client_request_t){.url = url, .timeout_ms = 5000}, &response);
+    if (status == UVHTTP_OK && uvhttp_client_response_status(response) != 200) status = UVHTTP_E_PEER_RESPONSE;
+    uvhttp_client_response_free(response);
+    return status;
+}
+
 /* Everything that can take memory; whatever fails, it ends and answers. */
 static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
@@ -24,6 +40,7 @@ static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     int status = uvhttp_coro_spawn(child, &count, &coro);
     if (status == UVHTTP_OK) status = uvhttp_coro_join(coro, 1000);
     if (status == UVHTTP_OK) status = uvhttp_coro_work(work, &count);
+    if (status == UVHTTP_OK) status = ask_now();
     uvhttp_str_t piece;
     while (status == UVHTTP_OK) status = uvhttp_coro_read_body(req, &piece, 1000);
     bool whole = status == UVHTTP_E_EOF && registered == 6;
@@ -37,7 +54,9 @@ static void serve_once(void *user) {
     if (!serving->server) return;
     if (uvhttp_route(serving->server, UVHTTP_POST, "/all", handle, NULL, UVHTTP_EXEC_COROUTINE) == UVHTTP_OK &&
         uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true}) == UVHTTP_OK &&
+        uvhttp_route(serving->server, UVHTTP_GET, "/now", now, NULL, UVHTTP_EXEC_LOOP) == UVHTTP_OK &&
         uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK) {
+        snprintf(url, sizeof url, "http://127.1:%u/now", serving->port);
         assert_int_equal(pthread_create(&serving->thread, NULL, run, serving), 0);
         bool there = ask(serving->port,
                          "POST /all HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody", NULL);

@@ -248,17 +248,6 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     }
 }
 
-static void test_a_streamed_body_and_a_worker_do_not_go_together(void **state) {
-    serving_t *serving = *state;
-    add_routes(serving);
-    uvhttp_post(serving->server, "/both", tell_all, NULL);
-    assert_int_equal(uvhttp_route_options(serving->server,
-                                          &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER, .stream_body = true}),
-                     UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
-    assert_non_null(strstr(uvhttp_server_error_text(serving->server), "POST /both: UVHTTP_EXEC_WORKER: not together"));
-}
-
 /* --- pieces --- */
 
 static void expect_stream(int fd) {
@@ -510,7 +499,6 @@ int main(void) {
         ON_EACH(test_pipelined_requests_are_answered_in_order),
         ON_EACH(test_a_head_in_two_pieces_and_a_head_request),
         ON_EACH(test_a_group_s_route_chooses_by_its_options),
-        ON_EACH(test_a_streamed_body_and_a_worker_do_not_go_together),
         ON_EACH(test_writing_waits_for_the_client),
         ON_EACH(test_a_client_that_goes_while_a_thread_writes_to_it),
         ON_EACH(test_a_client_that_goes_before_the_first_piece),

@@ -1,6 +1,6 @@
 /* The command lines of the programs here: a table of options, and every field of the server's configuration. */
-#ifndef UVHTTP_EXAMPLES_OPTIONS_H
-#define UVHTTP_EXAMPLES_OPTIONS_H
+#ifndef UVHTTP_SUPPORT_OPTIONS_H
+#define UVHTTP_SUPPORT_OPTIONS_H
 
 #include <uvhttp.h>
 
@@ -26,6 +26,7 @@ typedef struct options {
     size_t count;
     uvhttp_server_config_t *config; /* NULL: no --config and no fields */
     const char **positional;        /* one argument without dashes; NULL: there is none */
+    const char *positional_name;    /* in --help; NULL: ADDRESS */
     const char *notes;              /* at the end of --help; may be NULL */
 } options_t;
 

@@ -2,8 +2,10 @@
  * an unmapped page, with a cache of heads and without. */
 #include "http1/http1_feed.h"
 
-#include "load/response.h"
+#include "http1/response_read.h"
 #include "support/failing_allocator.h"
+
+#define HEAD_SIZE_MAX (64u * 1024)
 
 typedef struct answer {
     int code; /* the last one: 0 whole, UVHTTP_E_AGAIN more to come, or an error */
@@ -14,12 +16,12 @@ typedef struct answer {
 } answer_t;
 
 /* Feeds a piece; true if the response wants another one. */
-static bool feed_piece(load_response_t *response, const char *data, size_t size, answer_t *out) {
+static bool feed_piece(uvhttp__http1_response_t *response, const char *data, size_t size, answer_t *out) {
     size_t at = 0;
     while (at < size) {
         size_t consumed = SIZE_MAX;
         uvhttp_str_t body = {NULL, SIZE_MAX};
-        out->code = load_response_feed(response, data + at, size - at, &consumed, &body);
+        out->code = uvhttp__http1_response_feed(response, data + at, size - at, &consumed, &body);
         assert_true(consumed <= size - at && body.size <= consumed);
         if (body.size > 0) {
             assert_true(body.data >= data + at && body.data + body.size <= data + at + consumed);
@@ -35,13 +37,13 @@ static bool feed_piece(load_response_t *response, const char *data, size_t size,
     return true;
 }
 
-static void feed_pieces(const char *data, const size_t *cuts, size_t cut_count, bool to_head, load_head_cache_t *cache,
-                        answer_t *out) {
-    load_response_t response;
+static void feed_pieces(const char *data, const size_t *cuts, size_t cut_count, bool to_head,
+                        uvhttp__http1_head_cache_t *cache, answer_t *out) {
+    uvhttp__http1_response_t response;
     memset(out, 0, sizeof *out);
     out->code = UVHTTP_E_AGAIN;
-    load_response_init(&response, cache);
-    load_response_begin(&response, to_head);
+    uvhttp__http1_response_init(&response, HEAD_SIZE_MAX, cache);
+    uvhttp__http1_response_begin(&response, to_head);
     size_t start = 0;
     for (size_t i = 0; i < cut_count; i++) {
         bool at_end = i % 2 == 0;
@@ -50,8 +52,9 @@ static void feed_pieces(const char *data, const size_t *cuts, size_t cut_count, 
     }
     out->status = response.head.status;
     out->close = response.head.close;
-    if (out->code == UVHTTP_E_AGAIN && load_response_end(&response) == 0) out->code = UVHTTP_E_EOF; /* FIN ends it */
-    load_response_deinit(&response);
+    if (out->code == UVHTTP_E_AGAIN && uvhttp__http1_response_end(&response) == 0)
+        out->code = UVHTTP_E_EOF; /* FIN ends it */
+    uvhttp__http1_response_deinit(&response);
 }
 
 static void expect_same(const answer_t *a, const answer_t *b) {
@@ -76,7 +79,7 @@ static void feed_every_way(const char *data, size_t size, bool to_head, answer_t
         feed_pieces(data, (size_t[]){cut, size}, 2, to_head, NULL, &other);
         expect_same(out, &other);
     }
-    load_head_cache_t cache = {.size = 0};
+    uvhttp__http1_head_cache_t cache = {.size = 0};
     for (int i = 0; i < 3; i++) { /* the second time the head is known; a reader that is cut does without */
         feed_pieces(data, &size, 1, to_head, &cache, &other);
         expect_same(out, &other);
@@ -206,28 +209,61 @@ static void test_the_end_of_the_connection_ends_only_a_body_without_a_length(voi
 /* One with a head of exactly the limit is read, one byte more is not; whole or in pieces. */
 static void test_a_head_has_a_limit(void **state) {
     (void)state;
-    static char text[LOAD_HEAD_SIZE_MAX + 16];
+    static char text[HEAD_SIZE_MAX + 16];
     static const char begin[] = "HTTP/1.1 204 No Content\r\nX: ";
     static const size_t pieces[] = {1, 7, 4096, 65535, sizeof text};
     for (size_t over = 0; over <= 1; over++) {
-        size_t size = LOAD_HEAD_SIZE_MAX + over;
+        size_t size = HEAD_SIZE_MAX + over;
         memset(text, 'x', sizeof text);
         memcpy(text, begin, sizeof begin - 1);
         memcpy(text + size - 4, "\r\n\r\n", 4);
         for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-            load_response_t response;
-            load_response_init(&response, NULL);
-            load_response_begin(&response, false);
+            uvhttp__http1_response_t response;
+            uvhttp__http1_response_init(&response, HEAD_SIZE_MAX, NULL);
+            uvhttp__http1_response_begin(&response, false);
             int code = UVHTTP_E_AGAIN;
             for (size_t at = 0; at < size && code == UVHTTP_E_AGAIN;) {
                 size_t consumed, piece = pieces[i] < size - at ? pieces[i] : size - at;
                 uvhttp_str_t body;
-                code = load_response_feed(&response, text + at, piece, &consumed, &body);
+                code = uvhttp__http1_response_feed(&response, text + at, piece, &consumed, &body);
                 at += consumed;
             }
             assert_int_equal(code, over ? UVHTTP_E_HTTP_HEADERS_TOO_LARGE : 0);
-            load_response_deinit(&response);
+            uvhttp__http1_response_deinit(&response);
         }
+    }
+}
+
+/* In whichever pieces it came. Interim ones are not shown. */
+static void test_the_fields_of_a_head_are_shown(void **state) {
+    (void)state;
+    static const char text[] = "HTTP/1.1 100 Continue\r\nNo: no\r\n\r\n"
+                               "HTTP/1.1 200 OK\r\nA:  b \r\nEmpty:\r\nContent-Length: 2\r\na: c:d\r\n\r\nok";
+    static const char *const expected[] = {"A", "b", "Empty", "", "Content-Length", "2", "a", "c:d"};
+    size_t size = sizeof text - 1, head_end = size - 2;
+    for (size_t cut = 1; cut < head_end; cut++) {
+        uvhttp__http1_response_t response;
+        size_t consumed;
+        uvhttp_str_t body, name, value;
+        uvhttp__http1_response_init(&response, HEAD_SIZE_MAX, NULL);
+        uvhttp__http1_response_begin(&response, false);
+        assert_int_equal(uvhttp__http1_response_lines(&response).size, 0);
+        for (size_t at = 0; !uvhttp__http1_response_has_head(&response); at += consumed) {
+            const char *piece = feed_guarded(text + at, (at < cut ? cut : head_end) - at, true);
+            assert_int_equal(
+                uvhttp__http1_response_feed(&response, piece, (at < cut ? cut : head_end) - at, &consumed, &body),
+                UVHTTP_E_AGAIN);
+        }
+        uvhttp_str_t lines = uvhttp__http1_response_lines(&response);
+        for (size_t i = 0; i < sizeof expected / sizeof *expected; i += 2) {
+            assert_true(uvhttp__http1_response_field(&lines, &name, &value));
+            assert_int_equal(name.size, strlen(expected[i]));
+            assert_memory_equal(name.data, expected[i], name.size);
+            assert_int_equal(value.size, strlen(expected[i + 1]));
+            assert_memory_equal(value.data, expected[i + 1], value.size);
+        }
+        assert_false(uvhttp__http1_response_field(&lines, &name, &value));
+        uvhttp__http1_response_deinit(&response);
     }
 }
 
@@ -237,7 +273,7 @@ static void test_the_cache_knows_only_heads_that_are_equal(void **state) {
     static const char *const texts[] = {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab",
         "HTTP/1.1 201 OK\r\nContent-Length: 2\r\n\r\nab", "HTTP/1.1 201 OK\r\nContent-Length: 2\r\nA: b\r\n\r\nab"};
-    load_head_cache_t cache = {.size = 0};
+    uvhttp__http1_head_cache_t cache = {.size = 0};
     answer_t plain, cached;
     for (size_t i = 0; i < 40; i++) {
         const char *text = texts[(i * 7 + i / 3) % 4];
@@ -277,6 +313,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_not_a_response_is_refused),
         cmocka_unit_test(test_the_end_of_the_connection_ends_only_a_body_without_a_length),
         cmocka_unit_test(test_a_head_has_a_limit),
+        cmocka_unit_test(test_the_fields_of_a_head_are_shown),
         cmocka_unit_test(test_the_cache_knows_only_heads_that_are_equal),
         cmocka_unit_test(test_a_head_in_pieces_bears_a_lack_of_memory),
     };

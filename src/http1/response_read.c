@@ -1,5 +1,5 @@
-/* Owns: reading of HTTP/1.x responses. May include: base, http1. */
-#include "load/response.h"
+/* Owns: reading of HTTP/1.x responses. May include: base. */
+#include "http1/response_read.h"
 
 #include <string.h>
 
@@ -11,29 +11,32 @@ enum { STATE_HEAD, STATE_LENGTH, STATE_CHUNKED, STATE_UNTIL_CLOSE, STATE_DONE };
 
 enum { STATUS_LINE_MIN = sizeof "HTTP/1.1 200" - 1, CHUNK_LIMIT = 64 * 1024 };
 
-void load_response_init(load_response_t *response, load_head_cache_t *cache) {
-    *response = (load_response_t){.cache = cache};
+void uvhttp__http1_response_init(uvhttp__http1_response_t *response, uint32_t head_size_max,
+                                 uvhttp__http1_head_cache_t *cache) {
+    *response = (uvhttp__http1_response_t){.head_size_max = head_size_max, .cache = cache};
 }
 
-void load_response_deinit(load_response_t *response) {
+void uvhttp__http1_response_deinit(uvhttp__http1_response_t *response) {
     uvhttp__free(response->held);
     response->held = NULL;
     response->held_size = 0;
 }
 
-void load_response_begin(load_response_t *response, bool to_head) {
+void uvhttp__http1_response_begin(uvhttp__http1_response_t *response, bool to_head) {
+    uvhttp__http1_response_deinit(response);
+    response->head_text = (uvhttp_str_t){NULL, 0};
     response->state = STATE_HEAD;
     response->to_head = to_head;
 }
 
-bool load_response_has_head(const load_response_t *response) {
+bool uvhttp__http1_response_has_head(const uvhttp__http1_response_t *response) {
     return response->state != STATE_HEAD;
 }
 
 /* --- the head --- */
 
 /* "HTTP/1.1 200 OK" (RFC 9112 section 4); the reason may be missing, and its space with it. */
-static int read_status_line(uvhttp_str_t line, load_head_t *head, bool *is_http10) {
+static int read_status_line(uvhttp_str_t line, uvhttp__http1_response_head_t *head, bool *is_http10) {
     if (line.size < STATUS_LINE_MIN || memcmp(line.data, "HTTP/1.", 7) != 0) return UVHTTP_E_HTTP_VERSION;
     char minor = line.data[7];
     if ((minor != '0' && minor != '1') || line.data[8] != ' ') return UVHTTP_E_HTTP_VERSION;
@@ -55,7 +58,7 @@ typedef struct fields {
     bool has_coding, keep_alive, close;
 } fields_t;
 
-static int read_length(uvhttp_str_t value, load_head_t *head) {
+static int read_length(uvhttp_str_t value, uvhttp__http1_response_head_t *head) {
     uint64_t length;
     uvhttp_str_t rest = value, item;
     if (!uvhttp__list_next(&rest, &item)) return UVHTTP_E_HTTP_CONTENT_LENGTH;
@@ -68,7 +71,7 @@ static int read_length(uvhttp_str_t value, load_head_t *head) {
     return 0;
 }
 
-static int read_field(uvhttp_str_t name, uvhttp_str_t value, load_head_t *head, fields_t *fields) {
+static int read_field(uvhttp_str_t name, uvhttp_str_t value, uvhttp__http1_response_head_t *head, fields_t *fields) {
     uvhttp_str_t rest = value, item;
     if (uvhttp__str_equal_nocase(name, UVHTTP__STR("content-length"))) return read_length(value, head);
     if (uvhttp__str_equal_nocase(name, UVHTTP__STR("transfer-encoding"))) {
@@ -99,21 +102,37 @@ static int next_line(uvhttp_str_t *rest, uvhttp_str_t *line) {
     return 0;
 }
 
-static int read_head(uvhttp_str_t rest, load_head_t *head) {
+/* The syntax of a field; a line that continues the one before has no name. */
+static int read_line(uvhttp_str_t line, uvhttp_str_t *name, uvhttp_str_t *value) {
+    const char *colon = memchr(line.data, ':', line.size);
+    if (!colon) return UVHTTP_E_HTTP_HEADER_NAME;
+    *name = (uvhttp_str_t){line.data, (size_t)(colon - line.data)};
+    *value = uvhttp__str_trim((uvhttp_str_t){colon + 1, line.size - name->size - 1});
+    if (!uvhttp__valid_header_name(*name)) return UVHTTP_E_HTTP_HEADER_NAME;
+    return uvhttp__valid_header_value(*value) ? 0 : UVHTTP_E_HTTP_HEADER_VALUE;
+}
+
+uvhttp_str_t uvhttp__http1_response_lines(const uvhttp__http1_response_t *response) {
+    uvhttp_str_t lines = response->head_text, line;
+    if (lines.size > 0) (void)next_line(&lines, &line);
+    return lines;
+}
+
+bool uvhttp__http1_response_field(uvhttp_str_t *lines, uvhttp_str_t *name, uvhttp_str_t *value) {
     uvhttp_str_t line;
+    return lines->size > 0 && next_line(lines, &line) == 0 && line.size > 0 && read_line(line, name, value) == 0;
+}
+
+static int read_head(uvhttp_str_t rest, uvhttp__http1_response_head_t *head) {
+    uvhttp_str_t line, name, value;
     fields_t fields = {false, false, false};
     bool is_http10 = false;
-    *head = (load_head_t){.status = 0};
+    *head = (uvhttp__http1_response_head_t){.status = 0};
     int code = next_line(&rest, &line);
     if (code == 0) code = read_status_line(line, head, &is_http10);
     while (code == 0 && (code = next_line(&rest, &line)) == 0 && line.size > 0) {
-        const char *colon = memchr(line.data, ':', line.size);
-        if (!colon) return UVHTTP_E_HTTP_HEADER_NAME;
-        uvhttp_str_t name = {line.data, (size_t)(colon - line.data)};
-        uvhttp_str_t value = uvhttp__str_trim((uvhttp_str_t){colon + 1, line.size - name.size - 1});
-        if (!uvhttp__valid_header_name(name)) return UVHTTP_E_HTTP_HEADER_NAME;
-        if (!uvhttp__valid_header_value(value)) return UVHTTP_E_HTTP_HEADER_VALUE;
-        code = read_field(name, value, head, &fields);
+        code = read_line(line, &name, &value);
+        if (code == 0) code = read_field(name, value, head, &fields);
     }
     if (code != 0) return code;
     if (fields.has_coding && (head->has_length || is_http10)) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
@@ -122,8 +141,8 @@ static int read_head(uvhttp_str_t rest, load_head_t *head) {
 }
 
 /* RFC 9112 section 6.3. */
-static void begin_body(load_response_t *response) {
-    const load_head_t *head = &response->head;
+static void begin_body(uvhttp__http1_response_t *response) {
+    const uvhttp__http1_response_head_t *head = &response->head;
     if (head->status < 200 && head->status != 101) {
         response->state = STATE_HEAD; /* interim */
     } else if (response->to_head || head->status == 101 || head->status == 204 || head->status == 304) {
@@ -146,12 +165,13 @@ static bool begins_well(const char *data, size_t size) {
     return memcmp(data, begin, size < sizeof begin - 1 ? size : sizeof begin - 1) == 0;
 }
 
-static int whole_head(load_response_t *response, const char *data, size_t size) {
+static int whole_head(uvhttp__http1_response_t *response, const char *data, size_t size) {
     if (!begins_well(data, size)) return UVHTTP_E_HTTP_VERSION;
-    int code = read_head((uvhttp_str_t){data, size}, &response->head);
+    response->head_text = (uvhttp_str_t){data, size};
+    int code = read_head(response->head_text, &response->head);
     if (code != 0) return code;
-    load_head_cache_t *cache = response->cache;
-    if (cache && size <= LOAD_HEAD_CACHED_MAX && response->head.status >= 200) {
+    uvhttp__http1_head_cache_t *cache = response->cache;
+    if (cache && size <= UVHTTP__HTTP1_HEAD_CACHED_MAX && response->head.status >= 200) {
         memcpy(cache->data, data, size);
         cache->size = (uint32_t)size;
         cache->head = response->head;
@@ -161,8 +181,8 @@ static int whole_head(load_response_t *response, const char *data, size_t size) 
 }
 
 /* Keeps a piece of a head; the head ends somewhere in it, or not yet. */
-static int hold(load_response_t *response, const char *data, size_t size, size_t *consumed) {
-    size_t before = response->held_size, room = LOAD_HEAD_SIZE_MAX - before;
+static int hold(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed) {
+    size_t before = response->held_size, room = response->head_size_max - before;
     size_t take = size < room ? size : room;
     char *held = uvhttp__realloc(response->held, before + take);
     if (!held) return UVHTTP_E_NOMEM;
@@ -172,28 +192,28 @@ static int hold(load_response_t *response, const char *data, size_t size, size_t
     size_t from = before > 3 ? before - 3 : 0;
     const char *end = memmem(held + from, before + take - from, "\r\n\r\n", 4);
     if (!end) {
-        if (take < size || before + take == LOAD_HEAD_SIZE_MAX) return UVHTTP_E_HTTP_HEADERS_TOO_LARGE;
+        if (take < size || before + take == response->head_size_max) return UVHTTP_E_HTTP_HEADERS_TOO_LARGE;
         response->held_size = (uint32_t)(before + take);
         *consumed = take;
         return 0;
     }
     size_t head_size = (size_t)(end + 4 - held);
     *consumed = head_size - before;
-    int code = whole_head(response, held, head_size);
-    load_response_deinit(response);
-    return code;
+    response->held_size = 0; /* its memory stays for head_text */
+    return whole_head(response, held, head_size);
 }
 
-static int feed_head(load_response_t *response, const char *data, size_t size, size_t *consumed) {
+static int feed_head(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed) {
     if (response->held_size > 0) return hold(response, data, size, consumed);
-    const load_head_cache_t *cache = response->cache;
+    const uvhttp__http1_head_cache_t *cache = response->cache;
     if (cache && cache->size > 0 && size >= cache->size && memcmp(data, cache->data, cache->size) == 0) {
         response->head = cache->head;
+        response->head_text = (uvhttp_str_t){data, cache->size};
         *consumed = cache->size;
         begin_body(response);
         return 0;
     }
-    const char *end = memmem(data, size < LOAD_HEAD_SIZE_MAX ? size : LOAD_HEAD_SIZE_MAX, "\r\n\r\n", 4);
+    const char *end = memmem(data, size < response->head_size_max ? size : response->head_size_max, "\r\n\r\n", 4);
     if (!end) return hold(response, data, size, consumed);
     *consumed = (size_t)(end - data) + 4;
     return whole_head(response, data, *consumed);
@@ -201,7 +221,7 @@ static int feed_head(load_response_t *response, const char *data, size_t size, s
 
 /* --- the body --- */
 
-static void feed_length(load_response_t *response, const char *data, size_t size, size_t *consumed,
+static void feed_length(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
                         uvhttp_str_t *body) {
     size_t take = response->left < size ? (size_t)response->left : size;
     response->left -= take;
@@ -210,7 +230,8 @@ static void feed_length(load_response_t *response, const char *data, size_t size
     *body = (uvhttp_str_t){data, take};
 }
 
-static int feed_body(load_response_t *response, const char *data, size_t size, size_t *consumed, uvhttp_str_t *body) {
+static int feed_body(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
+                     uvhttp_str_t *body) {
     size_t taken;
     int code;
     switch (response->state) {
@@ -229,7 +250,8 @@ static int feed_body(load_response_t *response, const char *data, size_t size, s
     return response->state == STATE_DONE ? 0 : UVHTTP_E_AGAIN;
 }
 
-int load_response_feed(load_response_t *response, const char *data, size_t size, size_t *consumed, uvhttp_str_t *body) {
+int uvhttp__http1_response_feed(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
+                                uvhttp_str_t *body) {
     *consumed = 0;
     *body = (uvhttp_str_t){NULL, 0};
     if (response->state == STATE_HEAD) {
@@ -240,7 +262,7 @@ int load_response_feed(load_response_t *response, const char *data, size_t size,
     return feed_body(response, data + *consumed, size - *consumed, consumed, body);
 }
 
-int load_response_end(load_response_t *response) {
+int uvhttp__http1_response_end(uvhttp__http1_response_t *response) {
     if (response->state != STATE_UNTIL_CLOSE) return UVHTTP_E_ABORTED;
     response->state = STATE_DONE;
     return 0;

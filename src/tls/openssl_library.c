@@ -52,8 +52,8 @@ static bool set_clients(SSL_CTX *ctx, const uvhttp__tls_contexts_t *contexts) {
     if (clients == UVHTTP_TLS_CLIENTS_ANY) return true;
     int required = clients == UVHTTP_TLS_CLIENTS_REQUIRE ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0;
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | required, NULL);
-    SSL_CTX_set1_cert_store(ctx, contexts->client_store);
-    STACK_OF(X509_NAME) *names = SSL_dup_CA_list(contexts->client_names);
+    SSL_CTX_set1_cert_store(ctx, contexts->library->client_store);
+    STACK_OF(X509_NAME) *names = SSL_dup_CA_list(contexts->library->client_names);
     if (!names) return false;
     SSL_CTX_set_client_CA_list(ctx, names);
     return true;
@@ -72,10 +72,11 @@ static void set_callbacks(SSL_CTX *ctx, uvhttp__tls_contexts_t *contexts) {
 static int add_certificates(SSL_CTX *ctx, const uvhttp__tls_contexts_t *contexts, const uvhttp__tls_site_t *site,
                             uvhttp__tls_error_t *error) {
     for (uint32_t i = 0; i < site->count; i++) {
-        const uvhttp__tls_loaded_t *one = &contexts->loaded[site->certificates[i]];
+        const uvhttp__tls_loaded_t *one = &contexts->library->loaded[site->certificates[i]];
         bool seen = false;
         for (uint32_t k = 0; k < i && !seen; k++)
-            seen = EVP_PKEY_get_base_id(contexts->loaded[site->certificates[k]].key) == EVP_PKEY_get_base_id(one->key);
+            seen = EVP_PKEY_get_base_id(contexts->library->loaded[site->certificates[k]].key) ==
+                   EVP_PKEY_get_base_id(one->key);
         if (seen || SSL_CTX_use_cert_and_key(ctx, one->leaf, one->key, one->chain, 1) == 1) continue;
         const char *file = contexts->settings->certificates[site->certificates[i]].certificate_file;
         return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", file ? file : "(memory)",
@@ -86,7 +87,7 @@ static int add_certificates(SSL_CTX *ctx, const uvhttp__tls_contexts_t *contexts
 
 static int make_site(uvhttp__tls_contexts_t *contexts, size_t index, uvhttp__tls_error_t *error) {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
-    contexts->sites[index] = ctx;
+    contexts->library->sites[index] = ctx;
     if (!ctx || !set_rules(ctx, contexts->settings) || !set_clients(ctx, contexts)) {
         uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "a context can not be made: %s", uvhttp__tls_reason());
         return UVHTTP_E_NOMEM;
@@ -96,54 +97,32 @@ static int make_site(uvhttp__tls_contexts_t *contexts, size_t index, uvhttp__tls
     return add_certificates(ctx, contexts, &contexts->names.sites[index], error);
 }
 
-static int fill(uvhttp__tls_contexts_t *made, uvhttp__tls_error_t *error) {
-    const uvhttp__tls_settings_t *settings = made->settings;
-    made->loaded = uvhttp__calloc(settings->certificate_count, sizeof *made->loaded);
-    if (!made->loaded) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
+int uvhttp__tls_library_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    uvhttp__tls_library_t *made =
+        uvhttp__calloc(1, sizeof *made + contexts->settings->certificate_count * sizeof *made->loaded);
+    contexts->library = made;
+    ERR_clear_error();
+    return made ? UVHTTP_OK : uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
+}
+
+int uvhttp__tls_library_configure(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    contexts->library->sites = uvhttp__calloc(contexts->names.site_count, sizeof(SSL_CTX *));
+    if (!contexts->library->sites) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
     int status = UVHTTP_OK;
-    for (uint32_t i = 0; i < settings->certificate_count && status == UVHTTP_OK; i++)
-        status = uvhttp__tls_load(settings, i, &made->loaded[i], &made->names, error);
-    if (status == UVHTTP_OK) status = uvhttp__tls_load_clients(made, error);
-    if (status != UVHTTP_OK) return status;
-    if (uvhttp__tls_names_build(&made->names) != UVHTTP_OK)
-        return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
-    made->sites = uvhttp__calloc(made->names.site_count, sizeof(SSL_CTX *));
-    if (!made->sites) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
-    for (size_t i = 0; i < made->names.site_count && status == UVHTTP_OK; i++) status = make_site(made, i, error);
+    for (size_t i = 0; i < contexts->names.site_count && status == UVHTTP_OK; i++)
+        status = make_site(contexts, i, error);
+    ERR_clear_error();
     return status;
 }
 
-int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
-                             uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error) {
-    uvhttp__tls_contexts_t *made = uvhttp__calloc(1, sizeof *made);
-    if (!made) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
-    uvhttp__ref_init(&made->count);
-    made->settings = settings;
-    made->tickets = tickets;
+void uvhttp__tls_library_free(uvhttp__tls_contexts_t *contexts) {
+    uvhttp__tls_library_t *library = contexts->library;
+    if (!library) return;
+    for (size_t i = 0; library->sites && i < contexts->names.site_count; i++) SSL_CTX_free(library->sites[i]);
+    for (uint32_t i = 0; i < contexts->settings->certificate_count; i++) uvhttp__tls_unload(&library->loaded[i]);
+    X509_STORE_free(library->client_store);
+    sk_X509_NAME_pop_free(library->client_names, X509_NAME_free);
     ERR_clear_error();
-    int status = fill(made, error);
-    ERR_clear_error();
-    if (status == UVHTTP_OK)
-        *contexts = made;
-    else
-        uvhttp__tls_contexts_release(made);
-    return status;
-}
-
-uvhttp__tls_contexts_t *uvhttp__tls_contexts_retain(uvhttp__tls_contexts_t *contexts) {
-    uvhttp__ref_acquire(&contexts->count);
-    return contexts;
-}
-
-void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts) {
-    if (!contexts || !uvhttp__ref_release(&contexts->count)) return;
-    for (size_t i = 0; contexts->sites && i < contexts->names.site_count; i++) SSL_CTX_free(contexts->sites[i]);
-    for (uint32_t i = 0; contexts->loaded && i < contexts->settings->certificate_count; i++)
-        uvhttp__tls_unload(&contexts->loaded[i]);
-    X509_STORE_free(contexts->client_store);
-    sk_X509_NAME_pop_free(contexts->client_names, X509_NAME_free);
-    uvhttp__tls_names_deinit(&contexts->names);
-    uvhttp__free(contexts->sites);
-    uvhttp__free(contexts->loaded);
-    uvhttp__free(contexts);
+    uvhttp__free(library->sites);
+    uvhttp__free(library);
 }

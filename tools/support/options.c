@@ -1,4 +1,4 @@
-#include "options.h"
+#include "support/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,7 +123,9 @@ static void print_field(const char *field, const char *group, const char *value,
 
 static void print_help(const options_t *options) {
     static const char *const values[] = {" TEXT", " N", " WORD", ""};
-    printf("Usage: %s [options]%s\n", options->program, options->positional ? " [ADDRESS]" : "");
+    printf("Usage: %s [options]", options->program);
+    if (options->positional) printf(" [%s]", options->positional_name ? options->positional_name : "ADDRESS");
+    putchar('\n');
     for (size_t i = 0; i < options->count; ++i) {
         char name[NAME_SIZE];
         snprintf(name, sizeof name, "%s%s", options->table[i].name, values[options->table[i].kind]);

@@ -49,16 +49,17 @@ static int set_alpn(uvhttp__tls_contexts_t *contexts) {
     if (settings->alpn_size == 0) return UVHTTP_OK;
     const uint8_t *end = settings->alpn + settings->alpn_size;
     for (const uint8_t *at = settings->alpn; at < end; at += 1 + at[0]) count++;
-    contexts->alpn = uvhttp__calloc(1, (count + 1) * sizeof *contexts->alpn + settings->alpn_size);
-    if (!contexts->alpn) return UVHTTP_E_NOMEM;
-    char *text = (char *)(contexts->alpn + count + 1);
+    contexts->library->alpn = uvhttp__calloc(1, (count + 1) * sizeof *contexts->library->alpn + settings->alpn_size);
+    if (!contexts->library->alpn) return UVHTTP_E_NOMEM;
+    char *text = (char *)(contexts->library->alpn + count + 1);
     count = 0;
     for (const uint8_t *at = settings->alpn; at < end; at += 1 + at[0]) {
-        contexts->alpn[count++] = text;
+        contexts->library->alpn[count++] = text;
         memcpy(text, at + 1, at[0]);
         text += at[0] + 1;
     }
-    return mbedtls_ssl_conf_alpn_protocols(&contexts->config, contexts->alpn) == 0 ? UVHTTP_OK : UVHTTP_E_CONFIG;
+    return mbedtls_ssl_conf_alpn_protocols(&contexts->library->config, contexts->library->alpn) == 0 ? UVHTTP_OK
+                                                                                                     : UVHTTP_E_CONFIG;
 }
 
 /* With VERIFY_OPTIONAL mbedTLS would go on, and let the application decide. */
@@ -72,9 +73,10 @@ static void set_clients(uvhttp__tls_contexts_t *contexts) {
                                 [UVHTTP_TLS_CLIENTS_VERIFY] = MBEDTLS_SSL_VERIFY_OPTIONAL,
                                 [UVHTTP_TLS_CLIENTS_REQUIRE] = MBEDTLS_SSL_VERIFY_REQUIRED};
     uvhttp_tls_clients_t clients = contexts->settings->clients;
-    mbedtls_ssl_conf_authmode(&contexts->config, modes[clients]);
-    if (clients == UVHTTP_TLS_CLIENTS_VERIFY) mbedtls_ssl_conf_verify(&contexts->config, on_verify, NULL);
-    if (clients != UVHTTP_TLS_CLIENTS_ANY) mbedtls_ssl_conf_ca_chain(&contexts->config, &contexts->authorities, NULL);
+    mbedtls_ssl_conf_authmode(&contexts->library->config, modes[clients]);
+    if (clients == UVHTTP_TLS_CLIENTS_VERIFY) mbedtls_ssl_conf_verify(&contexts->library->config, on_verify, NULL);
+    if (clients != UVHTTP_TLS_CLIENTS_ANY)
+        mbedtls_ssl_conf_ca_chain(&contexts->library->config, &contexts->library->authorities, NULL);
 }
 
 static int add_own(void *arg, mbedtls_x509_crt *chain, mbedtls_pk_context *key) {
@@ -82,7 +84,7 @@ static int add_own(void *arg, mbedtls_x509_crt *chain, mbedtls_pk_context *key) 
 }
 
 static int configure(uvhttp__tls_contexts_t *contexts) {
-    mbedtls_ssl_config *config = &contexts->config;
+    mbedtls_ssl_config *config = &contexts->library->config;
     if (mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_SERVER, MBEDTLS_SSL_TRANSPORT_STREAM,
                                     MBEDTLS_SSL_PRESET_DEFAULT) != 0)
         return UVHTTP_E_NOMEM;
@@ -102,54 +104,33 @@ static int configure(uvhttp__tls_contexts_t *contexts) {
     return status;
 }
 
-static int fill(uvhttp__tls_contexts_t *made, uvhttp__tls_error_t *error) {
-    const uvhttp__tls_settings_t *settings = made->settings;
-    int status = check_settings(settings, error);
+int uvhttp__tls_library_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    int status = check_settings(contexts->settings, error);
     if (status != UVHTTP_OK) return status;
-    made->loaded = uvhttp__calloc(settings->certificate_count, sizeof *made->loaded);
-    if (!made->loaded) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
-    for (uint32_t i = 0; i < settings->certificate_count && status == UVHTTP_OK; i++)
-        status = uvhttp__tls_load(settings, i, &made->loaded[i], &made->names, error);
-    if (status == UVHTTP_OK) status = uvhttp__tls_load_clients(made, error);
-    if (status != UVHTTP_OK) return status;
-    status = uvhttp__tls_names_build(&made->names);
-    if (status == UVHTTP_OK) status = configure(made);
+    uvhttp__tls_library_t *made =
+        uvhttp__calloc(1, sizeof *made + contexts->settings->certificate_count * sizeof *made->loaded);
+    contexts->library = made;
+    if (!made) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
+    mbedtls_ssl_config_init(&made->config);
+    mbedtls_x509_crt_init(&made->authorities);
+    return UVHTTP_OK;
+}
+
+int uvhttp__tls_library_configure(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    int status = configure(contexts);
     if (status == UVHTTP_OK) return status;
     return uvhttp__tls_fail(error, status, status == UVHTTP_E_NOMEM ? "out of memory" : "alpn is refused by mbedTLS");
 }
 
-int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
-                             uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error) {
-    uvhttp__tls_contexts_t *made = uvhttp__calloc(1, sizeof *made);
-    if (!made) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
-    uvhttp__ref_init(&made->count);
-    made->settings = settings;
-    made->tickets = tickets;
-    mbedtls_ssl_config_init(&made->config);
-    mbedtls_x509_crt_init(&made->authorities);
-    int status = fill(made, error);
-    if (status == UVHTTP_OK)
-        *contexts = made;
-    else
-        uvhttp__tls_contexts_release(made);
-    return status;
-}
-
-uvhttp__tls_contexts_t *uvhttp__tls_contexts_retain(uvhttp__tls_contexts_t *contexts) {
-    uvhttp__ref_acquire(&contexts->count);
-    return contexts;
-}
-
-void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts) {
-    if (!contexts || !uvhttp__ref_release(&contexts->count)) return;
-    mbedtls_ssl_config_free(&contexts->config);
-    mbedtls_x509_crt_free(&contexts->authorities);
-    for (uint32_t i = 0; contexts->loaded && i < contexts->settings->certificate_count; i++) {
-        mbedtls_x509_crt_free(&contexts->loaded[i].chain);
-        mbedtls_pk_free(&contexts->loaded[i].key);
+void uvhttp__tls_library_free(uvhttp__tls_contexts_t *contexts) {
+    uvhttp__tls_library_t *library = contexts->library;
+    if (!library) return;
+    mbedtls_ssl_config_free(&library->config);
+    mbedtls_x509_crt_free(&library->authorities);
+    for (uint32_t i = 0; i < contexts->settings->certificate_count; i++) {
+        mbedtls_x509_crt_free(&library->loaded[i].chain);
+        mbedtls_pk_free(&library->loaded[i].key);
     }
-    uvhttp__tls_names_deinit(&contexts->names);
-    uvhttp__free(contexts->alpn);
-    uvhttp__free(contexts->loaded);
-    uvhttp__free(contexts);
+    uvhttp__free(library->alpn);
+    uvhttp__free(library);
 }

@@ -1,0 +1,233 @@
+"""Owns: uvhttp-load beside wrk and h2load, in turn against one running server: whether they say the same, and what each of
+them costs. Figures are compared within a round; a bottleneck of their own is no disagreement."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from uvhttp_bench import gates
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.loads.base import Job, Load, Outcome
+from uvhttp_bench.loads.h2load import H2load
+from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
+from uvhttp_bench.loads.wrk import Wrk
+from uvhttp_bench.measure import Cpus, blamed, first_answer, job_of
+from uvhttp_bench.monitor import CpuTimes, cpu_seconds, cpu_times
+from uvhttp_bench.scenarios.catalog import Scenario, choose
+from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
+from uvhttp_bench.targets.base import Running, Target, serve, workspace
+
+OURS, WRK, H2LOAD = UvhttpLoad.name, Wrk.name, H2load.name
+TOLERANCE = 0.03
+ROUNDS_MIN = 6  # below, an interval is narrower than it ought to be
+BUSY_MAX = 0.9  # of its CPUs, by a generator whose throughput and latency are to be the server's
+REQUESTS_MIN = 10_000  # below, the start of the program is a part of its CPU time per request
+WARM_UP_SECONDS = 1.0
+
+AGREES, DIFFERS, LESS, MORE, OPEN, NOT_JUDGED = "agrees", "differs", "less", "more", "open", ""
+
+
+def workloads() -> list[Scenario]:
+    """Three that the server decides, even with one CPU for it and one for the generator, and one that the generator does."""
+
+    def slow(name: str) -> Scenario:
+        """Of a server that reads 1 KB at a time."""
+        (post,) = choose([name])
+        return replace(post, name=f"{name}-slow", threads=2, seconds=5, options=("--read-buffer-size", "1024"))
+
+    (sleep,), (medium,) = choose(["sleep200"]), choose(["medium"])
+    return [
+        slow("post-10kb"), slow("post-100kb"), replace(sleep, threads=2, seconds=10), replace(medium, threads=2, seconds=5),
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run of one tool."""
+
+    scenario: str
+    tool: str
+    round: int
+    requests: int
+    requests_per_second: float
+    latency_avg_ms: float
+    latency_p50_ms: float
+    cpu_us_per_request: float  # of the tool
+    cpu_part: float  # of the CPUs that it may use
+    server_part: float  # the server, of its own
+    others_part: float  # other processes and the host, of all these CPUs
+
+
+@dataclass(frozen=True)
+class Finding:
+    scenario: str
+    figure: str
+    other: str  # the tool that ours is compared with
+    ours: float  # medians
+    theirs: float
+    ratio: Interval  # ours to theirs, median of the rounds
+    verdict: str
+    why: str = ""  # why there is none, or what it was
+
+
+def tools() -> list[Load]:
+    return [UvhttpLoad(), Wrk(), H2load()]
+
+
+def turn(number: int, of: Sequence[Load]) -> list[Load]:
+    """Each is as often first, in the middle and last, and comes as often before as behind each other one."""
+    start = number % len(of)
+    order = [*of[start:], *of[:start]]
+    return order[::-1] if number // len(of) % 2 else order
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What has been used so far: by the server, and of the CPUs."""
+
+    server_seconds: float
+    cpus: CpuTimes
+
+    @staticmethod
+    def now(running: Running, cpus: Cpus) -> "Seen":
+        return Seen(cpu_seconds(running.pid), cpu_times(cpus.server + cpus.generator))
+
+
+def measured(
+    scenario: Scenario, load: Load, number: int, outcome: Outcome, before: Seen, after: Seen, cpus: Cpus
+) -> Measured:
+    results = outcome.results
+    check = gates.errors(results)
+    if not check.passed:
+        raise BenchError(f"{scenario.name}, {load.name}: {check.detail}")
+    if results.latency_avg_ms is None or results.latency_p50_ms is None:
+        raise BenchError(f"{scenario.name}, {load.name}: {results.total_requests} requests are too few: --seconds")
+    server = after.server_seconds - before.server_seconds
+    processes = after.cpus.processes - before.cpus.processes - server - outcome.cpu_seconds
+    others = max(0.0, processes) + after.cpus.steal - before.cpus.steal
+    return Measured(
+        scenario=scenario.name,
+        tool=load.name,
+        round=number,
+        requests=results.total_requests,
+        requests_per_second=results.requests_per_second,
+        latency_avg_ms=results.latency_avg_ms,
+        latency_p50_ms=results.latency_p50_ms,
+        cpu_us_per_request=1e6 * outcome.cpu_seconds / results.total_requests,
+        cpu_part=outcome.cpu_seconds / (outcome.wall_seconds * len(cpus.generator)),
+        server_part=server / (outcome.wall_seconds * len(cpus.server)),
+        others_part=others / max(1e-9, after.cpus.total - before.cpus.total),
+    )
+
+
+def run(
+    target: Target, scenario: Scenario, loads: Sequence[Load], rounds: int, cpus: Cpus, keep: Callable[[Measured], None]
+) -> None:
+    """One server for all of them; keep() gets each run when it has ended."""
+    with workspace() as made, serve(target, scenario, made, cpus.server) as running, blamed(target.name, running):
+        first_answer(running, scenario, target.name)
+
+        def job(seconds: float) -> Job:
+            return job_of(scenario, running, cpus, seconds, made, None)
+
+        loads[0].run(job(WARM_UP_SECONDS))
+        for number in range(rounds):
+            for load in turn(number, loads):
+                before = Seen.now(running, cpus)
+                outcome = load.run(job(scenario.seconds))
+                keep(measured(scenario, load, number + 1, outcome, before, Seen.now(running, cpus), cpus))
+
+
+# --- what the runs say ---
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    attribute: str
+    judged_against: str
+
+
+FIGURES = (
+    Figure("requests/s", "requests_per_second", WRK),
+    Figure("mean ms", "latency_avg_ms", H2LOAD),
+    Figure("P50 ms", "latency_p50_ms", H2LOAD),
+    Figure("CPU us/req", "cpu_us_per_request", WRK),
+)
+
+
+def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+    interval = bootstrap_median(log_ratios(ours, theirs))
+    return Interval(math.exp(interval.low), math.exp(interval.middle), math.exp(interval.high))
+
+
+def _same(ratio: Interval) -> str:
+    """The whole interval within the tolerance, or the whole beyond it."""
+    low, high = 1 - TOLERANCE, 1 + TOLERANCE
+    if low <= ratio.low and ratio.high <= high:
+        return AGREES
+    return DIFFERS if ratio.high < low or ratio.low > high else OPEN
+
+
+def _cheaper(ratio: Interval) -> str:
+    return LESS if ratio.high < 1 else MORE if ratio.low > 1 else OPEN
+
+
+def _judge(figure: Figure, ratio: Interval, ours: Sequence[Measured], theirs: Sequence[Measured]) -> tuple[str, str]:
+    if theirs[0].tool != figure.judged_against:
+        return NOT_JUDGED, ""
+    if len(ours) < ROUNDS_MIN:
+        return OPEN, f"{len(ours)} rounds: {ROUNDS_MIN} are the least that can say"
+    if figure.attribute == "cpu_us_per_request":
+        if min(run.requests for run in (*ours, *theirs)) < REQUESTS_MIN:
+            return NOT_JUDGED, f"fewer than {REQUESTS_MIN:,} requests in a run"
+        return _cheaper(ratio), ""
+    if statistics.median(run.others_part for run in (*ours, *theirs)) > gates.OTHERS_MAX:
+        return OPEN, "a restless machine"
+    for runs in (ours, theirs):
+        busy = statistics.median(run.cpu_part for run in runs)
+        if busy > BUSY_MAX:
+            return NOT_JUDGED, f"{runs[0].tool} was the bottleneck: {busy:.0%} of its CPUs"
+    return _same(ratio), ""
+
+
+def findings(runs: Sequence[Measured]) -> list[Finding]:
+    found = []
+    for scenario in dict.fromkeys(run.scenario for run in runs):
+        of = {tool: {r.round: r for r in runs if (r.scenario, r.tool) == (scenario, tool)} for tool in (OURS, WRK, H2LOAD)}
+        for figure in FIGURES:
+            for other in (WRK, H2LOAD):
+                rounds = sorted(of[OURS].keys() & of[other].keys())
+                if not rounds:
+                    continue
+                own, their = [of[OURS][n] for n in rounds], [of[other][n] for n in rounds]
+                ours, theirs = ([float(getattr(run, figure.attribute)) for run in side] for side in (own, their))
+                ratio = ratio_of(ours, theirs)
+                verdict, why = _judge(figure, ratio, own, their)
+                found.append(
+                    Finding(
+                        scenario, figure.name, other, statistics.median(ours), statistics.median(theirs), ratio, verdict, why
+                    )
+                )
+    return found
+
+
+def notes(runs: Sequence[Measured]) -> list[str]:
+    """What else has to be known of the figures."""
+    lines = []
+    for scenario in dict.fromkeys(run.scenario for run in runs):
+        own = [run for run in runs if run.scenario == scenario]
+        parts = [
+            f"{tool} {statistics.median(r.cpu_part for r in own if r.tool == tool):.0%}"
+            for tool in dict.fromkeys(run.tool for run in own)
+        ]
+        server = statistics.median(run.server_part for run in own)
+        lines.append(f"{scenario}: CPU used: {', '.join(parts)}; server {server:.0%}")
+        restless = [run for run in own if run.others_part > gates.OTHERS_MAX]
+        if restless:
+            lines.append(
+                f"{scenario}: in {len(restless)} of {len(own)} runs other processes used more than {gates.OTHERS_MAX:.0%} of "
+                "the CPUs: repeat on an idle machine"
+            )
+    return lines

@@ -1,0 +1,115 @@
+"""Owns: what is committed about performance: records under docs/performance/data, the reports made of them, and the sections of
+the READMEs made of them. Everything but the records follows from the records, so that no figure can be edited by hand."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uvhttp_bench import repository
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.model import collection, self_check
+from uvhttp_bench.model.record import UNSTABLE, Record
+from uvhttp_bench.model.self_check import SelfCheck
+from uvhttp_bench.output import section
+from uvhttp_bench.output.report_html import html
+from uvhttp_bench.output.report_markdown import markdown
+from uvhttp_bench.output.section import Published
+from uvhttp_bench.reporting import Material, Report, build
+
+RUN, PEERS, SELF_CHECK = "baseline", "peers", "self-check"
+PAGES = {repository.ROOT / "README.md": "en", repository.ROOT / "README.zh-CN.md": "zh"}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The newest of each kind that is committed."""
+
+    directory: Path
+    run: Path | None
+    peers: Path | None
+    self_check: Path | None
+
+
+def kept(directory: Path) -> Kept:
+    found = {kind: collection.newest(directory / "data", kind) for kind in (RUN, PEERS, SELF_CHECK)}
+    return Kept(directory, found[RUN], found[PEERS], found[SELF_CHECK])
+
+
+def joined(records: Sequence[Record], more: Sequence[Record]) -> list[Record]:
+    """A scenario that was measured again takes the place of what it was before, with all its servers: ratios are within rounds."""
+    again = {r.test_scenario.name for r in more}
+    return [*(r for r in records if r.test_scenario.name not in again), *more]
+
+
+def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
+    """What nobody should read as a figure of this server."""
+
+    def names(chosen: Sequence[Record]) -> str:
+        return ", ".join(dict.fromkeys(f"{r.test_scenario.name} ({r.test_scenario.target})" for r in chosen))
+
+    if any(r.configuration.dirty for r in records):
+        raise BenchError("the run was of sources that differ from their commit: commit, build and run again")
+    # Another server that failed has no figures, and the report says why; our own is to be mended.
+    void = [r for r in records if not r.holds("cpu") and (r.kind == "run" or r.configuration.revision)]
+    if void:
+        why = next(c for c in void[0].checks if not c.passed and c.takes == "all")
+        raise BenchError(f"{names(void)}: void runs are not published: {why.name}: {why.detail}")
+    restless = [r for r in records if r.status == UNSTABLE]
+    if restless and not allow_unstable:
+        raise BenchError(f"{names(restless)}: measured on a restless machine: run again, or --allow-unstable")
+
+
+def refuse_check(check: SelfCheck, allow_unstable: bool) -> None:
+    c = check.configuration
+    if c.dirty:
+        raise BenchError("the self-check was of sources that differ from their commit: commit, build and run it again")
+    if c.debug or c.coverage or c.sanitizers:
+        raise BenchError("the self-check was not of a release build: cmake --preset standard, build and run it again")
+    if any(one.restless for one in check.comparisons) and not allow_unstable:
+        raise BenchError("the self-check was made on a restless machine: run it again, or --allow-unstable")
+
+
+def one_revision(revisions: Sequence[str]) -> None:
+    if len(set(revisions)) > 1:
+        raise BenchError(
+            f"not of one revision: {', '.join(sorted({r[:9] for r in revisions}))}: measure all of them at one commit"
+        )
+
+
+def _report(kept_files: Kept, path: Path, name: str) -> tuple[Report, list[Record]]:
+    records = collection.read(path)
+    check = kept_files.self_check if name == RUN else None
+    return build(Material(tuple(records), name, self_check=self_check.read(check) if check else None)), records
+
+
+def _report_path(kept_files: Kept, report: Report) -> Path:
+    return kept_files.directory / "reports" / report.date / f"{report.file_name}.md"
+
+
+def reports(kept_files: Kept, pages: bool = True) -> list[tuple[Path, str]]:
+    """Files and their text; without `pages`, Markdown alone, which does not depend on the version of what draws pictures."""
+    made: list[tuple[Path, str]] = []
+    for name, path in ((RUN, kept_files.run), (PEERS, kept_files.peers)):
+        if path is None:
+            continue
+        report, _ = _report(kept_files, path, name)
+        where, data = _report_path(kept_files, report), f"../../data/{path.parent.name}/{path.name}"
+        made.append((where, markdown(report, data)))
+        if pages:
+            made.append((where.with_suffix(".html"), html(report, data)))
+    return made
+
+
+def sections(kept_files: Kept, pages: dict[Path, str]) -> list[tuple[Path, str]]:
+    """The pages with their section anew."""
+    found: dict[str, Published] = {}
+    for name, path in ((RUN, kept_files.run), (PEERS, kept_files.peers)):
+        if path is not None:
+            report, records = _report(kept_files, path, name)
+            found[name] = Published(tuple(records), path, _report_path(kept_files, report))
+    check = kept_files.self_check
+    checked = (self_check.read(check), check) if check else None
+    return [
+        (page, section.replaced(page, section.text(page, language, found.get(RUN), found.get(PEERS), checked)))
+        for page, language in pages.items()
+    ]

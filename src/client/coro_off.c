@@ -1,0 +1,15 @@
+/* Owns: what is left of coroutines that ask other servers, in a build without coroutines. May include: base. */
+#include <uvhttp/client.h>
+#include <uvhttp/coro.h>
+
+int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd) {
+    (void)address, (void)timeout_ms;
+    if (fd) *fd = -1;
+    return UVHTTP_E_STATE;
+}
+
+int uvhttp_coro_request(const uvhttp_client_request_t *request, uvhttp_client_response_t **response) {
+    (void)request;
+    if (response) *response = NULL;
+    return UVHTTP_E_STATE;
+}

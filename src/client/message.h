@@ -1,0 +1,27 @@
+/* Owns: what a request to another server looks like: its url taken apart, its head written. May include: http1, base.
+ */
+#ifndef UVHTTP_SRC_CLIENT_MESSAGE_H
+#define UVHTTP_SRC_CLIENT_MESSAGE_H
+
+#include <stddef.h>
+#include <uvhttp/client.h>
+
+typedef struct uvhttp__client_url {
+    uvhttp_str_t authority; /* for Host: "localhost" for a Unix socket */
+    uvhttp_str_t address;   /* "name", "127.0.0.1:8080", "unix:/path": without a port it is 80 */
+    uvhttp_str_t target;    /* begins with '/' or '?', or is empty: then a '/' goes before it */
+} uvhttp__client_url_t;
+
+/* Views into `text`. Returns 0, UVHTTP_E_UNSUPPORTED (https) or UVHTTP_E_ADDRESS. */
+int uvhttp__client_url_parse(uvhttp_str_t text, uvhttp__client_url_t *url);
+
+/* Writes the address as uvhttp__connector_start takes it, terminated. Returns 0 or UVHTTP_E_ADDRESS (too long). */
+int uvhttp__client_url_address(const uvhttp__client_url_t *url, char *out, size_t size);
+
+/* Returns 0, or UVHTTP_E_INVALID: the method or a field of the header can not be sent. */
+int uvhttp__client_check(const uvhttp_client_request_t *request);
+
+/* Writes the head of a request that has been checked; with NULL, its size is only found. */
+size_t uvhttp__client_write_head(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url, char *out);
+
+#endif

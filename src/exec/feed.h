@@ -1,0 +1,25 @@
+/* Owns: files that threads of a pool read into a stream's output, because the loop's thread may not wait for a disk.
+ * May include: io, base, obs. */
+#ifndef UVHTTP_SRC_EXEC_FEED_H
+#define UVHTTP_SRC_EXEC_FEED_H
+
+#include "exec/work.h"
+
+/* What one file has in memory at most, while a client takes it. */
+#define UVHTTP__FEED_SIZE_MAX (128u * 1024)
+
+typedef struct uvhttp__feed_file {
+    int fd;
+    uint64_t offset, size;      /* bytes; size > 0 */
+    uvhttp__release_cb release; /* release(arg) when the descriptor is not needed any more, on the loop's thread */
+    void *arg;
+    int busy_code; /* what is counted when the pool has no room for a job */
+} uvhttp__feed_file_t;
+
+/* Queues the bytes [offset, offset + size) of an open regular file. Read is what the client takes next, once all before
+ * it has gone, by jobs of the port. If it can not be read, or has become shorter, the connection is broken off. The
+ * port must stay open as long as the stream. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_CLOSED, after having called release.
+ */
+int uvhttp__feed_send(uvhttp__stream_t *stream, uvhttp__work_port_t *port, const uvhttp__feed_file_t *file);
+
+#endif

@@ -1,0 +1,242 @@
+/* Files that threads of a pool read into a stream's output: in order with what stands around them, a bounded part in
+ * memory, nothing read by the loop, and every end gives the file back once. */
+#include "exec/feed.h"
+
+#include "../support/failing_allocator.h"
+#include "io/io_harness.h"
+
+enum { OFFSET = 12345, FILE_SIZE = 3 * 1024 * 1024 };
+
+typedef struct fixture {
+    uvhttp__work_t *work;
+    uvhttp__work_port_t port;
+    pthread_mutex_t gate; /* held by the test: the pool's thread waits */
+    uvhttp__job_t gate_job;
+    uvhttp__feed_file_t file;
+    char *data;
+} fixture_t;
+
+static void count_release(void *arg) {
+    count_event(arg, EV_RELEASED, 1);
+}
+
+static size_t feed_the_file(uvhttp__stream_t *stream, const char *data, size_t size) {
+    server_t *server = peer_of(stream)->server;
+    fixture_t *fixture = server->user;
+    (void)data;
+    count_event(server, EV_TICK, 1);
+    uvhttp__stream_send_copy(stream, "head", 4);
+    (void)uvhttp__feed_send(stream, &fixture->port, &fixture->file);
+    uvhttp__stream_send_copy(stream, "tail", 4);
+    uvhttp__stream_notify_sent(stream);
+    return size;
+}
+
+static const uvhttp__stream_ops_t ops = {
+    .on_data = feed_the_file, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+
+static void open_port(server_t *server, void *arg) {
+    fixture_t *fixture = arg;
+    uvhttp__work_port_open(&fixture->port, fixture->work, server->loop);
+}
+
+static void close_port(server_t *server, void *arg) {
+    (void)server;
+    uvhttp__work_port_close(&((fixture_t *)arg)->port);
+}
+
+static fixture_t *start(server_t *server) {
+    static fixture_t fixture;
+    char path[] = "/tmp/uvhttp-feed-XXXXXX";
+    memset(&fixture, 0, sizeof fixture);
+    fixture.data = malloc(FILE_SIZE);
+    assert_non_null(fixture.data);
+    for (size_t i = 0; i < FILE_SIZE; i++) fixture.data[i] = (char)(i * 31 + i / 4093);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && unlink(path) == 0 && write(fd, fixture.data, FILE_SIZE) == FILE_SIZE);
+    fixture.file = (uvhttp__feed_file_t){.fd = fd,
+                                         .offset = OFFSET,
+                                         .size = FILE_SIZE - OFFSET,
+                                         .release = count_release,
+                                         .arg = server,
+                                         .busy_code = UVHTTP_E_STATIC_BUSY};
+    pthread_mutex_init(&fixture.gate, NULL);
+    fixture.work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_soon = 1, .threads_max = 1, .backlog_max = 1});
+    assert_non_null(fixture.work);
+    server->user = &fixture;
+    server_start(server, &ops);
+    server_call(server, open_port, &fixture);
+    return &fixture;
+}
+
+/* All peers are gone. */
+static void end(server_t *server, fixture_t *fixture) {
+    server_call(server, close_port, fixture);
+    uvhttp__work_free(fixture->work);
+    pthread_mutex_destroy(&fixture->gate);
+    close(fixture->file.fd);
+    free(fixture->data);
+}
+
+static void wait_at_gate(uvhttp__job_t *job) {
+    fixture_t *fixture = UVHTTP__CONTAINER_OF(job, fixture_t, gate_job);
+    pthread_mutex_lock(&fixture->gate);
+    pthread_mutex_unlock(&fixture->gate);
+}
+
+static void gate_passed(uvhttp__job_t *job, bool cancelled) {
+    (void)job, (void)cancelled;
+}
+
+static void occupy_thread(server_t *server, void *arg) {
+    fixture_t *fixture = arg;
+    uvhttp__job_init(&fixture->gate_job, wait_at_gate, gate_passed);
+    if (uvhttp__work_submit(fixture->work, &fixture->port, &fixture->gate_job) != UVHTTP_OK)
+        count_event(server, EV_WRONG, 1);
+}
+
+static void expect_answer(int fd, const fixture_t *fixture) {
+    client_expect(fd, "head", 4);
+    client_expect(fd, fixture->data + OFFSET, FILE_SIZE - OFFSET);
+    client_expect(fd, "tail", 4);
+}
+
+static void test_a_file_comes_between_what_was_queued_before_and_after(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    expect_answer(fd, fixture);
+    server_wait(server, EV_SENT, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 1);
+    client_send(fd, "x", 1);
+    expect_answer(fd, fixture);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
+static void test_two_files_are_read_one_after_the_other(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    server_wait(server, EV_OPENED, 1);
+    server_settle(server);
+    client_send(fd, "x", 1); /* while the first one waits for the client */
+    for (int i = 0; i < 2; i++) expect_answer(fd, fixture);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 2);
+    end(server, fixture);
+}
+
+static void test_the_loop_waits_quietly_while_nothing_is_read(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    pthread_mutex_lock(&fixture->gate);
+    server_call(server, occupy_thread, fixture);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    assert_quiet(server);
+    assert_int_equal(server_count(server, EV_SENT), 0);
+    pthread_mutex_unlock(&fixture->gate);
+    client_expect(fd, fixture->data + OFFSET, FILE_SIZE - OFFSET);
+    client_expect(fd, "tail", 4);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
+static void test_a_client_that_leaves_before_the_file_is_read_gives_it_back(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    pthread_mutex_lock(&fixture->gate);
+    server_call(server, occupy_thread, fixture);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    client_reset(fd);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 0); /* the job has the descriptor still */
+    pthread_mutex_unlock(&fixture->gate);
+    server_wait(server, EV_RELEASED, 1);
+    end(server, fixture);
+}
+
+static void test_a_file_that_has_become_shorter_breaks_the_connection(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    assert_int_equal(ftruncate(fixture->file.fd, OFFSET + 100000), 0);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    server_wait(server, EV_END_ABORTED, 1);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 1);
+    assert_int_equal(server_count(server, EV_SENT), 0);
+    close(fd);
+    end(server, fixture);
+}
+
+static void test_a_pool_without_room_breaks_the_connection_and_is_counted(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    pthread_mutex_lock(&fixture->gate);
+    server_call(server, occupy_thread, fixture);
+    int waiting = client_connect(server), refused = client_connect(server);
+    client_send(waiting, "x", 1);
+    client_expect(waiting, "head", 4);
+    server_settle(server);
+    client_send(refused, "x", 1);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 1);
+    uvhttp__counter_sums_t sums = {0};
+    uvhttp__counters_read(server->counters, &sums);
+    assert_int_equal(sums.errors[uvhttp__error_index(UVHTTP_E_STATIC_BUSY)], 1);
+    pthread_mutex_unlock(&fixture->gate);
+    client_expect(waiting, fixture->data + OFFSET, FILE_SIZE - OFFSET);
+    close(waiting);
+    close(refused);
+    server_wait(server, EV_CLOSED, 2);
+    end(server, fixture);
+}
+
+/* Either all of it comes, or the connection ends before. */
+static void test_every_allocation_may_fail(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    bool failed = true;
+    for (size_t n = 1; failed; n++) {
+        int fd = client_connect(server);
+        server_wait(server, EV_OPENED, n);
+        test_allocator_fail_at(n);
+        client_send(fd, "x", 1);
+        shutdown(fd, SHUT_WR);
+        char memory[65536];
+        size_t size = 0;
+        for (ssize_t got; (got = recv(fd, memory, sizeof memory, 0)) > 0;) size += (size_t)got;
+        failed = test_allocator_failed();
+        test_allocator_fail_at(0);
+        assert_true(size <= FILE_SIZE - OFFSET + 8);
+        close(fd);
+        server_wait(server, EV_CLOSED, n);
+        server_wait(server, EV_RELEASED, server_count(server, EV_TICK));
+    }
+    end(server, fixture);
+}
+
+int main(void) {
+    test_allocator_install();
+    const struct CMUnitTest tests[] = {
+        ON_OWN_LOOPS(test_a_file_comes_between_what_was_queued_before_and_after),
+        ON_OWN_LOOPS(test_two_files_are_read_one_after_the_other),
+        ON_OWN_LOOPS(test_the_loop_waits_quietly_while_nothing_is_read),
+        ON_OWN_LOOPS(test_a_client_that_leaves_before_the_file_is_read_gives_it_back),
+        ON_OWN_LOOPS(test_a_file_that_has_become_shorter_breaks_the_connection),
+        ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
+        ON_OWN_LOOPS(test_every_allocation_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

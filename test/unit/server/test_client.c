@@ -1,0 +1,357 @@
+/* Owns: tests of requests to other servers that a handler on the loop sends: the test's thread is that server, too. */
+#include <signal.h>
+#include <sys/un.h>
+
+#include "server/serving.h"
+
+/* --- the handler: asks what the test has set, and answers with what has come --- */
+
+static uvhttp_client_request_t asking;
+static atomic_int ends, aborts;
+
+typedef struct asked {
+    uvhttp_deferred_t *deferred;
+    uvhttp_client_response_t *response;
+} asked_t;
+
+static void answer_with(const asked_t *asked, int status) {
+    if (status != UVHTTP_OK) {
+        uvhttp_deferred_text(asked->deferred, uvhttp_error_http_status(status), uvhttp_error_name(status));
+        return;
+    }
+    char text[256], names[64] = "";
+    uvhttp_str_t name, value, marked = uvhttp_client_response_header(asked->response, "x-mark");
+    uvhttp_str_t body = uvhttp_client_response_body(asked->response);
+    if (body.data[body.size] != '\0') abort();
+    for (size_t i = 0; uvhttp_client_response_header_at(asked->response, i, &name, &value); i++)
+        if (strlen(names) + name.size < sizeof names) strncat(names, name.data, name.size);
+    snprintf(text, sizeof text, "%d %.*s %s %zu %.60s", uvhttp_client_response_status(asked->response),
+             (int)marked.size, marked.data ? marked.data : "", names, body.size, body.data);
+    uvhttp_deferred_text(asked->deferred, 200, text);
+}
+
+static void on_done(uvhttp_client_response_t *response, int status, void *user) {
+    asked_t *asked = user;
+    if (response != asked->response) abort();
+    ends++;
+    answer_with(asked, status);
+    uvhttp_client_response_free(response);
+    uvhttp_deferred_release(asked->deferred);
+}
+
+static void on_abort(uvhttp_deferred_t *deferred, void *user) {
+    asked_t *asked = user;
+    aborts++;
+    uvhttp_client_response_free(asked->response);
+    uvhttp_deferred_release(deferred);
+}
+
+static void ask(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    asked_t *asked = uvhttp_request_alloc(req, sizeof *asked);
+    asked->deferred = uvhttp_response_defer(res);
+    int status = uvhttp_client_send(&asking, on_done, asked, &asked->response);
+    if (status != UVHTTP_OK) {
+        if (asked->response) abort();
+        answer_with(asked, status);
+        uvhttp_deferred_release(asked->deferred);
+        return;
+    }
+    uvhttp_deferred_on_abort(asked->deferred, on_abort, asked);
+}
+
+/* --- the other server --- */
+
+static char url[128];
+
+static int other_listen(void) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    snprintf(url, sizeof url, "http://127.0.0.1:%u/x", ntohs(address.sin_port));
+    struct timeval limit = {.tv_sec = LIMIT_SECONDS};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return fd;
+}
+
+/* Accepts and reads until the head has come. */
+static int other_accept(int listener, char *head, size_t max) {
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(fd >= 0);
+    size_t size = 0;
+    head[0] = '\0';
+    while (!strstr(head, "\r\n\r\n")) {
+        assert_true(size + 1 < max);
+        assert_int_equal(recv(fd, head + size, 1, 0), 1);
+        head[++size] = '\0';
+    }
+    return fd;
+}
+
+static void begin(serving_t *serving) {
+    ends = aborts = 0;
+    asking = (uvhttp_client_request_t){.url = url, .timeout_ms = LIMIT_SECONDS * 1000};
+    serving_make(serving);
+    assert_int_equal(uvhttp_route(serving->server, UVHTTP_GET, "/ask", ask, NULL, UVHTTP_EXEC_LOOP), UVHTTP_OK);
+    serving_start(serving);
+}
+
+/* What the handler answers when the other server answers with `text`, in one piece or byte by byte, and closes. */
+static const char *answer_to(serving_t *serving, int listener, const char *text, bool bytes) {
+    char head[1024];
+    int client = client_ask(serving, GET("/ask"));
+    int fd = other_accept(listener, head, sizeof head);
+    setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &(int){1}, sizeof(int));
+    size_t size = strlen(text), step = bytes ? 1 : size;
+    for (size_t at = 0; at < size; at += step)
+        if (send(fd, text + at, step, MSG_NOSIGNAL) < 0) break;
+    close(fd);
+    answer_t *answer = client_read(client);
+    close(client);
+    return answer->body;
+}
+
+/* --- tests --- */
+
+typedef struct vector {
+    const char *method, *text, *answer;
+} vector_t;
+
+static void expect_vectors(serving_t *serving, const vector_t *vectors, size_t count) {
+    int listener = other_listen();
+    begin(serving);
+    for (size_t i = 0; i < count; i++) {
+        for (int bytes = 0; bytes < 2; bytes++) {
+            print_message("%.*s\n", (int)strcspn(vectors[i].text, "\r"), vectors[i].text);
+            asking.method = vectors[i].method;
+            assert_string_equal(answer_to(serving, listener, vectors[i].text, bytes), vectors[i].answer);
+        }
+    }
+    assert_int_equal(uvhttp_server_counter(serving->server, "client_requests"), 2 * count);
+    close(listener);
+}
+
+static void test_responses_of_every_framing_are_read(void **state) {
+    static const vector_t vectors[] = {
+        {NULL, "HTTP/1.1 200 OK\r\nX-Mark: m\r\nContent-Length: 5\r\n\r\nhello", "200 m X-MarkContent-Length 5 hello"},
+        {NULL, "HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\nX: y\r\n\r\n",
+         "404  Transfer-Encoding 6 hello!"},
+        {NULL, "HTTP/1.0 200 OK\r\n\r\nuntil the end", "200   13 until the end"},
+        {NULL, "HTTP/1.1 200 OK\r\n\r\n", "200   0 "},
+        {NULL, "HTTP/1.1 204 No Content\r\n\r\n", "204   0 "},
+        {NULL, "HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", "304  Content-Length 0 "},
+        {"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n", "200  Content-Length 0 "},
+        {NULL, "HTTP/1.1 103 Early Hints\r\nX-Mark: no\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+         "200  Content-Length 1 x"},
+    };
+    expect_vectors(*state, vectors, sizeof vectors / sizeof *vectors);
+}
+
+static void test_what_is_no_response_is_refused(void **state) {
+    static const vector_t vectors[] = {
+        {NULL, "", "UVHTTP_E_PEER_RESET"},
+        {NULL, "HTTP/1.1 200 OK\r\nContent-Le", "UVHTTP_E_PEER_RESET"},
+        {NULL, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell", "UVHTTP_E_PEER_RESET"},
+        {NULL, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", "UVHTTP_E_PEER_RESET"},
+        {NULL, "SSH-2.0-x\r\n", "UVHTTP_E_PEER_RESPONSE"},
+        {NULL, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy", "UVHTTP_E_PEER_RESPONSE"},
+        {NULL, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "UVHTTP_E_PEER_RESPONSE"},
+        {NULL, "HTTP/1.1 101 Switching Protocols\r\n\r\n", "UVHTTP_E_PEER_RESPONSE"},
+        {NULL, "HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n", "UVHTTP_E_PEER_RESPONSE"},
+    };
+    serving_t *serving = *state;
+    size_t count = sizeof vectors / sizeof *vectors;
+    expect_vectors(serving, vectors, count);
+    assert_int_equal(uvhttp_server_counter(serving->server, "client_failed"), 2 * count);
+}
+
+static void test_a_response_has_limits(void **state) {
+    static char text[4096];
+    static const char *const heads[] = {"HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"};
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    asking.response_size_max = 1000;
+    asking.head_size_max = 128;
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t size = 1000; size <= 1001; size++) {
+            int head = snprintf(text, sizeof text, heads[i], size);
+            memset(text + head, 'b', size);
+            text[(size_t)head + size] = '\0';
+            const char *answer = answer_to(serving, listener, text, false);
+            assert_memory_equal(answer, size == 1000 ? "200 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
+        }
+    }
+    for (size_t size = 128; size <= 129; size++) {
+        int begun = snprintf(text, sizeof text, "HTTP/1.1 204 No Content\r\nX: ");
+        memset(text + begun, 'h', size);
+        memcpy(text + size - 4, "\r\n\r\n", 5);
+        const char *answer = answer_to(serving, listener, text, false);
+        assert_memory_equal(answer, size == 128 ? "204 " : "UVHTTP_E_PEER_TOO_LARGE", 4);
+    }
+    close(listener);
+}
+
+static void test_a_request_goes_out_whole(void **state) {
+    static const uvhttp_client_header_t headers[] = {{"X-One", "1"}};
+    static char body[4 * 1024 * 1024], head[1024], piece[65536];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    memset(body, 'b', sizeof body);
+    asking.method = "PUT";
+    asking.body = body;
+    asking.body_size = sizeof body;
+    asking.headers = headers;
+    asking.header_count = 1;
+    int client = client_ask(serving, GET("/ask"));
+    int fd = other_accept(listener, head, sizeof head);
+    assert_memory_equal(head, "PUT /x HTTP/1.1\r\nHost: 127.0.0.1:", 33);
+    assert_non_null(strstr(head, "\r\nX-One: 1\r\nContent-Length: 4194304\r\nConnection: close\r\n\r\n"));
+    for (size_t sum = 0; sum < sizeof body;) {
+        ssize_t got = recv(fd, piece, sizeof piece, 0);
+        assert_true(got > 0);
+        assert_memory_equal(piece, body + sum, (size_t)got);
+        sum += (size_t)got;
+    }
+    client_send(fd, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
+    assert_string_equal(client_read(client)->body, "201  Content-Length 0 ");
+    close(fd);
+    /* A server that answers before it has read all, and closes. */
+    close(client);
+    client = client_ask(serving, GET("/ask"));
+    fd = other_accept(listener, head, sizeof head);
+    client_send(fd, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
+    assert_string_equal(client_read(client)->body, "413  Content-Length 2 no");
+    close(fd);
+    close(client);
+    close(listener);
+}
+
+static void test_a_deadline_holds_for_all_of_it(void **state) {
+    static const char *const begun[] = {"", "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb",
+                                        "HTTP/1.1 100 Continue\r\n\r\n"};
+    char head[1024];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    asking.timeout_ms = 30;
+    for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) {
+        int client = client_ask(serving, GET("/ask"));
+        int fd = other_accept(listener, head, sizeof head);
+        client_send(fd, begun[i]);
+        assert_string_equal(client_read(client)->body, "UVHTTP_E_TIMEOUT");
+        client_expect_end(fd);
+        close(fd);
+        close(client);
+    }
+    close(listener);
+}
+
+static void test_what_can_be_said_at_once_is(void **state) {
+    static const struct {
+        uvhttp_client_request_t request;
+        const char *answer;
+    } cases[] = {
+        {{.url = NULL}, "UVHTTP_E_INVALID"},
+        {{.url = "https://127.0.0.1/"}, "UVHTTP_E_UNSUPPORTED"},
+        {{.url = "127.0.0.1/"}, "UVHTTP_E_ADDRESS"},
+        {{.url = "http://*:1/"}, "UVHTTP_E_ADDRESS"},
+        {{.url = "http://a%20b/"}, "UVHTTP_E_ADDRESS"},
+        {{.url = "http://127.0.0.1:1/", .method = "A B"}, "UVHTTP_E_INVALID"},
+        {{.url = "http://127.0.0.1:1/", .head_size_max = 63}, "UVHTTP_E_INVALID"},
+        {{.url = "http://127.0.0.1:1/", .head_size_max = 16 * 1024 * 1024 + 1}, "UVHTTP_E_INVALID"},
+        {{.url = "http://unix:/nowhere/at/all"}, "UVHTTP_E_PEER_UNREACHABLE"},
+        {{.url = "http://host.invalid/"}, "UVHTTP_E_PEER_NAME"},
+    };
+    serving_t *serving = *state;
+    begin(serving);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        asking = cases[i].request;
+        int client = client_ask(serving, GET("/ask"));
+        assert_string_equal(client_read(client)->body, cases[i].answer);
+        close(client);
+    }
+    uvhttp_client_response_t *response;
+    assert_int_equal(uvhttp_client_send(&cases[1].request, on_done, NULL, &response), UVHTTP_E_STATE);
+    assert_null(response);
+    uvhttp_client_response_free(NULL);
+}
+
+static void test_a_name_has_all_its_addresses_tried(void **state) {
+    char head[1024], name[64];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    snprintf(name, sizeof name, "http://127.1%s", strrchr(url, ':')); /* getaddrinfo's way to write it */
+    asking.url = name;
+    int client = client_ask(serving, GET("/ask"));
+    int fd = other_accept(listener, head, sizeof head);
+    assert_non_null(strstr(head, "\r\nHost: 127.1:"));
+    client_send(fd, "HTTP/1.1 204 No Content\r\n\r\n");
+    assert_string_equal(client_read(client)->body, "204   0 ");
+    close(fd);
+    close(client);
+    close(listener);
+    client = client_ask(serving, GET("/ask")); /* nobody listens there any more */
+    assert_string_equal(client_read(client)->body, "UVHTTP_E_PEER_UNREACHABLE");
+    close(client);
+}
+
+static void test_a_unix_socket_is_asked(void **state) {
+    char head[1024], at[64];
+    serving_t *serving = *state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "uvhttp-test-client-%d", (int)getpid());
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(address.sun_path + 1));
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    begin(serving);
+    snprintf(at, sizeof at, "http://unix:@%s:/there?x", address.sun_path + 1);
+    asking.url = at;
+    int client = client_ask(serving, GET("/ask"));
+    int fd = other_accept(listener, head, sizeof head);
+    assert_memory_equal(head, "GET /there?x HTTP/1.1\r\nHost: localhost\r\n", 40);
+    client_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    assert_string_equal(client_read(client)->body, "200  Content-Length 2 ok");
+    close(fd);
+    close(client);
+    close(listener);
+}
+
+static void test_a_client_that_goes_gives_the_request_up(void **state) {
+    char head[1024];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    for (int i = 0; i < 3; i++) {
+        int client = client_ask(serving, GET("/ask"));
+        int fd = other_accept(listener, head, sizeof head);
+        if (i > 0) client_send(fd, i == 1 ? "HTTP/1.1 200 OK\r\nCo" : "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb");
+        close(client);
+        client_expect_end(fd);
+        close(fd);
+    }
+    WAIT_UNTIL(aborts == 3);
+    assert_int_equal(ends, 0);
+    close(listener);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_responses_of_every_framing_are_read),
+        ON_EACH(test_what_is_no_response_is_refused),
+        ON_EACH(test_a_response_has_limits),
+        ON_EACH(test_a_request_goes_out_whole),
+        ON_EACH(test_a_deadline_holds_for_all_of_it),
+        ON_EACH(test_what_can_be_said_at_once_is),
+        ON_EACH(test_a_name_has_all_its_addresses_tried),
+        ON_EACH(test_a_unix_socket_is_asked),
+        ON_EACH(test_a_client_that_goes_gives_the_request_up),
+    };
+    return RUN_ON_EACH(tests);
+}

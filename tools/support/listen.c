@@ -1,0 +1,26 @@
+#include "support/listen.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool listen_has_port(const char *address) {
+    return strncmp(address, "unix:", 5) != 0 && strncmp(address, "fd:", 3) != 0 && strcmp(address, "systemd") != 0;
+}
+
+const char *listen_address(const char *address, unsigned long port, char *text) {
+    if (!listen_has_port(address)) return address;
+    bool bare_ipv6 = strchr(address, ':') && address[0] != '[';
+    snprintf(text, LISTEN_TEXT_SIZE, bare_ipv6 ? "[%s]:%lu" : "%s:%lu", address, port);
+    return text;
+}
+
+int listen_with_tls(uvhttp_server_t *server, const char *address, const char *certificate, const char *key,
+                    uint16_t *port) {
+    const uvhttp_tls_certificate_t one = {.certificate_file = certificate, .key_file = key};
+    const uvhttp_tls_options_t options = {.certificates = &one, .certificate_count = 1};
+    uvhttp_tls_t *tls = certificate || key ? uvhttp_tls_new(&options) : uvhttp_tls_development(NULL);
+    if (!tls) return UVHTTP_E_TLS_CERTIFICATE;
+    int status = uvhttp_server_listen_tls(server, address, tls, port);
+    uvhttp_tls_free(tls); /* the server keeps it */
+    return status;
+}
