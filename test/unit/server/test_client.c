@@ -77,9 +77,12 @@ static int other_listen(void) {
     return fd;
 }
 
-/* Accepts and reads until the head has come. */
+/* Accepts and reads until the head has come. A wait with a time limit may be interrupted, as client_receive says. */
 static int other_accept(int listener, char *head, size_t max) {
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    int fd;
+    do {
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    } while (fd < 0 && errno == EINTR);
     assert_true(fd >= 0);
     size_t size = 0;
     head[0] = '\0';

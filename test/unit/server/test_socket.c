@@ -1,0 +1,154 @@
+/* Owns: tests of the public waits for descriptors and connections, which a handler on the loop begins. */
+#include "server/serving.h"
+
+static int pairs[2][2];
+static uvhttp_watch_t watches[2];
+static uvhttp_connector_t connector;
+static uvhttp_deferred_t *deferred;
+static atomic_int calls;
+static char address[64];
+
+static void answer(int status) {
+    uvhttp_deferred_text(deferred, 200, status == UVHTTP_OK ? "ok" : uvhttp_error_name(status));
+    uvhttp_deferred_release(deferred);
+}
+
+static void ask(serving_t *serving, const char *expected) {
+    int fd = client_ask(serving, GET("/x"));
+    assert_string_equal(client_read(fd)->body, expected);
+    close(fd);
+}
+
+static void begin(serving_t *serving, uvhttp_handler_t handler) {
+    calls = 0;
+    memset(watches, 0, sizeof watches);
+    memset(&connector, 0, sizeof connector);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pairs[i]), 0);
+    serving_make(serving);
+    assert_int_equal(uvhttp_route(serving->server, UVHTTP_GET, "/x", handler, NULL, UVHTTP_EXEC_LOOP), UVHTTP_OK);
+    serving_start(serving);
+}
+
+static void end(serving_t *serving) {
+    serving_stop(serving);
+    for (int i = 0; i < 4; i++) close(pairs[i / 2][i % 2]);
+}
+
+/* --- descriptors --- */
+
+static void on_first(uvhttp_watch_t *watch, void *user) {
+    (void)user;
+    calls++;
+    uvhttp_watch_stop(watch == &watches[0] ? &watches[1] : &watches[0]);
+    answer(UVHTTP_OK);
+}
+
+static void both_are_ready(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    deferred = uvhttp_response_defer(res);
+    for (int i = 0; i < 2; i++) {
+        if (write(pairs[i][1], "x", 1) != 1) abort();
+        if (uvhttp_watch_start(&watches[i], pairs[i][0], UVHTTP_READABLE, on_first, user) != UVHTTP_OK) abort();
+    }
+}
+
+/* Both events have come from the kernel at once; who is stopped in the callback of the first must not be called. */
+static void test_a_wait_that_is_stopped_by_another_is_not_called(void **state) {
+    serving_t *serving = *state;
+    begin(serving, both_are_ready);
+    ask(serving, "ok");
+    ask(serving, "ok");
+    end(serving);
+    assert_int_equal(calls, 2);
+}
+
+static void on_again(uvhttp_watch_t *watch, void *user) {
+    char byte;
+    size_t size;
+    int status = uvhttp_socket_read(pairs[0][0], &byte, 1, &size);
+    if (++calls < 3) { /* begun again in its own function */
+        if (status != UVHTTP_OK || write(pairs[0][1], "y", 1) != 1) abort();
+        status = uvhttp_watch_start(watch, pairs[0][0], UVHTTP_READABLE, on_again, user);
+        if (status == UVHTTP_OK) return;
+    }
+    answer(status);
+}
+
+static void again(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    char byte;
+    size_t size;
+    deferred = uvhttp_response_defer(res);
+    bool right =
+        uvhttp_socket_read(pairs[0][0], &byte, 1, &size) == UVHTTP_E_AGAIN && size == 0 &&
+        uvhttp_watch_start(NULL, 0, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_watch_start(&watches[0], -1, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_watch_start(&watches[0], 1000000, UVHTTP_READABLE, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_watch_start(&watches[0], pairs[0][0], 0, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_watch_start(&watches[0], pairs[0][0], 4, on_again, user) == UVHTTP_E_INVALID &&
+        uvhttp_watch_start(&watches[0], pairs[0][0], UVHTTP_WRITABLE | UVHTTP_READABLE, on_first, user) == UVHTTP_OK &&
+        uvhttp_watch_start(&watches[1], pairs[0][0], UVHTTP_READABLE, on_first, user) == UVHTTP_E_STATE &&
+        uvhttp_watch_start(&watches[0], pairs[0][0], UVHTTP_READABLE, on_again, user) == UVHTTP_OK;
+    if (!right || write(pairs[0][1], "x", 1) != 1) abort();
+}
+
+static void test_a_wait_may_be_begun_again(void **state) {
+    serving_t *serving = *state;
+    begin(serving, again);
+    ask(serving, "ok");
+    end(serving);
+    assert_int_equal(calls, 3);
+    assert_int_equal(uvhttp_watch_start(&watches[0], 0, UVHTTP_READABLE, on_first, NULL), UVHTTP_E_STATE);
+    uvhttp_watch_stop(NULL);
+}
+
+/* --- connections --- */
+
+static void on_connect(uvhttp_connector_t *it, int status, int fd, void *user) {
+    size_t sent;
+    if (it != &connector || user != &calls || (fd >= 0) != (status == UVHTTP_OK)) abort();
+    calls++;
+    if (fd >= 0 && (uvhttp_socket_write(fd, "hello", 5, &sent) != UVHTTP_OK || sent != 5)) abort();
+    if (fd >= 0) close(fd);
+    answer(status);
+}
+
+static void connect_there(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    deferred = uvhttp_response_defer(res);
+    if (uvhttp_connect_start(&connector, address, 5000, on_connect, &calls) != UVHTTP_OK) abort();
+    uvhttp_connect_stop(&connector); /* on_connect comes for the second one alone */
+    int status = uvhttp_connect_start(&connector, address, 5000, on_connect, &calls);
+    if (status != UVHTTP_OK) answer(status);
+}
+
+static void test_a_connection_is_made(void **state) {
+    serving_t *serving = *state;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof at;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    begin(serving, connect_there);
+    snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
+    ask(serving, "ok");
+    snprintf(address, sizeof address, "127.1:%u", ntohs(at.sin_port)); /* a name, for getaddrinfo */
+    ask(serving, "ok");
+    assert_int_equal(calls, 2);
+    close(listener);
+    ask(serving, "UVHTTP_E_PEER_UNREACHABLE");
+    end(serving);
+    assert_int_equal(uvhttp_connect_start(&connector, address, 1, on_connect, NULL), UVHTTP_E_STATE);
+    uvhttp_connect_stop(NULL);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_a_wait_that_is_stopped_by_another_is_not_called),
+        ON_EACH(test_a_wait_may_be_begun_again),
+        ON_EACH(test_a_connection_is_made),
+    };
+    return RUN_ON_EACH(tests);
+}
