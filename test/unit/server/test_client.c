@@ -6,8 +6,15 @@
 
 /* --- the handler: asks what the test has set, and answers with what has come --- */
 
-static uvhttp_client_request_t asking;
+static uvhttp_client_request_t asking; /* under the lock: that a socket orders the threads is not seen by TSan */
+static pthread_mutex_t asking_lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int ends, aborts;
+
+static void ask_for(const uvhttp_client_request_t *request) {
+    pthread_mutex_lock(&asking_lock);
+    asking = *request;
+    pthread_mutex_unlock(&asking_lock);
+}
 
 typedef struct asked {
     uvhttp_deferred_t *deferred;
@@ -50,7 +57,9 @@ static void ask(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     asked_t *asked = uvhttp_request_alloc(req, sizeof *asked);
     asked->deferred = uvhttp_response_defer(res);
+    pthread_mutex_lock(&asking_lock);
     int status = uvhttp_client_send(&asking, on_done, asked, &asked->response);
+    pthread_mutex_unlock(&asking_lock);
     if (status != UVHTTP_OK) {
         if (asked->response) abort();
         answer_with(asked, status);
@@ -96,7 +105,7 @@ static int other_accept(int listener, char *head, size_t max) {
 
 static void begin(serving_t *serving) {
     ends = aborts = 0;
-    asking = (uvhttp_client_request_t){.url = url, .timeout_ms = LIMIT_SECONDS * 1000};
+    ask_for(&(uvhttp_client_request_t){.url = url, .timeout_ms = LIMIT_SECONDS * 1000});
     serving_make(serving);
     assert_int_equal(uvhttp_route(serving->server, UVHTTP_GET, "/ask", ask, NULL, UVHTTP_EXEC_LOOP), UVHTTP_OK);
     serving_start(serving);
@@ -129,7 +138,7 @@ static void expect_vectors(serving_t *serving, const vector_t *vectors, size_t c
     for (size_t i = 0; i < count; i++) {
         for (int bytes = 0; bytes < 2; bytes++) {
             print_message("%.*s\n", (int)strcspn(vectors[i].text, "\r"), vectors[i].text);
-            asking.method = vectors[i].method;
+            ask_for(&(uvhttp_client_request_t){.url = url, .method = vectors[i].method});
             assert_string_equal(answer_to(serving, listener, vectors[i].text, bytes), vectors[i].answer);
         }
     }
@@ -177,8 +186,7 @@ static void test_a_response_has_limits(void **state) {
     serving_t *serving = *state;
     int listener = other_listen();
     begin(serving);
-    asking.response_size_max = 1000;
-    asking.head_size_max = 128;
+    ask_for(&(uvhttp_client_request_t){.url = url, .response_size_max = 1000, .head_size_max = 128});
     for (size_t i = 0; i < 2; i++) {
         for (size_t size = 1000; size <= 1001; size++) {
             int head = snprintf(text, sizeof text, heads[i], size);
@@ -205,11 +213,8 @@ static void test_a_request_goes_out_whole(void **state) {
     int listener = other_listen();
     begin(serving);
     memset(body, 'b', sizeof body);
-    asking.method = "PUT";
-    asking.body = body;
-    asking.body_size = sizeof body;
-    asking.headers = headers;
-    asking.header_count = 1;
+    ask_for(&(uvhttp_client_request_t){
+        .url = url, .method = "PUT", .headers = headers, .header_count = 1, .body = body, .body_size = sizeof body});
     int client = client_ask(serving, GET("/ask"));
     int fd = other_accept(listener, head, sizeof head);
     assert_memory_equal(head, "PUT /x HTTP/1.1\r\nHost: 127.0.0.1:", 33);
@@ -241,7 +246,7 @@ static void test_a_deadline_holds_for_all_of_it(void **state) {
     serving_t *serving = *state;
     int listener = other_listen();
     begin(serving);
-    asking.timeout_ms = 30;
+    ask_for(&(uvhttp_client_request_t){.url = url, .timeout_ms = 30});
     for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) {
         int client = client_ask(serving, GET("/ask"));
         int fd = other_accept(listener, head, sizeof head);
@@ -273,7 +278,7 @@ static void test_what_can_be_said_at_once_is(void **state) {
     serving_t *serving = *state;
     begin(serving);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        asking = cases[i].request;
+        ask_for(&cases[i].request);
         int client = client_ask(serving, GET("/ask"));
         assert_string_equal(client_read(client)->body, cases[i].answer);
         close(client);
@@ -290,7 +295,7 @@ static void test_a_name_has_all_its_addresses_tried(void **state) {
     int listener = other_listen();
     begin(serving);
     snprintf(name, sizeof name, "http://127.1%s", strrchr(url, ':')); /* getaddrinfo's way to write it */
-    asking.url = name;
+    ask_for(&(uvhttp_client_request_t){.url = name});
     int client = client_ask(serving, GET("/ask"));
     int fd = other_accept(listener, head, sizeof head);
     assert_non_null(strstr(head, "\r\nHost: 127.1:"));
@@ -315,7 +320,7 @@ static void test_a_unix_socket_is_asked(void **state) {
     assert_int_equal(listen(listener, 1), 0);
     begin(serving);
     snprintf(at, sizeof at, "http://unix:@%s:/there?x", address.sun_path + 1);
-    asking.url = at;
+    ask_for(&(uvhttp_client_request_t){.url = at});
     int client = client_ask(serving, GET("/ask"));
     int fd = other_accept(listener, head, sizeof head);
     assert_memory_equal(head, "GET /there?x HTTP/1.1\r\nHost: localhost\r\n", 40);
