@@ -2,6 +2,8 @@
  * memory, nothing read by the loop, and every end gives the file back once. */
 #include "exec/feed.h"
 
+#include <semaphore.h>
+
 #include "../support/failing_allocator.h"
 #include "io/io_harness.h"
 
@@ -11,6 +13,7 @@ typedef struct fixture {
     uvhttp__work_t *work;
     uvhttp__work_port_t port;
     pthread_mutex_t gate; /* held by the test: the pool's thread waits */
+    sem_t at_gate;        /* it has come there */
     uvhttp__job_t gate_job;
     uvhttp__feed_file_t file;
     char *data;
@@ -61,6 +64,7 @@ static fixture_t *start(server_t *server) {
                                          .arg = server,
                                          .busy_code = UVHTTP_E_STATIC_BUSY};
     pthread_mutex_init(&fixture.gate, NULL);
+    sem_init(&fixture.at_gate, 0, 0);
     fixture.work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_soon = 1, .threads_max = 1, .backlog_max = 1});
     assert_non_null(fixture.work);
     server->user = &fixture;
@@ -74,12 +78,14 @@ static void end(server_t *server, fixture_t *fixture) {
     server_call(server, close_port, fixture);
     uvhttp__work_free(fixture->work);
     pthread_mutex_destroy(&fixture->gate);
+    sem_destroy(&fixture->at_gate);
     close(fixture->file.fd);
     free(fixture->data);
 }
 
 static void wait_at_gate(uvhttp__job_t *job) {
     fixture_t *fixture = UVHTTP__CONTAINER_OF(job, fixture_t, gate_job);
+    sem_post(&fixture->at_gate);
     pthread_mutex_lock(&fixture->gate);
     pthread_mutex_unlock(&fixture->gate);
 }
@@ -88,11 +94,18 @@ static void gate_passed(uvhttp__job_t *job, bool cancelled) {
     (void)job, (void)cancelled;
 }
 
-static void occupy_thread(server_t *server, void *arg) {
+static void submit_gate_job(server_t *server, void *arg) {
     fixture_t *fixture = arg;
     uvhttp__job_init(&fixture->gate_job, wait_at_gate, gate_passed);
     if (uvhttp__work_submit(fixture->work, &fixture->port, &fixture->gate_job) != UVHTTP_OK)
         count_event(server, EV_WRONG, 1);
+}
+
+/* The only thread of the pool runs, and nothing waits for it. The test holds the gate. */
+static void occupy_thread(server_t *server, fixture_t *fixture) {
+    server_call(server, submit_gate_job, fixture);
+    while (sem_wait(&fixture->at_gate) != 0) {
+    }
 }
 
 static void expect_answer(int fd, const fixture_t *fixture) {
@@ -135,7 +148,7 @@ static void test_the_loop_waits_quietly_while_nothing_is_read(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
     pthread_mutex_lock(&fixture->gate);
-    server_call(server, occupy_thread, fixture);
+    occupy_thread(server, fixture);
     int fd = client_connect(server);
     client_send(fd, "x", 1);
     client_expect(fd, "head", 4);
@@ -153,7 +166,7 @@ static void test_a_client_that_leaves_before_the_file_is_read_gives_it_back(void
     server_t *server = *state;
     fixture_t *fixture = start(server);
     pthread_mutex_lock(&fixture->gate);
-    server_call(server, occupy_thread, fixture);
+    occupy_thread(server, fixture);
     int fd = client_connect(server);
     client_send(fd, "x", 1);
     client_expect(fd, "head", 4);
@@ -184,7 +197,7 @@ static void test_a_pool_without_room_breaks_the_connection_and_is_counted(void *
     server_t *server = *state;
     fixture_t *fixture = start(server);
     pthread_mutex_lock(&fixture->gate);
-    server_call(server, occupy_thread, fixture);
+    occupy_thread(server, fixture);
     int waiting = client_connect(server), refused = client_connect(server);
     client_send(waiting, "x", 1);
     client_expect(waiting, "head", 4);
