@@ -10,7 +10,7 @@ from uvhttp_bench import gates
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import tcp_echo, uvhttp_load, wrk
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import Check, Results
+from uvhttp_bench.model.record import BUSY, Check, Results
 
 FIXTURES = Path(__file__).parent / "fixtures"
 ANSWER = 115  # bytes of performance_test's answer to GET /
@@ -143,6 +143,16 @@ def test_impossible_figures_are_void() -> None:
     assert not gates.little(replace(good(), latency_avg_ms=0.01), 2).passed
     assert not gates.samples(replace(good(), total_requests=4535)).passed
     assert not gates.errors(replace(good(), total_requests=0)).passed
+
+
+def test_connections_that_wait_for_the_generator_make_a_rate_a_bound_not_a_lie() -> None:
+    mean = good().latency_avg_ms
+    assert mean
+    waiting = gates.little(replace(good(), latency_avg_ms=mean * 0.7), 2)
+    assert waiting.name == BUSY and not waiting.passed and waiting.takes == "throughput"
+    for factor in (0.4, 1.3):
+        wrong = gates.little(replace(good(), latency_avg_ms=mean * factor), 2)
+        assert wrong.name == "Little's law" and not wrong.passed
 
 
 def test_little_counts_requests_that_are_under_way_at_the_end() -> None:

@@ -109,6 +109,8 @@ def test_status_is_that_of_the_worst_check() -> None:
     assert some_record(restless, Check("a", False, "", "throughput")).status == record.VOID
     saturated = some_record(Check("generator", False, "", "throughput"))
     assert saturated.status == record.BOUNDED
+    assert some_record(Check("busy connections", False, "", "throughput")).status == record.BOUNDED
+    assert some_record(Check("Little's law", False, "", "throughput")).status == record.VOID
     assert some_record(restless, Check("generator", False, "", "throughput")).status == record.UNSTABLE
     assert saturated.holds("cpu") and not saturated.holds("throughput") and not saturated.holds("latency")
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from uvhttp_bench.model.record import Check, Record
+from uvhttp_bench.model.record import BUSY, Check, Record
 
 # Closed loops obey the law; and the requests that wait when the time is up have a latency here, but no answer.
-CLOSED_CHECKS = ("Little's law", "samples")
+CLOSED_CHECKS = ("Little's law", BUSY, "samples")
 KEPT_UP_MIN = 0.95
 
 
