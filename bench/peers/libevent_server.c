@@ -8,6 +8,7 @@
 #include <event2/http.h>
 #include <fcntl.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,6 +74,7 @@ int main(int argc, char **argv) {
         fputs("usage: libevent_server PORT FILES [CERTIFICATE KEY]\n", stderr);
         return 2;
     }
+    signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to clients that have gone */
     files = argv[2];
     memset(large, 'a', sizeof large);
     struct event_base *base = event_base_new();

@@ -135,7 +135,8 @@ def _peers(published: Published, words: dict[str, str], links: Links) -> str:
             number(s.cpu_us), f"{s.scenario} {s.target}", published, own
         )
     rows = [(target, *(row.get(scenario, "") for scenario in scenarios)) for target, row in cells.items()]
-    rounds = max(s.rounds for s in standings)
+    counts = sorted({s.rounds for s in standings})
+    rounds = str(counts[0]) if len(counts) == 1 else f"{counts[0]}..{counts[-1]}"
     text = words["peers"].format(rounds=rounds, report=f"[{words['report']}]({links.path(published.report)})")
     return f"{text}\n\n{markdown_table((words['server'], *scenarios), rows)}"
 
