@@ -300,10 +300,13 @@ static void test_all_loops_log_without_losing_a_line(void **state) {
 }
 
 static sem_t gate;
+static bool told_dropped;
 
 static void wait_at_gate(const char *lines, size_t size, void *user) {
+    static const char words[] = "requests dropped here\" 0 - \"-\" \"-\"\n";
     sem_wait(&gate);
     sem_post(&gate);
+    told_dropped |= memmem(lines, size, words, sizeof words - 1) != NULL;
     keep(lines, size, user);
 }
 
@@ -321,9 +324,7 @@ static void test_a_writer_that_waits_stops_nobody(void **state) {
     sem_post(&gate);
     drop(log);
     assert_in_range(kept.lines, 5000 - stats.dropped + 1, 5000 - stats.dropped + 3);
-    char expected[64];
-    snprintf(expected, sizeof expected, "requests dropped here\" 0 - \"-\" \"-\"\n");
-    assert_non_null(strstr(kept.last, expected));
+    assert_true(told_dropped); /* in any batch: requests that found room again may come behind it */
     sem_destroy(&gate);
 }
 
