@@ -14,12 +14,13 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import sys
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "tools"))
+from served import HOST, free_ports, served
+
 WORK = ROOT / "build" / "autobahn"
 VERSION = "25.10.1"
 CASES = 517
@@ -52,32 +53,13 @@ def wstest():
     return program
 
 
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-
-
 @contextlib.contextmanager
 def echo(engine):
     """The URL of a running echo by scheme."""
     ports = free_ports(len(SCHEMES))
-    addresses = [f"127.0.0.1:{port}" for port in ports]
-    server = subprocess.Popen([ROOT / "build/dist/bin/websocket_echo", *addresses], env=dict(os.environ, UVHTTP_ENGINE=engine))
-    try:
-        for _ in range(100):
-            if server.poll() is not None:
-                sys.exit("autobahn: websocket_echo has not started")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", ports[0]), 1):
-                break
-            time.sleep(0.05)
+    addresses = [f"{HOST}:{port}" for port in ports]
+    with served([ROOT / "build/dist/bin/websocket_echo", *addresses], ports[0], WORK / f"{engine}.server.log", engine):
         yield {scheme: f"{scheme}://{address}/echo" for scheme, address in zip(SCHEMES, addresses)}
-    finally:
-        server.terminate()
-        if server.wait(60) != 0:
-            sys.exit("autobahn: websocket_echo has ended with an error")
 
 
 def groups(cases):
@@ -153,4 +135,7 @@ def main():
     sys.exit(0 if good else 1)
 
 
-main()
+try:
+    main()
+except RuntimeError as error:
+    sys.exit(f"autobahn: {error}")

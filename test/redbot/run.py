@@ -7,17 +7,18 @@ asks slowly, so it is no step of ./dev test.
   ./dev redbot --engine libuv     one of them"""
 import argparse
 import concurrent.futures
-import contextlib
 import gzip
 import json
 import os
 import pathlib
-import socket
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "tools"))
+from served import HOST, free_ports, served
+
 WORK = ROOT / "build" / "redbot"
 SERVER = ROOT / "build/test/bin/http_test_server"
 # That a response says nothing of how long it is fresh is its application's choice.
@@ -53,28 +54,6 @@ def make_files():
         os.utime(file, (settled, settled))
 
 
-@contextlib.contextmanager
-def served(engine):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [SERVER, "--listen", f"127.0.0.1:{port}", "--tls-static", WORK / "files"]
-    with open(WORK / f"{engine}.server.log", "wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log, env=dict(os.environ, UVHTTP_ENGINE=engine))
-    try:
-        for _ in range(200):
-            if server.poll() is not None:
-                sys.exit(f"redbot: the server has not started: {WORK / engine}.server.log")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.05)
-        yield port
-    finally:
-        server.terminate()
-        if server.wait(60) != 0:
-            sys.exit(f"redbot: the server has ended with an error: {WORK / engine}.server.log")
-
-
 def ask(url, wanted):
     """Returns what is wrong, and how many notes there were."""
     command = [WORK / "venv/bin/redbot", "-o", "har", url]
@@ -96,8 +75,10 @@ def main():
     make_files()
     good = True
     for engine in (arguments.engine,) if arguments.engine else ("uring", "libuv"):
-        with served(engine) as port, concurrent.futures.ThreadPoolExecutor(8) as pool:
-            answers = {path: pool.submit(ask, f"http://127.0.0.1:{port}{path}", wanted) for path, wanted in PAGES.items()}
+        (port,) = free_ports(1)
+        command = [SERVER, "--listen", f"{HOST}:{port}", "--tls-static", WORK / "files"]
+        with served(command, port, WORK / f"{engine}.server.log", engine), concurrent.futures.ThreadPoolExecutor(8) as pool:
+            answers = {path: pool.submit(ask, f"http://{HOST}:{port}{path}", wanted) for path, wanted in PAGES.items()}
             for path, answer in answers.items():
                 bad, count = answer.result()
                 good = good and not bad
@@ -107,4 +88,7 @@ def main():
     sys.exit(0 if good else 1)
 
 
-main()
+try:
+    main()
+except RuntimeError as error:
+    sys.exit(f"redbot: {error}")

@@ -7,17 +7,17 @@ are judged by what they write as JSON. A scan takes minutes, so it is no step of
   ./dev tls-scan --library mbedtls --key rsa      a part of it"""
 import argparse
 import concurrent.futures
-import contextlib
 import itertools
 import json
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "tools"))
+from served import HOST, free_ports, served
+
 WORK = ROOT / "build" / "tls_scan"
 SERVERS = {"openssl": ROOT / "build/test/bin/http_test_server", "mbedtls": ROOT / "build/mbedtls/test/bin/http_test_server"}
 KEYS = {"ec": ("EC", "ec_paramgen_curve:P-256"), "rsa": ("RSA", "rsa_keygen_bits:2048")}
@@ -48,33 +48,6 @@ def make_certificates():
                 "-days", 90, "-extfile", WORK / "leaf.ext", "-out", f"{leaf}.pem")
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@contextlib.contextmanager
-def served(name, program, key):
-    plain, port = free_port(), free_port()
-    command = [program, "--listen", f"127.0.0.1:{plain}", "--tls-listen", f"127.0.0.1:{port}", "--cert", WORK / f"{key}.pem", "--key", WORK / f"{key}.key"]
-    with open(WORK / f"{name}.server.log", "wb") as log:
-        server = subprocess.Popen(command, stdout=log, stderr=log)
-    try:
-        for _ in range(200):
-            if server.poll() is not None:
-                raise RuntimeError(f"the server has not started: {WORK / name}.server.log")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.05)
-        yield port
-        if server.poll() is not None:
-            raise RuntimeError(f"the server has ended in the scan: {WORK / name}.server.log")
-    finally:
-        server.terminate()
-        server.wait(60)
-
-
 def run(name, command):
     """Returns the exit status; what was printed is in a log."""
     with open(WORK / f"{name}.log", "wb") as log:
@@ -93,7 +66,7 @@ def testssl(name, port):
     result = WORK / f"{name}.json"
     result.unlink(missing_ok=True)
     program = shutil.which("testssl") or shutil.which("testssl.sh")
-    run(name, [program, "--quiet", "--warnings", "batch", "--nodns", "none", "--color", "0", "--ip", "127.0.0.1", "--add-ca", WORK / "ca.pem",
+    run(name, [program, "--quiet", "--warnings", "batch", "--nodns", "none", "--color", "0", "--ip", HOST, "--add-ca", WORK / "ca.pem",
                "--jsonfile", result, f"https://localhost:{port}{PAGE}"])
     findings = read_json(result)
     bad = [f"{finding['severity']} {finding['id']}: {finding['finding']}" for finding in findings
@@ -127,8 +100,11 @@ TOOLS = {"testssl": testssl, "sslyze": sslyze}
 def scan(tool, library, key):
     """Returns whether all is good, and a line with those behind it that say what is wrong."""
     name = f"{tool}-{library}-{key}"
+    plain, port = free_ports(2)
+    command = [SERVERS[library], "--listen", f"{HOST}:{plain}", "--tls-listen", f"{HOST}:{port}",
+               "--cert", WORK / f"{key}.pem", "--key", WORK / f"{key}.key"]
     try:
-        with served(name, SERVERS[library], key) as port:
+        with served(command, port, WORK / f"{name}.server.log"):
             bad, count = TOOLS[tool](name, port)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         bad, count = [str(error)], 0
