@@ -3,32 +3,21 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from uvhttp_bench.exits import BenchError, MissingError
-
-if TYPE_CHECKING:
-    pass
+from uvhttp_bench.model.columns import COLUMNS
 
 PREFIXES = ("postgresql://", "postgres://")
 CONNECT_SECONDS = 10
 LOCK = 0x75766874  # of who adds, or makes the table: it takes no right to change anything
 HAS_RECORDS = "SELECT count(*) > 0 FROM pg_tables WHERE tablename = 'records' AND schemaname = ANY (current_schemas(false))"
 
-SCHEMA = """
+SCHEMA = f"""
 CREATE TABLE records (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    test_id TEXT NOT NULL UNIQUE,
-    session TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    scenario TEXT NOT NULL,
-    target TEXT NOT NULL,
-    timestamp TEXT NOT NULL,
-    revision TEXT NOT NULL,
-    environment TEXT NOT NULL,
-    status TEXT NOT NULL,
-    json TEXT NOT NULL
+    {COLUMNS}
 );
 CREATE INDEX records_by_scenario ON records (scenario, target, timestamp);
 CREATE INDEX records_by_session ON records (session);

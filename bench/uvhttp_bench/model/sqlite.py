@@ -7,20 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from uvhttp_bench.exits import BenchError
+from uvhttp_bench.model.columns import COLUMNS
 
-SCHEMA = """
+SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY,
-    test_id TEXT NOT NULL UNIQUE,
-    session TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    scenario TEXT NOT NULL,
-    target TEXT NOT NULL,
-    timestamp TEXT NOT NULL,
-    revision TEXT NOT NULL,
-    environment TEXT NOT NULL,
-    status TEXT NOT NULL,
-    json TEXT NOT NULL
+    {COLUMNS}
 );
 CREATE INDEX IF NOT EXISTS records_by_scenario ON records (scenario, target, timestamp);
 CREATE INDEX IF NOT EXISTS records_by_session ON records (session);
