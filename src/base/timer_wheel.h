@@ -56,8 +56,7 @@ typedef struct uvhttp__wheel uvhttp__wheel_t;
 typedef void (*uvhttp__timer_cb)(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 
 struct uvhttp__wheel {
-    uint64_t
-        now; /* tick up to which all has been processed: deadlines up to here have expired or are in the due list */
+    uint64_t now;                            /* tick: deadlines up to here have expired or are in the due list */
     uint64_t occupied[UVHTTP__WHEEL_LEVELS]; /* bit s of level l: slot l * 64 + s is not empty */
     uvhttp__list_t lists[UVHTTP__WHEEL_LISTS];
     struct {
