@@ -107,6 +107,21 @@ def test_a_generator_that_is_the_bottleneck_is_not_judged_by_its_throughput() ->
     assert found["mean ms", H2LOAD].verdict == AGREES and found["CPU us/req", WRK].verdict == LESS
 
 
+def test_rounds_are_enough_when_the_intervals_that_are_judged_are_narrow() -> None:
+    assert agreement.precise(agreement.findings(rounds()))
+    wide = [replace(r, latency_p50_ms=r.latency_p50_ms * (1 + 0.05 * (r.round % 2))) for r in rounds()]
+    assert agreement.precise(agreement.findings(wide))  # both swing alike: the ratios are within the rounds
+    wide = [
+        replace(r, latency_p50_ms=r.latency_p50_ms * (1.05 if (r.tool == OURS) == bool(r.round % 2) else 1)) for r in wide
+    ]
+    assert not agreement.precise(agreement.findings(wide))
+    assert not agreement.precise(
+        agreement.findings(
+            [r if r.tool != WRK else replace(r, requests_per_second=20000 * (1 + r.round / 50)) for r in rounds()]
+        )
+    )
+
+
 def test_cpu_of_few_requests_is_that_of_a_start() -> None:
     found = verdicts([replace(r, requests=5000) for r in rounds(cpu=2)])
     assert found["CPU us/req", WRK].verdict == NOT_JUDGED and found["requests/s", WRK].verdict == AGREES

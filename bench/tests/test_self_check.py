@@ -68,6 +68,19 @@ def test_rows_tell_the_rates_with_their_intervals_and_a_comparison_without_round
     assert rows[2][:7] == ("A, 5 % slower", "2 %", "0", "0", "0", "", "")
 
 
+def test_notes_tell_how_it_was_measured_and_a_line_what_one_comparison_said() -> None:
+    old, now = check(2, 1), replace(check(2, 1), together=True, rounds=40)
+    assert "8 rounds of A B B A with 0.5 s of low (uvhttp-load)" in self_check_table.notes(old)[0]
+    comparisons = tuple(replace(c, slow_ns=450 if c.slowed else 0) for c in now.comparisons)
+    notes = self_check_table.notes(replace(now, comparisons=(*comparisons, replace(comparisons[-1], restless=2))))
+    assert "8 to 8 rounds (at most 40: until it is precise enough)" in notes[0] and "at the same moment" in notes[0]
+    assert notes[1:] == [
+        "The slower server burns 450 to 450 ns more at each request than the other.",
+        "During 2 rounds the machine did other things.",
+    ]
+    assert self_check_table.line(now, now.comparisons[-1]).endswith(": regressed")
+
+
 @pytest.mark.parametrize(("found", "of"), [(0, 20), (1, 20), (10, 10), (9, 10), (37, 100)])
 def test_intervals_of_rates_are_scipys(found: int, of: int) -> None:
     theirs = scipy_stats.binomtest(found, of).proportion_ci(method="wilson")

@@ -74,6 +74,29 @@ def test_bootstrap_interval_is_scipys_within_its_own_noise() -> None:
     assert ours.low <= ours.middle <= ours.high and ours == paired.bootstrap_median(values)
 
 
+@pytest.mark.parametrize("count", [6, 7, 10, 25, 50, 80])
+def test_the_interval_of_hodges_and_lehmann_is_what_scipys_wilcoxon_does_not_reject(count: int) -> None:
+    values = numpy.array(samples(200 + count, count))
+    found = paired.hodges_lehmann(list(values))
+    means = [(a + b) / 2 for i, a in enumerate(values) for b in values[i:]]
+    assert found.middle == pytest.approx(numpy.median(means))
+
+    def p(shift: float) -> float:
+        exact = count <= paired.EXACT_MAX
+        method = {"method": "exact"} if exact else {"method": "approx", "correction": False}
+        return float(scipy.stats.wilcoxon(values - shift, **method).pvalue)
+
+    assert p(found.low + 1e-9) > 0.05 >= p(found.low - 1e-9)
+    assert p(found.high - 1e-9) > 0.05 >= p(found.high + 1e-9)
+    assert found.reach == (found.high - found.low) / 2
+
+
+def test_a_few_wild_rounds_hardly_move_the_estimate() -> None:
+    values = [0.05 + 0.001 * (i % 5) for i in range(20)]
+    wild = [*values[:-2], 3.0, -2.0]
+    assert paired.hodges_lehmann(wild).middle == pytest.approx(paired.hodges_lehmann(values).middle, abs=0.001)
+
+
 def machine(seed: int, ratio: float, rounds: int = 10, noise: float = 0.01, drift: float = 0.03) -> list[Round]:
     """Rounds on a machine that drifts: B costs `ratio` of A."""
     source, level, done = random.Random(seed), 10.0, []
@@ -122,6 +145,21 @@ def test_a_loss_of_throughput_is_a_part_of_what_was() -> None:
     decided = verdict.judge("low", THROUGHPUT, machine(5, 0.951, noise=0.0001, drift=0.0002))
     assert decided.verdict == verdict.EQUIVALENT
     assert verdict.judge("low", THROUGHPUT, machine(5, 0.949, noise=0.0001, drift=0.0002)).verdict == verdict.REGRESSED
+
+
+def test_that_there_is_a_difference_and_that_it_matters_are_two_things() -> None:
+    small = verdict.judge("low", CPU, machine(5, 1.05, noise=0.003, drift=0.01))
+    assert small.differs and small.verdict == verdict.EQUIVALENT
+    none = verdict.judge("low", CPU, machine(5, 1.0, noise=0.003, drift=0.01))
+    assert not none.differs and none.verdict == verdict.EQUIVALENT
+
+
+def test_precise_is_about_width_and_noise_not_about_where_the_difference_lies() -> None:
+    for ratio in (0.9, 1.0, 1.021, 1.05):
+        quiet = machine(5, ratio, rounds=20, noise=0.003, drift=0.003)
+        assert verdict.judge("low", CPU, quiet, threshold=0.02).precise
+        assert not verdict.judge("low", CPU, quiet, threshold=0.001).precise
+        assert not verdict.judge("low", CPU, machine(5, ratio, noise=0.08), threshold=0.02).precise
 
 
 def test_noise_raises_the_threshold_and_a_restless_machine_is_inconclusive() -> None:

@@ -15,12 +15,14 @@ from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.measure import Cpus, blamed, first_answer, job_of
 from uvhttp_bench.monitor import CpuTimes, cpu_seconds, cpu_times
 from uvhttp_bench.scenarios.catalog import Scenario, choose
-from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
+from uvhttp_bench.stats.paired import Interval, hodges_lehmann, log_ratios
 from uvhttp_bench.targets.base import Running, Target, serve, workspace
 
 OURS, WRK, H2LOAD = UvhttpLoad.name, Wrk.name, H2load.name
 TOLERANCE = 0.03
-ROUNDS_MIN = 6  # below, an interval is narrower than it ought to be
+ROUNDS_MIN = 6  # below, there is no interval of 95 %
+ROUNDS_MOST = 12
+REACH_ENOUGH = TOLERANCE / 3  # of an interval from its middle: then rounds are enough
 BUSY_MAX = 0.9  # of its CPUs, by a generator whose throughput and latency are to be the server's
 REQUESTS_MIN = 10_000  # below, the start of the program is a part of its CPU time per request
 WARM_UP_SECONDS = 1.0
@@ -31,14 +33,14 @@ AGREES, DIFFERS, LESS, MORE, OPEN, NOT_JUDGED = "agrees", "differs", "less", "mo
 def workloads() -> list[Scenario]:
     """Three that the server decides, even with one CPU for it and one for the generator, and one that the generator does."""
 
-    def slow(name: str) -> Scenario:
+    def slow(name: str, seconds: float) -> Scenario:
         """Of a server that reads 1 KB at a time."""
         (post,) = choose([name])
-        return replace(post, name=f"{name}-slow", threads=2, seconds=5, options=("--read-buffer-size", "1024"))
+        return replace(post, name=f"{name}-slow", threads=2, seconds=seconds, options=("--read-buffer-size", "1024"))
 
     (sleep,), (medium,) = choose(["sleep200"]), choose(["medium"])
     return [
-        slow("post-10kb"), slow("post-100kb"), replace(sleep, threads=2, seconds=10), replace(medium, threads=2, seconds=5),
+        slow("post-10kb", 2), slow("post-100kb", 5), replace(sleep, threads=2, seconds=10), replace(medium, threads=2, seconds=2),
     ]  # fmt: skip
 
 
@@ -66,7 +68,7 @@ class Finding:
     other: str  # the tool that ours is compared with
     ours: float  # medians
     theirs: float
-    ratio: Interval  # ours to theirs, median of the rounds
+    ratio: Interval  # ours to theirs, within the rounds
     verdict: str
     why: str = ""  # why there is none, or what it was
 
@@ -124,7 +126,9 @@ def measured(
 def run(
     target: Target, scenario: Scenario, loads: Sequence[Load], rounds: int, cpus: Cpus, keep: Callable[[Measured], None]
 ) -> None:
-    """One server for all of them; keep() gets each run when it has ended."""
+    """One server for all of them; keep() gets each run when it has ended. At most so many rounds, and no more than it takes:
+    when to stop is decided by how wide the intervals are, not by where they lie."""
+    done: list[Measured] = []
     with workspace() as made, serve(target, scenario, made, cpus.server) as running, blamed(target.name, running):
         first_answer(running, scenario, target.name)
 
@@ -136,7 +140,10 @@ def run(
             for load in turn(number, loads):
                 before = Seen.now(running, cpus)
                 outcome = load.run(job(scenario.seconds))
-                keep(measured(scenario, load, number + 1, outcome, before, Seen.now(running, cpus), cpus))
+                done.append(measured(scenario, load, number + 1, outcome, before, Seen.now(running, cpus), cpus))
+                keep(done[-1])
+            if number + 1 >= ROUNDS_MIN and precise(findings(done)):
+                return
 
 
 # --- what the runs say ---
@@ -149,16 +156,17 @@ class Figure:
     judged_against: str
 
 
+CPU_FIGURE = "CPU us/req"
 FIGURES = (
     Figure("requests/s", "requests_per_second", WRK),
     Figure("mean ms", "latency_avg_ms", H2LOAD),
     Figure("P50 ms", "latency_p50_ms", H2LOAD),
-    Figure("CPU us/req", "cpu_us_per_request", WRK),
+    Figure(CPU_FIGURE, "cpu_us_per_request", WRK),
 )
 
 
 def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    interval = bootstrap_median(log_ratios(ours, theirs))
+    interval = hodges_lehmann(log_ratios(ours, theirs))
     return Interval(math.exp(interval.low), math.exp(interval.middle), math.exp(interval.high))
 
 
@@ -211,6 +219,12 @@ def findings(runs: Sequence[Measured]) -> list[Finding]:
                     )
                 )
     return found
+
+
+def precise(found: Sequence[Finding]) -> bool:
+    """Whether each interval that is judged is narrow enough; what only has to be less may be told less exactly."""
+    judged = [finding for finding in found if finding.verdict != NOT_JUDGED]
+    return all(finding.ratio.reach <= (REACH_ENOUGH if finding.figure != CPU_FIGURE else TOLERANCE) for finding in judged)
 
 
 def notes(runs: Sequence[Measured]) -> list[str]:

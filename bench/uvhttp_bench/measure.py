@@ -202,47 +202,82 @@ def blamed(name: str, running: Running) -> Iterator[None]:
         raise BenchError(f"{name} ended during the run (exit {running.process.returncode}): {running.log_tail()}") from error
 
 
+class Run:
+    """One server that is alive: its first answer, the load, its record."""
+
+    def __init__(self, plan: Plan, scenario: Scenario, running: Running, made: Workspace) -> None:
+        self._plan, self._scenario, self._running, self._made = plan, scenario, running, made
+        self._calls: float | None = None  # of the system, per request
+        with blamed(plan.target.name, running):
+            self._checks, self._answer_bytes = first_answer(running, scenario, plan.target.name)
+        self._logged = running.log_bytes()
+
+    def warm_up(self) -> None:
+        with blamed(self._plan.target.name, self._running):
+            self._calls = _warm_up(self._plan, self._scenario, self._running, self._made, self._plan.warm_up_seconds)
+        self._logged = self._running.log_bytes()
+
+    def load(self, seconds: float) -> "Loaded":
+        plan, timestamp = self._plan, datetime.now(UTC)
+        job = job_of(self._scenario, self._running, plan.cpus, seconds, self._made, self._answer_bytes)
+        with blamed(plan.target.name, self._running):
+            watch = monitor.Watch(self._running.pid, plan.cpus.server + plan.cpus.generator).start()
+            try:
+                outcome = plan.load.run(job)
+                usage = watch.stop()
+            finally:
+                watch.cancel()
+        return Loaded(timestamp, job, outcome, usage)
+
+    def record(self, loaded: "Loaded", repeat: int, repeats: int) -> Record:
+        """Without its test_id."""
+        plan, scenario, running = self._plan, self._scenario, self._running
+        job, outcome, usage = loaded.job, loaded.outcome, loaded.usage
+        with blamed(plan.target.name, running):
+            last = _last_answer(running, scenario, plan.target.name)
+        level = _log_level(running.pid)
+        log = gates.log(level, running.log_bytes() - self._logged)
+        configuration = gates.configuration_of(
+            plan.build_info, log_level=level or "default", revision=plan.revision, dirty=plan.dirty,
+            engine=getattr(plan.target, "engine", ""), io_threads=getattr(plan.target, "io_threads", 0),
+        )  # fmt: skip
+        checks = _checks(plan, scenario, job, outcome, usage)
+        record = Record(
+            test_id="",
+            timestamp=loaded.timestamp.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            environment=plan.environment,
+            configuration=configuration,
+            test_scenario=_scenario_run(plan, scenario, job, outcome, repeat, repeats),
+            results=outcome.results,
+            resources=_resources(usage, outcome, self._calls, plan.cpus),
+            session=plan.session,
+            kind=plan.kind,
+            checks=(gates.build(configuration), log, *self._checks, *last, *checks),
+        )
+        return open_loop.at_rate(record, plan.load.per_second) if isinstance(plan.load, AtRate) else record
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What came of a server's load, and what it cost."""
+
+    timestamp: datetime
+    job: Job
+    outcome: Outcome
+    usage: monitor.Usage
+
+
 def run_once(
     plan: Plan, scenario: Scenario, made: Workspace, seconds: float, repeat: int, repeats: int
 ) -> tuple[Record, str]:
     """A record without its test_id, and what the tool printed."""
     if isinstance(plan.load, TcpEcho):
         return _run_echo(plan, plan.load, scenario, made, seconds, repeat, repeats)
-    watched = plan.cpus.server + plan.cpus.generator
-    with serve(plan.target, scenario, made, plan.cpus.server) as running, blamed(plan.target.name, running):
-        checks, answer_bytes = first_answer(running, scenario, plan.target.name)
-        calls = _warm_up(plan, scenario, running, made, plan.warm_up_seconds)
-        job = job_of(scenario, running, plan.cpus, seconds, made, answer_bytes)
-        logged = running.log_bytes()
-        timestamp = datetime.now(UTC)
-        watch = monitor.Watch(running.pid, watched).start()
-        try:
-            outcome = plan.load.run(job)
-            usage = watch.stop()
-        finally:
-            watch.cancel()
-        checks += _last_answer(running, scenario, plan.target.name)
-        level = _log_level(running.pid)
-        log = gates.log(level, running.log_bytes() - logged)
-    configuration = gates.configuration_of(
-        plan.build_info, log_level=level or "default", revision=plan.revision, dirty=plan.dirty,
-        engine=getattr(plan.target, "engine", ""), io_threads=getattr(plan.target, "io_threads", 0),
-    )  # fmt: skip
-    record = Record(
-        test_id="",
-        timestamp=timestamp.isoformat(timespec="seconds").replace("+00:00", "Z"),
-        environment=plan.environment,
-        configuration=configuration,
-        test_scenario=_scenario_run(plan, scenario, job, outcome, repeat, repeats),
-        results=outcome.results,
-        resources=_resources(usage, outcome, calls, plan.cpus),
-        session=plan.session,
-        kind=plan.kind,
-        checks=(gates.build(configuration), log, *checks, *_checks(plan, scenario, job, outcome, usage)),
-    )
-    if isinstance(plan.load, AtRate):
-        record = open_loop.at_rate(record, plan.load.per_second)
-    return record, outcome.raw
+    with serve(plan.target, scenario, made, plan.cpus.server) as running:
+        run = Run(plan, scenario, running, made)
+        run.warm_up()
+        loaded = run.load(seconds)
+        return run.record(loaded, repeat, repeats), loaded.outcome.raw
 
 
 def _scenario_run(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, repeat: int, repeats: int) -> ScenarioRun:

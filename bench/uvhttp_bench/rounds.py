@@ -1,4 +1,4 @@
-"""Owns: rounds of A B B A and B A A B in fresh processes, and what they say. The order alternates, so that neither build is
+"""Owns: rounds of A B B A and B A A B in fresh processes one after another, and what they say. The order alternates, so that neither build is
 always the first to run."""
 
 from collections.abc import Callable, Sequence

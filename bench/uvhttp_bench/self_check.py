@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import measure, rounds
-from uvhttp_bench.exits import BenchError
+from uvhttp_bench import measure, together
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.measure import Cpus, Plan
-from uvhttp_bench.model.record import Record
 from uvhttp_bench.model.self_check import Comparison, SelfCheck
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats import verdict
 from uvhttp_bench.targets.base import Workspace
 from uvhttp_bench.targets.slowed import Slowed
+from uvhttp_bench.together import Measured
 
 KIND = "self-check"
-CALIBRATION_RUNS = 9
+CALIBRATION_ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class Options:
     program: Path | None
     same: int  # comparisons of a build with itself
     slowed: int
-    rounds: int
+    rounds: int  # of a comparison, at most
     seconds: float
     slower_percent: float
     threshold_percent: float
@@ -45,25 +44,24 @@ class Checker:
         target = Slowed("plain", 0, options.program)
         self._plain = measure.plan_for(target, UvhttpLoad(), options.cpus, limit, KIND, session, 0)
 
-    def _once(self, plan: Plan) -> Record:
-        record, _ = measure.run_once(plan, self._options.scenario, self._made, self._options.seconds, 1, 1)
-        if not record.holds("cpu"):
-            failed = "; ".join(c.detail for c in record.checks if not c.passed and not c.unstable)
-            raise BenchError(f"self-check: a run measured nothing: {failed}")
-        return record
+    def _round(self, number: int, b: Plan) -> Measured:
+        o = self._options
+        return together.measure_round(number, {"a": self._plain, "b": b}, o.scenario, self._made, o.seconds)
+
+    def _slow_ns(self, cpu_us: float) -> int:
+        return round(10 * cpu_us * self._options.slower_percent)  # per cent of microseconds, in nanoseconds
 
     def begin(self) -> SelfCheck:
         """Without a comparison yet: what a request costs, and so what the known part of it is."""
-        records = [self._once(self._plain) for _ in range(CALIBRATION_RUNS)]
-        cpu = statistics.median(r.resources.cpu_us_per_request or 0.0 for r in records)
-        o = self._options
-        slow_ns = round(10 * cpu * o.slower_percent)  # per cent of microseconds, in nanoseconds
+        done = [self._round(number, self._plain) for number in range(CALIBRATION_ROUNDS)]
+        cpu = statistics.median(measured.median for measured in done)
+        o, slow_ns = self._options, self._slow_ns(cpu)
         self._say(f"a request costs {cpu:.2f} us of CPU time; {o.slower_percent:g} % are {slow_ns} ns")
         return SelfCheck(
             timestamp=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             session=self._plain.session,
             environment=self._plain.environment,
-            configuration=records[0].configuration,
+            configuration=done[0].configuration,
             scenario=o.scenario.name,
             tool=self._plain.load.name,
             seconds=o.seconds,
@@ -73,17 +71,23 @@ class Checker:
             cpu_us=cpu,
             slow_ns=slow_ns,
             comparisons=(),
+            together=True,
         )
 
-    def compare(self, slow_ns: int) -> Comparison:
-        """A build beside itself with 0, else beside itself slowed."""
+    def compare(self, check: SelfCheck, slowed: bool) -> Comparison:
+        """A build beside itself, or beside itself slowed: by a part of what it has cost in the comparison before."""
+        last = [r for c in check.comparisons[-1:] for r in c.rounds]
+        cpu = statistics.median(a for r in last for a in (r.a1, r.a2)) if last else check.cpu_us
+        slow_ns = self._slow_ns(cpu) if slowed else 0
         b = replace(self._plain, target=Slowed("slowed", slow_ns, self._options.program))
-        plans = {"a": self._plain, "b": b}
-        done = [
-            rounds.measure_round(number, lambda which: self._once(plans[which])) for number in range(self._options.rounds)
-        ]
-        restless = sum(record.status != "valid" for m in done for record in (*m.a, *m.b))
-        return Comparison(slow_ns > 0, tuple(rounds.usable(done, verdict.CPU)), restless)
+        threshold = self._options.threshold_percent / 100
+        done = together.measure_until_precise(
+            lambda number: self._round(number, b),
+            lambda found: verdict.judge(check.scenario, verdict.CPU, found, threshold),
+            self._options.rounds,
+        )
+        restless = sum(measured.restless for measured in done)
+        return Comparison(slowed, tuple(measured.round for measured in done), restless, slow_ns)
 
 
 def turns(same: int, slowed: int) -> list[bool]:

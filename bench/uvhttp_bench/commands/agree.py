@@ -25,7 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own = ", ".join(scenario.name for scenario in agreement.workloads())
     parser.add_argument("scenario", nargs="*", help=f"default: {own}; others: see `list`")
     parser.add_argument(
-        "--rounds", type=int, default=9, help=f"in turn (default 9; fewer than {agreement.ROUNDS_MIN} say nothing)"
+        "--rounds",
+        type=int,
+        default=agreement.ROUNDS_MOST,
+        help=f"in turn, at most (default %(default)s; from {agreement.ROUNDS_MIN} on until they are precise)",
     )
     parser.add_argument("--seconds", type=int, help="of each run, instead of the scenario's")
     parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server")

@@ -1,10 +1,11 @@
 """Owns: the verb `compare`: two revisions, built alike and measured in turn."""
 
 import argparse
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from uvhttp_bench import measure, repository, revisions, rounds, session
+from uvhttp_bench import measure, repository, revisions, rounds, session, together
 from uvhttp_bench.commands.run import add_target_arguments, check_numbers
 from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, UsageError
 from uvhttp_bench.loads.base import allow_many_files
@@ -16,7 +17,7 @@ from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats import verdict
-from uvhttp_bench.stats.verdict import Verdict
+from uvhttp_bench.stats.verdict import Round, Verdict
 from uvhttp_bench.targets.base import Workspace, workspace
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
@@ -30,10 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scenario", action="append", default=[], help="name, group or pattern; may be repeated (default: basic)"
     )
+    least, most = together.ROUNDS_LEAST, together.ROUNDS_MOST
     parser.add_argument(
-        "--rounds", type=int, default=catalog.REGRESSION, help="of A B B A (default 10; 6 at least to decide)"
+        "--rounds",
+        type=int,
+        default=most,
+        help=f"for CPU time, at most (default {most}; from {least} on until it is precise)",
     )
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each run (default 3)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each run alone (default 3)")
+    parser.add_argument(
+        "--cpu-only", action="store_true", help=f"without the {least} rounds of runs alone, for throughput and latency"
+    )
     parser.add_argument(
         "--threshold", type=float, metavar="PERCENT", help="a difference that counts, instead of the standard's"
     )
@@ -58,26 +66,42 @@ def _plans(
     return made
 
 
-def _measure(
-    args: argparse.Namespace,
-    plans: dict[str, Plan],
-    scenario: Scenario,
-    made: Workspace,
-    store: database.Database,
-    steps: Steps,
-) -> list[rounds.Measured]:
-    done: list[rounds.Measured] = []
-    for number in range(args.rounds):
+@dataclass(frozen=True)
+class Comparing:
+    """What is the same for all scenarios."""
 
-        def one(which: str) -> Record:
-            steps.begin(f"{scenario.name} round {number + 1}/{args.rounds} {which.upper()}")  # noqa: B023 used at once
-            record, _ = run_once(plans[which], scenario, made, args.seconds, number + 1, args.rounds)  # noqa: B023
-            record = store.add(record)
-            steps.done(session.line(record))
-            return record
+    args: argparse.Namespace
+    made: Workspace
+    store: database.Database
+    steps: Steps
+    threshold: float | None
 
-        done.append(rounds.measure_round(number, one))
-    return done
+    def rounds_together(self, plans: dict[str, Plan], scenario: Scenario) -> list[together.Measured]:
+        def one(number: int) -> together.Measured:
+            self.steps.begin(f"{scenario.name} together {number + 1}/{self.args.rounds}")
+            measured = together.measure_round(number, plans, scenario, self.made, together.SECONDS)
+            self.steps.done(f"B/A {math.exp(measured.round.effect()):.4f}")
+            return measured
+
+        def judge(found: Sequence[Round]) -> Verdict:
+            return verdict.judge(scenario.name, verdict.CPU, found, self.threshold)
+
+        return together.measure_until_precise(one, judge, self.args.rounds)
+
+    def rounds_alone(self, plans: dict[str, Plan], scenario: Scenario) -> list[rounds.Measured]:
+        done: list[rounds.Measured] = []
+        count = min(self.args.rounds, together.ROUNDS_LEAST)
+        for number in range(count):
+
+            def one(which: str) -> Record:
+                self.steps.begin(f"{scenario.name} round {number + 1}/{count} {which.upper()}")  # noqa: B023 used at once
+                record, _ = run_once(plans[which], scenario, self.made, self.args.seconds, number + 1, count)  # noqa: B023
+                record = self.store.add(record)
+                self.steps.done(session.line(record))
+                return record
+
+            done.append(rounds.measure_round(number, one))
+        return done
 
 
 def run(args: argparse.Namespace) -> int:
@@ -92,27 +116,45 @@ def run(args: argparse.Namespace) -> int:
     allow_many_files()
     threshold = None if args.threshold is None else args.threshold / 100
     limit, name = measure.measure_bandwidth(), measure.session_name()
-    with Steps(len(scenarios) * args.rounds * 4) as steps, workspace() as made, database.opened(args.database) as store:
+    alone = 0 if args.cpu_only else 4 * min(args.rounds, together.ROUNDS_LEAST)
+    steps_most = len(scenarios) * (args.rounds + alone)
+    with Steps(steps_most) as steps, workspace() as made, database.opened(args.database) as store:
         built = {}
         for which, revision in (("a", args.a), ("b", args.b)):
             steps.begin(f"building {revision}")
             built[which] = revisions.program_of(revision)
         verdicts: list[Verdict] = []
         left: list[rounds.NotJudged] = []
+        figures: dict[str, list[Round]] = {}
+        restless = 0
+        comparing = Comparing(args, made, store, steps, threshold)
         for scenario in scenarios:
             plans = _plans(args, scenario, built, limit, name)
             try:
-                measured = _measure(args, plans, scenario, made, store, steps)
+                done = comparing.rounds_together(plans, scenario)
+                runs = [] if args.cpu_only else comparing.rounds_alone(plans, scenario)
             except Skip as why:
                 left.append(rounds.NotJudged(scenario.name, "", str(why)))
                 continue
-            more, not_judged = rounds.judge(scenario.name, measured, verdict.METRICS, threshold)
-            verdicts += more
-            left += not_judged
+            figures[scenario.name] = [measured.round for measured in done]
+            restless += sum(measured.restless for measured in done)
+            verdicts.append(verdict.judge(scenario.name, verdict.CPU, figures[scenario.name], threshold))
+            if runs:
+                more, not_judged = rounds.judge(scenario.name, runs, (verdict.THROUGHPUT, verdict.LATENCY), threshold)
+                verdicts += more
+                left += not_judged
     verdicts = verdict.correct(verdicts)
-    data = {"session": name, "a": args.a, "b": args.b, "verdicts": verdicts, "not_judged": left}
+    data = {
+        "session": name,
+        "a": args.a,
+        "b": args.b,
+        "verdicts": verdicts,
+        "not_judged": left,
+        "cpu": figures,
+        "restless": restless,
+    }
     codec.write_text(repository.BUILD / "bench" / "compare" / f"{name}.json", codec.dump(data))
-    show(args.format, verdicts, left, data)
+    show(args.format, verdicts, left, data, restless)
     return exit_code(verdicts, args.fail_on if threshold is None else "warn")
 
 
@@ -124,14 +166,28 @@ def exit_code(verdicts: Sequence[Verdict], fail_on: str) -> int:
     return UNSTABLE if not cpu or any(v.verdict == verdict.INCONCLUSIVE for v in cpu) else FINE
 
 
-def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged], data: object) -> None:
+def difference(v: Verdict) -> str:
+    """Whether there is one at all; whether it matters is the verdict's."""
+    if not v.differs:
+        return "not told apart"
+    higher_is_better = v.metric == verdict.THROUGHPUT.name
+    return "better" if (v.ratio > 1) == higher_is_better else "worse"
+
+
+def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged], data: object, restless: int = 0) -> None:
     n = tables.number
-    heads = ("scenario", "figure", "A", "B", "B/A", "95 % interval", "p (Holm)", "noise %", "rounds", "verdict")
+    heads = (
+        "scenario", "figure", "A", "B", "B/A", "95 % interval", "p (Holm)", "noise %", "rounds", "difference", "verdict"
+    )  # fmt: skip
     rows = [
         (
             v.scenario, v.metric, n(v.median_a), n(v.median_b), n(v.ratio, 4), f"{v.ratio_low:.4f}..{v.ratio_high:.4f}",
-            n(v.p_holm, 4), n(100 * v.noise, 1), str(v.rounds), f"{v.verdict} ({v.grade})" if v.grade else v.verdict,
+            n(v.p_holm, 4), n(100 * v.noise, 1), str(v.rounds), difference(v),
+            f"{v.verdict} ({v.grade})" if v.grade else v.verdict,
         )
         for v in verdicts
     ]  # fmt: skip
-    tables.show(form, heads, rows, data, [f"{x.scenario} {x.metric}: not judged: {x.why}" for x in left])
+    notes = [f"{x.scenario} {x.metric}: not judged: {x.why}" for x in left]
+    if restless:
+        notes.append(f"During {restless} rounds the machine did other things.")
+    tables.show(form, heads, rows, data, notes)

@@ -4,9 +4,9 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from uvhttp_bench import measure, repository
+from uvhttp_bench import measure, repository, together
 from uvhttp_bench.commands.run import check_tree
-from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, UsageError
+from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, UsageError
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.model.codec import dump, write_text
 from uvhttp_bench.model.self_check import SelfCheck, outcome
@@ -14,7 +14,6 @@ from uvhttp_bench.output import self_check_table, tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.self_check import Checker, Options, turns
-from uvhttp_bench.stats.verdict import ROUNDS_MIN
 from uvhttp_bench.targets.base import workspace
 
 HELP = "can compare be believed: a build beside itself, and beside itself slowed by a known part"
@@ -22,12 +21,15 @@ DETECTED_MIN = 0.9  # of the slowed ones
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    least, most = together.ROUNDS_LEAST, together.ROUNDS_MOST
     parser.add_argument("--same", type=int, default=20, help="comparisons of the build with itself (default 20)")
     parser.add_argument("--slowed", type=int, default=10, help="comparisons with it slowed (default 10)")
     parser.add_argument("--slower", type=float, default=5, metavar="PERCENT", help="of CPU time per request (default 5)")
     parser.add_argument("--threshold", type=float, default=2, metavar="PERCENT", help="of the verdicts (default 2)")
-    parser.add_argument("--rounds", type=int, default=8, help=f"of A B B A (default 8; {ROUNDS_MIN} at least to decide)")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each run (default 0.5)")
+    parser.add_argument(
+        "--rounds", type=int, default=most, help=f"at most (default {most}; from {least} on until it is precise)"
+    )
+    parser.add_argument("--seconds", type=float, default=together.SECONDS, help="of each round (default %(default)s)")
     parser.add_argument("--scenario", default="low", help="default low")
     parser.add_argument("--server", type=Path, help="performance_test to measure (default: of this build)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
@@ -70,10 +72,10 @@ def run(args: argparse.Namespace) -> int:
             for number, slowed in enumerate(todo, 1):
                 what = "beside itself" + (f" {options.slower_percent:g} % slower" if slowed else "")
                 steps.begin(f"{number}/{len(todo)} {what}")
-                done = checker.compare(check.slow_ns if slowed else 0)
+                done = checker.compare(check, slowed)
                 check = replace(check, comparisons=(*check.comparisons, done))
-                steps.done(f"{len(done.rounds)} rounds")
-        except KeyboardInterrupt:
+                steps.done(self_check_table.line(check, done))
+        except (KeyboardInterrupt, BenchError):
             _keep(check, args.format)
             raise
     _keep(check, args.format)
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _keep(check: SelfCheck, form: str) -> None:
-    """What has finished, also of an interrupted one."""
+    """What has finished, also of one that was interrupted or failed."""
     if not check.comparisons:
         return
     path = repository.SELF_CHECKS / f"{check.session}.json"

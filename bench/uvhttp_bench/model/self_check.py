@@ -2,6 +2,7 @@
 The figures of every run are kept, so that anybody can judge them again."""
 
 import json
+import math
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,12 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Comparison:
-    """Rounds of A B B A, each figure the CPU time per request of a fresh process, in microseconds."""
+    """Rounds of two A and two B, each figure the CPU time per request of a fresh process, in microseconds."""
 
     slowed: bool  # B is; else B is A
     rounds: tuple[Round, ...]
-    restless: int = 0  # runs during which the machine did other things
+    restless: int = 0  # rounds (runs, where not `together`) during which the machine did other things
+    slow_ns: int = 0  # burnt per request by B; 0 in a slowed one: that of the whole self-check
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,13 @@ class SelfCheck:
     scenario: str
     tool: str
     seconds: float  # of each run
-    rounds: int  # of each comparison
+    rounds: int  # of each comparison; `together`: at most
     threshold_percent: float  # asked for
     slower_percent: float  # known: so much more CPU time per request
     cpu_us: float  # per request, measured before the comparisons: what the percentage is of
-    slow_ns: int  # burnt per request
+    slow_ns: int  # burnt per request: so many are the percentage of that
     comparisons: tuple[Comparison, ...]
+    together: bool = False  # the four of a round were under load at the same moment; else one after another
     schema_version: int = SCHEMA_VERSION
 
 
@@ -50,17 +53,17 @@ class Outcome:
     threshold_percent: float
     regressed: Rate
     improved: Rate
-    median_ratio: float | None  # B / A over the comparisons
+    median_ratio: float | None  # B / A: median over the comparisons of the median of each
 
 
-def verdicts_of(check: SelfCheck, slowed: bool, threshold_percent: float) -> list[Verdict]:
-    chosen = [c for c in check.comparisons if c.slowed == slowed and c.rounds]
-    return [verdict.judge(check.scenario, verdict.CPU, c.rounds, threshold_percent / 100) for c in chosen]
+def judged(check: SelfCheck, comparison: Comparison, threshold_percent: float) -> Verdict:
+    return verdict.judge(check.scenario, verdict.CPU, comparison.rounds, threshold_percent / 100)
 
 
 def outcome(check: SelfCheck, slowed: bool, threshold_percent: float) -> Outcome:
-    found = verdicts_of(check, slowed, threshold_percent)
-    ratios = [v.ratio for v in found]
+    chosen = [c for c in check.comparisons if c.slowed == slowed and c.rounds]
+    found = [judged(check, c, threshold_percent) for c in chosen]
+    ratios = [math.exp(statistics.median(r.effect() for r in c.rounds)) for c in chosen]
     said = [v.verdict for v in found]
     return Outcome(
         threshold_percent,

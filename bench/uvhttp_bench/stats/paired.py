@@ -1,6 +1,9 @@
-"""Owns: statistics of pairs: bootstrap interval of the median, Wilcoxon's signed-rank test, Holm's correction. The numbers
-come in as log-ratios, so that twice as slow and twice as fast are equally far from equal."""
+"""Owns: statistics of pairs: Wilcoxon's signed-rank test and the estimate and interval of Hodges and Lehmann that belong to it,
+the bootstrap interval of a median, Holm's correction. The numbers come in as log-ratios, so that twice as slow and twice as
+fast are equally far from equal."""
 
+import functools
+import itertools
 import math
 import random
 import statistics
@@ -18,6 +21,11 @@ class Interval:
     middle: float
     high: float
 
+    @property
+    def reach(self) -> float:
+        """How far from its middle it goes."""
+        return (self.high - self.low) / 2
+
 
 def log_ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
     return [math.log(a / b) for a, b in zip(numerators, denominators, strict=True)]
@@ -31,6 +39,28 @@ def bootstrap_median(values: Sequence[float], seed: int = 1, resamples: int = RE
     low = medians[int(tail * resamples)]
     high = medians[min(resamples - 1, math.ceil((1 - tail) * resamples) - 1)]
     return Interval(low, statistics.median(values), high)
+
+
+@functools.cache
+def _place_of_end(count: int) -> int:
+    """The number, from each end, of the mean value of a pair that is the end of the interval; 0: there is none so narrow."""
+    tail = (1 - CONFIDENCE) / 2
+    if count > EXACT_MAX:
+        spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
+        return 1 + math.floor(count * (count + 1) / 4 - statistics.NormalDist().inv_cdf(1 - tail) * spread)
+    ranks = [2 * rank for rank in range(1, count + 1)]
+    critical = 0
+    while _exact_tail(ranks, 2 * critical) <= tail:
+        critical += 1
+    return critical
+
+
+def hodges_lehmann(values: Sequence[float]) -> Interval:
+    """The median of the mean values of all pairs, and the interval of what Wilcoxon's test does not reject. Nearly as narrow
+    as that of the mean where noise is normal, and a few wild values move it little. Of fewer than six: all that was seen."""
+    means = sorted((a + b) / 2 for i, a in enumerate(values) for b in values[i:])
+    place = max(1, _place_of_end(len(values)))
+    return Interval(means[place - 1], statistics.median(means), means[-place])
 
 
 def _ranks(values: Sequence[float]) -> list[float]:
@@ -48,15 +78,21 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return ranks
 
 
-def _exact_tail(doubled_ranks: Sequence[int], doubled_statistic: int) -> float:
-    """P(sum of the positive ranks <= statistic): every combination of signs is equally likely. Doubled, because ranks of
-    ties are halves."""
+@functools.lru_cache(maxsize=EXACT_MAX)
+def _signs(doubled_ranks: tuple[int, ...]) -> tuple[int, ...]:
+    """Of all combinations of signs, how many have a sum of the positive ranks up to each. Doubled, because ranks of ties are
+    halves; kept, because all samples of one size without ties have the same."""
     ways = [0] * (sum(doubled_ranks) + 1)
     ways[0] = 1
     for rank in doubled_ranks:
         for total in range(len(ways) - 1, rank - 1, -1):
             ways[total] += ways[total - rank]
-    return sum(ways[: doubled_statistic + 1]) / float(1 << len(doubled_ranks))
+    return tuple(itertools.accumulate(ways))
+
+
+def _exact_tail(doubled_ranks: Sequence[int], doubled_statistic: int) -> float:
+    """P(sum of the positive ranks <= statistic): every combination of signs is equally likely."""
+    return _signs(tuple(sorted(doubled_ranks)))[doubled_statistic] / float(1 << len(doubled_ranks))
 
 
 def wilcoxon(differences: Sequence[float]) -> float:

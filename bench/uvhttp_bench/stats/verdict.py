@@ -1,16 +1,20 @@
 """Owns: what rounds of A B B A say about B. Within a round the machine's drift cancels: the effect is the mean of the two
 B less that of the two A, in logarithms. The same four figures hold a difference that the two builds can not have made,
-(A1 - A2 + B1 - B2) / 2, which has the variance of the effect: the noise of the machine, measured in the same minutes."""
+(A1 - A2 + B1 - B2) / 2, which has the variance of the effect: the noise of the machine, measured in the same minutes.
+
+Two questions are kept apart: whether there is a difference (the interval leaves out 1), and whether it matters (the interval
+lies beyond the threshold)."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from uvhttp_bench.stats.paired import Interval, bootstrap_median, holm, wilcoxon
+from uvhttp_bench.stats.paired import Interval, hodges_lehmann, holm, wilcoxon
 
 REGRESSED, IMPROVED, EQUIVALENT, INCONCLUSIVE = "regressed", "improved", "equivalent", "inconclusive"
 SIGNIFICANCE = 0.05
 ROUNDS_MIN = 6  # below, no outcome of Wilcoxon's test is significant
+PRECISION = 0.6  # of the threshold: so far the interval may reach from its middle for rounds to be enough
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class Verdict:
     metric: str
     verdict: str
     grade: str  # "fail" or "warn" of a regression by the contract's thresholds, else ""
-    ratio: float  # B over A, median
+    ratio: float  # B over A, as Hodges and Lehmann estimate it
     ratio_low: float
     ratio_high: float
     p: float  # Wilcoxon, two-sided
@@ -64,10 +68,26 @@ class Verdict:
     median_a: float
     median_b: float
 
+    @property
+    def differs(self) -> bool:
+        """B from A at all, whether or not it matters."""
+        return self.p_holm < SIGNIFICANCE and not self.ratio_low <= 1 <= self.ratio_high
+
+    @property
+    def precise(self) -> bool:
+        """As much as the question needs: the interval and the machine's noise are small beside the threshold. Neither says
+        where the difference lies: to go on until this is true does not favour a verdict."""
+        reach = math.log(self.ratio_high / self.ratio_low) / 2
+        return (
+            self.rounds >= ROUNDS_MIN
+            and reach <= PRECISION * math.log1p(self.tolerance)
+            and math.log1p(self.noise) <= math.log1p(self.tolerance)
+        )
+
 
 def noise_floor(rounds: Sequence[Round]) -> float:
     """The far end of the interval of a difference that is none."""
-    interval = bootstrap_median([r.noise() for r in rounds])
+    interval = hodges_lehmann([r.noise() for r in rounds])
     return math.expm1(max(abs(interval.low), abs(interval.high)))
 
 
@@ -86,7 +106,7 @@ def worse_by(metric: Metric, part: float) -> float:
 def judge(scenario: str, metric: Metric, rounds: Sequence[Round], threshold: float | None = None) -> Verdict:
     """Of one figure of one scenario; correct() then looks at all that were judged together. `threshold` (a part of one)
     takes the place of the contract's; the noise raises either."""
-    effect = bootstrap_median([r.effect() for r in rounds])
+    effect = hodges_lehmann([r.effect() for r in rounds])
     p = wilcoxon([r.effect() for r in rounds])
     noise = noise_floor(rounds)
     tolerance = metric.warn if threshold is None else threshold
@@ -117,11 +137,10 @@ def decide(metric: Metric, verdict: Verdict) -> Verdict:
     ratio = Interval(math.log(verdict.ratio_low), math.log(verdict.ratio), math.log(verdict.ratio_high))
     worse = worsening(metric, ratio)
     limit = worse_by(metric, min(verdict.threshold, 0.99))
-    significant = verdict.p_holm < SIGNIFICANCE
-    if significant and worse.low > limit:
+    if verdict.differs and worse.low > limit:
         failed = worse.low > worse_by(metric, max(metric.fail, min(verdict.noise, 0.99)))
         return replace(verdict, verdict=REGRESSED, grade="fail" if failed else "warn")
-    if significant and worse.high < -limit:
+    if verdict.differs and worse.high < -limit:
         return replace(verdict, verdict=IMPROVED, grade="")
     within = worse_by(metric, min(verdict.tolerance, 0.99))
     if verdict.rounds >= ROUNDS_MIN and -within < worse.low and worse.high < within:
