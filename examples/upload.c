@@ -1,6 +1,6 @@
 /* A page with a form, and what becomes of it: the text fields and the files are answered as JSON, and the files are
- * kept in a directory. It may be sent as multipart/form-data or, without files, urlencoded. Saving blocks the loop
- * thread: that is for files as small as the body may be here (1 MiB).
+ * kept in a directory. It may be sent as multipart/form-data or, without files, urlencoded. The whole body is
+ * in memory (1 MiB at most here), and worker threads save: a disk may block them. Larger files: save_upload.c.
  *
  *   build/dist/bin/upload                  # or: upload 127.0.0.1:9000 /srv/uploads
  *   curl -F title=tea -F 'file=@photo.jpg' http://127.0.0.1:8080/upload
@@ -133,7 +133,7 @@ int main(int argc, char **argv) {
     }
     uvhttp_server_t *server = uvhttp_server_new(NULL);
     uvhttp_get(server, "/", show_page, NULL);
-    uvhttp_post(server, "/upload", upload, &directory);
+    uvhttp_route(server, UVHTTP_POST, "/upload", upload, &directory, UVHTTP_EXEC_WORKER);
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     uvhttp_server_free(server);
     close(directory);

@@ -1,15 +1,16 @@
-/* Owns: the cost of giving a job to the pool: jobs a second and CPU time of the process per job, for bursts as a turn
- * of a loop gives them, by threads in the pool and threads that give. Run by hand: build/bench/work_bench, or one case
- * for strace -f -c -e trace=futex: build/bench/work_bench WORKERS PRODUCERS BURST. */
+/* Owns: the cost of giving a job to the pool: jobs a second, CPU time and switches of threads per job, for bursts as a
+ * turn of a loop gives them, by threads in the pool and threads that give. Run by hand: build/bench/work_bench, or one
+ * case for strace -f -c -e trace=futex: build/bench/work_bench WORKERS PRODUCERS BURST. */
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "exec/work.h"
 
-enum { BURST_MAX = 64, PRODUCERS_MAX = 2 };
+enum { BURST_MAX = 64, PRODUCERS_MAX = 8 };
 #define JOBS 200000u
 
 typedef struct producer {
@@ -35,14 +36,25 @@ static void *give(void *arg) {
     producer_t *giver = arg;
     for (unsigned round = 0; round < giver->rounds; round++) {
         atomic_store(&giver->left, giver->burst);
+        uvhttp__list_t jobs;
+        uvhttp__list_init(&jobs);
         for (unsigned i = 0; i < giver->burst; i++) {
             uvhttp__job_init(&giver->jobs[i], run, done);
             giver->jobs[i].name = (const char *)giver;
-            if (uvhttp__work_submit(giver->work, NULL, &giver->jobs[i]) != UVHTTP_OK) abort();
+            uvhttp__list_init(&giver->jobs[i].link);
+            uvhttp__list_push_back(&jobs, &giver->jobs[i].link);
         }
+        if (uvhttp__work_submit_all(giver->work, NULL, &jobs) != UVHTTP_OK) abort();
         while (sem_wait(&giver->all) != 0) continue;
     }
     return NULL;
+}
+
+/* Times that a thread of the process gave up its CPU because it had to wait, or was made to. */
+static double switches(void) {
+    struct rusage usage;
+    if (getrusage(RUSAGE_SELF, &usage) != 0) abort();
+    return (double)(usage.ru_nvcsw + usage.ru_nivcsw);
 }
 
 static void measure(unsigned workers, unsigned producers, unsigned burst) {
@@ -52,6 +64,7 @@ static void measure(unsigned workers, unsigned producers, unsigned burst) {
     if (!work) abort();
     uvhttp__work_start(work);
     uint64_t begin_ns = uvhttp__clock_ns(), begin_cpu_ns = uvhttp__clock_cpu_ns();
+    double begin_switches = switches();
     unsigned rounds = JOBS / burst / producers;
     for (unsigned i = 0; i < producers; i++) {
         givers[i] = (producer_t){.work = work, .burst = burst, .rounds = rounds};
@@ -61,13 +74,14 @@ static void measure(unsigned workers, unsigned producers, unsigned burst) {
     for (unsigned i = 0; i < producers; i++) pthread_join(givers[i].thread, NULL);
     double ns = (double)(uvhttp__clock_ns() - begin_ns), cpu_ns = (double)(uvhttp__clock_cpu_ns() - begin_cpu_ns);
     double jobs = (double)rounds * burst * producers;
-    printf("%7u %9u %5u %12.0f %16.2f\n", workers, producers, burst, jobs / ns * 1e9, cpu_ns / jobs / 1000);
+    printf("%7u %9u %5u %12.0f %16.2f %17.3f\n", workers, producers, burst, jobs / ns * 1e9, cpu_ns / jobs / 1000,
+           (switches() - begin_switches) / jobs);
     uvhttp__work_stop(work, UINT64_MAX);
     uvhttp__work_free(work);
 }
 
 int main(int argc, char **argv) {
-    printf("workers producers burst  jobs/second  CPU us per job\n");
+    printf("workers producers burst  jobs/second  CPU us per job  switches per job\n");
     if (argc == 4) {
         unsigned producers = (unsigned)atoi(argv[2]), burst = (unsigned)atoi(argv[3]);
         if (producers < 1 || producers > PRODUCERS_MAX || burst < 1 || burst > BURST_MAX) return 2;
@@ -77,7 +91,7 @@ int main(int argc, char **argv) {
     static const unsigned bursts[] = {1, 16, 64};
     for (size_t b = 0; b < sizeof bursts / sizeof *bursts; b++)
         for (unsigned workers = 1; workers <= 8; workers *= 2)
-            for (unsigned producers = 1; producers <= PRODUCERS_MAX; producers++)
+            for (unsigned producers = 1; producers <= PRODUCERS_MAX; producers *= 2)
                 measure(workers, producers, bursts[b]);
     return 0;
 }

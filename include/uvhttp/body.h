@@ -86,6 +86,29 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece,
                                                            uint32_t timeout_ms);
 
+/** Has a multipart/form-data body of any size written to disk, for a handler with UVHTTP_EXEC_WORKER: its thread takes
+ * the body piece by piece, as uvhttp_request_read_body does without a timeout of its own (best on a route with
+ * `stream_body`), and writes the files as they come. The client is held back while a disk is slow, and no more than a
+ * piece is in memory. Returns when all has come: *form has the fields, and the files with `saved` and without data.
+ *
+ * directory: a descriptor, which stays the caller's. Files get names as from uvhttp_form_file_save with name NULL, and
+ * mode 0600; others may see them grow. An input for files that was left empty leaves none. limits (NULL: defaults):
+ * part_size_max bounds each file, field_count_max their number, the route's body_size_max all together; what fields
+ * hold is in the request's memory (config.request_memory_max). Nothing is synced to the disk.
+ *
+ * On failure *form is NULL, and what was saved is removed again. Returns 0, or a code for uvhttp_error_http_status: as
+ * uvhttp_request_form for multipart, as uvhttp_request_read_body (after most of which nobody waits for an answer),
+ * UVHTTP_E_UPLOAD_NO_SPACE (507: disk or quota full, or a file larger than the system allows), UVHTTP_E_LIMIT,
+ * UVHTTP_E_PERMISSION, UVHTTP_E_IO (500), UVHTTP_E_NO_DESCRIPTORS (503), UVHTTP_E_INVALID or UVHTTP_E_STATE (not in
+ * such a handler). */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_form(uvhttp_request_t *req, int directory,
+                                                           const uvhttp_form_limits_t *limits, uvhttp_form_t **form);
+
+/** The same for a body of any other type: all of it becomes one file, called `name` (as for uvhttp_form_file_save;
+ * NULL: "upload"). `saved` and `size` get its name and bytes, and may be NULL. */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_body(uvhttp_request_t *req, int directory, const char *name,
+                                                           char saved[UVHTTP_FORM_SAVED_NAME_SIZE], uint64_t *size);
+
 /** Trailer fields of a chunked body (RFC 9110 section 6.5), when it has come whole: the value of the first one called
  * `name` (ASCII case ignored; data is NULL if there is none), or all in the order received, `index` from 0, false past
  * the last. They never become header fields. Valid as long as the request. */

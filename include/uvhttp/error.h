@@ -78,6 +78,7 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_INCOMPLETE, -309, 400, "multipart body ends before its last boundary")                                 \
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
     X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
+    X(UPLOAD_NO_SPACE, -312, 507, "no space to save an upload")                                                        \
     X(ANSWER_TIMEOUT, -320, 503, "the answer was not made in time")                                                    \
     X(TLS_CERTIFICATE, -400, 0, "TLS certificate, key or authority that can not be used")                              \
     X(TLS_HANDSHAKE, -401, 0, "TLS handshake failed")                                                                  \

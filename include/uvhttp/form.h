@@ -36,7 +36,10 @@ typedef struct uvhttp_form_file {
                                     most UVHTTP_FORM_FILE_NAME_SIZE_MAX bytes; empty if nothing was left */
     uvhttp_str_t name_raw;     /**< the file name as sent: any bytes but control characters. Never a path to open */
     uvhttp_str_t content_type; /**< as the client claims; data is NULL if it says nothing */
-    uvhttp_str_t data;         /**< a view into the request's body */
+    uvhttp_str_t data;         /**< a view into the request's body; nothing if it was saved */
+    uvhttp_str_t saved;        /**< uvhttp_request_save_form: the name that it has on disk, terminated; data is NULL if
+                                    it was left empty. uvhttp_request_form: the same */
+    uint64_t saved_size;       /**< ... and how many bytes it has there */
 } uvhttp_form_file_t;
 
 /** Parses the request's body by its Content-Type. The form and all it gives are views that are valid as long as the
@@ -76,7 +79,7 @@ UVHTTP_EXPORT size_t uvhttp_form_file_count(const uvhttp_form_t *form);
  * bytes. `saved` receives the name and may be NULL. A file that can not be written whole is removed again; until the
  * call returns, others may see it grow. Blocks as disks do: for small files, or for threads that may wait. Any thread.
  * Returns 0, UVHTTP_E_INVALID (name, or directory not a directory), UVHTTP_E_LIMIT (1000 files of that name),
- * UVHTTP_E_PERMISSION, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO (the disk is full, ...). */
+ * UVHTTP_E_PERMISSION, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_UPLOAD_NO_SPACE (507) or UVHTTP_E_IO. */
 UVHTTP_EXPORT int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name,
                                         char saved[UVHTTP_FORM_SAVED_NAME_SIZE]);
 

@@ -31,8 +31,8 @@ UVHTTP_EXPORT int uvhttp_response_send_static(uvhttp_response_t *res, int status
  * at once in a call that fails or replaces this answer. Not copied. */
 UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type,
                                            const void *data, size_t size, void (*release)(void *arg), void *arg);
-/** The bytes [offset, offset + size) of an open regular file, by sendfile(2), or for TLS read by worker threads; the
- * descriptor is the library's from here on, and is closed, also on failure. size UINT64_MAX: to the end of the file. */
+/** The bytes [offset, offset + size) of an open regular file, by sendfile(2), or read by worker threads (TLS, or not in
+ * memory); the descriptor is the library's from here on, and closed, also on failure. size UINT64_MAX: to its end. */
 UVHTTP_EXPORT int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd,
                                           uint64_t offset, uint64_t size);
 /** A whole file by path (open(2) on this thread; UVHTTP_E_NOT_FOUND, UVHTTP_E_PERMISSION; not a regular file:

@@ -60,7 +60,8 @@ typedef struct uvhttp_server_config {
     uint64_t request_memory_max;  /**< headers, parameters and copied bodies of one response; default 16 MiB */
     uint32_t keepalive_requests;  /**< requests on one connection; 0: no limit (default) */
     uint32_t turn_requests_max;   /**< pipelined requests of one connection in one turn of the loop, 1..; default 128 */
-    bool half_close; /**< a client that sends FIN still waits for a deferred answer; default false: it has gone */
+    bool half_close; /**< a client that sends FIN still waits for a deferred answer; default false: it has gone, unless
+                        a static file is being looked up for it */
     bool install_signal_handlers; /**< uvhttp_server_run drains at SIGINT and SIGTERM; default true */
     bool quiet;                   /**< no start-up and shut-down lines on stderr; default false */
     uvhttp_performance_config_t performance;
@@ -116,7 +117,7 @@ UVHTTP_EXPORT int uvhttp_server_config_check(const uvhttp_server_config_t *confi
 /* --- life --- */
 
 /** config NULL: defaults. NULL when out of memory or the configuration is wrong (then the reason is logged as an
- * error). */
+ * error). Registration, listen, run, stop and free may be given that NULL: they return UVHTTP_E_INVALID. */
 UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config);
 
 /** Listens on an address: "127.0.0.1:8080", "[::1]:8080", "*:8080" or ":8080" (IPv6 and IPv4), "localhost:8080",

@@ -26,9 +26,11 @@ static inline bool uvhttp__mpsc_push(uvhttp__mpsc_t *queue, uvhttp__mpsc_node_t 
     uvhttp__mpsc_node_t *last = atomic_load_explicit(&queue->last, memory_order_relaxed);
     do {
         node->next = last;
-        /* Release: what the producer wrote before is there for the consumer, whose exchange acquires. */
+        /* Release: what the producer wrote before is there for the consumer, whose exchange acquires. Acquire: who
+         * finds it empty comes after the take that has emptied it, and may use again what it wakes the consumer with.
+         */
     } while (
-        !atomic_compare_exchange_weak_explicit(&queue->last, &last, node, memory_order_release, memory_order_relaxed));
+        !atomic_compare_exchange_weak_explicit(&queue->last, &last, node, memory_order_acq_rel, memory_order_relaxed));
     return last == NULL;
 }
 

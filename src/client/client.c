@@ -107,7 +107,7 @@ static int add_body(uvhttp_client_response_t *call, uvhttp_str_t run) {
 /* come: bytes of the body that have come with it. */
 static int keep_head(uvhttp_client_response_t *call, size_t come) {
     const uvhttp__http1_response_head_t *head = &call->reader.head;
-    if (head->status == 101) return UVHTTP_E_PEER_RESPONSE; /* nobody has asked for it */
+    if (head->status == 101 || head->coded) return UVHTTP_E_PEER_RESPONSE; /* nobody has asked for it */
     uvhttp_str_t lines = uvhttp__http1_response_lines(&call->reader);
     call->lines = uvhttp__malloc(lines.size);
     if (!call->lines) return UVHTTP_E_NOMEM;

@@ -56,15 +56,24 @@ static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uin
     return UVHTTP_OK;
 }
 
-static int fail(uvhttp__host_t *host, const char *address, int status) {
-    const char *advice = status == UVHTTP_E_ADDRESS
-                             ? ": expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N or systemd"
-                             : "";
-    int error_number = errno;
-    snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s%s", address,
-             uvhttp_error_message(status), status == UVHTTP_E_IO ? ": " : "",
-             status == UVHTTP_E_IO ? strerrordesc_np(error_number) : "", advice);
+/* reason: what more there is to say, or NULL. */
+static int fail(uvhttp__host_t *host, const char *address, int status, const char *reason) {
+    snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s", address, uvhttp_error_message(status),
+             reason ? ": " : "", reason ? reason : "");
     return status;
+}
+
+static int fail_to_read(uvhttp__host_t *host, const char *address, int status) {
+    const char *advice = "expected host:port, [v6]:port, *:port, unix:/path, unix:@name, fd:N or systemd";
+    return fail(host, address, status, status == UVHTTP_E_ADDRESS ? advice : NULL);
+}
+
+/* The address is one, but not for this machine or process. */
+static int fail_to_open(uvhttp__host_t *host, const char *address, int status, const uvhttp__endpoint_t *endpoint) {
+    const char *reason = NULL;
+    if (status == UVHTTP_E_IO || status == UVHTTP_E_ADDRESS) reason = strerrordesc_np(errno);
+    if (status == UVHTTP_E_ADDRESS && endpoint->fd >= 0) reason = "it is no listening stream socket";
+    return fail(host, address, status, reason);
 }
 
 int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter,
@@ -74,7 +83,7 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp_
     uvhttp__endpoint_t endpoint;
     int status = uvhttp__endpoint_parse(address, &endpoint);
     if (status == UVHTTP_OK && host->uv && host->endpoint_count == ATTACHED_ADDRESSES_MAX) status = UVHTTP_E_LIMIT;
-    if (status != UVHTTP_OK) return fail(host, address, status);
+    if (status != UVHTTP_OK) return fail_to_read(host, address, status);
     if (endpoint.proxy_protocol && !host->proxies) {
         snprintf(
             host->error, sizeof host->error,
@@ -96,7 +105,7 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp_
     for (uint32_t i = 0; i < count; i++) fds[row * count + i] = -1;
     status = open_sockets(&endpoint, (int)host->options.backlog, &fds[row * count], count);
     if (status != UVHTTP_OK) {
-        status = fail(host, address, status);
+        status = fail_to_open(host, address, status, &endpoint);
         for (uint32_t i = 0; i < count; i++)
             if (fds[row * count + i] >= 0) close(fds[row * count + i]);
         return status;

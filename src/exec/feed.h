@@ -1,11 +1,11 @@
-/* Owns: files that threads of a pool read into a stream's output, because the loop's thread may not wait for a disk.
- * May include: io, base, obs. */
+/* Owns: files on their way into a stream's output, where threads of a pool read what the loop's thread would have to
+ * wait for the disk for. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_EXEC_FEED_H
 #define UVHTTP_SRC_EXEC_FEED_H
 
 #include "exec/work.h"
 
-/* What one file has in memory at most, while a client takes it. */
+/* What one file that is copied has in memory at most, while a client takes it. */
 #define UVHTTP__FEED_SIZE_MAX (128u * 1024)
 
 typedef struct uvhttp__feed_file {
@@ -14,6 +14,8 @@ typedef struct uvhttp__feed_file {
     uvhttp__release_cb release; /* release(arg) when the descriptor is not needed any more, on the loop's thread */
     void *arg;
     int busy_code; /* what is counted when the pool has no room for a job */
+    bool copied;   /* all of it goes through memory of ours, as it does on a stream with a filter; else by sendfile(2),
+                      and threads read only what is not in the page cache */
 } uvhttp__feed_file_t;
 
 /* Queues the bytes [offset, offset + size) of an open regular file. Read is what the client takes next, once all before

@@ -19,18 +19,20 @@ static uint32_t cpu_count(void) {
 
 uvhttp__work_t *uvhttp__work_new(const uvhttp__work_options_t *options) {
     assert(options->threads_max > 0 && options->backlog_max > 0 && options->threads_min <= options->threads_max);
-    uvhttp__work_t *work = uvhttp__calloc(1, sizeof *work);
+    uvhttp__work_t *work = uvhttp__alloc_aligned(64, sizeof *work);
     if (!work) return NULL;
+    *work = (uvhttp__work_t){.options = *options, .cpus = cpu_count()};
     pthread_mutex_init(&work->lock, NULL);
     uvhttp__work_cond_init(&work->returned);
     uvhttp__work_cond_init(&work->keeper_wake);
-    uvhttp__list_init(&work->ready);
     uvhttp__list_init(&work->idle);
     uvhttp__list_init(&work->ended);
-    work->options = *options;
-    work->cpus = cpu_count();
+    uvhttp__list_init(&work->periodic);
     if (work->options.threads_soon == 0) work->options.threads_soon = work->cpus;
-    return work;
+    uvhttp__work_update_callable(work);
+    if (uvhttp__work_shards_init(work) == UVHTTP_OK) return work;
+    uvhttp__work_free(work);
+    return NULL;
 }
 
 void uvhttp__work_free(uvhttp__work_t *work) {
@@ -39,24 +41,23 @@ void uvhttp__work_free(uvhttp__work_t *work) {
     assert(work->waiting == 0 && work->loose == 0);
     work->ending = true;
     pthread_cond_signal(&work->keeper_wake);
-    for (uvhttp__list_t *node, *after = work->idle.next; (node = after) != &work->idle;) {
-        after = node->next;
-        uvhttp__list_remove(node);
-        pthread_cond_signal(&UVHTTP__CONTAINER_OF(node, uvhttp__work_thread_t, link)->wake);
-    }
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&work->idle));)
+        uvhttp__work_wake(UVHTTP__CONTAINER_OF(node, uvhttp__work_thread_t, link));
     pthread_mutex_unlock(&work->lock);
     if (work->has_keeper) pthread_join(work->keeper, NULL); /* from here on no thread is started */
     for (uvhttp__work_thread_t *thread = work->all; thread; thread = thread->next) uvhttp__work_join(thread);
     for (uvhttp__work_thread_t *next, *thread = work->all; thread; thread = next) {
         next = thread->next;
         pthread_cond_destroy(&thread->wake);
+        pthread_mutex_destroy(&thread->sleep);
         uvhttp__free(thread);
     }
     pthread_cond_destroy(&work->keeper_wake);
     pthread_cond_destroy(&work->returned);
     pthread_mutex_destroy(&work->lock);
+    uvhttp__work_shards_deinit(work);
     uvhttp__free(work->heap);
-    uvhttp__free(work);
+    uvhttp__free_aligned(work);
 }
 
 void uvhttp__work_start(uvhttp__work_t *work) {
@@ -67,129 +68,235 @@ void uvhttp__work_start(uvhttp__work_t *work) {
 
 void uvhttp__work_read(uvhttp__work_t *work, uvhttp__work_stats_t *stats, uvhttp__histogram_t *queue_time) {
     pthread_mutex_lock(&work->lock);
-    *stats = work->stats;
-    stats->threads = work->count;
-    stats->running = work->running;
-    stats->waiting = work->waiting;
-    if (queue_time && work->options.queue_time) uvhttp__histogram_merge(queue_time, work->options.queue_time);
+    *stats = (uvhttp__work_stats_t){.jobs = uvhttp__work_count_taken(work),
+                                    .refused = work->refused,
+                                    .cancelled = work->cancelled,
+                                    .slow = work->slow,
+                                    .threads_started = work->threads_started,
+                                    .threads_ended = work->threads_ended,
+                                    .threads = work->count,
+                                    .waiting = work->waiting};
+    for (uvhttp__work_thread_t *thread = work->all; thread; thread = thread->next) stats->running += thread->runs != 0;
     pthread_mutex_unlock(&work->lock);
+    if (!queue_time || !work->queue_times) return;
+    for (uint32_t i = 0; i < work->shard_count; i++) uvhttp__histogram_merge(queue_time, &work->queue_times[i]);
 }
 
 /* --- jobs --- */
 
-/* A job that is ready needs a thread, one that is timed the keeper. Under the lock. */
-static int admit(uvhttp__work_t *work, const uvhttp__job_t *job) {
-    if (work->waiting >= work->options.backlog_max) {
-        work->stats.refused++;
-        return UVHTTP_E_WORK_FULL;
+/* Room for up to `count` jobs that wait; returns for how many. Exact: never more than backlog_max. */
+static uint32_t reserve(uvhttp__work_t *work, uint32_t count) {
+    uint32_t waiting = atomic_load_explicit(&work->waiting, memory_order_relaxed);
+    while (waiting < work->options.backlog_max) {
+        uint32_t room = work->options.backlog_max - waiting;
+        if (count > room) count = room;
+        if (atomic_compare_exchange_weak(&work->waiting, &waiting, waiting + count)) return count;
     }
-    bool timed = job->delay_ns > 0 || job->period_ns > 0;
-    if (timed && work->draining) return UVHTTP_E_STATE;
-    if (timed) {
-        if (uvhttp__work_heap_reserve(work) != UVHTTP_OK) return UVHTTP_E_NOMEM;
-        if (!work->has_keeper && !uvhttp__work_call_keeper(work)) return UVHTTP_E_NOMEM;
+    atomic_fetch_add_explicit(&work->refused, 1, memory_order_relaxed);
+    return 0;
+}
+
+/* Jobs that were counted in are not given after all. */
+static void dismiss(uvhttp__work_t *work, const uvhttp__work_port_t *port, uint32_t count) {
+    atomic_fetch_sub(&work->waiting, count);
+    if (!port) uvhttp__work_done_called(work, count);
+}
+
+/* Plain jobs that are counted in. */
+static void give_ready(uvhttp__work_t *work, uvhttp__list_t *jobs, uint32_t count, uint64_t now_ns) {
+    uvhttp__work_push_all(work, jobs, now_ns);
+    for (; count > 0 && atomic_load(&work->callable); count--) {
+        pthread_mutex_lock(&work->lock);
+        uvhttp__work_thread_t *thread = uvhttp__work_find_thread(work, now_ns);
+        pthread_mutex_unlock(&work->lock);
+        if (thread) uvhttp__work_wake(thread);
     }
-    return work->count > 0 || uvhttp__work_start_thread(work) ? UVHTTP_OK : UVHTTP_E_NOMEM;
+}
+
+/* Counts in up to `count` jobs, for which there is a thread then. Returns 0 or why there is no room for any. */
+static int admit(uvhttp__work_t *work, const uvhttp__work_port_t *port, uint32_t *count) {
+    *count = reserve(work, *count);
+    if (*count == 0) return UVHTTP_E_WORK_FULL;
+    if (!port) atomic_fetch_add(&work->loose, *count);
+    if (atomic_load(&work->count) > 0) return UVHTTP_OK;
+    pthread_mutex_lock(&work->lock);
+    bool have = work->count > 0 || uvhttp__work_start_thread(work);
+    pthread_mutex_unlock(&work->lock);
+    if (have) return UVHTTP_OK;
+    dismiss(work, port, *count);
+    return UVHTTP_E_NOMEM;
+}
+
+static void prepare(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__job_t *job) {
+    job->port = port;
+    job->shard = port ? port->shard : uvhttp__work_own_shard(work);
+    job->last = false;
+}
+
+static void count_given(uvhttp__work_port_t *port, uint32_t count) {
+    if (!port) return;
+    port->given += count;
+    port->pending += count;
+}
+
+int uvhttp__work_submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__list_t *jobs) {
+    uint64_t now_ns = uvhttp__clock_ns();
+    uint32_t left = 0;
+    for (uvhttp__list_t *node = jobs->next; node != jobs; node = node->next, left++)
+        prepare(work, port, UVHTTP__CONTAINER_OF(node, uvhttp__job_t, link));
+    while (left > 0) {
+        uvhttp__list_t ready;
+        uvhttp__list_init(&ready);
+        uint32_t count = left;
+        int status = admit(work, port, &count);
+        if (status != UVHTTP_OK) return status;
+        for (uint32_t i = 0; i < count; i++) uvhttp__list_push_back(&ready, uvhttp__list_pop_front(jobs));
+        give_ready(work, &ready, count, now_ns);
+        count_given(port, count);
+        left -= count;
+    }
+    return UVHTTP_OK;
+}
+
+/* One that has to wait for its time needs the keeper, too. Under the lock. */
+static int admit_timed(uvhttp__work_t *work) {
+    if (work->draining) return UVHTTP_E_STATE;
+    if (uvhttp__work_heap_reserve(work) != UVHTTP_OK) return UVHTTP_E_NOMEM;
+    return work->has_keeper || uvhttp__work_call_keeper(work) ? UVHTTP_OK : UVHTTP_E_NOMEM;
+}
+
+/* A job with a tag or a time, counted in. */
+static int give_bound(uvhttp__work_t *work, uvhttp__job_t *job) {
+    uint64_t now_ns = uvhttp__clock_ns(), delay_ns = job->delay_ns > 0 ? job->delay_ns : job->period_ns;
+    pthread_mutex_lock(&work->lock);
+    int status = delay_ns > 0 ? admit_timed(work) : UVHTTP_OK;
+    if (status == UVHTTP_OK && delay_ns > 0) {
+        work->timed++;
+        job->due_ns = now_ns + delay_ns;
+        if (job->period_ns > 0) {
+            uvhttp__list_init(&job->periodic);
+            uvhttp__list_push_back(&work->periodic, &job->periodic);
+        }
+        uvhttp__work_heap_push(work, job);
+        if (job->heap_index == 0) (void)uvhttp__work_call_keeper(work);
+    } else if (status == UVHTTP_OK && uvhttp__work_make_ready(work, job, now_ns)) {
+        uvhttp__work_call_thread(work, now_ns);
+    }
+    pthread_mutex_unlock(&work->lock);
+    return status;
 }
 
 int uvhttp__work_submit(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__job_t *job) {
-    uint64_t now_ns = uvhttp__clock_ns();
-    pthread_mutex_lock(&work->lock);
-    int status = admit(work, job);
-    if (status == UVHTTP_OK) {
-        job->port = port;
-        job->last = false;
-        uvhttp__list_init(&job->link);
-        work->waiting++;
-        if (port)
-            port->out++;
-        else
-            work->loose++;
-        uint64_t delay_ns = job->delay_ns > 0 ? job->delay_ns : job->period_ns;
-        if (delay_ns > 0) {
-            work->timed++;
-            job->due_ns = now_ns + delay_ns;
-            uvhttp__work_heap_push(work, job);
-            if (job->heap_index == 0) (void)uvhttp__work_call_keeper(work);
-        } else if (uvhttp__work_make_ready(work, job, now_ns)) {
-            uvhttp__work_call_thread(work, now_ns);
-        }
+    uint32_t count = 1;
+    int status;
+    uvhttp__list_init(&job->link);
+    if (uvhttp__job_is_plain(job)) {
+        uvhttp__list_t jobs;
+        uvhttp__list_init(&jobs);
+        uvhttp__list_push_back(&jobs, &job->link);
+        status = uvhttp__work_submit_all(work, port, &jobs);
+        if (status != UVHTTP_OK) uvhttp__list_remove(&job->link);
+        return status;
     }
-    pthread_mutex_unlock(&work->lock);
-    if (status == UVHTTP_OK && port) port->pending++;
+    status = admit(work, port, &count);
+    if (status != UVHTTP_OK) return status;
+    prepare(work, port, job);
+    status = give_bound(work, job);
+    if (status == UVHTTP_OK)
+        count_given(port, 1);
+    else
+        dismiss(work, port, 1);
     return status;
+}
+
+/* A job that waits is taken out of where it does. False: it does not. Under the lock. */
+static bool withdraw(uvhttp__work_t *work, uvhttp__job_t *job) {
+    if (uvhttp__work_pull(work, job)) {
+        uint64_t now_ns = uvhttp__clock_ns();
+        if (uvhttp__work_pass_tag(work, job, now_ns)) uvhttp__work_call_thread(work, now_ns);
+    } else if (job->state == UVHTTP__JOB_TIMED || job->state == UVHTTP__JOB_BEHIND) {
+        uvhttp__work_unqueue(work, job);
+    } else {
+        return false;
+    }
+    uvhttp__work_retire(work, job);
+    work->cancelled++;
+    return true;
 }
 
 int uvhttp__work_cancel(uvhttp__work_t *work, uvhttp__job_t *job) {
     int status = UVHTTP_OK;
-    bool call = false;
     pthread_mutex_lock(&work->lock);
-    if (job->state == UVHTTP__JOB_OVER || (job->state == UVHTTP__JOB_RUNS && (job->period_ns == 0 || job->last))) {
-        status = UVHTTP_E_STATE;
-    } else if (job->state == UVHTTP__JOB_RUNS) {
+    bool withdrawn = withdraw(work, job);
+    if (!withdrawn && job->period_ns > 0 && job->state == UVHTTP__JOB_RUNS && !job->last)
         job->last = true;
-    } else {
-        uvhttp__work_withdraw(work, job, uvhttp__clock_ns());
-        call = uvhttp__work_give_back(work, job, true);
-    }
+    else if (!withdrawn)
+        status = UVHTTP_E_STATE;
     pthread_mutex_unlock(&work->lock);
-    if (!call) return status;
-    job->done(job, true);
-    pthread_mutex_lock(&work->lock);
-    uvhttp__work_done_called(work);
-    pthread_mutex_unlock(&work->lock);
-    return UVHTTP_OK;
+    if (withdrawn) uvhttp__work_give_back(work, job, true);
+    return status;
 }
 
 /* --- many at once --- */
 
-/* Takes a job out of where it waits, into a list by `link`. */
-static void collect(uvhttp__work_t *work, uvhttp__job_t *job, uvhttp__list_t *list, uint64_t now_ns) {
-    uvhttp__work_withdraw(work, job, now_ns);
-    if (job->delay_ns > 0 || job->period_ns > 0) work->timed--;
-    work->stats.cancelled++;
-    job->state = UVHTTP__JOB_OVER;
-    uvhttp__list_push_back(list, &job->link);
-}
-
-static void collect_list(uvhttp__work_t *work, uvhttp__list_t *from, const uvhttp__work_port_t *port,
-                         uvhttp__list_t *list, uint64_t now_ns) {
-    for (uvhttp__list_t *next, *node = from->next; node != from; node = next) {
-        next = node->next;
+static void collect(uvhttp__work_t *work, uvhttp__list_t *from, const uvhttp__work_port_t *port, uvhttp__list_t *list) {
+    uvhttp__list_t *node, *after;
+    UVHTTP__LIST_FOREACH_SAFE(node, after, from) {
         uvhttp__job_t *job = UVHTTP__CONTAINER_OF(node, uvhttp__job_t, link);
-        if (job->port == port) collect(work, job, list, now_ns);
+        if (job->port != port) continue;
+        uvhttp__work_unqueue(work, job);
+        uvhttp__list_push_back(list, &job->link);
     }
 }
 
-/* Jobs of a port that wait, or those without one: out of the pool. Periodic ones that run do so for the last time.
- * Under the lock. */
-static void withdraw_all(uvhttp__work_t *work, const uvhttp__work_port_t *port, bool timed_only, uvhttp__list_t *list) {
-    uint64_t now_ns = uvhttp__clock_ns();
-    uvhttp__list_init(list);
-    for (uvhttp__work_thread_t *thread = work->all; thread; thread = thread->next)
-        if (thread->job && thread->job->port == port) thread->job->last = true;
+static void collect_timed(uvhttp__work_t *work, const uvhttp__work_port_t *port, uvhttp__list_t *list) {
     uint32_t count = work->heap_count;
     work->heap_count = 0;
     for (uint32_t i = 0; i < count; i++) { /* those that stay make a new heap in the same place */
         uvhttp__job_t *job = work->heap[i];
         uvhttp__work_heap_push(work, job);
-        if (job->port == port) collect(work, job, list, now_ns);
+        if (job->port != port) continue;
+        uvhttp__work_unqueue(work, job);
+        uvhttp__list_push_back(list, &job->link);
     }
-    if (timed_only) return;
-    for (uint32_t i = 0; i < UVHTTP__WORK_BUCKETS; i++)
-        for (uvhttp__job_t *job = work->tags[i]; job; job = job->next)
-            collect_list(work, &job->behind, port, list, now_ns);
-    collect_list(work, &work->ready, port, list, now_ns);
 }
 
-static uint32_t call_done(uvhttp__list_t *list) {
+static void collect_ready(uvhttp__work_t *work, const uvhttp__work_port_t *port, uvhttp__list_t *list) {
+    uint64_t now_ns = uvhttp__clock_ns();
+    uvhttp__list_t ready;
+    uvhttp__list_init(&ready);
+    uvhttp__work_pull_all(work, port, &ready);
+    for (uvhttp__list_t *node = ready.next; node != &ready; node = node->next)
+        if (uvhttp__work_pass_tag(work, UVHTTP__CONTAINER_OF(node, uvhttp__job_t, link), now_ns))
+            uvhttp__work_call_thread(work, now_ns);
+    uvhttp__list_splice(list, &ready);
+}
+
+/* Jobs of a port that wait, or those without one: out of the pool, into a list by `link`. Periodic ones that do not are
+ * run for the last time. Returns how many. Under the lock. */
+static uint32_t withdraw_all(uvhttp__work_t *work, const uvhttp__work_port_t *port, bool timed_only,
+                             uvhttp__list_t *list) {
+    uvhttp__list_init(list);
+    for (uvhttp__list_t *node = work->periodic.next; node != &work->periodic; node = node->next) {
+        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(node, uvhttp__job_t, periodic);
+        if (job->port == port) job->last = true;
+    }
+    collect_timed(work, port, list);
+    for (uint32_t i = 0; i < UVHTTP__WORK_BUCKETS && !timed_only; i++)
+        for (uvhttp__job_t *job = work->tags[i]; job; job = job->next) collect(work, &job->behind, port, list);
+    if (!timed_only) collect_ready(work, port, list);
     uint32_t count = 0;
-    for (; !uvhttp__list_empty(list); count++) {
-        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(list->next, uvhttp__job_t, link);
-        uvhttp__list_remove(&job->link);
+    for (uvhttp__list_t *node = list->next; node != list; node = node->next, count++)
+        uvhttp__work_retire(work, UVHTTP__CONTAINER_OF(node, uvhttp__job_t, link));
+    work->cancelled += count;
+    return count;
+}
+
+static void call_done(uvhttp__list_t *list) {
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(list));) {
+        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(node, uvhttp__job_t, link);
         job->done(job, true);
     }
-    return count;
 }
 
 /* --- the loop's side --- */
@@ -200,14 +307,10 @@ static void settle(uvhttp__work_port_t *port, uint32_t count) {
 }
 
 static void run_done(uvhttp__work_port_t *port) {
-    pthread_mutex_lock(&port->work->lock);
-    uvhttp__job_t *next, *job = port->finished;
-    port->finished = NULL;
-    port->finished_last = &port->finished;
-    pthread_mutex_unlock(&port->work->lock);
     uint32_t count = 0;
-    for (; job; job = next, count++) {
-        next = job->next;
+    for (uvhttp__mpsc_node_t *next, *node = uvhttp__mpsc_take(&port->finished); node; node = next, count++) {
+        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(node, uvhttp__job_t, back);
+        next = node->next;
         job->done(job, job->last);
     }
     settle(port, count);
@@ -218,18 +321,20 @@ static void on_post(uvhttp__post_t *post) {
 }
 
 void uvhttp__work_port_open(uvhttp__work_port_t *port, uvhttp__work_t *work, uvhttp__loop_t *loop) {
-    *port = (uvhttp__work_port_t){.work = work, .loop = loop, .post.run = on_post};
-    port->finished_last = &port->finished;
+    uint32_t number = atomic_fetch_add_explicit(&work->ports, 1, memory_order_relaxed);
+    *port = (uvhttp__work_port_t){.work = work, .loop = loop, .post.run = on_post, .shard = number % work->shard_count};
+    uvhttp__mpsc_init(&port->finished);
 }
 
 void uvhttp__work_port_cancel(uvhttp__work_port_t *port, bool timed_only) {
     uvhttp__work_t *work = port->work;
     uvhttp__list_t list;
     pthread_mutex_lock(&work->lock);
-    withdraw_all(work, port, timed_only, &list);
-    for (uvhttp__list_t *node = list.next; node != &list; node = node->next) port->out--;
+    uint32_t count = withdraw_all(work, port, timed_only, &list);
     pthread_mutex_unlock(&work->lock);
-    settle(port, call_done(&list));
+    port->given -= count;
+    call_done(&list);
+    settle(port, count);
 }
 
 void uvhttp__work_port_close(uvhttp__work_port_t *port) {
@@ -238,7 +343,9 @@ void uvhttp__work_port_close(uvhttp__work_port_t *port) {
     port->on_idle = NULL;
     uvhttp__work_port_cancel(port, false);
     pthread_mutex_lock(&work->lock);
-    while (port->out > 0) pthread_cond_wait(&work->returned, &work->lock);
+    atomic_fetch_add(&work->waiters, 1);
+    while (atomic_load(&port->returned) != port->given) pthread_cond_wait(&work->returned, &work->lock);
+    atomic_fetch_sub(&work->waiters, 1);
     pthread_mutex_unlock(&work->lock);
     run_done(port);
     port->loop = NULL;
@@ -250,11 +357,18 @@ static void cancel_loose(uvhttp__work_t *work, bool timed_only) {
     uvhttp__list_t list;
     pthread_mutex_lock(&work->lock);
     work->draining = true;
-    withdraw_all(work, NULL, timed_only, &list);
+    uint32_t count = withdraw_all(work, NULL, timed_only, &list);
     pthread_mutex_unlock(&work->lock);
-    uint32_t count = call_done(&list);
+    call_done(&list);
+    uvhttp__work_done_called(work, count);
+}
+
+static void wait_for_loose(uvhttp__work_t *work, uint64_t deadline_ns) {
     pthread_mutex_lock(&work->lock);
-    work->loose -= count;
+    atomic_fetch_add(&work->waiters, 1);
+    while (atomic_load(&work->loose) > 0)
+        if (!uvhttp__work_wait(&work->returned, &work->lock, deadline_ns)) break;
+    atomic_fetch_sub(&work->waiters, 1);
     pthread_mutex_unlock(&work->lock);
 }
 
@@ -264,12 +378,7 @@ void uvhttp__work_drain(uvhttp__work_t *work) {
 
 void uvhttp__work_stop(uvhttp__work_t *work, uint64_t deadline_ns) {
     cancel_loose(work, true);
-    pthread_mutex_lock(&work->lock);
-    while (work->loose > 0)
-        if (!uvhttp__work_wait(work, &work->returned, deadline_ns)) break;
-    pthread_mutex_unlock(&work->lock);
+    wait_for_loose(work, deadline_ns);
     cancel_loose(work, false);
-    pthread_mutex_lock(&work->lock);
-    while (work->loose > 0) pthread_cond_wait(&work->returned, &work->lock);
-    pthread_mutex_unlock(&work->lock);
+    wait_for_loose(work, UINT64_MAX);
 }

@@ -1,4 +1,4 @@
-/* Owns: the pool of threads for what may block: a bounded queue of jobs, threads that come when they are needed and go
+/* Owns: the pool of threads for what may block: bounded queues of jobs, threads that come when they are needed and go
  * when they are not, jobs that wait for their time or for others of their tag, and the way back to the loop that gave
  * the job. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_EXEC_WORK_H
@@ -19,7 +19,8 @@ typedef struct uvhttp__work_options {
     uint32_t backlog_max;  /* jobs that wait, 1.. */
     uint32_t idle_ms;      /* a thread above threads_min that had nothing to do for so long ends; 0: none does */
     uint32_t warn_ms;      /* a job that runs so long is counted and logged; 0: none is */
-    uvhttp__histogram_t *queue_time; /* ns that jobs waited for a thread; written under the pool's lock. NULL: none */
+    uint32_t shards;       /* queues, 0: as many as there are CPUs; never more than threads_max */
+    bool queue_time;       /* the ns that jobs wait for a thread are recorded, for uvhttp__work_read */
 } uvhttp__work_options_t;
 
 /* Embedded in what is to be done; its memory is the caller's again in `done`. */
@@ -32,16 +33,20 @@ struct uvhttp__job {
     uint64_t delay_ns;  /* it is ready so much later */
     uint64_t period_ns; /* it is ready again so long after it was before, until it is cancelled; 0: once. Never beside
                            itself: a time that has passed meanwhile is left out */
-    /* The pool's, under its lock. */
+    /* The pool's. While it is ready under its shard's lock, too; see work_internal.h. */
     uvhttp__work_port_t *port;
-    uvhttp__job_t *next;   /* in a chain of tags while it has its tag, or on the way back */
-    uvhttp__list_t link;   /* ready, or behind another of its tag */
-    uvhttp__list_t behind; /* head, while it has its tag: jobs that wait for it */
-    uint64_t at_ns;        /* ready since */
-    uint64_t due_ns;       /* its time, if it waits for one */
-    uint32_t heap_index;
+    uvhttp__list_t link; /* ready, or behind another of its tag */
+    uint64_t at_ns;      /* ready since */
+    uint32_t shard;      /* that it is, or will be, ready in */
     uint8_t state;
-    bool last; /* cancelled while it runs: no further time */
+    bool last;                /* on the way back: cancelled; before: there is no further time for it */
+    uvhttp__mpsc_node_t back; /* on the way back */
+    /* Of jobs with a tag or a time. */
+    uvhttp__job_t *next;     /* in a chain of tags, while it has its tag */
+    uvhttp__list_t behind;   /* head, while it has its tag: jobs that wait for it */
+    uvhttp__list_t periodic; /* while it is one that is not over */
+    uint64_t due_ns;         /* its time, if it waits for one */
+    uint32_t heap_index;
 };
 
 /* Everything but run and done 0. */
@@ -56,9 +61,12 @@ struct uvhttp__work_port {
     uvhttp__loop_t *loop;                       /* NULL: not open */
     void (*on_idle)(uvhttp__work_port_t *port); /* NULL, or called when the last pending job is done */
     uint32_t pending;                           /* jobs submitted whose done has not been called */
+    uint32_t shard;                             /* that its jobs go to */
+    uint32_t given;                             /* jobs that went to the pool and were not cancelled by the port */
     uvhttp__post_t post;
-    uvhttp__job_t *finished, **finished_last; /* from here on under the pool's lock: on the way back */
-    uint32_t out;                             /* jobs that the pool may still touch */
+    /* Any thread. */
+    uvhttp__mpsc_t finished;   /* jobs on the way back */
+    _Atomic uint32_t returned; /* of those that were given, by threads that touch the port no more */
 };
 
 /* No thread is started yet. NULL if out of memory. Options are copied. */
@@ -74,6 +82,9 @@ void uvhttp__work_port_open(uvhttp__work_port_t *port, uvhttp__work_t *work, uvh
  * Returns 0, UVHTTP_E_WORK_FULL (backlog_max jobs wait already), UVHTTP_E_STATE (a job with a time while the pool
  * drains) or UVHTTP_E_NOMEM (also when there is no thread and none can be made); then nothing is called. */
 UVHTTP_MUST_USE int uvhttp__work_submit(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__job_t *job);
+/* The same for jobs without tag and time, linked by `link`, which costs little more than one: in their order, until one
+ * is refused. Those that were not taken stay in the list. */
+UVHTTP_MUST_USE int uvhttp__work_submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__list_t *jobs);
 
 /* Any thread, while the job's memory is there. It will not be run (again), and done follows; of a job without a port in
  * this call, unless it runs. Returns 0, or UVHTTP_E_STATE: it is over, or runs for the only time. */

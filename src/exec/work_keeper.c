@@ -31,22 +31,42 @@ static bool saturated(uvhttp__work_t *work, uint64_t now_ns) {
     return used_ns * 10 >= span_ns * 9;
 }
 
+/* Stops watching, unless it is still needed. */
+static bool keep_watching(uvhttp__work_t *work) {
+    work->watching = false;
+    uvhttp__work_update_callable(work);
+    work->watching = work->count < work->options.threads_max && uvhttp__work_any_ready(work);
+    uvhttp__work_update_callable(work);
+    return work->watching;
+}
+
+/* Threads that have no job: idle, or about to look for one. */
+static uint32_t count_coming(const uvhttp__work_t *work) {
+    uint32_t busy = 0;
+    for (const uvhttp__work_thread_t *thread = work->all; thread; thread = thread->next) busy += thread->busy;
+    return work->count > busy ? work->count - busy : 0;
+}
+
 /* Twice as many threads while those that are there are blocked. When all CPUs are busy more threads would only make
  * everything slower, unless nothing at all goes on behind long computations: then one. Returns when to look again. */
 static uint64_t grow(uvhttp__work_t *work, uint64_t now_ns) {
-    work->watching = work->ready_count > 0 && work->count < work->options.threads_max;
-    if (!work->watching) return UINT64_MAX;
-    const uvhttp__job_t *oldest = UVHTTP__CONTAINER_OF(work->ready.next, uvhttp__job_t, link);
-    if (now_ns < oldest->at_ns + GROW_AFTER_NS) return oldest->at_ns + GROW_AFTER_NS;
-    uint64_t interval_ns = GROW_INTERVAL_NS;
-    uint32_t more = work->count > 0 ? work->count : 1;
+    if (!keep_watching(work)) return UINT64_MAX;
+    uint64_t oldest_ns;
+    uint32_t ready = uvhttp__work_count_ready(work, &oldest_ns);
+    if (ready == 0) return now_ns + GROW_INTERVAL_NS; /* taken meanwhile */
+    if (now_ns < oldest_ns + GROW_AFTER_NS) return oldest_ns + GROW_AFTER_NS;
+    /* A busy machine may not let threads run for a while that were started or woken for these jobs. */
+    uint32_t coming = count_coming(work);
+    if (ready <= coming) return now_ns + GROW_INTERVAL_NS;
     if (now_ns < work->watch_ns + GROW_INTERVAL_NS) return work->watch_ns + GROW_INTERVAL_NS;
+    uint64_t interval_ns = GROW_INTERVAL_NS, taken = uvhttp__work_count_taken(work);
+    uint32_t more = work->count > 0 ? work->count : 1;
     if (saturated(work, now_ns)) {
-        more = work->stats.jobs == work->watch_jobs;
+        more = taken == work->watch_jobs;
         interval_ns = SATURATED_INTERVAL_NS;
     }
-    work->watch_jobs = work->stats.jobs;
-    if (more > work->ready_count) more = work->ready_count;
+    work->watch_jobs = taken;
+    if (more > ready - coming) more = ready - coming;
     if (more > work->options.threads_max - work->count) more = work->options.threads_max - work->count;
     while (more > 0 && uvhttp__work_start_thread(work)) more--;
     return now_ns + interval_ns;
@@ -62,6 +82,14 @@ static void warn(uvhttp__work_t *work, const char *name, uint64_t ns, uint32_t c
     pthread_mutex_lock(&work->lock);
 }
 
+/* The job of a thread, held, if it has run for limit_ns and nothing was told of it yet; or NULL. */
+static const uvhttp__job_t *runs_long(uvhttp__work_thread_t *thread, uint64_t now_ns, uint64_t limit_ns) {
+    uint64_t since_ns = thread->since_ns;
+    if (now_ns < since_ns + limit_ns || since_ns == thread->told_ns) return NULL;
+    const uvhttp__job_t *job = uvhttp__work_hold(thread);
+    return thread->since_ns == since_ns ? job : NULL; /* or it has another job by now */
+}
+
 /* Each slow job is counted once, and one line is logged a look. Returns when to look again. */
 static uint64_t tell_slow(uvhttp__work_t *work, uint64_t now_ns) {
     if (work->options.warn_ms == 0 || work->count == 0) return UINT64_MAX;
@@ -70,14 +98,15 @@ static uint64_t tell_slow(uvhttp__work_t *work, uint64_t now_ns) {
     uint32_t count = 0;
     const char *name = NULL;
     for (uvhttp__work_thread_t *thread = work->all; thread; thread = thread->next) {
-        if (!thread->job || thread->told || now_ns - thread->since_ns < limit_ns) continue;
-        thread->told = true;
+        const uvhttp__job_t *job = runs_long(thread, now_ns, limit_ns);
+        if (!job) continue;
+        thread->told_ns = thread->since_ns;
         count++;
-        if (now_ns - thread->since_ns < longest_ns) continue;
-        longest_ns = now_ns - thread->since_ns;
-        name = thread->job->name;
+        if (now_ns - thread->told_ns < longest_ns) continue;
+        longest_ns = now_ns - thread->told_ns;
+        name = job->name;
     }
-    work->stats.slow += count;
+    work->slow += count;
     work->look_ns = now_ns + (limit_ns + 1) / 2;
     uint64_t again_ns = work->look_ns;
     if (count > 0) warn(work, name, longest_ns, count);
@@ -94,7 +123,7 @@ void *uvhttp__work_keep(void *arg) {
         uint64_t grow_ns = grow(work, now_ns);
         if (grow_ns < wake_ns) wake_ns = grow_ns;
         if (work->heap_count > 0 && work->heap[0]->due_ns < wake_ns) wake_ns = work->heap[0]->due_ns;
-        if (!work->ending) (void)uvhttp__work_wait(work, &work->keeper_wake, wake_ns);
+        if (!work->ending) (void)uvhttp__work_wait(&work->keeper_wake, &work->lock, wake_ns);
     }
     pthread_mutex_unlock(&work->lock);
     return NULL;

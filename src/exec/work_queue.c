@@ -1,5 +1,5 @@
-/* Owns: where jobs wait: the queue of those that are ready, the chains of tags, the heap of those whose time has not
- * come. May include: io, base, obs. */
+/* Owns: where jobs wait before they are ready: the chains of tags, the heap of those whose time has not come. May
+ * include: io, base, obs. */
 #include "base/alloc.h"
 #include "exec/work_internal.h"
 
@@ -11,13 +11,6 @@ static uvhttp__job_t **tag_place(uvhttp__work_t *work, uint64_t tag) {
     uvhttp__job_t **at = &work->tags[mixed >> 32 & (UVHTTP__WORK_BUCKETS - 1)];
     while (*at && (*at)->tag != tag) at = &(*at)->next;
     return at;
-}
-
-static void push_ready(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t now_ns) {
-    job->state = UVHTTP__JOB_READY;
-    job->at_ns = now_ns;
-    uvhttp__list_push_back(&work->ready, &job->link);
-    work->ready_count++;
 }
 
 bool uvhttp__work_make_ready(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t now_ns) {
@@ -32,7 +25,7 @@ bool uvhttp__work_make_ready(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t 
         job->next = NULL;
         uvhttp__list_init(&job->behind);
     }
-    push_ready(work, job, now_ns);
+    uvhttp__work_push(work, job, now_ns);
     return true;
 }
 
@@ -52,30 +45,8 @@ bool uvhttp__work_pass_tag(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t no
         uvhttp__list_push_front(&job->behind, &heir->behind);
         uvhttp__list_remove(&job->behind);
     }
-    push_ready(work, heir, now_ns);
+    uvhttp__work_push(work, heir, now_ns);
     return true;
-}
-
-/* --- the queue --- */
-
-uvhttp__job_t *uvhttp__work_take_ready(uvhttp__work_t *work) {
-    if (uvhttp__list_empty(&work->ready)) return NULL;
-    uvhttp__job_t *job = UVHTTP__CONTAINER_OF(work->ready.next, uvhttp__job_t, link);
-    uvhttp__list_remove(&job->link);
-    work->ready_count--;
-    return job;
-}
-
-void uvhttp__work_withdraw(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t now_ns) {
-    work->waiting--;
-    if (job->state == UVHTTP__JOB_TIMED) {
-        uvhttp__work_heap_remove(work, job);
-        return;
-    }
-    uvhttp__list_remove(&job->link);
-    if (job->state == UVHTTP__JOB_BEHIND) return;
-    work->ready_count--;
-    if (uvhttp__work_pass_tag(work, job, now_ns)) uvhttp__work_call_thread(work, now_ns);
 }
 
 /* --- the heap --- */
@@ -131,4 +102,14 @@ void uvhttp__work_heap_remove(uvhttp__work_t *work, uvhttp__job_t *job) {
         sift_up(work, moved, index);
     else
         sift_down(work, moved, index);
+}
+
+/* --- both --- */
+
+void uvhttp__work_unqueue(uvhttp__work_t *work, uvhttp__job_t *job) {
+    if (job->state == UVHTTP__JOB_TIMED)
+        uvhttp__work_heap_remove(work, job);
+    else
+        uvhttp__list_remove(&job->link);
+    atomic_fetch_sub(&work->waiting, 1);
 }

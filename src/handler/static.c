@@ -182,13 +182,16 @@ static bool falls_back(const uvhttp__static_cache_t *cache, const uvhttp__static
     return !strchr(slash ? slash + 1 : entry->path, '.');
 }
 
-static int enlist(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_deferred_t *deferred) {
+/* That it has to wait is nothing that the client could know, or that takes long. */
+static int enlist(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
+                  uvhttp_deferred_t *deferred) {
     uvhttp__static_waiter_t *waiter = uvhttp__malloc(sizeof *waiter);
     if (!waiter) return UVHTTP_E_NOMEM;
     *waiter = (uvhttp__static_waiter_t){.deferred = deferred, .cache = cache, .entry = entry};
     uvhttp__static_entry_hold(entry);
     *entry->waiters_last = waiter;
     entry->waiters_last = &waiter->next;
+    res->flags |= UVHTTP__RESPONSE_BRIEFLY;
     return UVHTTP_OK;
 }
 
@@ -206,14 +209,14 @@ static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *e
     }
     if (deferred) {
         uvhttp_deferred_retain(deferred);
-        if (enlist(cache, entry, deferred) == UVHTTP_OK) return;
+        if (enlist(cache, entry, res, deferred) == UVHTTP_OK) return;
         refuse(res, 503);
         uvhttp_deferred_release(deferred);
         return;
     }
     deferred = uvhttp_response_defer(res); /* NULL: it has answered 503 */
     if (!deferred) return;
-    if (enlist(cache, entry, deferred) != UVHTTP_OK) uvhttp_deferred_release(deferred); /* a 500 follows */
+    if (enlist(cache, entry, res, deferred) != UVHTTP_OK) uvhttp_deferred_release(deferred); /* a 500 follows */
 }
 
 static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,

@@ -149,11 +149,12 @@ void uvhttp__static_look_up(const struct uvhttp__static_site *site, const char *
 /* A file whose content (`size` bytes from uvhttp__malloc, taken over, also on failure) was made. NULL if out of memory.
  */
 uvhttp__static_file_t *uvhttp__static_file_of_text(const struct uvhttp__static_site *site, const char *path,
-                                                   const struct stat *info, char *content, size_t size);
+                                                   const struct stat *info, int64_t unix_ms, char *content,
+                                                   size_t size);
 
 /* The page of a directory (static_list.c); the descriptor is closed. Returns a status as in found. */
 int uvhttp__static_list(const struct uvhttp__static_site *site, int fd, const char *path, const struct stat *info,
-                        uvhttp__static_file_t **file);
+                        int64_t unix_ms, uvhttp__static_file_t **file);
 
 /* --- caches (static_cache.c) --- */
 
@@ -234,8 +235,7 @@ typedef struct uvhttp__static_site {
     bool walk; /* no openat2 */
     uvhttp__static_memory_t *memory;
     uvhttp__work_t *work;
-    bool (*is_encrypted)(const uvhttp_request_t *req); /* then sendfile would read on the loop's thread */
-    uvhttp__static_warm_t *warm;                       /* loaded in advance, for every cache */
+    uvhttp__static_warm_t *warm; /* loaded in advance, for every cache */
     uint32_t cache_count;
     uvhttp__static_cache_t *caches; /* one a loop */
 } uvhttp__static_site_t;

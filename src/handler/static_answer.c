@@ -35,19 +35,13 @@ static void fail(uvhttp_response_t *res, int status) {
     uvhttp__response_fail(res, status, status == 412 ? "Precondition Failed\n" : "Service Unavailable\n");
 }
 
-/* Whether the bytes go through the helper threads: they are neither in memory nor for sendfile. */
-static bool by_threads(const answer_t *answer) {
-    const uvhttp__static_site_t *site = answer->cache->site;
-    return !answer->file->content && uvhttp_request_method(answer->req) == UVHTTP_GET &&
-           (site->settings.options.no_sendfile || site->is_encrypted(answer->req));
-}
-
 /* Room for `count` parts; NULL: out of memory. */
 static uvhttp__body_parts_t *parts_new(const answer_t *answer, size_t count) {
     uvhttp__body_parts_t *parts = uvhttp_request_alloc(answer->req, sizeof *parts + count * sizeof parts->parts[0]);
     if (!parts) return NULL;
-    parts->port = by_threads(answer) ? &answer->cache->port : NULL;
+    parts->port = &answer->cache->port;
     parts->fd = answer->file->fd;
+    parts->copied = answer->cache->site->settings.options.no_sendfile;
     parts->count = 0;
     return parts;
 }
@@ -55,7 +49,10 @@ static uvhttp__body_parts_t *parts_new(const answer_t *answer, size_t count) {
 static void send_range(const answer_t *answer, int status, uint64_t offset, uint64_t size) {
     uvhttp__static_file_t *file = answer->file;
     uvhttp__body_t body = {.size = size, .release = uvhttp__static_file_release, .arg = file};
-    if (by_threads(answer) && size > 0) {
+    if (file->content) {
+        body.kind = UVHTTP__BODY_REF;
+        body.data = file->content + offset;
+    } else {
         uvhttp__body_parts_t *parts = parts_new(answer, 1);
         if (!parts) {
             fail(answer->res, 503);
@@ -64,13 +61,6 @@ static void send_range(const answer_t *answer, int status, uint64_t offset, uint
         parts->parts[parts->count++] = (uvhttp__body_part_t){.offset = offset, .size = size, .held = true};
         body.kind = UVHTTP__BODY_PARTS;
         body.parts = parts;
-    } else if (file->content) {
-        body.kind = UVHTTP__BODY_REF;
-        body.data = file->content + offset;
-    } else {
-        body.kind = UVHTTP__BODY_FILE;
-        body.fd = file->fd;
-        body.offset = offset;
     }
     uvhttp__ref_acquire(&file->ref);
     if (uvhttp__response_answer(answer->res, status, file->type, body) != UVHTTP_OK) fail(answer->res, 503);

@@ -128,14 +128,15 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
 }
 
 uvhttp__static_file_t *uvhttp__static_file_of_text(const uvhttp__static_site_t *site, const char *path,
-                                                   const struct stat *info, char *content, size_t size) {
+                                                   const struct stat *info, int64_t unix_ms, char *content,
+                                                   size_t size) {
     const draft_t draft = {.site = site,
                            .path = path,
                            .stamp = stamp_of(info),
                            .fd = -1,
                            .content = content,
                            .size = size,
-                           .unix_ms = INT64_MAX,
+                           .unix_ms = unix_ms,
                            .settled = true};
     return file_new(&draft);
 }
@@ -331,18 +332,11 @@ static void found_directory(draft_t *draft, struct stat *info, const uvhttp__sta
         draft->path = directory;
         return;
     }
-    const uvhttp__static_file_t *page = known ? known->files[0] : NULL;
-    uvhttp__static_stamp_t stamp = stamp_of(info);
-    if (!site->settings.options.list_directories) {
+    /* The page is made anew each time: it says of files what does not show in the times of the directory. */
+    if (site->settings.options.list_directories)
+        found->status = uvhttp__static_list(site, directory_fd, directory, info, draft->unix_ms, &found->files[0]);
+    else
         close(directory_fd);
-    } else if (page && same_stamp(&page->stamp, &stamp)) {
-        close(directory_fd);
-        found->files[0] = known->files[0];
-        uvhttp__ref_acquire(&found->files[0]->ref);
-        found->status = 200;
-    } else {
-        found->status = uvhttp__static_list(site, directory_fd, directory, info, &found->files[0]);
-    }
 }
 
 void uvhttp__static_look_up(const uvhttp__static_site_t *site, const char *path, const uvhttp__static_found_t *known,

@@ -181,8 +181,17 @@ static void add_page(text_t *text, const char *path, const items_t *items) {
     add(text, "</body></html>\n");
 }
 
+/* The page is as new as what it shows. */
+static struct stat date_of(const struct stat *info, const items_t *items) {
+    struct stat dated = *info;
+    for (uint32_t i = 0; i < items->count; i++)
+        if (items->data[i].modified > dated.st_mtim.tv_sec)
+            dated.st_mtim = (struct timespec){.tv_sec = items->data[i].modified};
+    return dated;
+}
+
 int uvhttp__static_list(const uvhttp__static_site_t *site, int fd, const char *path, const struct stat *info,
-                        uvhttp__static_file_t **file) {
+                        int64_t unix_ms, uvhttp__static_file_t **file) {
     DIR *stream = fdopendir(fd);
     if (!stream) {
         close(fd);
@@ -197,11 +206,12 @@ int uvhttp__static_list(const uvhttp__static_site_t *site, int fd, const char *p
         add_page(&text, path, &items);
         if (text.failed) status = 503;
     }
+    const struct stat dated = date_of(info, &items);
     items_free(&items);
     if (status != 0) {
         uvhttp__free(text.data);
         return status;
     }
-    *file = uvhttp__static_file_of_text(site, "index.html", info, text.data, text.size);
+    *file = uvhttp__static_file_of_text(site, "index.html", &dated, unix_ms, text.data, text.size);
     return *file ? 200 : 503;
 }

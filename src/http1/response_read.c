@@ -79,6 +79,7 @@ static int read_field(uvhttp_str_t name, uvhttp_str_t value, uvhttp__http1_respo
         while (uvhttp__list_next(&rest, &item)) {
             if (head->chunked) return UVHTTP_E_HTTP_TRANSFER_ENCODING; /* chunked is the last, and once */
             head->chunked = uvhttp__str_equal_nocase(item, UVHTTP__STR("chunked"));
+            head->coded |= !head->chunked;
         }
     } else if (uvhttp__str_equal_nocase(name, UVHTTP__STR("connection"))) {
         while (uvhttp__list_next(&rest, &item)) {

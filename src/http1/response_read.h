@@ -13,6 +13,7 @@ typedef struct uvhttp__http1_response_head {
     int status;      /* 100..999 */
     bool has_length;
     bool chunked;
+    bool coded;      /* the body is in a transfer coding other than chunked, of which nothing is decoded */
     bool close;      /* the connection ends with this response, by what the head says */
     char accept[28]; /* Sec-WebSocket-Accept, if it has that many bytes */
 } uvhttp__http1_response_head_t;

@@ -74,13 +74,13 @@ int uvhttp__out_keep(uvhttp__stream_t *stream);
 void uvhttp__out_drop(uvhttp__stream_t *stream);
 /* Output moved on: in the next turn, on_sent, FIN, or the next hand-over. Calls nothing back. */
 void uvhttp__out_progress(uvhttp__stream_t *stream);
-/* sendfile(2) from the head of the queue, bounded. Returns 0 when the file segment is done, UVHTTP_E_AGAIN when the
- * socket is full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when the connection or the
- * file broke. */
+/* sendfile(2) from the head of the queue, which does not wait, bounded. Returns 0 when the file segment is done,
+ * UVHTTP_E_AGAIN when the socket is full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when
+ * the connection or the file broke. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
-/* Whether the head of the queue has yet to be brought, and asks for it: the stream is handed over again when it is
- * there. What is in turn memory behind it has to be kept. */
+/* Whether the head of the queue has yet to be brought, or read, and asks for it: the stream is handed over again when
+ * it is there. What is in turn memory behind it has to be kept. */
 bool uvhttp__out_waits(const uvhttp__stream_t *stream);
 
 /* The head of the queue waits for the stream's filter: encodes a share of it, so that the head can be sent. Returns 0,

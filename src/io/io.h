@@ -112,11 +112,11 @@ typedef struct uvhttp__segment {
     struct uvhttp__segment *next;
     const char *data;           /* NULL for a file, and for what has to be encoded first */
     uint64_t size;              /* bytes still to send */
-    int64_t offset;             /* file only */
+    int64_t offset;             /* a file's source only */
     uvhttp__release_cb release; /* NULL: nothing to release */
     void *arg;
     const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
-    int fd;            /* file only, else -1, or the mark of a source (io_source.c) */
+    int fd;            /* -1, or the mark of a source (io_source.c) */
     uint8_t turn;      /* data and segment are turn memory: 1 or 2, which half; 0: they are not */
     bool owned;        /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
@@ -180,24 +180,27 @@ void uvhttp__stream_resume(uvhttp__stream_t *stream);
 
 /* Queue output. None of them blocks or calls back; all are ignored (and released) once the stream is broken or closing.
  * turn: data is turn memory of this turn, or static. copy: data is copied into turn memory. ref: data stays the
- * caller's and untouched until `release(arg)`, which is called exactly once, also on failure. file: the bytes [offset,
- * offset+size) of an open regular file, by sendfile(2), on a stream without a filter; release(arg) when done. Returns
- * 0, UVHTTP_E_NOMEM or UVHTTP_E_CLOSED (after having called release). */
+ * caller's and untouched until `release(arg)`, which is called exactly once, also on failure. Returns 0, UVHTTP_E_NOMEM
+ * or UVHTTP_E_CLOSED (after having called release). */
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
                             void *arg);
-int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
-                             uvhttp__release_cb release, void *arg);
 
 /* Bytes that are not there yet: embedded in who brings them. Loop's thread. */
 typedef struct uvhttp__source {
     uvhttp__stream_t *stream; /* NULL: the place is gone */
-    /* Its place is reached: the next bytes are waited for. Comes again while they are. Calls nothing of the stream. */
+    /* Its place is reached: the next bytes are waited for. Comes again while they are. Calls nothing of the stream, but
+     * may set read_size. */
     void (*want)(struct uvhttp__source *source);
     /* The place is gone: all bytes were put, or nobody wants them any more. Exactly once, after which nothing is
      * called; also in a uvhttp__stream_send_source that fails. */
     void (*released)(struct uvhttp__source *source);
+    int fd;             /* a file's source: the descriptor; else -1. From here on they are the stream's */
+    bool asked;         /* a file's: `want` has been called, and uvhttp__source_read not yet */
+    uint64_t offset;    /* a file's: where the bytes begin that are wanted, */
+    uint64_t left;      /* ... and how many there are to the end */
+    uint64_t read_size; /* bytes from there on that go without being looked for */
 } uvhttp__source_t;
 
 /* Queues a place for `size` bytes, in order with what is queued before and after. Returns 0, UVHTTP_E_NOMEM or
@@ -211,6 +214,14 @@ int uvhttp__source_put(uvhttp__source_t *source, const char *data, size_t size, 
 /* The bytes can not be had: the connection is broken off, because what was announced would not come. From where put may
  * be called. */
 void uvhttp__source_fail(uvhttp__source_t *source);
+
+/* Queues the bytes [offset, offset + size) of an open regular file, by sendfile(2), on a stream without a filter. What
+ * is in the page cache goes at once; for what is not, `want` has to have it read, because the loop's thread may not
+ * wait for the disk. Instead of uvhttp__stream_send_source; returns the same. */
+int uvhttp__stream_send_file(uvhttp__stream_t *stream, uvhttp__source_t *source, int fd, uint64_t offset,
+                             uint64_t size);
+/* The next `size` bytes of the file have been read, 1 to source->left. From where put may be called. */
+void uvhttp__source_read(uvhttp__source_t *source, uint64_t size);
 
 /* Puts a filter on a stream that has not begun to read; `ops` take the place of the stream's. Returns 0 or
  * UVHTTP_E_NOMEM. The rest is for filters: */

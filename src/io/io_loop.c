@@ -1,6 +1,5 @@
 /* Owns: what every engine has in common: the output queue of a stream, delivery of received and kept
  * bytes, posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -115,13 +114,6 @@ int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t s
                             void *arg) {
     return uvhttp__out_enqueue(
         stream, &(uvhttp__segment_t){.data = data, .size = size, .fd = -1, .release = release, .arg = arg});
-}
-
-int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, int64_t offset, uint64_t size,
-                             uvhttp__release_cb release, void *arg) {
-    assert(!stream->filter); /* it would be read here, and block: a source brings it */
-    return uvhttp__out_enqueue(
-        stream, &(uvhttp__segment_t){.fd = fd, .offset = offset, .size = size, .release = release, .arg = arg});
 }
 
 int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size) {
@@ -296,16 +288,18 @@ static void pipe_restore(const pipe_guard_t *guard) {
 
 static int send_share_of_file(uvhttp__stream_t *stream) {
     uvhttp__segment_t *file = stream->out_first;
-    uint64_t share = UVHTTP__FILE_TURN_MAX;
+    uvhttp__source_t *source = file->arg;
+    uint64_t share = source->read_size > 0 ? source->read_size : UVHTTP__FILE_TURN_MAX;
     for (;;) {
         if (share == 0) return UVHTTP_E_LIMIT;
         off_t offset = (off_t)file->offset;
         size_t want = (size_t)(file->size < share ? file->size : share);
-        ssize_t sent = sendfile(stream->fd, file->fd, &offset, want);
+        ssize_t sent = sendfile(stream->fd, source->fd, &offset, want);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return UVHTTP_E_AGAIN;
         if (sent <= 0) return UVHTTP_E_ABORTED; /* 0: the file is shorter than it was */
         share -= (uint64_t)sent;
+        if (source->read_size > 0) source->read_size = share;
         bool last = (uint64_t)sent == file->size;
         uvhttp__out_advance(stream, (size_t)sent);
         if (last) return UVHTTP_OK;

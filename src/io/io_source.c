@@ -1,6 +1,19 @@
 /* Owns: output that somebody else brings: a source has its place in a stream's queue, what stands behind waits for it,
- * and what it brings is put in front of it. May include: base, obs. */
+ * and what it brings is put in front of it. And files: sendfile(2) waits for the disk where it does not find a page in
+ * memory, so that is looked for first, and what is not there is somebody else's to read. May include: base, obs. */
+#include <assert.h>
+#include <errno.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include "io/engine.h"
+
+#ifdef SYS_cachestat
+#define CACHESTAT_NUMBER SYS_cachestat
+#else
+#define CACHESTAT_NUMBER 451 /* where headers are older than Linux 6.5 */
+#endif
 
 static void place_released(void *arg) {
     uvhttp__source_t *source = arg;
@@ -10,6 +23,8 @@ static void place_released(void *arg) {
 
 int uvhttp__stream_send_source(uvhttp__stream_t *stream, uvhttp__source_t *source, uint64_t size) {
     source->stream = stream;
+    source->fd = -1;
+    source->read_size = 0;
     return uvhttp__out_enqueue(
         stream,
         &(uvhttp__segment_t){.fd = UVHTTP__SEGMENT_SOURCE, .size = size, .release = place_released, .arg = source});
@@ -52,8 +67,74 @@ void uvhttp__source_fail(uvhttp__source_t *source) {
     if (uvhttp__source_is_wanted(source)) uvhttp__stream_ended(source->stream, UVHTTP_E_ABORTED);
 }
 
-bool uvhttp__out_waits(const uvhttp__stream_t *stream) {
-    if (!stream->out_first || !uvhttp__segment_is_source(stream->out_first)) return false;
-    uvhttp__segment_want(stream->out_first);
+/* --- files --- */
+
+int uvhttp__stream_send_file(uvhttp__stream_t *stream, uvhttp__source_t *source, int fd, uint64_t offset,
+                             uint64_t size) {
+    assert(!stream->filter); /* who encodes has to have the bytes */
+    source->stream = stream;
+    source->fd = fd;
+    source->asked = false;
+    source->read_size = 0;
+    return uvhttp__out_enqueue(stream, &(uvhttp__segment_t){.fd = UVHTTP__SEGMENT_SOURCE,
+                                                            .offset = (int64_t)offset,
+                                                            .size = size,
+                                                            .release = place_released,
+                                                            .arg = source});
+}
+
+void uvhttp__source_read(uvhttp__source_t *source, uint64_t size) {
+    source->asked = false;
+    source->read_size = size;
+    uvhttp__out_mark_dirty(source->stream);
+}
+
+/* cachestat(2), which C libraries do not know yet: the pages of a part of a file that are in memory, or are being read.
+ * Not before Linux 6.5, and on later kernels only for who owns the file or may write it. Returns false if it can not be
+ * had. */
+static bool count_pages(int fd, uint64_t offset, uint64_t size, uint64_t *count) {
+    const struct { uint64_t offset, size; } range = {offset, size};
+    struct {
+        uint64_t cached, dirty, writeback, evicted, recently_evicted;
+    } pages;
+    if (syscall(CACHESTAT_NUMBER, fd, &range, &pages, 0) != 0) return false;
+    *count = pages.cached;
     return true;
+}
+
+/* 1, 0, or -1: this file system can not say. Whoever asks for what is not there has it read. */
+static int byte_in_memory(int fd, uint64_t offset) {
+    char byte;
+    const struct iovec room = {.iov_base = &byte, .iov_len = 1};
+    ssize_t got = preadv2(fd, &room, 1, (off_t)offset, RWF_NOWAIT);
+    if (got > 0) return 1;
+    return got < 0 && errno == EOPNOTSUPP ? -1 : 0;
+}
+
+/* Whether sendfile(2) will find in memory what it is to move in this turn: every page is there, and the last is not
+ * being read any more, which is the last to come. Where the pages can not be counted the ends have to do: what goes
+ * from memory goes oldest first, which is the begin. When in doubt it is not. */
+static bool in_memory(const uvhttp__source_t *source) {
+    uint64_t size = source->left < UVHTTP__FILE_TURN_MAX ? source->left : UVHTTP__FILE_TURN_MAX, count;
+    uint64_t last = source->offset + size - 1, page_size = (uint64_t)getpagesize();
+    bool counted = count_pages(source->fd, source->offset, size, &count);
+    if (counted ? count <= last / page_size - source->offset / page_size
+                : byte_in_memory(source->fd, source->offset) != 1)
+        return false;
+    int last_in_memory = byte_in_memory(source->fd, last);
+    return last_in_memory == 1 || (last_in_memory < 0 && counted);
+}
+
+bool uvhttp__out_waits(const uvhttp__stream_t *stream) {
+    const uvhttp__segment_t *first = stream->out_first;
+    if (!first || !uvhttp__segment_is_source(first)) return false;
+    uvhttp__source_t *source = first->arg;
+    if (source->fd >= 0) {
+        source->offset = (uint64_t)first->offset;
+        source->left = first->size;
+        if (source->read_size > 0 || (!source->asked && in_memory(source))) return false;
+        source->asked = true;
+    }
+    source->want(source);
+    return source->read_size == 0;
 }

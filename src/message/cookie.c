@@ -105,6 +105,7 @@ static const char *same_site_name(uvhttp_same_site_t same_site) {
 }
 
 int uvhttp_response_cookie(uvhttp_response_t *res, const uvhttp_cookie_options_t *options) {
+    if (!res || !options) return UVHTTP_E_INVALID;
     uvhttp_str_t name = uvhttp__str_from(options->name);
     uvhttp_str_t value = uvhttp__str_from(options->value ? options->value : "");
     uvhttp_str_t path = uvhttp__str_from(options->path ? options->path : "/");

@@ -46,12 +46,19 @@ static int add_field(uvhttp_request_t *req, uvhttp_form_t *form, form_field_t fi
     return 0;
 }
 
+char *uvhttp__form_alloc(uvhttp_request_t *req, size_t size, int *status) {
+    char *memory = uvhttp__arena_alloc_bytes(req->arena, size);
+    if (!memory) *status = no_memory(req, size);
+    return memory;
+}
+
 /* A copy; a text that is there but empty keeps a pointer. */
 static int copy_text(uvhttp_request_t *req, uvhttp_str_t text, uvhttp_str_t *copy) {
     *copy = (uvhttp_str_t){text.data ? "" : NULL, 0};
     if (text.size == 0) return 0;
-    char *memory = uvhttp__arena_alloc_bytes(req->arena, text.size);
-    if (!memory) return no_memory(req, text.size);
+    int status = 0;
+    char *memory = uvhttp__form_alloc(req, text.size, &status);
+    if (!memory) return status;
     *copy = (uvhttp_str_t){memcpy(memory, text.data, text.size), text.size};
     return 0;
 }
@@ -62,8 +69,9 @@ static int decode(uvhttp_request_t *req, uvhttp_str_t text, uvhttp_str_t *decode
     *decoded = text;
     bool plain = text.size == 0 || (!memchr(text.data, '%', text.size) && !memchr(text.data, '+', text.size));
     if (plain) return 0;
-    char *memory = uvhttp__arena_alloc_bytes(req->arena, text.size);
-    if (!memory) return no_memory(req, text.size);
+    int status = 0;
+    char *memory = uvhttp__form_alloc(req, text.size, &status);
+    if (!memory) return status;
     decoded->data = memory;
     return uvhttp__percent_decode(text, memory, &decoded->size, true) == 0 ? 0 : UVHTTP_E_FORM_ENCODING;
 }
@@ -123,6 +131,16 @@ static int begin_field(uvhttp_request_t *req, uvhttp_form_t *form, const uvhttp_
     return status == 0 ? add_field(req, form, field) : status;
 }
 
+int uvhttp__form_begin_part(uvhttp_request_t *req, uvhttp_form_t *form, const uvhttp_multipart_event_t *event,
+                            const char *data, uvhttp_str_t **content, uvhttp_form_file_t **file) {
+    bool is_file = event->filename.data != NULL;
+    int status = (is_file ? begin_file : begin_field)(req, form, event, data);
+    if (status != 0) return status;
+    *file = is_file ? &form->files[form->file_count - 1] : NULL;
+    *content = is_file ? &(*file)->data : &form->fields[form->field_count - 1].value;
+    return 0;
+}
+
 /* The content of a part is one view into the body, however many events it came in. */
 static int parse_multipart(uvhttp_request_t *req, uvhttp_str_t body, uvhttp_multipart_t *parser, uvhttp_form_t *form) {
     uvhttp_multipart_event_t event;
@@ -134,10 +152,9 @@ static int parse_multipart(uvhttp_request_t *req, uvhttp_str_t body, uvhttp_mult
         if (event.kind == UVHTTP_MULTIPART_DATA) {
             content->size += event.data.size;
         } else if (event.kind == UVHTTP_MULTIPART_PART) {
-            bool is_file = event.filename.data != NULL;
-            status = (is_file ? begin_file : begin_field)(req, form, &event, body.data + at);
+            uvhttp_form_file_t *file;
+            status = uvhttp__form_begin_part(req, form, &event, body.data + at, &content, &file);
             if (status != 0) return status;
-            content = is_file ? &form->files[form->file_count - 1].data : &form->fields[form->field_count - 1].value;
         }
     }
     return status == UVHTTP_E_AGAIN ? uvhttp_multipart_finish(parser) : status;
@@ -160,17 +177,26 @@ static int parse_body(uvhttp_request_t *req, uvhttp_str_t content_type, const uv
     return parse_urlencoded(req, body, count_max, form);
 }
 
+int uvhttp__form_new(uvhttp_request_t *req, uvhttp_form_t **form) {
+    *form = uvhttp__arena_alloc(req->arena, sizeof **form);
+    if (!*form) return no_memory(req, sizeof **form);
+    **form = (uvhttp_form_t){0};
+    return 0;
+}
+
+int uvhttp__form_type(const uvhttp_request_t *req, uvhttp_str_t *type) {
+    size_t index = 0;
+    bool found = uvhttp_request_header_next(req, "Content-Type", &index, type);
+    return found && !uvhttp_request_header_next(req, "Content-Type", &index, NULL) ? 0 : UVHTTP_E_FORM_TYPE;
+}
+
 int uvhttp_request_form(uvhttp_request_t *req, const uvhttp_form_limits_t *limits, uvhttp_form_t **form) {
     *form = NULL;
-    uvhttp_str_t content_type, second;
-    size_t index = 0;
-    if (!uvhttp_request_header_next(req, "Content-Type", &index, &content_type) ||
-        uvhttp_request_header_next(req, "Content-Type", &index, &second))
-        return UVHTTP_E_FORM_TYPE;
-    uvhttp_form_t *parsed = uvhttp__arena_alloc(req->arena, sizeof *parsed);
-    if (!parsed) return no_memory(req, sizeof *parsed);
-    *parsed = (uvhttp_form_t){0};
-    int status = parse_body(req, content_type, limits, parsed);
+    uvhttp_str_t content_type;
+    uvhttp_form_t *parsed;
+    int status = uvhttp__form_type(req, &content_type);
+    if (status == 0) status = uvhttp__form_new(req, &parsed);
+    if (status == 0) status = parse_body(req, content_type, limits, parsed);
     if (status == 0) *form = parsed;
     return status;
 }

@@ -93,15 +93,18 @@ static int problem_of(int error) {
         case EROFS: return UVHTTP_E_PERMISSION;
         case EMFILE:
         case ENFILE: return UVHTTP_E_NO_DESCRIPTORS;
+        case ENOSPC:
+        case EDQUOT:
+        case EFBIG: return UVHTTP_E_UPLOAD_NO_SPACE;
         default: return UVHTTP_E_IO;
     }
 }
 
-static int write_all(int fd, uvhttp_str_t data) {
+int uvhttp__form_file_write(int fd, uvhttp_str_t data) {
     while (data.size > 0) {
         ssize_t written = write(fd, data.data, data.size);
         if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return UVHTTP_E_IO;
+        if (written <= 0) return written < 0 ? problem_of(errno) : UVHTTP_E_IO;
         data.data += written;
         data.size -= (size_t)written;
     }
@@ -132,19 +135,26 @@ static bool is_component(uvhttp_str_t name) {
            memchr(name.data, '/', name.size) == NULL;
 }
 
+int uvhttp__form_file_create(int directory, uvhttp_str_t name, char saved[UVHTTP_FORM_SAVED_NAME_SIZE], int *fd) {
+    if (name.size == 0) name = UVHTTP__STR("upload");
+    /* openat reads "current directory" from a negative number. */
+    if (directory < 0 || !is_component(name) || memchr(name.data, '\0', name.size)) return UVHTTP_E_INVALID;
+    return create(directory, name, saved, fd);
+}
+
+int uvhttp__form_file_end(int directory, const char *saved, int fd, int status) {
+    if (close(fd) != 0 && status == 0) status = problem_of(errno);
+    if (status != 0) unlinkat(directory, saved, 0);
+    return status;
+}
+
 int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name_text,
                           char saved[UVHTTP_FORM_SAVED_NAME_SIZE]) {
     char own[UVHTTP_FORM_SAVED_NAME_SIZE];
-    uvhttp_str_t name = name_text ? uvhttp__str_from(name_text) : file->name;
-    if (!name_text && name.size == 0) name = UVHTTP__STR("upload");
-    /* openat reads "current directory" from a negative number. */
-    if (directory < 0 || !is_component(name) || memchr(name.data, '\0', name.size)) return UVHTTP_E_INVALID;
-    if (!saved) saved = own;
     int fd;
-    int status = create(directory, name, saved, &fd);
+    if (name_text && !*name_text) return UVHTTP_E_INVALID;
+    if (!saved) saved = own;
+    int status = uvhttp__form_file_create(directory, name_text ? uvhttp__str_from(name_text) : file->name, saved, &fd);
     if (status != 0) return status;
-    status = write_all(fd, file->data);
-    if (close(fd) != 0 && status == 0) status = UVHTTP_E_IO;
-    if (status != 0) unlinkat(directory, saved, 0);
-    return status;
+    return uvhttp__form_file_end(directory, saved, fd, uvhttp__form_file_write(fd, file->data));
 }

@@ -143,7 +143,7 @@ typedef enum uvhttp__body_kind {
     UVHTTP__BODY_MEMORY, /* in the arena: lives as long as the exchange */
     UVHTTP__BODY_STATIC, /* lives as long as the server */
     UVHTTP__BODY_REF,    /* until release(arg) */
-    UVHTTP__BODY_FILE,   /* fd, until release(arg), or, without release, to be closed */
+    UVHTTP__BODY_FILE,   /* fd, to be closed */
     UVHTTP__BODY_PARTS,  /* several pieces of memory and of one file, each held until its release(arg) */
 } uvhttp__body_kind_t;
 
@@ -156,8 +156,9 @@ typedef struct uvhttp__body_part {
 } uvhttp__body_part_t;
 
 typedef struct uvhttp__body_parts {
-    struct uvhttp__work_port *port; /* NULL, or whose threads are to read the parts of the file (exec/work.h) */
+    struct uvhttp__work_port *port; /* whose threads are to read parts of the file (exec/work.h) */
     int fd;                         /* -1: no part is of a file */
+    bool copied;                    /* they read all of it, for there is to be no sendfile(2) */
     uint32_t count;
     uvhttp__body_part_t parts[];
 } uvhttp__body_parts_t;
@@ -171,7 +172,7 @@ typedef struct uvhttp__body {
         uint64_t offset; /* FILE */
         const uvhttp__body_parts_t *parts;
     };
-    void (*release)(void *arg); /* REF, FILE and PARTS only, else not written; may be NULL but for PARTS */
+    void (*release)(void *arg); /* REF and PARTS only, else not written; may be NULL but for PARTS */
     void *arg;                  /* the same */
 } uvhttp__body_t;
 
@@ -189,6 +190,7 @@ enum {                                      /* uvhttp_response.flags */
        UVHTTP__RESPONSE_ABORTED = 1 << 9,    /* the client has gone */
        UVHTTP__RESPONSE_TYPE_KEPT = 1 << 10, /* content_type was set by uvhttp_response_header */
        UVHTTP__RESPONSE_BODY_OPEN = 1 << 11, /* the session's: more of a streamed request body is to come */
+       UVHTTP__RESPONSE_BRIEFLY = 1 << 12,   /* deferred by the library itself: a FIN of the client does not end it */
 };
 
 /* The session's part of a response. Called on the thread of the caller of the public function: the loop's, or a
@@ -312,7 +314,7 @@ void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text)
 
 /* The way in for the deferred handle, on the loop's thread: functions work again until redefer. */
 static inline void uvhttp__response_undefer(uvhttp_response_t *res) {
-    res->flags &= (uint16_t)~UVHTTP__RESPONSE_DEFERRED;
+    res->flags &= (uint16_t) ~(UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_BRIEFLY);
 }
 static inline void uvhttp__response_redefer(uvhttp_response_t *res) {
     res->flags |= UVHTTP__RESPONSE_DEFERRED;

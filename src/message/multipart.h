@@ -28,4 +28,24 @@ int uvhttp__multipart_parse_header(char *header, size_t size, uvhttp_multipart_e
  * more) and returns its size, at most UVHTTP_FORM_FILE_NAME_SIZE_MAX. */
 size_t uvhttp__form_sanitise_name(uvhttp_str_t raw, char *out);
 
+/* The request's only Content-Type. Returns 0 or UVHTTP_E_FORM_TYPE. */
+int uvhttp__form_type(const uvhttp_request_t *req, uvhttp_str_t *type);
+
+/* An empty form, in the request's memory. Returns 0, UVHTTP_E_FORM_TOO_LARGE or UVHTTP_E_NOMEM. */
+int uvhttp__form_new(uvhttp_request_t *req, uvhttp_form_t **form);
+
+/* Memory of the request. NULL: *status tells why not, as above. */
+char *uvhttp__form_alloc(uvhttp_request_t *req, size_t size, int *status);
+
+/* The field or file (then *file, else NULL) of a part that begins, whose content stands at `data` and has no size yet:
+ * *content. Both until the next part. Returns 0, UVHTTP_E_FORM_TOO_LARGE or UVHTTP_E_NOMEM. */
+int uvhttp__form_begin_part(uvhttp_request_t *req, uvhttp_form_t *form, const uvhttp_multipart_event_t *event,
+                            const char *data, uvhttp_str_t **content, uvhttp_form_file_t **file);
+
+/* A file on disk: created under a name that is free, "upload" if it has none; filled; and closed, which removes it if
+ * something went wrong (status) or does now. Return codes as uvhttp_form_file_save. */
+int uvhttp__form_file_create(int directory, uvhttp_str_t name, char saved[UVHTTP_FORM_SAVED_NAME_SIZE], int *fd);
+int uvhttp__form_file_write(int fd, uvhttp_str_t data);
+int uvhttp__form_file_end(int directory, const char *saved, int fd, int status);
+
 #endif

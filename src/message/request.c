@@ -87,10 +87,10 @@ uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key) 
 
 /* --- header fields --- */
 
-/* The index of the first field called `name` at or after `index`, or field_count. Most fields differ in size already.
- */
+/* The index of the first field called `name` at or after `index`, or field_count. Most fields differ in size already,
+ * and none is called "" or NULL. */
 static size_t find_field(const uvhttp_request_t *req, const char *name, size_t index) {
-    size_t size = strlen(name);
+    size_t size = name ? strlen(name) : 0;
     for (; index < req->head.header_count; ++index) {
         uvhttp__span_t span = req->head.headers[index].name;
         if (span.size == size && uvhttp__bytes_equal_nocase(req->base + span.offset, name, size)) break;

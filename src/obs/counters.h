@@ -59,6 +59,7 @@
     X(static_revalidated, "Cached static files that were looked at again")                                             \
     X(static_evictions, "Static files that left the cache to make room")                                               \
     X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
+    X(file_pieces_brought, "Pieces of files that a thread read because sendfile would have waited for the disk")       \
     X(tls_handshakes, "TLS handshakes done")                                                                           \
     X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
     X(work_jobs, "Jobs and handlers that a worker thread has taken")                                                   \

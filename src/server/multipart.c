@@ -52,16 +52,14 @@ int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_
                                 uvhttp_body_end_cb end, void *user) {
     if (!req || !on_event || !end) return UVHTTP_E_INVALID;
     uvhttp_str_t content_type;
-    size_t index = 0;
-    if (!uvhttp_request_header_next(req, "Content-Type", &index, &content_type) ||
-        uvhttp_request_header_next(req, "Content-Type", &index, NULL))
-        return UVHTTP_E_FORM_TYPE;
+    int status = uvhttp__form_type(req, &content_type);
+    if (status != UVHTTP_OK) return status;
     upload_t *upload = uvhttp_request_alloc(req, sizeof *upload);
     if (!upload) return UVHTTP_E_NOMEM;
     upload->on_event = on_event;
     upload->on_end = end;
     upload->user = user;
     upload->end_told = false;
-    int status = uvhttp_multipart_init(&upload->parser, content_type, limits);
+    status = uvhttp_multipart_init(&upload->parser, content_type, limits);
     return status == UVHTTP_OK ? uvhttp_request_on_body(req, on_data, on_end, upload) : status;
 }

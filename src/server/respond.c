@@ -134,17 +134,8 @@ static void close_file(void *arg) {
     close((int)(intptr_t)arg);
 }
 
-/* What is encrypted would be read on the loop's thread: a pool reads it instead, if nobody else's then the server's. */
-static int send_file(uvhttp__exchange_t *exchange, uvhttp__work_port_t *port, const uvhttp__feed_file_t *file) {
-    uvhttp__stream_t *stream = &exchange->session->conn.stream;
-    if (!port && !stream->filter)
-        return uvhttp__stream_send_file(stream, file->fd, (int64_t)file->offset, file->size, file->release, file->arg);
-    return uvhttp__feed_send(stream, port ? port : &exchange->worker->port, file);
-}
-
 /* Goes on after a failure, so that every part is released; nothing of what follows it is sent then. */
-static int send_parts(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) {
-    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+static int send_parts(uvhttp__stream_t *stream, const uvhttp__body_t *body) {
     int status = UVHTTP_OK;
     for (uint32_t i = 0; i < body->parts->count; i++) {
         const uvhttp__body_part_t *part = &body->parts->parts[i];
@@ -156,13 +147,14 @@ static int send_parts(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
         } else if (part->data) {
             sent = uvhttp__stream_send_ref(stream, part->data, (size_t)part->size, body->release, body->arg);
         } else {
-            sent = send_file(exchange, body->parts->port,
-                             &(uvhttp__feed_file_t){.fd = body->parts->fd,
-                                                    .offset = part->offset,
-                                                    .size = part->size,
-                                                    .release = body->release,
-                                                    .arg = body->arg,
-                                                    .busy_code = UVHTTP_E_STATIC_BUSY});
+            sent = uvhttp__feed_send(stream, body->parts->port,
+                                     &(uvhttp__feed_file_t){.fd = body->parts->fd,
+                                                            .offset = part->offset,
+                                                            .size = part->size,
+                                                            .release = body->release,
+                                                            .arg = body->arg,
+                                                            .busy_code = UVHTTP_E_STATIC_BUSY,
+                                                            .copied = body->parts->copied});
         }
         if (status == UVHTTP_OK) status = sent;
     }
@@ -177,14 +169,14 @@ static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
             exchange->borrowers++;
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, on_borrower_gone, exchange);
         case UVHTTP__BODY_FILE:
-            return send_file(exchange, NULL,
-                             &(uvhttp__feed_file_t){.fd = body->fd,
-                                                    .offset = body->offset,
-                                                    .size = body->size,
-                                                    .release = body->release ? body->release : close_file,
-                                                    .arg = body->release ? body->arg : (void *)(intptr_t)body->fd,
-                                                    .busy_code = UVHTTP_E_WORK_FULL});
-        case UVHTTP__BODY_PARTS: return send_parts(exchange, body);
+            return uvhttp__feed_send(stream, &exchange->worker->port,
+                                     &(uvhttp__feed_file_t){.fd = body->fd,
+                                                            .offset = body->offset,
+                                                            .size = body->size,
+                                                            .release = close_file,
+                                                            .arg = (void *)(intptr_t)body->fd,
+                                                            .busy_code = UVHTTP_E_WORK_FULL});
+        case UVHTTP__BODY_PARTS: return send_parts(stream, body);
         case UVHTTP__BODY_REF:
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
         default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, NULL, NULL);
@@ -217,7 +209,7 @@ UVHTTP__HOT void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     uvhttp__response_finish(res);
     uvhttp__response_commit(res);
     decide_keep_alive(exchange);
-    if (exchange->upgrade) exchange->keep_alive = true; /* "Connection: close" contradicts 101 */
+    if (exchange->upgrade && res->status == 101) exchange->keep_alive = true; /* "Connection: close" contradicts 101 */
     exchange->chunked_out = false;
     uvhttp__body_t *body = &res->body;
     bool with_body = body->size > 0 && wants_body(exchange);

@@ -66,15 +66,12 @@ static int make_host(uvhttp_server_t *server) {
 
 static int make_pool(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->config;
-    server->queue_time = uvhttp__alloc_aligned(64, sizeof *server->queue_time);
-    if (!server->queue_time) return UVHTTP_E_NOMEM;
-    uvhttp__histogram_init(server->queue_time);
     server->work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
                                                               .threads_max = config->worker_threads,
                                                               .backlog_max = config->max_backlog,
                                                               .idle_ms = config->worker_idle_timeout * 1000,
                                                               .warn_ms = config->worker_warn_ms,
-                                                              .queue_time = server->queue_time});
+                                                              .queue_time = true});
     return server->work ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 
@@ -97,7 +94,6 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     return server;
 fail:
     uvhttp__work_free(server->work);
-    uvhttp__free_aligned(server->queue_time);
     uvhttp__router_free(server->router);
     uvhttp__free(server);
     return NULL;
@@ -117,11 +113,9 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     if (worker) {
         worker->sites = server->sites;
         worker->work = server->work;
-        worker->queue_time = server->queue_time;
     } else {
         uvhttp__static_free(server->sites);
         uvhttp__work_free(server->work);
-        uvhttp__free_aligned(server->queue_time);
     }
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
@@ -142,15 +136,22 @@ int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *for
 }
 
 const char *uvhttp_server_error_text(const uvhttp_server_t *server) {
+    if (!server) return "there is no server: uvhttp_server_new has said why in the log";
     if (server->error[0]) return server->error;
     const char *text = NULL;
     return uvhttp__router_error(server->router, &text) && text ? text : "";
 }
 
-/* --- routes --- */
+/* --- routes --- NULL for a server: uvhttp_server_new has failed, and the program, which need not look before listen or
+ * run, hears of it there. */
+
+static uvhttp_group_t *root_of(uvhttp_server_t *server) {
+    return server ? uvhttp__router_root(server->router) : NULL;
+}
 
 static int add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
                      void *user, uvhttp_exec_t exec) {
+    if (!group) return UVHTTP_E_INVALID;
     uvhttp__route_t *route;
     int status = uvhttp__group_add(group, method, pattern, handler, user, (uint8_t)exec, &route);
     return status == UVHTTP_OK ? uvhttp__exec_dress(uvhttp__group_router(group), route) : status;
@@ -158,7 +159,7 @@ static int add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *
 
 int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
                  void *user, uvhttp_exec_t exec) {
-    return add_route(uvhttp__router_root(server->router), method, pattern, handler, user, exec);
+    return add_route(root_of(server), method, pattern, handler, user, exec);
 }
 
 #define ROUTE_FUNCTION(name, method)                                                                                   \
@@ -175,7 +176,7 @@ ROUTE_FUNCTION(options, UVHTTP_OPTIONS)
 ROUTE_FUNCTION(any, UVHTTP_ANY)
 
 uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix) {
-    return uvhttp__group_new(uvhttp__router_root(server->router), prefix);
+    return uvhttp__group_new(root_of(server), prefix);
 }
 
 uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
@@ -184,11 +185,11 @@ uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix) {
 
 int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
                        void *user) {
-    return group ? add_route(group, method, pattern, handler, user, UVHTTP_EXEC_LOOP) : UVHTTP_E_INVALID;
+    return add_route(group, method, pattern, handler, user, UVHTTP_EXEC_LOOP);
 }
 
 int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
-    return uvhttp__group_use(uvhttp__router_root(server->router), middleware);
+    return uvhttp__group_use(root_of(server), middleware);
 }
 
 int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
@@ -196,10 +197,12 @@ int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
 }
 
 int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
+    if (!server) return uvhttp__group_use(NULL, middleware);
     return uvhttp__route_use(server->router, uvhttp__router_last(server->router), middleware);
 }
 
 int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
+    if (!server) return UVHTTP_E_INVALID;
     uvhttp__route_t *route = uvhttp__router_last(server->router);
     int status = uvhttp__route_set_options(server->router, route, options);
     return status == UVHTTP_OK ? uvhttp__exec_dress(server->router, route) : status;
@@ -303,12 +306,13 @@ int uvhttp_server_stop(uvhttp_server_t *server) {
 
 void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user),
                               void *user) {
+    if (!server) return;
     server->on_stopped = on_stopped;
     server->on_stopped_user = user;
 }
 
 const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **reason) {
-    const char *engine = atomic_load_explicit(&server->engine, memory_order_acquire);
+    const char *engine = server ? atomic_load_explicit(&server->engine, memory_order_acquire) : NULL;
     if (reason) *reason = engine ? server->engine_reason : NULL;
     return engine;
 }

@@ -33,7 +33,6 @@ struct uvhttp_server {
     void *on_stopped_user;
     struct uvhttp__static_site *sites; /* static files */
     uvhttp__work_t *work;              /* the pool of worker threads */
-    uvhttp__histogram_t *queue_time;   /* of its jobs */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
     uvhttp__coro_budget_t coro_budget;
     int setup_status;  /* the first error of what was set up before the routes were complete */
@@ -53,7 +52,6 @@ typedef struct uvhttp__http_worker {
     uvhttp__exchange_t *free_exchanges;
     struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
     uvhttp__work_t *work;              /* the same */
-    uvhttp__histogram_t *queue_time;   /* the same */
     uvhttp__work_port_t port;          /* to the server's pool and back */
     uvhttp__list_t calls; /* handlers that a worker thread is to run, given to the pool when the turn ends */
     uvhttp__coro_sched_t coros;

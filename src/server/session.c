@@ -317,8 +317,11 @@ static void on_end(uvhttp__conn_t *conn) {
         uvhttp__counters_error(counters_of(session), UVHTTP_E_HTTP_BODY_INCOMPLETE);
         uvhttp__conn_close(conn, UVHTTP_E_HTTP_BODY_INCOMPLETE);
     } else if (session->state == UVHTTP__SESSION_ANSWER) {
-        if (config_of(session)->half_close)
-            session->exchange->keep_alive = false;
+        uvhttp__exchange_t *exchange = session->exchange;
+        /* While a worker thread has it, the response is that thread's. */
+        if (config_of(session)->half_close ||
+            (!exchange->call && uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BRIEFLY)))
+            exchange->keep_alive = false;
         else
             uvhttp__conn_close(conn, UVHTTP_E_ABORTED);
     } else if (session->partial || uvhttp__stream_out_size(&conn->stream) == 0) {
@@ -502,7 +505,6 @@ static void on_worker_delete(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
     uvhttp__static_free(upper->sites);
     uvhttp__work_free(upper->work);
-    uvhttp__free_aligned(upper->queue_time);
     uvhttp__free_aligned(upper);
 }
 

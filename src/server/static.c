@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <uvhttp/log.h>
-#include <uvhttp/tls.h>
 
 #include "base/alloc.h"
 #include "handler/static.h"
@@ -61,7 +60,6 @@ static int add(uvhttp_group_t *group, const char *prefix, const char *root, cons
         UVHTTP_LOG_ERROR("http: %s", text);
         return uvhttp__router_fail(router, status, text);
     }
-    site->is_encrypted = uvhttp_request_is_tls;
     /* One of the two routes may know it, whatever happens to the other: it stays. */
     status = add_routes(group, prefix, site);
     site->next = server->sites;

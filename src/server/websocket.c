@@ -73,11 +73,13 @@ int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvh
 }
 
 int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers, void *user) {
-    return uvhttp_group_websocket(uvhttp__router_root(server->router), pattern, handlers, user);
+    return server ? uvhttp_group_websocket(uvhttp__router_root(server->router), pattern, handlers, user)
+                  : UVHTTP_E_INVALID;
 }
 
 int uvhttp_websocket_publish(uvhttp_server_t *server, const char *topic, uvhttp_ws_type_t type, const void *data,
                              size_t size) {
+    if (!server) return UVHTTP_E_INVALID;
     if (!server->ws_hub) return UVHTTP_E_STATE;
     return uvhttp__ws_hub_publish(server->ws_hub, NULL, topic, type, data, size);
 }

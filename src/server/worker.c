@@ -252,20 +252,25 @@ static void refuse(uvhttp__exchange_t *exchange, int status) {
     (void)uvhttp_response_header(res, "Retry-After", "1");
 }
 
-static void submit(uvhttp__http_worker_t *worker, uvhttp__call_t *call) {
-    uvhttp__exchange_t *exchange = call->exchange;
-    uvhttp__response_undefer(&exchange->response);
-    exchange->response.sink = &worker_sink;
-    int status = uvhttp__work_submit(worker->server->work, &worker->port, &call->job);
-    if (status == UVHTTP_OK) return; /* from here on it is the thread's */
-    refuse(exchange, status);
-    on_returned(&call->job, false);
-}
-
+/* All that were called for in the turn. From here on they are the threads', but for those that are refused. */
 void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
+    uvhttp__list_t jobs;
+    uvhttp__list_init(&jobs);
     worker->has_calls = false;
-    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&worker->calls));)
-        submit(worker, UVHTTP__CONTAINER_OF(node, uvhttp__call_t, link));
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&worker->calls));) {
+        uvhttp__call_t *call = UVHTTP__CONTAINER_OF(node, uvhttp__call_t, link);
+        uvhttp__response_undefer(&call->exchange->response);
+        call->exchange->response.sink = &worker_sink;
+        uvhttp__list_init(&call->job.link);
+        uvhttp__list_push_back(&jobs, &call->job.link);
+    }
+    while (!uvhttp__list_empty(&jobs)) {
+        int status = uvhttp__work_submit_all(worker->server->work, &worker->port, &jobs);
+        if (status == UVHTTP_OK) return;
+        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(uvhttp__list_pop_front(&jobs), uvhttp__job_t, link);
+        refuse(UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job)->exchange, status);
+        on_returned(job, false);
+    }
 }
 
 bool uvhttp__call_leave(uvhttp__exchange_t *exchange) {

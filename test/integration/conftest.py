@@ -2,11 +2,25 @@
 import pytest
 
 import harness
-from harness import make_serve, stop_all
+from harness import EXAMPLES, HOST, free_port, make_serve, stop_all
 
 
 def pytest_report_header():
     return f"uvhttp: engine {harness.ENGINE}, programs of {harness.BUILD_DIR}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine(tmp_path_factory):
+    """A kernel or a container may be without io_uring: then its tests are skipped, with what the library says about it."""
+    if harness.ENGINE != "uring":
+        return
+    address = (HOST, free_port())
+    command = [EXAMPLES / "performance_test", "--address", address[0], "--port", address[1]]
+    stderr = tmp_path_factory.mktemp("engine") / "stderr"
+    server = harness.Server(command, address, stderr, env={"UVHTTP_ENGINE": None}).wait_ready()  # it chooses
+    server.stop()
+    if " on io_uring " not in server.stderr():
+        pytest.skip(server.stderr().splitlines()[0])
 
 
 @pytest.fixture

@@ -1,13 +1,11 @@
 """One greedy client must not make the others wait."""
 import json
-import signal
 import statistics
 import subprocess
 import sys
 import time
 
 import pytest
-from harness import poll
 from wire import request
 
 pytestmark = pytest.mark.serial  # how long one client waits beside another
@@ -34,11 +32,6 @@ while left > 0:
     left -= got
 sender.join()
 """
-
-
-def stands_still(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-        return stat.read().rpartition(")")[2].split()[0] == "T"
 
 
 def test_a_client_that_pipelines_a_million_requests_does_not_make_another_wait(serve, sanitizer):
@@ -83,11 +76,9 @@ def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
         for _ in range(8):
             connection.send(request(target="/counters"))
             before = requests()
-            server.signal(signal.SIGSTOP)
-            poll(lambda: stands_still(server.pid()))
-            greedy.send(request(target="/n/1") * 200)
-            connection.send(request(target="/counters"))
-            server.signal(signal.SIGCONT)
+            with server.standing_still():
+                greedy.send(request(target="/n/1") * 200)
+                connection.send(request(target="/counters"))
             assert requests() - before <= 1 + 2 * 10, "two turns at most, not the 200 of a receive buffer"
             for _ in range(200):
                 assert greedy.response().body == b"1"

@@ -98,6 +98,7 @@ def test_out_of_descriptors_the_server_serves_what_it_has_and_recovers_at_once(f
     assert len(server.new_stderr().splitlines()) <= 3, "said, but not once a connection"
 
 
+@pytest.mark.serial
 def test_relief_that_comes_from_elsewhere_is_seen_too(few_descriptors):
     """Descriptors that the application gives back, and no connection closes: the server finds out by itself."""
     server = few_descriptors

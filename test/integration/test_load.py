@@ -147,10 +147,12 @@ def test_a_run_of_time_ends_in_time_without_its_warm_up(target):
     assert run.requests == run.count() > 10
     assert run.requests_per_second == pytest.approx(run.requests / 0.3, rel=0.01)
     assert run.unanswered <= 4
-    assert run.json["generator"]["waiting_share"] < 1.01
+    # The first answers of the window were asked for before it: by one latency at most. 2 %: those of a histogram.
+    assert run.json["generator"]["waiting_share"] < 1.02 + run.seconds("max") / 0.3
     assert run.json["generator"]["cpu_us_per_request"] > 0
 
 
+@pytest.mark.serial
 @pytest.mark.threads
 @pytest.mark.parametrize("rate", [[], ["-R", 200]])
 def test_a_warm_up_ends_when_the_server_is_steady(stub, rate):
@@ -268,15 +270,20 @@ def test_a_unix_socket_is_a_target(serve, tmp_path):
         ("protocol", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok"),
         ("protocol", OK + b"more"),
         ("protocol", b"SSH-2.0-OpenSSH\r\n"),
-        ("timeout", [OK[:20], 0.5]),
     ],
 )
 def test_a_wrong_answer_is_an_error_of_its_kind(stub, kind, answer):
     one = stub(lambda path, number: answer if number % 10 == 3 else OK)
-    run = load("-n", 50, "-c", 2, "-t", 1, "--timeout", "100ms", one.url, code=1)
+    run = load("-n", 50, "-c", 2, "-t", 1, one.url, code=1)
     assert run.errors[kind] == run.errors["total"] == 5, run.errors
     assert list(run.json["results"]["first_errors"]) == [kind]
     assert "5 errors" in run.err
+
+
+def test_an_answer_that_does_not_end_is_an_error_in_time(stub):
+    run = load("-n", 3, "-c", 2, "-t", 1, "--timeout", "100ms", stub([OK[:20], 60]).url, code=1)
+    assert run.errors["timeout"] == run.errors["total"] == 3, run.errors
+    assert list(run.json["results"]["first_errors"]) == ["timeout"]
 
 
 def test_a_body_is_compared_with_the_first_or_with_what_is_expected(stub, tmp_path):
@@ -312,6 +319,7 @@ def test_an_open_loop_sends_what_is_due_and_leaves_nothing_out(target):
         assert run.seconds("p50") >= run.seconds("p50", "latency_uncorrected")
 
 
+@pytest.mark.serial
 def test_a_stall_is_seen_by_an_open_loop_and_not_by_a_closed_one(stub):
     """A server that stands still for 200 ms, once: a closed loop asks nobody then, so that hardly a request is hit."""
 

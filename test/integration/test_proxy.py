@@ -181,9 +181,9 @@ def test_who_is_not_trusted_is_not_let_in(serve_proxied):
 
 def test_a_header_that_does_not_come_ends_in_time(serve_proxied):
     server = serve_proxied(settings={"connection_timeout": 1})
+    begin = time.monotonic()
     with Connection(server.proxied) as connection:
         connection.socket.sendall(b"PROXY ")
-        begin = time.monotonic()
         assert connection.socket.recv(1) == b""
         assert 0.9 < time.monotonic() - begin < 10
     server.wait_counter("rejected_proxy_timeout", 1)

@@ -432,6 +432,33 @@ def test_a_directory_page_is_escaped_sorted_and_bounded(start, root):
     assert get(server, "/").body == b"<h1>home</h1>"
 
 
+def test_a_directory_page_shows_what_has_become_of_a_file(start, root):
+    write(root / "bare" / "one.txt", "x" * 10)
+    then = time.time() - 60
+    os.utime(root / "bare", (then, then))
+    server = start("list_directories=1", "revalidate_ms=1")
+    first = get(server, "/bare/")
+    assert "<td>10 B</td>" in first.text
+    write(root / "bare" / "one.txt", "x" * 20, age=30)  # the directory itself is not modified
+    harness.poll(lambda: "<td>20 B</td>" in get(server, "/bare/").text)
+    assert get(server, "/bare/", headers=[("If-None-Match", first.header("ETag"))]).status == 200
+    assert get(server, "/bare/", headers=[("If-Modified-Since", first.header("Last-Modified"))]).status == 200
+
+
+# --- who sends FIN behind the request ---
+
+
+@pytest.mark.parametrize("target", ["/text.txt", "/large.bin", "/none", "/bare/"])
+def test_a_file_that_has_to_be_looked_up_is_sent_to_who_has_sent_fin(start, target):
+    """That it is not in the cache yet is nothing that a client could know."""
+    server = start("list_directories=1")
+    for _ in range(2):
+        with server.connect() as connection:
+            connection.send(wire.head(target=target, headers=[("Connection", "close")]))
+            connection.half_close()
+            assert connection.response().status == (404 if target == "/none" else 200)
+
+
 # --- what a hit costs ---
 
 
@@ -677,6 +704,25 @@ def test_slow_readers_do_not_hold_the_others(start, root):
     for connection in slow:
         assert connection.response().body == data
         connection.close()
+
+
+def drop_from_memory(path):
+    with open(path, "rb") as file:
+        os.fdatasync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def test_a_file_that_is_not_in_memory_is_brought_by_helpers(start, root):
+    data = write(root / "huge.bin", noise(5_000_000, seed=10)).read_bytes()
+    server = start("revalidate_ms=4294967295")
+    with server.connect() as connection:
+        assert connection.get("/huge.bin").body == data
+        before = server.counter("file_pieces_brought")
+        for i in range(5):
+            drop_from_memory(root / "huge.bin")
+            headers = [("Range", f"bytes={i * 1_000_000}-{i * 1_000_000 + 999_999}")] if i else []
+            assert connection.get("/huge.bin", headers=headers).body == (data[i * 1_000_000 : (i + 1) * 1_000_000] if i else data)
+        assert server.counter("file_pieces_brought") > before
 
 
 def test_pipelined_requests_are_answered_in_order(server, root):

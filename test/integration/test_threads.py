@@ -57,9 +57,11 @@ def test_parallel_clients_all_get_their_own_answers(wide):
 
     in_parallel(work)
     counters = wide.counters()
-    assert counters["test_ref_taken"] == counters["test_ref_released"] == CLIENTS * 5
+    assert counters["test_ref_taken"] == CLIENTS * 5
     assert counters["requests"] == CLIENTS * 5 * 28 + 1
     assert counters["responses_2xx"] in (counters["requests"], counters["requests"] - 1)
+    # What was sent by reference may be the kernel's for a while after the client has it.
+    wide.wait_counter("test_ref_released", CLIENTS * 5)
 
 
 def test_counters_and_metrics_can_be_read_from_any_loop_at_any_time(wide):

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static unsigned long number(uvhttp_request_t *req, const char *name) {
     uvhttp_str_t value;
@@ -13,13 +14,13 @@ static unsigned long number(uvhttp_request_t *req, const char *name) {
     return strtoul(text, NULL, 10);
 }
 
-static void pause_ms(unsigned long ms) {
-    nanosleep(&(struct timespec){.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000L}, NULL);
-}
-
+/* Until there is a file `go`, if the request names one. */
 static void wait_here(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    pause_ms(number(req, "ms"));
+    uvhttp_str_t go;
+    char path[512] = "";
+    if (uvhttp_request_query_param(req, "go", &go) && go.size < sizeof path) memcpy(path, go.data, go.size);
+    while (path[0] && access(path, F_OK) != 0) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     uvhttp_str_t target = uvhttp_request_target(req);
     uvhttp_response_send(res, 200, "text/plain", target.data, target.size);
 }

@@ -157,29 +157,11 @@ static MAYBE_UNUSED int libuv_engine = UVHTTP__ENGINE_LIBUV;
 #test " (uring)", test, fixture_setup, fixture_teardown, &uring_engine                                         \
     }
 
-static inline bool engine_works(int engine) {
-    static int uring_works = -1;
-    if (engine != UVHTTP__ENGINE_URING) return true;
-    if (uring_works < 0) {
-        uvhttp__counters_t *counters = aligned_alloc(64, (sizeof *counters + 63) / 64 * 64);
-        uvhttp__loop_options_t options = {.engine = UVHTTP__ENGINE_URING,
-                                          .receive_buffer_size = 16384,
-                                          .receive_buffer_count = 64,
-                                          .counters = counters};
-        uvhttp__loop_t *loop = NULL;
-        uring_works = uvhttp__loop_new(&options, &loop) == UVHTTP_OK;
-        if (loop) uvhttp__loop_free(loop, NULL, NULL);
-        free(counters);
-    }
-    return uring_works;
-}
-
 static inline int fixture_setup(void **state) {
     fixture_t *fixture = calloc(1, sizeof *fixture);
     if (!fixture) return -1;
     warm_up_libuv();
     fixture->engine = *(int *)*state;
-    (void)engine_works(fixture->engine);
     fixture->fds_before = count_fds();
     uvhttp_tcp_config_default(&fixture->config);
     fixture->config.io_threads = 1;
@@ -193,14 +175,7 @@ static inline int fixture_setup(void **state) {
     return 0;
 }
 
-static inline void need_engine(const fixture_t *fixture) {
-    if (engine_works(fixture->engine)) return;
-    print_message("           io_uring is not available here\n");
-    skip();
-}
-
 static inline void make_server(fixture_t *fixture) {
-    need_engine(fixture);
     fixture->server = uvhttp_tcp_server_new(&fixture->config, &fixture->handlers, fixture);
     assert_non_null(fixture->server);
 }
@@ -270,7 +245,7 @@ static inline int fixture_teardown(void **state) {
 
 /* --- the client --- */
 
-/* Work that a ring which was just freed leaves behind can interrupt a system call: the connecting goes on meanwhile. */
+/* What the kernel cleans up after a ring of this thread can interrupt it: the connecting goes on meanwhile. */
 static inline void dial_fd(int fd, uint16_t port) {
     struct sockaddr_in address = loopback(port);
     int error = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;

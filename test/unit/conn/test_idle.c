@@ -6,8 +6,8 @@ static void test_an_idle_connection_is_closed(void **state) {
     fixture->config.idle_timeout = 1;
     start(fixture);
     int fd = dial(fixture);
-    ping(fd);
     uint64_t begin_ms = clock_ms();
+    ping(fd);
     client_expect_eof(fd);
     assert_in_range(clock_ms() - begin_ms, 900, 10000);
     close(fd);

@@ -54,7 +54,6 @@ static void one_echo(void *user) {
 
 static void test_a_server_bears_every_failing_allocation(void **state) {
     fixture_t *fixture = *state;
-    need_engine(fixture);
     fixture->handlers.on_open = ref_at_open;
     fixture->config.io_threads = 2;
     size_t count = test_allocator_each_failure(one_echo, fixture);
@@ -101,7 +100,6 @@ static void attach_and_stop(void *user) {
 
 static void test_an_attached_server_bears_every_failing_allocation(void **state) {
     fixture_t *fixture = *state;
-    need_engine(fixture);
     assert_true(test_allocator_each_failure(attach_and_stop, fixture) > 5);
 }
 

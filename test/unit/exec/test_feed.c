@@ -1,8 +1,11 @@
-/* Files that threads of a pool read into a stream's output: in order with what stands around them, a bounded part in
- * memory, nothing read by the loop, and every end gives the file back once. */
+/* Files on their way into a stream's output: in order with what stands around them, a bounded part in memory, nothing
+ * that would wait for the disk on the loop, and every end gives the file back once. All tests run twice: with a file
+ * that is copied by threads, and with one that goes by sendfile but is not in memory at the begin. */
 #include "exec/feed.h"
 
 #include <semaphore.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "../support/failing_allocator.h"
 #include "io/io_harness.h"
@@ -18,6 +21,8 @@ typedef struct fixture {
     uvhttp__feed_file_t file;
     char *data;
 } fixture_t;
+
+static bool copied;
 
 static void count_release(void *arg) {
     count_event(arg, EV_RELEASED, 1);
@@ -48,6 +53,36 @@ static void close_port(server_t *server, void *arg) {
     uvhttp__work_port_close(&((fixture_t *)arg)->port);
 }
 
+static size_t count_pages_in_memory(int fd) {
+    static unsigned char pages[FILE_SIZE / 4096];
+    void *view = mmap(NULL, FILE_SIZE, PROT_READ, MAP_SHARED, fd, 0);
+    assert_true(view != MAP_FAILED && mincore(view, FILE_SIZE, pages) == 0 && munmap(view, FILE_SIZE) == 0);
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof pages; i++) count += pages[i] & 1;
+    return count;
+}
+
+/* Has the kernel drop what it holds of the file in memory; it leaves what it is busy with: then again. */
+static bool forget(int fd) {
+    for (int tries = 0; tries < 1000 && count_pages_in_memory(fd) > 0; tries++)
+        if (fdatasync(fd) != 0 || posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) != 0) return false;
+    return count_pages_in_memory(fd) == 0;
+}
+
+/* Whether the kernel counts the pages of a file, and drops them when told to. Else whoever looks for them may find them
+ * all the same, on a disk that is quick. */
+static bool can_forget(void) {
+    char path[] = "/tmp/uvhttp-feed-XXXXXX";
+    static const char data[FILE_SIZE];
+    const uint64_t range[2] = {0, FILE_SIZE};
+    uint64_t pages[5];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0 && unlink(path) == 0 && write(fd, data, FILE_SIZE) == FILE_SIZE);
+    bool can = syscall(451 /* cachestat */, fd, range, pages, 0) == 0 && forget(fd);
+    close(fd);
+    return can;
+}
+
 static fixture_t *start(server_t *server) {
     static fixture_t fixture;
     char path[] = "/tmp/uvhttp-feed-XXXXXX";
@@ -62,7 +97,9 @@ static fixture_t *start(server_t *server) {
                                          .size = FILE_SIZE - OFFSET,
                                          .release = count_release,
                                          .arg = server,
-                                         .busy_code = UVHTTP_E_STATIC_BUSY};
+                                         .busy_code = UVHTTP_E_STATIC_BUSY,
+                                         .copied = copied};
+    if (!copied) assert_true(forget(fd));
     pthread_mutex_init(&fixture.gate, NULL);
     sem_init(&fixture.at_gate, 0, 0);
     fixture.work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_soon = 1, .threads_max = 1, .backlog_max = 1});
@@ -162,6 +199,72 @@ static void test_the_loop_waits_quietly_while_nothing_is_read(void **state) {
     end(server, fixture);
 }
 
+static uint64_t pieces_brought(server_t *server) {
+    uvhttp__counter_sums_t sums = {0};
+    uvhttp__counters_read(server->counters, &sums);
+    return UVHTTP__COUNTER(&sums, file_pieces_brought);
+}
+
+static void test_what_sendfile_would_wait_for_is_brought_and_counted(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    expect_answer(fd, fixture);
+    uint64_t brought = pieces_brought(server);
+    assert_true(copied ? brought == 0 : brought > 0);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
+static void test_a_file_in_memory_needs_no_thread_unless_it_is_copied(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    assert_true(pread(fixture->file.fd, fixture->data, FILE_SIZE, 0) == FILE_SIZE);
+    pthread_mutex_lock(&fixture->gate);
+    occupy_thread(server, fixture);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    if (copied) {
+        assert_quiet(server);
+        pthread_mutex_unlock(&fixture->gate);
+    }
+    client_expect(fd, fixture->data + OFFSET, FILE_SIZE - OFFSET);
+    client_expect(fd, "tail", 4);
+    if (!copied) pthread_mutex_unlock(&fixture->gate);
+    assert_int_equal(pieces_brought(server), 0);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
+/* As somebody leaves it who asked for it and did not wait: only the first and the last page are there. */
+static void test_a_file_that_is_half_in_memory_is_brought(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    fixture->file.offset = 0;
+    fixture->file.size = 1024 * 1024;
+    char byte;
+    assert_int_equal(posix_fadvise(fixture->file.fd, 0, 0, POSIX_FADV_RANDOM), 0);
+    assert_int_equal(pread(fixture->file.fd, &byte, 1, 0), 1);
+    assert_int_equal(pread(fixture->file.fd, &byte, 1, 1024 * 1024 - 1), 1);
+    pthread_mutex_lock(&fixture->gate);
+    occupy_thread(server, fixture);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    assert_quiet(server);
+    assert_int_equal(server_count(server, EV_SENT), 0);
+    pthread_mutex_unlock(&fixture->gate);
+    client_expect(fd, fixture->data, 1024 * 1024);
+    client_expect(fd, "tail", 4);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
 static void test_a_client_that_leaves_before_the_file_is_read_gives_it_back(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
@@ -246,10 +349,20 @@ int main(void) {
         ON_OWN_LOOPS(test_a_file_comes_between_what_was_queued_before_and_after),
         ON_OWN_LOOPS(test_two_files_are_read_one_after_the_other),
         ON_OWN_LOOPS(test_the_loop_waits_quietly_while_nothing_is_read),
+        ON_OWN_LOOPS(test_what_sendfile_would_wait_for_is_brought_and_counted),
+        ON_OWN_LOOPS(test_a_file_in_memory_needs_no_thread_unless_it_is_copied),
+        ON_OWN_LOOPS(test_a_file_that_is_half_in_memory_is_brought),
         ON_OWN_LOOPS(test_a_client_that_leaves_before_the_file_is_read_gives_it_back),
         ON_OWN_LOOPS(test_a_file_that_has_become_shorter_breaks_the_connection),
         ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    copied = true;
+    int failed = cmocka_run_group_tests_name("copied", tests, NULL, NULL);
+    if (!can_forget()) {
+        print_message("not with sendfile: this kernel or file system does not tell what of a file is in memory\n");
+        return failed;
+    }
+    copied = false;
+    return failed + cmocka_run_group_tests_name("by sendfile", tests, NULL, NULL);
 }

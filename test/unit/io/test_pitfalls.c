@@ -219,7 +219,7 @@ static int count_threads(void) {
 
 static size_t send_file_or_echo(uvhttp__stream_t *stream, const char *data, size_t size) {
     if (data[0] != 'f') return peer_echo(stream, data, size);
-    uvhttp__stream_send_file(stream, *(int *)peer_of(stream)->server->user, 0, 16 * MEGABYTE, NULL, NULL);
+    peer_send_file(stream, *(int *)peer_of(stream)->server->user, 0, 16 * MEGABYTE);
     return size;
 }
 

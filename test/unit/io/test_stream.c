@@ -117,7 +117,7 @@ static size_t send_pieces(uvhttp__stream_t *stream, const char *data, size_t siz
     for (size_t i = 0; i < PIECES; i++) {
         const char *piece = pieces->data + i * PIECE;
         if (i == 50) {
-            uvhttp__stream_send_file(stream, pieces->file, (int64_t)(i * PIECE), PIECE, count_release, server);
+            peer_send_file(stream, pieces->file, i * PIECE, PIECE);
         } else if (i % 3 == 0) {
             char *turn = uvhttp__loop_turn_alloc(stream->loop, 2 * PIECE);
             memcpy(turn, piece, PIECE);
@@ -337,8 +337,7 @@ enum { FILE_SIZE = 5 * 1024 * 1024 };
 
 typedef struct file_answer {
     int fd;
-    int64_t offset;
-    uint64_t size;
+    uint64_t offset, size;
 } file_answer_t;
 
 static size_t send_the_file(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -346,7 +345,7 @@ static size_t send_the_file(uvhttp__stream_t *stream, const char *data, size_t s
     file_answer_t *file = server->user;
     (void)data;
     uvhttp__stream_send_copy(stream, "head", 4);
-    uvhttp__stream_send_file(stream, file->fd, file->offset, file->size, count_release, server);
+    peer_send_file(stream, file->fd, file->offset, file->size);
     uvhttp__stream_send_copy(stream, "tail", 4);
     uvhttp__stream_notify_sent(stream);
     return size;

@@ -77,6 +77,7 @@ static void test_each_cookie_has_its_own_field(void **state) {
 
 static void test_what_would_break_the_field_is_refused(void **state) {
     (void)state;
+    assert_int_equal(uvhttp_response_cookie(&ex.res, NULL), UVHTTP_E_INVALID);
     const uvhttp_cookie_options_t wrong[] = {
         {.name = NULL},
         {.name = ""},

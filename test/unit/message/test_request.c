@@ -37,6 +37,8 @@ static void test_header_is_found_in_any_case(void **state) {
     assert_str(uvhttp_request_header(&ex.req, "x"), "");
     assert_null(uvhttp_request_header(&ex.req, "Accept-").data);
     assert_null(uvhttp_request_header(&ex.req, "Accep").data);
+    assert_null(uvhttp_request_header(&ex.req, NULL).data);
+    assert_false(uvhttp_request_header_next(&ex.req, NULL, &(size_t){0}, &(uvhttp_str_t){NULL, 0}));
     assert_null(uvhttp_request_header(&ex.req, "").data);
 }
 

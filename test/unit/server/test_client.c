@@ -172,6 +172,9 @@ static void test_what_is_no_response_is_refused(void **state) {
         {NULL, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxy", "UVHTTP_E_PEER_RESPONSE"},
         {NULL, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "UVHTTP_E_PEER_RESPONSE"},
         {NULL, "HTTP/1.1 101 Switching Protocols\r\n\r\n", "UVHTTP_E_PEER_RESPONSE"},
+        {NULL, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+         "UVHTTP_E_PEER_RESPONSE"},
+        {NULL, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nx", "UVHTTP_E_PEER_RESPONSE"},
         {NULL, "HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n", "UVHTTP_E_PEER_RESPONSE"},
     };
     serving_t *serving = *state;

@@ -68,6 +68,52 @@ static void test_listen_says_which_address_is_taken(void **state) {
     assert_non_null(strstr(uvhttp_server_error_text(serving->server), address));
     assert_int_equal(uvhttp_server_listen(serving->server, "nonsense", NULL), UVHTTP_E_ADDRESS);
     assert_non_null(strstr(uvhttp_server_error_text(serving->server), "nonsense"));
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), "expected host:port"));
+    assert_int_equal(uvhttp_server_listen(serving->server, "unix:/no/such/directory/socket", NULL), UVHTTP_E_ADDRESS);
+    assert_non_null(strstr(uvhttp_server_error_text(serving->server), "No such file or directory"));
+    assert_null(strstr(uvhttp_server_error_text(serving->server), "expected host:port"));
+}
+
+/* --- no server --- */
+
+static int destroyed;
+
+static uvhttp_flow_t pass(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)res, (void)user;
+    return UVHTTP_NEXT;
+}
+
+static void count_destroyed(void *user) {
+    (void)user;
+    destroyed++;
+}
+
+/* A program need not look at what uvhttp_server_new returns: a wrong environment is enough for NULL. */
+static void test_a_server_that_could_not_be_made_is_refused_by_run_and_not_before(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    config.turn_requests_max = 0;
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    assert_null(server);
+    destroyed = 0;
+    const uvhttp_middleware_t middleware = {.run = pass, .destroy = count_destroyed};
+    assert_int_equal(uvhttp_use(server, middleware), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_get(server, "/", home, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_route_use(server, middleware), UVHTTP_E_INVALID);
+    assert_int_equal(destroyed, 2);
+    assert_int_equal(uvhttp_route_options(server, NULL), UVHTTP_E_INVALID);
+    uvhttp_group_t *group = uvhttp_group(server, "/api");
+    assert_int_equal(uvhttp_group_use(uvhttp_group_group(group, "/v1"), middleware), UVHTTP_E_INVALID);
+    assert_int_equal(destroyed, 3);
+    assert_int_equal(uvhttp_group_route(group, UVHTTP_GET, "/x", home, NULL), UVHTTP_E_INVALID);
+    uvhttp_server_on_stopped(server, NULL, NULL);
+    assert_int_equal(uvhttp_server_listen(server, "127.0.0.1:0", NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_server_run(server, "127.0.0.1:0"), UVHTTP_E_INVALID);
+    assert_true(*uvhttp_server_error_text(server));
+    assert_null(uvhttp_server_engine(server, NULL));
+    assert_int_equal(uvhttp_server_stop(server), UVHTTP_E_INVALID);
+    uvhttp_server_free(server);
 }
 
 /* --- stopping --- */
@@ -254,6 +300,7 @@ int main(void) {
         ON_EACH(test_a_wrong_pattern_is_named_by_listen),
         ON_EACH(test_routes_are_complete_after_listen),
         ON_EACH(test_listen_says_which_address_is_taken),
+        cmocka_unit_test(test_a_server_that_could_not_be_made_is_refused_by_run_and_not_before),
         ON_EACH(test_stop_from_another_thread_ends_run_and_may_be_repeated),
         ON_EACH(test_stop_in_a_handler_answers_and_closes),
         ON_EACH(test_stop_before_run_makes_run_return),

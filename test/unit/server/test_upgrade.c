@@ -41,12 +41,19 @@ static void upgrade_later(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     atomic_store(&slot, uvhttp_response_defer(res));
 }
 
+/* The later answer counts, and nothing of the first stays. */
+static void change_mind(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    upgrade(req, res, user);
+    uvhttp_response_text(res, 403, "no");
+}
+
 static void begin(void **state) {
     serving_t *serving = *state;
     received_size = opens = ends = closes = close_status = 0;
     memset(received, 0, sizeof received);
     serving_make(serving);
     uvhttp_get(serving->server, "/up", upgrade, (void *)"welcome ");
+    uvhttp_get(serving->server, "/not-up", change_mind, NULL);
     uvhttp_get(serving->server, "/up-later", upgrade_later, NULL);
     uvhttp_post(serving->server, "/up", upgrade, NULL);
     serving_start(serving);
@@ -103,6 +110,20 @@ static void test_what_is_no_upgrade_is_refused_with_a_code(void **state) {
         assert_int_equal(client_read(fd)->status, 400);
         close(fd);
     }
+    serving_stop(serving);
+    assert_int_equal(opens, 0);
+}
+
+static void test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked(void **state) {
+    serving_t *serving = *state;
+    begin(state);
+    int fd =
+        client_ask(serving, "GET /not-up HTTP/1.1\r\nHost: a\r\nConnection: close, Upgrade\r\nUpgrade: echo\r\n\r\n");
+    answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, 403);
+    assert_non_null(strstr(answer->text, "Connection: close\r\n"));
+    client_expect_end(fd);
+    close(fd);
     serving_stop(serving);
     assert_int_equal(opens, 0);
 }
@@ -229,6 +250,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_bytes_behind_the_head_are_the_other_protocols),
         ON_EACH(test_what_is_no_upgrade_is_refused_with_a_code),
+        ON_EACH(test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked),
         ON_EACH(test_a_reset_is_told_to_the_other_protocol),
         ON_EACH(test_a_drain_closes_upgraded_connections),
         ON_EACH(test_a_late_upgrade_learns_of_drain_and_fin),

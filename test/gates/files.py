@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""System calls for a large file without TLS, of a static mount and of a handler, counted by strace. In memory: the loop's
+thread sends it by sendfile, looks for it at most twice before each, and no thread reads. Dropped from memory before every
+request: other threads read it in, the loop's thread nothing."""
+import collections
+import contextlib
+import ctypes
+import itertools
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
+import gate
+
+SIZE = 1 << 20
+READS = 16  # calls for one piece of 256 KiB; how many pieces it takes depends on what the kernel reads ahead
+ROUNDS = 20
+CACHESTAT = 451  # on every architecture
+DROPS_MAX = 500
+PATHS = {"mount": "/tls/files/large.bin", "handler": "/file?path={directory}/large.bin"}
+LOOKS = ("cachestat", "syscall_0x1c3", "preadv2")  # strace may not know the first by name
+
+
+def trace(process, path):
+    command = ["strace", "-f", "-e", "signal=none", "-o", path, "-p", str(process.pid)]
+    strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    if "attached" not in (line := strace.stderr.readline()):
+        strace.wait()
+        gate.skip(f"strace can not attach: {line.strip()}")
+    return strace
+
+
+def count_calls(path, loop):
+    """System calls by name, of the loop's thread and of all others."""
+    calls = {True: collections.Counter(), False: collections.Counter()}
+    for line in open(path):
+        if row := re.match(r"(\d+)\s+(\w+)\(", line):
+            calls[int(row[1]) == loop][row[2]] += 1
+    return calls[True], calls[False]
+
+
+def pages_in_memory(fd):
+    """By cachestat(2), which Python does not know. 0 where the kernel has none: then a drop is believed."""
+    part, pages = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
+    return pages[0] if ctypes.CDLL(None).syscall(CACHESTAT, fd, part, pages, 0) == 0 else 0
+
+
+def free_received():
+    """What was received is freed by the CPU that had sent it, when it next has something to do for the network."""
+    cpus = os.sched_getaffinity(0)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as idle:
+        idle.bind((gate.HOST, 0))
+        for cpu in cpus:
+            os.sched_setaffinity(0, {cpu})
+            idle.sendto(b"", idle.getsockname())
+    os.sched_setaffinity(0, cpus)
+
+
+def drop(path):
+    """A page that somebody still refers to stays."""
+    with open(path, "rb") as file:
+        os.fdatasync(file.fileno())
+        for _ in range(DROPS_MAX):
+            free_received()
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if (left := pages_in_memory(file.fileno())) == 0:
+                return
+            time.sleep(0.01)
+    sys.exit(f"BROKEN  {path}: {left} pages do not leave memory")
+
+
+@contextlib.contextmanager
+def file_server(engine, directory):
+    arguments = ("--tls-listen", f"{gate.HOST}:{gate.free_port()}", "--development", "on", "--tls-static", directory)
+    with gate.test_server(engine, arguments) as server:
+        yield server
+
+
+def count(engine, path, cold):
+    with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
+        file = pathlib.Path(directory, "large.bin")
+        file.write_bytes(bytes(SIZE))
+        process, port = stack.enter_context(file_server(engine, directory))
+        request = f"GET {path.format(directory=directory)} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+        client = stack.enter_context(gate.connect(port))
+        size = gate.answer_size(client, request)
+        log = os.path.join(directory, "calls")
+        strace = trace(process, log)
+        for _ in range(ROUNDS):
+            if cold:
+                drop(file)
+            gate.lock_step([client], 1, size, request)
+        strace.send_signal(signal.SIGINT)
+        strace.wait()
+        return count_calls(log, process.pid)
+
+
+def total(calls, names):
+    return sum(calls[name] for name in names)
+
+
+def check(engine, what, path):
+    loop, others = count(engine, path, cold=False)
+    sends = loop["sendfile"]
+    gate.check(f"{engine}, {what}, in memory: requests without sendfile", max(0, ROUNDS - sends), 0, str(dict(loop)))
+    gate.check(f"{engine}, {what}, in memory: looks per sendfile", total(loop, LOOKS) / max(1, sends), 2)
+    gate.check(f"{engine}, {what}, in memory: reads", total(loop, ("pread64",)) + total(others, ("pread64",)), 0)
+    loop, others = count(engine, path, cold=True)
+    missing = ROUNDS * READS - others["pread64"]
+    gate.check(f"{engine}, {what}, not in memory: requests that no other thread reads for", max(0, missing), 0, str(dict(others)))
+    gate.check(f"{engine}, {what}, not in memory: reads on the loop's thread", loop["pread64"], 0)
+
+
+def main():
+    if not shutil.which("strace"):
+        gate.skip("strace is not installed")
+    for engine, (what, path) in itertools.product(("uring", "libuv"), PATHS.items()):
+        check(engine, what, path)
+    gate.finish()
+
+
+main()
