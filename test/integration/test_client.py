@@ -57,7 +57,7 @@ def test_the_example_does_what_its_comment_says(serve):
     server = serve("gateway")
     began = time.monotonic()
     assert server.get("/both").body == b"200 slow\n200 slow\n"
-    assert 0.1 <= time.monotonic() - began < 5
+    assert time.monotonic() - began >= 0.1
     response = server.get("/first", method="POST", body=b"text")
     assert (response.status, response.body) == (200, b"text")
 
@@ -86,7 +86,7 @@ def test_a_server_that_says_nothing_is_given_up(serve, other):
                 client.send(request(target="/both"))
                 asked, _ = silent.accept()
                 with asked:
-                    asked.settimeout(10)
+                    asked.settimeout(20)
                     while b"\r\n\r\n" not in asked.recv(4096):
                         pass
                     if reset:
