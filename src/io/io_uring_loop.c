@@ -24,6 +24,9 @@
 /* Buffers begin at different offsets in their pages: at equal offsets all would share one set of the first-level cache.
  */
 #define BUFFER_COLOUR 192
+/* What one stream is given before the others get theirs: bytes, and buffers. */
+#define RECEIVE_SHARE (64u * 1024)
+#define RECEIVE_BUFFERS_MAX 4u
 
 /* --- making a ring --- */
 
@@ -56,11 +59,14 @@ static struct io_uring_buf_ring *buf_ring_new(struct io_uring *ring, unsigned co
 
 /* --- preflight --- */
 
-static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, const char **step) {
+#define PREFLIGHT_BUFFER_SIZE 16u
+
+static atomic_bool receive_is_bounded;
+
+static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, bool bounded, const char **step) {
     *step = "multishot receive";
     struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-    io_uring_prep_recv_multishot(sqe, fd, NULL, 0, 0);
-    sqe->flags |= IOSQE_BUFFER_SELECT;
+    uvhttp__uring_prepare_receive(sqe, fd, bounded ? PREFLIGHT_BUFFER_SIZE : 0);
     sqe->user_data = 1;
     sqe = io_uring_get_sqe(ring);
     io_uring_prep_send(sqe, peer, "ping", 4, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL);
@@ -76,7 +82,7 @@ static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, const 
 }
 
 /* The features that the engine stands on, in one round trip over a socket pair. */
-static int64_t preflight_run(const char **step) {
+static int64_t preflight_run(bool bounded, const char **step) {
     struct io_uring ring;
     *step = "io_uring_setup";
     int64_t status = queue_init(8, 32, 0, &ring);
@@ -88,14 +94,14 @@ static int64_t preflight_run(const char **step) {
         io_uring_queue_exit(&ring);
         return status;
     }
-    char buffers[4][16];
+    char buffers[4][PREFLIGHT_BUFFER_SIZE];
     for (int i = 0; i < 4; i++)
         io_uring_buf_ring_add(buf_ring, buffers[i], sizeof buffers[i], (unsigned short)i, io_uring_buf_ring_mask(4), i);
     io_uring_buf_ring_advance(buf_ring, 4);
     int pair[2];
     *step = "socketpair";
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
-        status = preflight_receive(&ring, pair[0], pair[1], step);
+        status = preflight_receive(&ring, pair[0], pair[1], bounded, step);
         shutdown(pair[0], SHUT_RDWR); /* ends the receive; the ring's end waits for it */
         close(pair[0]);
         close(pair[1]);
@@ -111,8 +117,14 @@ bool uvhttp__uring_preflight(char *reason, size_t size) {
     static atomic_int passed; /* once it has worked, it is not tried again in this process */
     if (atomic_load(&passed)) return true;
     const char *step = "";
-    int64_t status = preflight_run(&step);
+    bool bounded = true;
+    int64_t status = preflight_run(bounded, &step);
+    if (status == -EINVAL) {
+        bounded = false; /* a kernel before 6.17 */
+        status = preflight_run(bounded, &step);
+    }
     if (status == 0) {
+        atomic_store(&receive_is_bounded, bounded);
         atomic_store(&passed, 1);
         return true;
     }
@@ -122,9 +134,19 @@ bool uvhttp__uring_preflight(char *reason, size_t size) {
 
 /* --- buffers --- */
 
+/* As much as on libuv if the buffers are small enough for it, but never many: the kernel keeps a vector of them for
+ * each connection. */
+static uint32_t receive_max(uint32_t buffer_size) {
+    uint32_t count = RECEIVE_SHARE / buffer_size;
+    if (count < 1) count = 1;
+    if (count > RECEIVE_BUFFERS_MAX) count = RECEIVE_BUFFERS_MAX;
+    return count * buffer_size;
+}
+
 static int buffers_new(uvhttp__uring_t *uring, const uvhttp__loop_options_t *options) {
     uring->buffer_count = options->receive_buffer_count;
     uring->buffer_size = options->receive_buffer_size;
+    uring->receive_max = atomic_load(&receive_is_bounded) ? receive_max(uring->buffer_size) : 0;
     uring->buffer_stride = ((size_t)uring->buffer_size + BUFFER_COLOUR + 63) & ~(size_t)63;
     uring->buffers = mmap(NULL, uring->buffer_count * uring->buffer_stride, PROT_READ | PROT_WRITE,
                           MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);

@@ -254,8 +254,8 @@ static void test_a_304_has_the_validator_that_the_client_has(void **state) {
     (void)state;
     static const struct {
         const char *if_none_match, *etag, *sent;
-    } cases[] = {{"W/\"abc\"", "\"abc\"", "W/\"abc\""}, {"\"x\", W/\"abc\"", "\"abc\"", "W/\"abc\""},
-                 {"\"abc\"", "\"abc\"", "\"abc\""},     {"W/\"abcd\"", "\"abc\"", "\"abc\""},
+    } cases[] = {{"W/\"abc\"", "\"abc\"", "W/\"abc\""},   {"\"x\", W/\"abc\"", "\"abc\"", "W/\"abc\""},
+                 {"\"abc\"", "\"abc\"", "\"abc\""},       {"W/\"abcd\"", "\"abc\"", "\"abc\""},
                  {"W/\"abc\"", "W/\"abc\"", "W/\"abc\""}, {NULL, "\"abc\"", "\"abc\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         answer_not_modified(cases[i].if_none_match, cases[i].etag);
