@@ -44,10 +44,11 @@ static void guest_on_timer(uv_timer_t *timer) {
  * than the one it is set to makes it start again at once. */
 static void guest_arm_timer(uvhttp__libuv_t *libuv) {
     uint64_t next = 0;
+    uv_update_time(libuv->loop.uv); /* from here the host counts its wait, and the turn may have taken long */
     if (!uvhttp__wheel_next(&libuv->loop.wheel, &next) || next >= libuv->loop.timer_tick) return;
     libuv->loop.timer_tick = next;
     uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
-    uint64_t now_ms = uv_now(libuv->loop.uv); /* the same clock, read by libuv when it last woke */
+    uint64_t now_ms = uv_now(libuv->loop.uv); /* of the same clock */
     uv_timer_start(&libuv->timer, guest_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
 

@@ -173,10 +173,10 @@ static void guest_on_timer(uv_timer_t *timer) {
 
 static void guest_arm_timer(uvhttp__uring_t *uring) {
     uint64_t next;
+    uv_update_time(uring->loop.uv); /* from here the host counts its wait, and the turn may have taken long */
     if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_tick) return;
     uring->loop.timer_tick = next;
     uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
-    uv_update_time(uring->loop.uv);
     uint64_t now_ms = uv_now(uring->loop.uv); /* of the same clock */
     uv_timer_start(&uring->uv_timer, guest_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }

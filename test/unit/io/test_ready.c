@@ -103,6 +103,7 @@ static size_t close_next_and_take_its_number(uvhttp__stream_t *stream, const cha
         peer_t *made = peer_new(server);
         uvhttp__stream_open(&made->stream, server->loop, pair[0], &echo_ops);
         if (uvhttp__stream_read_start(&made->stream) != 0) count_event(server, EV_WRONG, 1);
+        if (write(pair[1], "mine", 4) != 4) count_event(server, EV_WRONG, 1);
         break;
     }
     return size;
@@ -120,16 +121,53 @@ static void test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its
     crowd_t crowd = crowd_new(server, 2);
     server_call(server, send_to_all, &crowd);
     server_wait(server, EV_CLOSED, 1);
-    assert_int_equal(server_count(server, EV_BYTES), sizeof(int));
     set_limits(pair[1]);
     assert_int_equal(fcntl(pair[1], F_SETFL, 0), 0);
-    client_send(pair[1], "mine", 4);
     client_expect(pair[1], "mine", 4);
+    assert_int_equal(server_count(server, EV_BYTES), sizeof(int) + 4);
     close(pair[1]);
     server_wait(server, EV_CLOSED, 2);
     for (int i = 0; i < crowd.size; i++) close(crowd.fds[i]);
     server_wait(server, EV_CLOSED, 3);
     free(crowd.fds);
+}
+
+/* --- waits --- */
+
+typedef struct pair_of_waits {
+    uvhttp__fd_wait_t waits[2];
+    server_t *server;
+    int pipes[2][2];
+} pair_of_waits_t;
+
+static pair_of_waits_t two;
+
+static void stop_both(uvhttp__fd_wait_t *wait) {
+    (void)wait;
+    for (int i = 0; i < 2; i++) uvhttp__fd_wait_stop(&two.waits[i]);
+    memset(two.waits, 0xdd, sizeof two.waits); /* whoever still looks at the other is found out */
+    count_event(two.server, EV_TICK, 1);
+}
+
+static void wait_for_both(server_t *server, void *arg) {
+    (void)arg;
+    two.server = server;
+    for (int i = 0; i < 2; i++) {
+        if (uvhttp__fd_wait_start(server->loop, &two.waits[i], two.pipes[i][0], UVHTTP__FD_READABLE, stop_both) != 0)
+            count_event(server, EV_WRONG, 1);
+        if (write(two.pipes[i][1], "x", 1) != 1) count_event(server, EV_WRONG, 1);
+    }
+}
+
+static void test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_told(void **state) {
+    server_t *server = *state;
+    server_start(server, &echo_ops);
+    for (int i = 0; i < 2; i++) assert_int_equal(pipe(two.pipes[i]), 0);
+    server_call(server, wait_for_both, NULL);
+    server_wait(server, EV_TICK, 1);
+    assert_quiet(server);
+    assert_int_equal(server_count(server, EV_TICK), 1);
+    for (int i = 0; i < 4; i++) close(two.pipes[i / 2][i % 2]);
 }
 
 /* --- copies of a descriptor --- */
@@ -284,6 +322,7 @@ int main(void) {
         ON_EACH(test_more_ready_streams_than_one_look_reports_are_all_served),
         ON_EACH(test_what_was_ready_with_a_stream_that_closes_it_is_not_told),
         ON_EACH(test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its_own_events),
+        ON_EACH(test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_told),
         ON_EACH(test_a_copy_of_a_closed_streams_descriptor_has_no_events),
         ON_EACH(test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin),
         ON_LIBUV(test_loop_new_without_descriptors_says_so_and_leaves_none),
