@@ -403,7 +403,7 @@ static void on_internal(uvhttp__uring_t *uring, uint64_t what) {
         uvhttp__uring_arm_wake(uring);
     } else if (what == UVHTTP__URING_UV) {
         uring->uv_polled = false;
-        uring->uv_due = true;
+        uring->inner.due = true;
     } else if (what == UVHTTP__URING_TIMER) {
         uring->loop.timer_tick = UINT64_MAX;
     }
@@ -453,10 +453,6 @@ UVHTTP__HOT void uvhttp__uring_drain(uvhttp__uring_t *uring) {
     }
 }
 
-static void nothing(uvhttp__stream_t *stream) {
-    (void)stream;
-}
-
 const uvhttp__engine_t uvhttp__engine_uring = {
     .name = "io_uring",
     .preflight = uvhttp__uring_preflight,
@@ -464,7 +460,6 @@ const uvhttp__engine_t uvhttp__engine_uring = {
     .loop_run = uvhttp__uring_loop_run,
     .loop_free = uvhttp__uring_loop_free,
     .wake = uvhttp__uring_wake,
-    .stream_opened = nothing,
     .read_start = read_start,
     .read_stop = read_stop,
     .hand_over = hand_over,

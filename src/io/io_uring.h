@@ -6,6 +6,7 @@
 #include <uv.h>
 
 #include "io/engine.h"
+#include "io/io_inner.h"
 
 /* Missing in liburing 2.3; kernel ABI. */
 #ifndef IORING_SETUP_R_DISABLED
@@ -30,12 +31,10 @@ typedef struct uvhttp__uring {
     bool draining;
 
     /* Loop of our own: */
-    uv_loop_t own_uv;
-    uv_prepare_t anchor; /* keeps own_uv alive while it is given a turn */
+    uvhttp__inner_t inner;
     int wake_fd;
     uint64_t wake_value;
-    bool uv_polled; /* the poll of own_uv's backend is armed */
-    bool uv_due;
+    bool uv_polled; /* the poll of the inner loop's descriptor is armed */
     struct __kernel_timespec timer;
 
     /* Guest of the application's loop: */
