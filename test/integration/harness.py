@@ -249,7 +249,7 @@ def make_serve(directory, servers):
             command = [EXAMPLES / program, "serve", "--address", address[0], "--port", address[1]]
         else:
             command = [EXAMPLES / program, text]
-        stderr_path = directory / f"{program}-{next(numbers)}.stderr"
+        stderr_path = directory / f"{pathlib.Path(program).name}-{next(numbers)}.stderr"
         options.setdefault("says_start", program != "embed_in_uv_loop")  # an attached server says nothing
         server = Server([*prefix, *command, *args], address, stderr_path, **options)
         servers.append(server)

@@ -336,6 +336,23 @@ def test_each_allocation_may_fail(server, which, path):
     assert stats(server)["live"] == 0
 
 
+@pytest.mark.parametrize(("which", "path"), [("hook", "/dropped"), ("new", "/literal"), ("new", "/nested?depth=2")])
+def test_want_of_memory_is_a_503_as_in_c(server, which, path):
+    """`reply.defer()`, and frames of coroutines."""
+    if which == "new" and harness.sanitizer():
+        pytest.skip("with a sanitizer `new` is its own")
+    answers = set()
+    with server.connect() as connection:
+        right = connection.get(path)
+        for number in range(1, 10):
+            assert connection.get(f"/fail?{which}={number}").status == 200
+            answer = connection.get(path)
+            answers.add((answer.status, answer.text))
+            assert connection.get("/fail").status == 200
+    assert answers == {(right.status, right.text), (503, "Service Unavailable\n")}
+    assert stats(server)["exceptions"] > 0
+
+
 def test_the_configuration_has_every_field(server):
     listed = re.findall(r"^    X\((\w+)\)", HEADER.read_text(encoding="utf-8"), re.M)
     fields = server.get("/fields").text.split()
