@@ -9,6 +9,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "conn/host_internal.h"
 
 static _Thread_local uvhttp__loop_t *current_loop;
@@ -276,7 +277,7 @@ static uint32_t start_threads(uvhttp__host_t *host) {
     uint32_t running = 1;
     for (; running < host->worker_count; running++) {
         uvhttp__worker_t *worker = &host->workers[running];
-        if (pthread_create(&worker->thread, NULL, worker_run, worker) != 0) break;
+        if (!uvhttp__thread_start(&worker->thread, worker_run, worker)) break;
     }
     return running;
 }

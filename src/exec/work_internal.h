@@ -170,8 +170,6 @@ void uvhttp__work_join(uvhttp__work_thread_t *thread);
 /* Conditions on the monotonic clock. wait: until_ns UINT64_MAX is for ever; false: the time has come. */
 void uvhttp__work_cond_init(pthread_cond_t *cond);
 bool uvhttp__work_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns);
-/* pthread_create with all signals blocked: they are for the application's threads. */
-bool uvhttp__work_create_thread(pthread_t *thread, void *(*main)(void *arg), void *arg);
 
 /* --- the keeper (work_keeper.c) --- */
 

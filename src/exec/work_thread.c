@@ -1,8 +1,8 @@
 /* Owns: the threads of the pool: starting, running jobs, ending. May include: io, base, obs. */
 #include <errno.h>
-#include <signal.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "exec/work_internal.h"
 
 /* --- what becomes of a job --- */
@@ -181,15 +181,6 @@ static void *help(void *arg) {
     }
 }
 
-bool uvhttp__work_create_thread(pthread_t *thread, void *(*main)(void *arg), void *arg) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool made = pthread_create(thread, NULL, main, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return made;
-}
-
 /* Memory for a thread: that of one that has ended, or new. */
 static uvhttp__work_thread_t *obtain(uvhttp__work_t *work) {
     if (!uvhttp__list_empty(&work->ended)) {
@@ -213,7 +204,7 @@ bool uvhttp__work_start_thread(uvhttp__work_t *work) {
     uvhttp__work_thread_t *thread = obtain(work);
     if (!thread) return false;
     thread->home = (uint32_t)(work->threads_started % work->shard_count);
-    thread->joinable = uvhttp__work_create_thread(&thread->thread, help, thread);
+    thread->joinable = uvhttp__thread_start(&thread->thread, help, thread);
     if (!thread->joinable) {
         uvhttp__list_push_back(&work->ended, &thread->link);
         return false;
@@ -230,7 +221,7 @@ void uvhttp__work_join(uvhttp__work_thread_t *thread) {
 }
 
 bool uvhttp__work_call_keeper(uvhttp__work_t *work) {
-    if (!work->has_keeper) work->has_keeper = uvhttp__work_create_thread(&work->keeper, uvhttp__work_keep, work);
+    if (!work->has_keeper) work->has_keeper = uvhttp__thread_start(&work->keeper, uvhttp__work_keep, work);
     if (work->has_keeper) pthread_cond_signal(&work->keeper_wake);
     return work->has_keeper;
 }

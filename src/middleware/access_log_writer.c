@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -14,6 +13,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "middleware/access_log.h"
 
 #define BATCH_SIZE (UVHTTP__ACCESS_LINE_MAX + 65536) /* bytes: one line more always fits into what is under 64 KiB */
@@ -202,13 +202,7 @@ int uvhttp__access_log_start(uvhttp__access_log_t *log) {
     if (!writer) return UVHTTP_E_NOMEM;
     memset(writer, 0, offsetof(writer_t, batch));
     writer->log = log;
-    /* Signals are the application's, and a pipe without a reader must be an error and not the end of the process. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&log->thread, NULL, run, writer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!failed) return UVHTTP_OK;
+    if (uvhttp__thread_start(&log->thread, run, writer)) return UVHTTP_OK;
     uvhttp__free(writer);
     return UVHTTP_E_LIMIT;
 }

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "base/ip.h"
 #include "base/mpsc.h"
 #include "base/str.h"
+#include "base/thread.h"
 #include "middleware/middleware.h"
 #include "middleware/rate_limit.h"
 
@@ -408,11 +408,7 @@ static void *run(void *arg) {
 static bool start(store_t *store) {
     pthread_mutex_lock(&store->lock);
     if (!store->running) {
-        sigset_t all, before;
-        sigfillset(&all);
-        pthread_sigmask(SIG_SETMASK, &all, &before);
-        store->running = pthread_create(&store->thread, NULL, run, store) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        store->running = uvhttp__thread_start(&store->thread, run, store);
         atomic_store(&store->started, store->running);
     }
     bool running = store->running;

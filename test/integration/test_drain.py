@@ -1,5 +1,7 @@
 """SIGTERM loses nothing that was asked for before it."""
 import os
+import pathlib
+import re
 import signal
 import threading
 import time
@@ -231,6 +233,18 @@ def test_both_signals_drain(serve, number):
     server.get("/")
     server.signal(number)
     assert server.wait() == 0
+
+
+def test_signals_come_to_the_thread_that_runs_the_server(serve):
+    """To no other, whose handlers of the application might not be ready for it."""
+    server = serve(settings={"io_threads": 4})
+    server.get("/")
+    taking = []
+    for task in pathlib.Path(f"/proc/{server.pid()}/task").iterdir():
+        blocked = int(re.search(r"^SigBlk:\s*(\w+)", (task / "status").read_text(), re.MULTILINE)[1], 16)
+        if not blocked >> (signal.SIGTERM - 1) & 1:
+            taking.append(int(task.name))
+    assert taking == [server.pid()]
 
 
 def test_an_idle_server_ends_at_once(serve):
