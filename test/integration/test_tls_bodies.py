@@ -32,7 +32,8 @@ def https(serve, pki, data, tmp_path):
     root.mkdir()
     (root / "large.bin").write_bytes(data)
     port = free_port()
-    server = serve("http_test_server", "--tls-listen", f"{HOST}:{port}", *pki.use("a"), "--tls-static", root)
+    kernel = os.environ.get("UVHTTP_KERNEL_TLS", "off")  # on: ./dev ktls
+    server = serve("http_test_server", "--tls-listen", f"{HOST}:{port}", *pki.use("a"), "--tls-static", root, "--kernel-tls", kernel)
     server.tls, server.root = (HOST, port), root
     return server
 
