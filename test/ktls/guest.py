@@ -1,4 +1,3 @@
-#!/usr/bin/python3
 """The first process of the guest: sets up what the tests need, runs them, and switches the machine off."""
 import argparse
 import ctypes
