@@ -285,7 +285,8 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
     size_t share = SEND_TURN_MAX;
     char *encoded = NULL;
     const char *encoded_end = NULL;
-    if (uvhttp__stream_encodes(stream)) status = encode(stream, &encoded, &encoded_end); /* behind what it has queued itself */
+    if (uvhttp__stream_encodes(stream))
+        status = encode(stream, &encoded, &encoded_end); /* behind what it has queued itself */
     while (status == UVHTTP_OK && stream->out_first) {
         if (stream->out_first->data) {
             size_t sent = 0;

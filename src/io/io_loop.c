@@ -90,8 +90,8 @@ UVHTTP__HOT int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *d
     /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
      * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
      * happening now. */
-    if (last && last->turn == stream->loop->turn_mark && !uvhttp__stream_encodes(stream) && last->data + last->size == data &&
-        !stream->loop->handing_over) {
+    if (last && last->turn == stream->loop->turn_mark && !uvhttp__stream_encodes(stream) &&
+        last->data + last->size == data && !stream->loop->handing_over) {
         last->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;

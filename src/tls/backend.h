@@ -73,7 +73,8 @@ void uvhttp__tls_warn_of_dates(const uvhttp_tls_certificate_t *from, bool past, 
 /* What the backend has of it: as it was read, and as the TLS library wants it. */
 typedef struct uvhttp__tls_library uvhttp__tls_library_t;
 
-/* Everything that comes from files: certificates, keys, CAs. Counted, immutable but for what the kernel has answered. */
+/* Everything that comes from files: certificates, keys, CAs. Counted, immutable but for what the kernel has answered.
+ */
 typedef struct uvhttp__tls_contexts {
     uvhttp__ref_t count;
     const uvhttp__tls_settings_t *settings;
@@ -148,9 +149,9 @@ enum {
 
 /* What is needed to go on writing where a session has stopped (TLS 1.3). A secret: wipe it. */
 typedef struct uvhttp__tls_sending {
-    uint8_t cipher;    /* one of the bits */
-    uint8_t key_size;  /* bytes: 16 or 32 */
-    uint64_t record;   /* the number of the next one */
+    uint8_t cipher;   /* one of the bits */
+    uint8_t key_size; /* bytes: 16 or 32 */
+    uint64_t record;  /* the number of the next one */
     unsigned char key[32], iv[12];
 } uvhttp__tls_sending_t;
 
@@ -161,7 +162,8 @@ typedef struct uvhttp__tls_notes_ops {
     void (*end)(uvhttp__tls_session_t *session);
     /* After the handshake: the cipher if the kernel could go on with this session, else 0. */
     uint8_t (*cipher)(const uvhttp__tls_session_t *session);
-    /* What it needs for that. Returns false if it can not be had. Once; what the session writes from then on is void. */
+    /* What it needs for that. Returns false if it can not be had. Once; what the session writes from then on is void.
+     */
     bool (*take)(uvhttp__tls_session_t *session, uvhttp__tls_sending_t *sending);
     /* Whether the peer has asked for new keys, or the session has changed them by itself. */
     bool (*rekeyed)(const uvhttp__tls_session_t *session);

@@ -117,7 +117,8 @@ static void end_notes(tls_conn_t *tls) {
 }
 
 static bool kernel_may_take(const tls_conn_t *tls) {
-    return uvhttp__tls_notes->cipher(tls->session) & ~atomic_load_explicit(&tls->contexts->kernel_refuses, memory_order_relaxed);
+    return uvhttp__tls_notes->cipher(tls->session) &
+           ~atomic_load_explicit(&tls->contexts->kernel_refuses, memory_order_relaxed);
 }
 
 /* Whether it is worth a try is known when the handshake is done, and with that what all further records cost. */

@@ -1,5 +1,5 @@
-/* Owns: what a session of OpenSSL notes for the kernel to go on writing (kernel TLS): the secret that it writes with, how
- * many records it has written, and what it has said by itself. Public functions only. May include: base. */
+/* Owns: what a session of OpenSSL notes for the kernel to go on writing (kernel TLS): the secret that it writes with,
+ * how many records it has written, and what it has said by itself. Public functions only. May include: base. */
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/kdf.h>
@@ -12,9 +12,9 @@
 #define SECRET_SIZE_MAX 48 /* SHA-384 */
 
 typedef struct notes {
-    uint64_t records; /* written with the secret */
+    uint64_t records;    /* written with the secret */
     uint8_t secret_size; /* bytes; 0: there is none, as in TLS 1.2 */
-    bool rekeyed;     /* the secret is used no more */
+    bool rekeyed;        /* the secret is used no more */
     bool alerted;
     unsigned char alert[2];
     unsigned char secret[SECRET_SIZE_MAX];
@@ -121,11 +121,10 @@ static OSSL_PARAM octets(const char *name, const void *data, size_t size) {
 
 bool uvhttp__tls_expand(const unsigned char *secret, size_t secret_size, const char *label, unsigned char *out,
                         size_t size) {
-    char digest[16];
-    strcpy(digest, secret_size == SECRET_SIZE_MAX ? "SHA384" : "SHA256");
+    const char *digest = secret_size == SECRET_SIZE_MAX ? "SHA384" : "SHA256";
     int mode = EVP_KDF_HKDF_MODE_EXPAND_ONLY;
     const OSSL_PARAM params[] = {OSSL_PARAM_construct_int(OSSL_KDF_PARAM_MODE, &mode),
-                                 OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
+                                 OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, (char *)(uintptr_t)digest, 0),
                                  octets(OSSL_KDF_PARAM_KEY, secret, secret_size),
                                  octets(OSSL_KDF_PARAM_PREFIX, "tls13 ", 6),
                                  octets(OSSL_KDF_PARAM_LABEL, label, strlen(label)),
@@ -144,10 +143,9 @@ static bool take(uvhttp__tls_session_t *session, uvhttp__tls_sending_t *sending)
     sending->cipher = cipher(session);
     sending->key_size = sending->cipher == UVHTTP__TLS_AES_128_GCM ? 16 : 32;
     sending->record = notes->records;
-    bool done =
-        sending->cipher &&
-        uvhttp__tls_expand(notes->secret, notes->secret_size, "key", sending->key, sending->key_size) &&
-        uvhttp__tls_expand(notes->secret, notes->secret_size, "iv", sending->iv, sizeof sending->iv);
+    bool done = sending->cipher &&
+                uvhttp__tls_expand(notes->secret, notes->secret_size, "key", sending->key, sending->key_size) &&
+                uvhttp__tls_expand(notes->secret, notes->secret_size, "iv", sending->iv, sizeof sending->iv);
     explicit_bzero(notes->secret, sizeof notes->secret);
     notes->secret_size = 0;
     return done;

@@ -51,7 +51,7 @@ def run_tests(arguments):
         good = passed(test, [f"{WORK}/build/test/bin/{test}"]) and good
     chosen = ["-k", arguments.k] if arguments.k else []
     for engine in arguments.engine:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "timeout=600", *chosen, *TESTS]
+        command = [sys.executable, "-m", "pytest", "-v", "--color=no", "-p", "no:cacheprovider", "-o", "timeout=600", *chosen, *TESTS]
         good = passed(engine, command, UVHTTP_ENGINE=engine) and good
     return good
 

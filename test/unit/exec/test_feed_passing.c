@@ -1,8 +1,8 @@
-/* Files on streams whose filter hands its work to the kernel when a large one comes: what is queued before and behind it
- * stays in order, each byte is encoded by exactly one of the two, and the end has its last words. The filter of these
- * tests encodes by turning a bit; what "the kernel" sends comes as it is, which needs no kernel that can encrypt. */
+/* Files on streams whose filter hands its work to the kernel when a large one comes: what is queued before and behind
+ * it stays in order, each byte is encoded by exactly one of the two, and the end has its last words. The filter of
+ * these tests encodes by turning a bit; what "the kernel" sends comes as it is, which needs no kernel that can encrypt.
+ */
 #include "exec/feed.h"
-
 
 #include "io/io_harness.h"
 
@@ -13,7 +13,7 @@ typedef struct fixture {
     uvhttp__work_port_t port;
     uvhttp__filter_t filter;
     int fd;
-    const char *orders;        /* what on_data queues, letter by letter */
+    const char *orders; /* what on_data queues, letter by letter */
     atomic_int asked, encoded_ends, passed_ends;
     bool may_pass, refuses, no_room; /* no_room: the first try for the last words */
     char *data;
@@ -66,7 +66,8 @@ static const uvhttp__filter_ops_t filter_ops = {.encode = encode,
                                                 .closing = closing,
                                                 .unread = unread};
 
-/* --- the server: l large file, s small file, t text, r text by reference, c text of the turn that is large, e end --- */
+/* --- the server: l large file, s small file, t text, r text by reference, c text of the turn that is large, e end ---
+ */
 
 static void count_release(void *arg) {
     count_event(arg, EV_RELEASED, 1);
@@ -186,7 +187,7 @@ static void leave(server_t *server, int fd, uint64_t closed) {
 /* --- tests --- */
 
 static void test_what_stands_around_a_file_that_passes_keeps_its_place(void **state) {
-    static const char *const mixtures[] = {"l",   "tl",   "tlt",   "stlt", "tlst",  "rlr",    "tllt",
+    static const char *const mixtures[] = {"l",   "tl",   "tlt",   "stlt",   "tlst",   "rlr",    "tllt",
                                            "clc", "slsl", "tlrtc", "ltltlt", "cslscr", "rltlsrt"};
     server_t *server = *state;
     start(server);

@@ -4,8 +4,8 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#include <cmocka.h>
 #include <arpa/inet.h>
+#include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +104,7 @@ static size_t from_hex(const char *text, unsigned char *out, size_t size) {
 static void test_key_and_iv_are_those_of_rfc_8448(void **state) {
     (void)state;
     unsigned char secret[48], expected[32], got[32];
-    size_t size =
-        from_hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643", secret, sizeof secret);
+    size_t size = from_hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643", secret, sizeof secret);
     assert_true(uvhttp__tls_expand(secret, size, "key", got, 16));
     assert_memory_equal(got, expected, from_hex("9f02283b6c9c07efc26bb9f2ac92e356", expected, sizeof expected));
     assert_true(uvhttp__tls_expand(secret, size, "iv", got, 12));
@@ -221,8 +220,9 @@ static void test_new_keys_are_noticed_only_if_they_are_ours(void **state) {
 
 static void test_what_the_session_would_have_said_is_noted(void **state) {
     (void)state;
-    static const unsigned char bad_record[] = {23, 3, 3, 0, 32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                                               15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
+    static const unsigned char bad_record[] = {23, 3,  3,  0,  32, 1,  2,  3,  4,  5,  6,  7,  8,
+                                               9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
+                                               22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32};
     char data[16];
     pair_t pair = open_pair((setting_t){.tickets = 2});
     assert_null(uvhttp__tls_notes->alert(pair.session));
