@@ -7,11 +7,14 @@
  *   curl --data-urlencode 'title=green tea' http://127.0.0.1:8080/upload
  */
 #include <fcntl.h>
+#include <locale.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <uvhttp.h>
+#include <wchar.h>
 
 static const char page[] = "<!doctype html>\n"
                            "<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Upload</title></head><body>\n"
@@ -28,15 +31,20 @@ static void show_page(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     uvhttp_response_send_static(res, 200, "text/html; charset=utf-8", page, sizeof page - 1);
 }
 
-/* A JSON string. Bytes outside of ASCII are taken for Latin-1: what a client sends need not be UTF-8. */
+/* A JSON string. What a client sends need not be UTF-8: bytes that are not become U+FFFD. */
 static void put_string(FILE *out, const char *name, uvhttp_str_t text) {
     fprintf(out, "\"%s\":\"", name);
-    for (size_t i = 0; i < text.size; ++i) {
+    for (size_t i = 0, size; i < text.size; i += size) {
+        size = mbrlen(text.data + i, text.size - i, &(mbstate_t){0});
+        bool valid = size > 0 && size <= text.size - i;
+        if (!valid) size = 1;
         unsigned char byte = (unsigned char)text.data[i];
-        if (byte < ' ' || byte > '~' || byte == '"' || byte == '\\' || byte == '<')
+        if (!valid && byte != 0)
+            fputs("\\ufffd", out);
+        else if (byte < ' ' || byte == '"' || byte == '\\' || byte == '<')
             fprintf(out, "\\u%04x", byte);
         else
-            fputc(byte, out);
+            fwrite(text.data + i, 1, size, out);
     }
     fputc('"', out);
 }
@@ -126,6 +134,7 @@ static void upload(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 int main(int argc, char **argv) {
     const char *path = argc > 2 ? argv[2] : ".";
+    setlocale(LC_CTYPE, "C.UTF-8"); /* for mbrlen */
     int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) {
         perror(path);

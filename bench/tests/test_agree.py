@@ -14,6 +14,7 @@ from uvhttp_bench.agreement import AGREES, DIFFERS, H2LOAD, LESS, MORE, NOT_JUDG
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import h2load, uvhttp_load, wrk
 from uvhttp_bench.loads.base import Job
+from uvhttp_bench.targets.slowed import Slowed
 
 FIXTURES = Path(__file__).with_name("fixtures")
 FAKE = Path(__file__).with_name("fake_server.py")
@@ -105,6 +106,12 @@ def test_a_generator_that_is_the_bottleneck_is_not_judged_by_its_throughput() ->
     found = verdicts(runs)
     assert found["requests/s", WRK].verdict == NOT_JUDGED and "wrk was the bottleneck: 99%" in found["requests/s", WRK].why
     assert found["mean ms", H2LOAD].verdict == AGREES and found["CPU us/req", WRK].verdict == LESS
+
+
+def test_only_the_steadiest_workload_is_of_a_server_that_burns_time() -> None:
+    targets = {s.name: agreement.target_of(s, "auto") for s in agreement.workloads()}
+    slowed = {name: target.slow_ns for name, target in targets.items() if isinstance(target, Slowed)}
+    assert slowed == {"medium-slow": 100_000} and "medium" in targets
 
 
 def test_rounds_are_enough_when_the_intervals_that_are_judged_are_narrow() -> None:

@@ -17,6 +17,8 @@ from uvhttp_bench.monitor import CpuTimes, cpu_seconds, cpu_times
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.stats.paired import Interval, hodges_lehmann, log_ratios
 from uvhttp_bench.targets.base import Running, Target, serve, workspace
+from uvhttp_bench.targets.slowed import Slowed
+from uvhttp_bench.targets.uvhttp import Uvhttp
 
 OURS, WRK, H2LOAD = UvhttpLoad.name, Wrk.name, H2load.name
 TOLERANCE = 0.03
@@ -26,12 +28,13 @@ REACH_ENOUGH = TOLERANCE / 3  # of an interval from its middle: then rounds are 
 BUSY_MAX = 0.9  # of its CPUs, by a generator whose throughput and latency are to be the server's
 REQUESTS_MIN = 10_000  # below, the start of the program is a part of its CPU time per request
 WARM_UP_SECONDS = 1.0
+MEDIUM_SLOW, SLOW_NS = "medium-slow", 100_000
 
 AGREES, DIFFERS, LESS, MORE, OPEN, NOT_JUDGED = "agrees", "differs", "less", "more", "open", ""
 
 
 def workloads() -> list[Scenario]:
-    """Three that the server decides, even with one CPU for it and one for the generator, and one that the generator does."""
+    """Those that the server decides, even with one CPU for it and one for the generator, and one that the generator does."""
 
     def slow(name: str, seconds: float) -> Scenario:
         """Of a server that reads 1 KB at a time."""
@@ -39,9 +42,15 @@ def workloads() -> list[Scenario]:
         return replace(post, name=f"{name}-slow", threads=2, seconds=seconds, options=("--read-buffer-size", "1024"))
 
     (sleep,), (medium,) = choose(["sleep200"]), choose(["medium"])
+    medium = replace(medium, threads=2, seconds=2)
     return [
-        slow("post-10kb", 2), slow("post-100kb", 5), replace(sleep, threads=2, seconds=10), replace(medium, threads=2, seconds=2),
+        replace(medium, name=MEDIUM_SLOW), slow("post-10kb", 2), slow("post-100kb", 5), replace(sleep, threads=2, seconds=10), medium,
     ]  # fmt: skip
+
+
+def target_of(scenario: Scenario, engine: str) -> Target:
+    """A server of medium-slow burns the same time for each answer, which is most of what it does: the steadiest there is."""
+    return Slowed(MEDIUM_SLOW, SLOW_NS) if scenario.name == MEDIUM_SLOW else Uvhttp(engine)
 
 
 @dataclass(frozen=True)
