@@ -1,5 +1,6 @@
 /* Owns: what the kernel is told for it to send the records of a connection (kernel TLS). May include: base. */
 #include <assert.h>
+#include <endian.h>
 #include <errno.h>
 #include <linux/tls.h>
 #include <netinet/tcp.h>
@@ -14,45 +15,36 @@
 #endif
 #define RECORD_ALERT 21 /* RFC 8446 section 5.1 */
 
-typedef union crypto {
-    struct tls_crypto_info info;
-    struct tls12_crypto_info_aes_gcm_128 aes_128;
-    struct tls12_crypto_info_aes_gcm_256 aes_256;
-    struct tls12_crypto_info_chacha20_poly1305 chacha20;
-} crypto_t;
+/* What all of the kernel's structures have in this order, without gaps: info, IV, key, salt, record number. */
+static_assert(sizeof(struct tls12_crypto_info_aes_gcm_128) == 4 + 8 + 16 + 4 + 8, "kernel ABI");
+static_assert(sizeof(struct tls12_crypto_info_aes_gcm_256) == 4 + 8 + 32 + 4 + 8, "kernel ABI");
+static_assert(sizeof(struct tls12_crypto_info_chacha20_poly1305) == 4 + 12 + 32 + 0 + 8, "kernel ABI");
+#define CRYPTO_SIZE_MAX 56
 
-static void put_number(unsigned char *to, uint64_t number) {
-    for (int i = 7; i >= 0; i--, number >>= 8) to[i] = (unsigned char)number;
+static unsigned char *put(unsigned char *at, const void *data, size_t size) {
+    memcpy(at, data, size);
+    return at + size;
 }
 
-/* The kernel splits the IV of AES-GCM in two, as TLS 1.2 does. Returns bytes. */
-static socklen_t describe(const uvhttp__tls_sending_t *sending, crypto_t *crypto) {
-    const unsigned char *iv = sending->iv;
-    memset(crypto, 0, sizeof *crypto);
-    crypto->info.version = TLS_1_3_VERSION;
-    switch (sending->cipher) {
-        case UVHTTP__TLS_AES_128_GCM:
-            crypto->info.cipher_type = TLS_CIPHER_AES_GCM_128;
-            memcpy(crypto->aes_128.salt, iv, sizeof crypto->aes_128.salt);
-            memcpy(crypto->aes_128.iv, iv + sizeof crypto->aes_128.salt, sizeof crypto->aes_128.iv);
-            memcpy(crypto->aes_128.key, sending->key, sizeof crypto->aes_128.key);
-            put_number(crypto->aes_128.rec_seq, sending->record);
-            return sizeof crypto->aes_128;
-        case UVHTTP__TLS_AES_256_GCM:
-            crypto->info.cipher_type = TLS_CIPHER_AES_GCM_256;
-            memcpy(crypto->aes_256.salt, iv, sizeof crypto->aes_256.salt);
-            memcpy(crypto->aes_256.iv, iv + sizeof crypto->aes_256.salt, sizeof crypto->aes_256.iv);
-            memcpy(crypto->aes_256.key, sending->key, sizeof crypto->aes_256.key);
-            put_number(crypto->aes_256.rec_seq, sending->record);
-            return sizeof crypto->aes_256;
-        default:
-            assert(sending->cipher == UVHTTP__TLS_CHACHA20_POLY1305);
-            crypto->info.cipher_type = TLS_CIPHER_CHACHA20_POLY1305;
-            memcpy(crypto->chacha20.iv, iv, sizeof crypto->chacha20.iv);
-            memcpy(crypto->chacha20.key, sending->key, sizeof crypto->chacha20.key);
-            put_number(crypto->chacha20.rec_seq, sending->record);
-            return sizeof crypto->chacha20;
+static uint16_t kernel_cipher(uint8_t cipher) {
+    switch (cipher) {
+        case UVHTTP__TLS_AES_128_GCM: return TLS_CIPHER_AES_GCM_128;
+        case UVHTTP__TLS_AES_256_GCM: return TLS_CIPHER_AES_GCM_256;
+        default: return TLS_CIPHER_CHACHA20_POLY1305;
     }
+}
+
+/* With AES-GCM the begin of the IV is the salt, as it was in TLS 1.2. Returns bytes. */
+static socklen_t describe(const uvhttp__tls_sending_t *sending, unsigned char *crypto) {
+    const struct tls_crypto_info info = {.version = TLS_1_3_VERSION, .cipher_type = kernel_cipher(sending->cipher)};
+    size_t salt_size = sending->cipher == UVHTTP__TLS_CHACHA20_POLY1305 ? 0 : TLS_CIPHER_AES_GCM_128_SALT_SIZE;
+    uint64_t number = htobe64(sending->record);
+    unsigned char *at = put(crypto, &info, sizeof info);
+    at = put(at, sending->iv + salt_size, sizeof sending->iv - salt_size);
+    at = put(at, sending->key, sending->key_size);
+    at = put(at, sending->iv, salt_size);
+    at = put(at, &number, sizeof number);
+    return (socklen_t)(at - crypto);
 }
 
 /* What depends on the kernel and its modules, not on the connection. */
@@ -67,11 +59,11 @@ bool uvhttp__ktls_start(int fd, const uvhttp__tls_sending_t *sending, uint8_t *r
         return false;
     }
     /* Until this is done, and if it fails, the socket sends as it did. */
-    crypto_t crypto;
-    socklen_t size = describe(sending, &crypto);
-    bool done = setsockopt(fd, SOL_TLS, TLS_TX, &crypto, size) == 0;
+    unsigned char crypto[CRYPTO_SIZE_MAX];
+    socklen_t size = describe(sending, crypto);
+    bool done = setsockopt(fd, SOL_TLS, TLS_TX, crypto, size) == 0;
     if (!done && is_general(errno)) *refuses = sending->cipher;
-    explicit_bzero(&crypto, sizeof crypto);
+    explicit_bzero(crypto, sizeof crypto);
     return done;
 }
 

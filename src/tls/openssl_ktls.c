@@ -100,11 +100,17 @@ static void end(uvhttp__tls_session_t *session) {
     SSL_set_ex_data(ssl, notes_index, NULL);
 }
 
+/* What the peer has asked for is done before the next write: never, once the kernel writes. */
+static bool rekeyed(const uvhttp__tls_session_t *session) {
+    const SSL *ssl = const_ssl_of(session);
+    return notes_of(ssl)->rekeyed || SSL_get_key_update_type(ssl) != SSL_KEY_UPDATE_NONE;
+}
+
 /* The kernel's records have 16 KiB: a client that wants smaller ones (RFC 6066 section 4) stays here. */
 static uint8_t cipher(const uvhttp__tls_session_t *session) {
     const SSL *ssl = const_ssl_of(session);
     const notes_t *notes = notes_of(ssl);
-    if (notes->secret_size == 0 || notes->rekeyed ||
+    if (notes->secret_size == 0 || rekeyed(session) ||
         SSL_SESSION_get_max_fragment_length(SSL_get_session(ssl)) != TLSEXT_max_fragment_length_DISABLED)
         return 0;
     switch (SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl))) {
@@ -149,12 +155,6 @@ static bool take(uvhttp__tls_session_t *session, uvhttp__tls_sending_t *sending)
     explicit_bzero(notes->secret, sizeof notes->secret);
     notes->secret_size = 0;
     return done;
-}
-
-/* What the peer has asked for is done before the next write: never, once the kernel writes. */
-static bool rekeyed(const uvhttp__tls_session_t *session) {
-    const SSL *ssl = const_ssl_of(session);
-    return notes_of(ssl)->rekeyed || SSL_get_key_update_type(ssl) != SSL_KEY_UPDATE_NONE;
 }
 
 static const unsigned char *alert(const uvhttp__tls_session_t *session) {

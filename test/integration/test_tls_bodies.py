@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import Pki, TlsConnection
+from pki import TlsConnection, one_site
 from wire import request
 
 SIZE = 12_000_000  # more than sockets and queues hold
@@ -16,9 +16,7 @@ SIZE = 12_000_000  # more than sockets and queues hold
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
-    made = Pki(tmp_path_factory.mktemp("pki"))
-    made.issue("a", "/CN=a.test", ["a.test"])
-    return made
+    return one_site(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import Pki, TlsConnection, needs_openssl
+from pki import TlsConnection, needs_openssl, one_site
 from wire import request
 
 pytestmark = needs_openssl
@@ -33,9 +33,7 @@ CAN = kernel_can()
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
-    made = Pki(tmp_path_factory.mktemp("pki"))
-    made.issue("a", "/CN=a.test", ["a.test"])
-    return made
+    return one_site(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import argparse
 import gzip
 import os
 import pathlib
+import platform
 import re
 import shutil
 import stat
@@ -183,6 +184,8 @@ def main():
     parser.add_argument("--engine", choices=("uring", "libuv"), action="append", help="one engine only")
     parser.add_argument("-k", metavar="NAMES", help="only these tests")
     arguments = parser.parse_args()
+    if platform.machine() != "x86_64":
+        sys.exit("ktls: the guest runs the programs of this machine, and is made for x86-64 alone")
     WORK.mkdir(parents=True, exist_ok=True)
     kernel = fetch_kernel()
     (vmlinuz,) = (kernel / "boot").glob("vmlinuz-*")

@@ -8,14 +8,20 @@
 
 enum { FILE_SIZE = 3 * 1024 * 1024 + 77, SMALL = UVHTTP__FILTER_PASS_MIN - 1, BIT = 0x40 };
 
+/* Of one request. */
+typedef struct plan {
+    const char *orders; /* what on_data queues, letter by letter */
+    bool refuses;       /* files may not pass */
+    bool no_room;       /* for the last words, at the first try */
+} plan_t;
+
 typedef struct fixture {
     uvhttp__work_t *work;
     uvhttp__work_port_t port;
     uvhttp__filter_t filter;
     int fd;
-    const char *orders; /* what on_data queues, letter by letter */
+    plan_t plan;
     atomic_int asked, encoded_ends, passed_ends;
-    bool may_pass, refuses, no_room; /* no_room: the first try for the last words */
     char *data;
 } fixture_t;
 
@@ -38,12 +44,12 @@ static bool pass(uvhttp__stream_t *stream) {
     (void)stream;
     fixture.asked++;
     fixture.filter.may_pass = false;
-    return !fixture.refuses;
+    return !fixture.plan.refuses;
 }
 
 static int pass_end(uvhttp__stream_t *stream) {
-    if (fixture.no_room) {
-        fixture.no_room = false;
+    if (fixture.plan.no_room) {
+        fixture.plan.no_room = false;
         return UVHTTP_E_AGAIN;
     }
     fixture.passed_ends++;
@@ -93,7 +99,7 @@ static void obey(uvhttp__stream_t *stream, char order) {
 
 static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     (void)data;
-    for (const char *order = fixture.orders; *order; order++) obey(stream, *order);
+    for (const char *order = fixture.plan.orders; *order; order++) obey(stream, *order);
     uvhttp__stream_notify_sent(stream);
     return size;
 }
@@ -124,7 +130,7 @@ static void close_port(server_t *server, void *arg) {
 static void start(server_t *server) {
     char path[] = "/tmp/uvhttp-pass-XXXXXX";
     memset(&fixture, 0, sizeof fixture);
-    fixture.filter = (uvhttp__filter_t){.ops = &filter_ops, .may_pass = true};
+    fixture.filter = (uvhttp__filter_t){.ops = &filter_ops};
     fixture.data = pattern_new(FILE_SIZE);
     memset(turn_text, 'c', sizeof turn_text);
     fixture.fd = mkstemp(path);
@@ -165,17 +171,21 @@ static void expect_order(int fd, char order, bool encoded) {
 }
 
 /* The first large file and all behind it pass. */
-static bool expect_orders(int fd, const char *orders, bool encoded) {
+static void expect_orders(int fd, const char *orders, bool encoded) {
     for (; *orders; orders++) {
-        if (*orders == 'l' && !fixture.refuses) encoded = false;
+        if (*orders == 'l') encoded = false;
         expect_order(fd, *orders, encoded);
     }
-    return encoded;
 }
 
-static void ask(server_t *server, int fd, const char *orders) {
+static void set_plan(server_t *server, void *plan) {
     (void)server;
-    fixture.orders = orders;
+    fixture.plan = *(const plan_t *)plan;
+    fixture.filter.may_pass = true;
+}
+
+static void ask(server_t *server, int fd, plan_t plan) {
+    server_call(server, set_plan, &plan);
     client_send(fd, "x", 1);
 }
 
@@ -194,9 +204,8 @@ static void test_what_stands_around_a_file_that_passes_keeps_its_place(void **st
     for (size_t i = 0; i < sizeof mixtures / sizeof *mixtures; i++) {
         int fd = client_connect(server);
         server_wait(server, EV_OPENED, i + 1);
-        fixture.filter.may_pass = true;
-        ask(server, fd, mixtures[i]);
-        assert_false(expect_orders(fd, mixtures[i], true));
+        ask(server, fd, (plan_t){.orders = mixtures[i]});
+        expect_orders(fd, mixtures[i], true);
         assert_int_equal(fixture.asked, i + 1);
         server_wait(server, EV_SENT, i + 1);
         leave(server, fd, i + 1);
@@ -209,12 +218,12 @@ static void test_later_answers_pass_too(void **state) {
     start(server);
     int fd = client_connect(server);
     server_wait(server, EV_OPENED, 1);
-    ask(server, fd, "tlt");
-    assert_false(expect_orders(fd, "tlt", true));
+    ask(server, fd, (plan_t){.orders = "tlt"});
+    expect_orders(fd, "tlt", true);
     static const char *const later[] = {"t", "ts", "c", "tl", "rt", "te"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
         server_wait(server, EV_SENT, i + 1);
-        ask(server, fd, later[i]);
+        ask(server, fd, (plan_t){.orders = later[i]});
         expect_orders(fd, later[i], false);
     }
     assert_int_equal(fixture.asked, 1);
@@ -228,7 +237,7 @@ static void test_small_files_do_not_ask(void **state) {
     server_t *server = *state;
     start(server);
     int fd = client_connect(server);
-    ask(server, fd, "tsse");
+    ask(server, fd, (plan_t){.orders = "tsse"});
     expect_orders(fd, "tsse", true);
     assert_int_equal(fixture.asked, 0);
     assert_int_equal(fixture.encoded_ends, 1);
@@ -239,10 +248,9 @@ static void test_small_files_do_not_ask(void **state) {
 static void test_a_file_that_may_not_pass_is_read_and_asks_once(void **state) {
     server_t *server = *state;
     start(server);
-    fixture.refuses = true;
     int fd = client_connect(server);
-    ask(server, fd, "tltle");
-    expect_orders(fd, "tltle", true);
+    ask(server, fd, (plan_t){.orders = "tltle", .refuses = true});
+    for (const char *order = "tltle"; *order; order++) expect_order(fd, *order, true);
     assert_int_equal(fixture.asked, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 2);
     leave(server, fd, 1);
@@ -253,9 +261,8 @@ static void test_a_file_that_may_not_pass_is_read_and_asks_once(void **state) {
 static void test_an_end_behind_a_file_that_passes_waits_for_room(void **state) {
     server_t *server = *state;
     start(server);
-    fixture.no_room = true;
     int fd = client_connect(server);
-    ask(server, fd, "tle");
+    ask(server, fd, (plan_t){.orders = "tle", .no_room = true});
     expect_orders(fd, "tle", true);
     assert_int_equal(fixture.passed_ends, 1);
     assert_int_equal(fixture.encoded_ends, 0);
@@ -270,7 +277,7 @@ static void test_a_slow_client_gets_everything(void **state) {
     int fd = client_socket();
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){4096}, sizeof(int)), 0);
     client_connect_fd(server, fd);
-    ask(server, fd, "clcrce");
+    ask(server, fd, (plan_t){.orders = "clcrce"});
     server_wait(server, EV_OPENED, 1);
     assert_quiet(server);
     expect_orders(fd, "clcrce", true);
@@ -282,7 +289,7 @@ static void test_a_client_that_leaves_gives_everything_back(void **state) {
     server_t *server = *state;
     start(server);
     int fd = client_connect(server);
-    ask(server, fd, "tlrltr");
+    ask(server, fd, (plan_t){.orders = "tlrltr"});
     expect(fd, "text", 4, true);
     expect(fd, fixture.data, 100000, false);
     client_reset(fd);
