@@ -9,6 +9,7 @@ files are those that the programs and Python need here, in an initramfs.
   ./dev ktls -k new_keys          tests by name, as for pytest"""
 import argparse
 import gzip
+import json
 import os
 import pathlib
 import platform
@@ -137,12 +138,13 @@ def add_modules(archive, kernel, version):
             archive.copy(source / part, f"/lib/modules/{version}/{part}")
 
 
-def make_guest(kernel, version, path):
+def make_guest(kernel, version, path, orders):
     archive = Archive(path)
     for name in ("proc", "sys", "dev", "tmp", "run", "work"):
         archive.directory(name)
     archive.device("dev/console", 5, 1)
     archive.copy(pathlib.Path(__file__).with_name("guest.py"), "/guest.py")
+    archive.file("/orders.json", json.dumps(orders).encode())
     add_python(archive)
     for tool in TOOLS:
         archive.program(shutil.which(tool, path="/usr/sbin:/usr/bin:/sbin:/bin"), f"/sbin/{tool}")
@@ -159,11 +161,11 @@ def make_guest(kernel, version, path):
 # --- the run ---
 
 
-def boot(vmlinuz, initramfs, words, seconds):
+def boot(vmlinuz, initramfs, seconds):
     log = WORK / "console.log"
     command = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", "2048", "-smp", "2", "-nodefaults", "-no-user-config", "-display", "none",
                "-no-reboot", "-serial", "stdio", "-kernel", vmlinuz, "-initrd", initramfs,
-               "-append", " ".join(["console=ttyS0", "quiet", "panic=-1", "mitigations=off", f"rdinit={PYTHON}", "--", "/guest.py", *words])]  # fmt: skip
+               "-append", " ".join(["console=ttyS0", "quiet", "panic=-1", "mitigations=off", f"rdinit={PYTHON}", "--", "/guest.py"])]  # fmt: skip
     with open(log, "w") as output, subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace") as qemu:
         too_long = threading.Timer(seconds, qemu.kill)
         too_long.start()
@@ -190,11 +192,10 @@ def main():
     kernel = fetch_kernel()
     (vmlinuz,) = (kernel / "boot").glob("vmlinuz-*")
     version = vmlinuz.name.removeprefix("vmlinuz-")
-    make_guest(kernel, version, WORK / "initramfs")
+    orders = {"engines": arguments.engine or ["uring", "libuv"], "tests": arguments.k}
+    make_guest(kernel, version, WORK / "initramfs", orders)
     print(f"ktls: Linux {version}", flush=True)
-    words = [f"--engine={engine}" for engine in arguments.engine or ("uring", "libuv")]
-    words += [f"-k={arguments.k}"] if arguments.k else []
-    sys.exit(0 if boot(vmlinuz, WORK / "initramfs", words, SECONDS) else "ktls: FAILED, build/ktls/console.log has it all")
+    sys.exit(0 if boot(vmlinuz, WORK / "initramfs", SECONDS) else "ktls: FAILED, build/ktls/console.log has it all")
 
 
 main()
