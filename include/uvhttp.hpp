@@ -1,8 +1,8 @@
 /* Owns: the C++20 interface, over the C one and nothing beside it: a server that is an object, lambdas as handlers,
  * coroutines, exceptions. Whatever is not here is there: native() gives the C handle. May include: the public headers.
  *
- * What goes wrong in a call is thrown as uvhttp::error. What a handler throws becomes a 500 and is counted. Threads and
- * lifetimes are those of the C functions; docs/cpp.md. */
+ * What goes wrong in a call is thrown as uvhttp::error. What a handler throws becomes a 500, or a 503 for want of
+ * memory, and is counted. Threads and lifetimes are those of the C functions; docs/cpp.md. */
 #ifndef UVHTTP_HPP
 #define UVHTTP_HPP
 
@@ -525,23 +525,37 @@ class body_stream {
 
 namespace detail {
 
+/* What was thrown, as the status of the answer: 503 for want of memory, as everywhere (<uvhttp/error.h>), else 500. */
+inline int status_of(const std::exception_ptr &exception) noexcept {
+    try {
+        std::rethrow_exception(exception);
+    } catch (const error &problem) {
+        return problem.code() == UVHTTP_E_NOMEM || problem.code() == UVHTTP_E_LIMIT ? 503 : 500;
+    } catch (const std::bad_alloc &) {
+        return 503;
+    } catch (...) {
+        return 500;
+    }
+}
+
 /* What all routes of a server share; it stays where it is when the server is moved. */
 struct core {
     std::atomic<std::uint64_t> exceptions{0};
     std::function<void(std::exception_ptr, const request &)> on_exception{};
 
-    void caught(std::exception_ptr exception, const request &req) noexcept {
+    /* Returns the status that the client gets. */
+    int caught(const std::exception_ptr &exception, const request &req) noexcept {
         exceptions.fetch_add(1, std::memory_order_relaxed);
-        if (!on_exception) return;
         try {
-            on_exception(std::move(exception), req);
+            if (on_exception) on_exception(exception, req);
         } catch (...) { /* there is nobody left to tell */
         }
+        return status_of(exception);
     }
 };
 
-inline void fail(uvhttp_response_t *res) noexcept {
-    (void)uvhttp_response_text(res, 500, "Internal Server Error\n");
+inline void fail(uvhttp_response_t *res, int status) noexcept {
+    (void)uvhttp_response_text(res, status, status == 503 ? "Service Unavailable\n" : "Internal Server Error\n");
 }
 
 /* A handler that is a coroutine and has not ended. It lies in the memory of its request, which stays as long as the
@@ -553,6 +567,7 @@ struct coroutine {
     deferred handle;
     std::coroutine_handle<promise<response>> frame{}; /* null: it has ended */
     std::optional<response> result{};                 /* empty: by an exception */
+    int failure = 0;                                  /* the status for that */
 
     static void start(uvhttp_request_t *req, uvhttp_response_t *res, core &owner, auto &handler) {
         deferred handle = reply(res).defer(); /* before the handler asks for views, which defer would make invalid */
@@ -566,7 +581,7 @@ struct coroutine {
         try {
             self->frame = handler(self->req).release();
         } catch (...) { /* no memory for the frame */
-            owner.caught(std::current_exception(), self->req);
+            self->failure = owner.caught(std::current_exception(), self->req);
             ended(*self);
             return;
         }
@@ -589,10 +604,9 @@ struct coroutine {
                 if (self->result)
                     self->result->send(res);
                 else
-                    fail(res);
+                    fail(res, self->failure);
             } catch (...) {
-                self->owner.caught(std::current_exception(), self->req);
-                fail(res);
+                fail(res, self->owner.caught(std::current_exception(), self->req));
             }
         }
         self->~coroutine();
@@ -603,7 +617,7 @@ inline void ended(coroutine &self) noexcept {
     if (self.frame) {
         auto &promise = self.frame.promise();
         if (promise.exception)
-            self.owner.caught(promise.exception, self.req);
+            self.failure = self.owner.caught(promise.exception, self.req);
         else
             self.result = std::move(promise.value);
         std::exchange(self.frame, nullptr).destroy();
@@ -629,8 +643,7 @@ template <class F> struct route final : route_base {
         try {
             self->call(native, res, req);
         } catch (...) {
-            self->owner.caught(std::current_exception(), req);
-            fail(res);
+            fail(res, self->owner.caught(std::current_exception(), req));
         }
     }
 

@@ -29,9 +29,10 @@ typedef struct uvhttp_compression_options {
  * no-transform`, 206 and answers without a body, other types, other sizes, and a complete body that would not get
  * smaller. An answer in pieces (uvhttp_response_begin) is compressed piece by piece: what each uvhttp_response_write
  * has written can be decoded as soon as it arrives; a size that was announced is not sent, and only has to reach
- * size_min. `Vary: Accept-Encoding` is sent with every answer that could have been compressed, a strong ETag becomes a
- * weak one. Runs on the loop's thread: about 20 ms per MiB. Do not compress answers that hold both a secret and
- * something that the client chose (BREACH): leave the middleware off those routes.
+ * size_min. `Vary: Accept-Encoding` is sent with every answer that could have been compressed, and with a 304
+ * that may stand for one (RFC 9110 section 15.4.5); a strong ETag becomes a weak one. Runs on the loop's thread: about
+ * 20 ms per MiB. Do not compress answers that hold both a secret and something that the client chose (BREACH): leave
+ * the middleware off those routes.
  *
  * options NULL: defaults; copied. When an option is out of range (logged), out of memory, or with neither coding, `run`
  * is NULL and registering the value fails with UVHTTP_E_INVALID; so it is in a build with BUILD_WITH_COMPRESSION=OFF.

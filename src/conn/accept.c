@@ -1,5 +1,6 @@
 /* Owns: listening, accepting, and the limit of connections. At the limit, or without descriptors, new connections wait
  * in the kernel's backlog; nobody spins and nobody is turned away. May include: io, base, obs. */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -298,6 +299,7 @@ void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
 
 void uvhttp__worker_conn_closed(uvhttp__conn_t *conn) {
     uvhttp__worker_t *worker = conn->worker;
+    assert(!uvhttp__timer_active(&conn->timer));
     uvhttp__list_remove(&conn->link);
     uvhttp__slab_free(&worker->slab, conn);
     uvhttp__counters_add(&worker->counters, connections_closed, 1);

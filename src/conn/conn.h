@@ -52,9 +52,11 @@ static inline uint64_t uvhttp__conn_now_ms(const uvhttp__conn_t *conn) {
     return conn->stream.loop->now_ms;
 }
 
-/* Deadline for ops->on_timer, rounded up to UVHTTP__CONN_TIMER_GRAIN_MS so that many connections share a slot. */
+/* Deadline for ops->on_timer, rounded up to UVHTTP__CONN_TIMER_GRAIN_MS so that many connections share a slot. One that
+ * is closed has no timer any more, whatever is done with it before on_closed: its memory goes then. */
 #define UVHTTP__CONN_TIMER_GRAIN_MS 64
 static inline void uvhttp__conn_timer_set(uvhttp__conn_t *conn, uint64_t deadline_ms) {
+    if (__builtin_expect(conn->flags & UVHTTP__CONN_CLOSED, 0)) return;
     uint64_t grain = UVHTTP__CONN_TIMER_GRAIN_MS;
     uvhttp__timer_set(&conn->stream.loop->wheel, &conn->timer, (deadline_ms + grain - 1) & ~(grain - 1));
 }

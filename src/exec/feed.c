@@ -87,8 +87,10 @@ static void on_failure(uvhttp__post_t *post) {
         free_if_done(feed);
 }
 
-/* Breaking the connection off has to wait until nobody is in the queue. The message counts as a piece. */
+/* Breaking the connection off has to wait until nobody is in the queue. The message counts as a piece. What is given
+ * back for want of memory asks for the next piece, for which there may be none either: there is one message only. */
 static void fail_soon(feed_t *feed, int code) {
+    if (feed->failed) return;
     uvhttp__loop_t *loop = feed->source.stream->loop;
     if (code == UVHTTP_E_WORK_FULL) uvhttp__counters_error(loop->counters, feed->file.busy_code);
     feed->failed = true;

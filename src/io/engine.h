@@ -3,6 +3,7 @@
 #ifndef UVHTTP_SRC_IO_ENGINE_H
 #define UVHTTP_SRC_IO_ENGINE_H
 
+#include <sys/epoll.h>
 #include <sys/uio.h>
 
 #include "io/io.h"
@@ -22,9 +23,6 @@ struct uvhttp__engine {
     void (*loop_run)(uvhttp__loop_t *loop);
     void (*loop_free)(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
     void (*wake)(uvhttp__loop_t *loop); /* any thread */
-    /* A guest's host loop must turn although nothing may come from the kernel: a call from outside the turn left work.
-     */
-    void (*stream_opened)(uvhttp__stream_t *stream);
     int (*read_start)(uvhttp__stream_t *stream);
     void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
     /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
@@ -138,8 +136,56 @@ void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
 void uvhttp__stream_closed_due(uvhttp__stream_t *stream);
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener);
 
-/* Nothing waits for a descriptor any more (io_wait.c). */
+/* --- descriptors in an epoll set (io_wait.c) --- */
+
+/* Events of one turn; what else is ready comes in the next. */
+#define UVHTTP__FD_EVENTS_MAX 256
+
+/* What an event is about: in the low bits of its pointer. On io_uring there are only waits. */
+enum {
+    UVHTTP__FD_STREAM,
+    UVHTTP__FD_LISTENER,
+    UVHTTP__FD_WAIT,
+    UVHTTP__FD_WAKE,
+    UVHTTP__FD_TIMER,
+    UVHTTP__FD_UV,
+    UVHTTP__FD_WHAT = 7, /* mask */
+};
+#define UVHTTP__FD_DATA(object, what) ((uint64_t)(uintptr_t)(object) | (uint64_t)(what))
+
+/* loop->waited. The libuv engine makes it with the loop and waits for it; io_uring makes it when it is first needed, as
+ * a descriptor that its libuv loop watches. */
+struct uvhttp__fd_set {
+    uvhttp__loop_t *loop;
+    uvhttp__watch_t *watch; /* NULL: the loop waits for the set itself */
+    uvhttp__post_t post;
+    int fd;    /* -1: closed */
+    int at;    /* the event that is being looked at, of `count` */
+    int count; /* 0: none is */
+    bool posted;
+    struct epoll_event events[UVHTTP__FD_EVENTS_MAX];
+};
+
+/* Makes loop->waited. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_NO_DESCRIPTORS. It is freed with the loop. */
+int uvhttp__fd_set_new(uvhttp__loop_t *loop);
+/* Lets the loop's libuv watch the set. Returns as uvhttp__loop_watch. */
+int uvhttp__fd_set_watch(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
+/* Nothing waits for a descriptor any more. */
 void uvhttp__fd_set_close(uvhttp__loop_t *loop);
+/* EPOLL_CTL_ADD or EPOLL_CTL_MOD. Returns 0 or UVHTTP_E_STATE (it is in the set), UVHTTP_E_INVALID (not for epoll),
+ * UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (fs.epoll.max_user_watches), UVHTTP_E_IO. */
+int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uint32_t events, const void *object,
+                          unsigned what);
+/* Before the descriptor is closed: a copy of it would keep the entry in the set. */
+void uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd);
+/* Waits up to `timeout_ms` (-1: for ever) and fills set->events and set->count. */
+void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms);
+/* What the event that is being looked at is about. */
+static inline void *uvhttp__fd_set_object(const struct uvhttp__fd_set *set) {
+    return (void *)(uintptr_t)(set->events[set->at].data.u64 & ~(uint64_t)UVHTTP__FD_WHAT);
+}
+/* For an event that is about a wait. NULL: it was stopped by an event before it. */
+void uvhttp__fd_wait_ready(uvhttp__fd_wait_t *wait);
 
 /* Accept failed: parks the listener (out of descriptors or memory) or counts a transient error. */
 void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);

@@ -138,8 +138,7 @@ struct uvhttp__stream {
     uvhttp__list_t dirty;                    /* in loop->dirty while it has output to hand over this turn */
     uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
     char *held;                              /* bytes kept for later delivery, NULL if none */
-    void *engine;             /* engine: per-stream state that most streams do not need (libuv: the handle) */
-    uvhttp__filter_t *filter; /* NULL: none */
+    uvhttp__filter_t *filter;                /* NULL: none */
     int fd;
     uint32_t out_size;   /* bytes queued, saturating: for watermarks */
     uint32_t out_flying; /* segments at the head of the queue that the last hand-over gave to the kernel */
@@ -178,7 +177,7 @@ static inline bool uvhttp__stream_encodes(const uvhttp__stream_t *stream) {
 /* Takes over a connected, non-blocking socket. The stream's memory is the caller's and must live until on_closed. */
 void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd, const uvhttp__stream_ops_t *ops);
 
-/* Begins to receive. Returns 0 or UVHTTP_E_NOMEM / UVHTTP_E_IO. */
+/* Begins to receive. Returns 0, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
 int uvhttp__stream_read_start(uvhttp__stream_t *stream);
 
 /* The code for an errno of connect(2), the same on all engines. */
@@ -288,7 +287,6 @@ struct uvhttp__listener {
     _Alignas(16) uvhttp__loop_t *loop;
     const uvhttp__listener_ops_t *ops;
     uvhttp__list_t link; /* in loop->listeners */
-    void *engine;        /* engine: its handle */
     int fd;
     uint32_t flags; /* UVHTTP__LISTENER_* */
 };
@@ -362,7 +360,7 @@ struct uvhttp__loop {
     uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
-    struct uvhttp__fd_set *waited;       /* descriptors that are waited for; NULL before the first */
+    struct uvhttp__fd_set *waited;       /* descriptors that epoll waits for; io_uring: NULL before the first */
     struct uvhttp__work_port *work_port; /* where blocking work of this thread goes (exec/work.h); NULL: nowhere */
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
     uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
@@ -376,7 +374,7 @@ struct uvhttp__loop {
 
 /* Makes a loop. Called on any thread before it runs. `auto` falls back to libuv when the preflight of io_uring fails,
  * and loop->reason says why. Returns 0, UVHTTP_E_UNSUPPORTED (the engine asked for is not available; *loop is NULL,
- * reason in the log), UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+ * reason in the log), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO. */
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
 /* Turns until uvhttp__loop_stop. Only for loops of our own. */
 void uvhttp__loop_run(uvhttp__loop_t *loop);
@@ -412,8 +410,8 @@ int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_numbe
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
 /* A timer finer than the wheel's: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one that has passed: soon; 0:
- * never), and calls on_due(arg) then (NULL: nothing). For who paces something, and for libuv, which waits for whole
- * milliseconds. Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+ * never), and calls on_due(arg) then (NULL: nothing). For who paces something. Loop's thread; freed before the loop.
+ * Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 typedef struct uvhttp__fine_timer uvhttp__fine_timer_t;
 int uvhttp__fine_timer_new(uvhttp__loop_t *loop, void (*on_due)(void *arg), void *arg, uvhttp__fine_timer_t **timer);
 void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);

@@ -1,165 +1,57 @@
-/* Owns: the engine on libuv, for loops of our own and as a guest of the application's loop. Sockets are watched by
- * uv_poll_t and read and written here, so that a keep-alive request costs one recv and one send, and the interest in a
- * socket is not touched while things go well. May include: base, obs.
+/* Owns: streams and listeners on epoll, for the libuv engine: one set per loop, whose events point at streams and
+ * listeners, so that a socket costs no memory of ours. Sockets are read and written here: a keep-alive request costs
+ * one recv and one send, and the interest in a socket is not touched while things go well. The loops that drive it are
+ * in io_libuv_loop.c. May include: base, obs, io.
  *
- * One iteration of the libuv loop is one turn: it begins with the first callback after polling and ends in uv_prepare,
- * that is, after all that polling, checks, timers and idle handles of the application have done. */
-#include <assert.h>
+ * An event is one of a batch: what it is about may have been closed, or changed, by an event before it. A stream lives
+ * until the end of the turn in which it is closed, so its flags are what says whether the event still counts. */
+#include "io/io_libuv.h"
+
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-#include <uv.h>
-#include <uvhttp/log.h>
 
-#include "base/alloc.h"
 #include "base/hot.h"
-#include "io/engine.h"
 
 enum {
-    ACCEPTS_PER_EVENT = 64,       /* a storm of connections must not keep the others waiting */
-    RECEIVE_SIZE_MIN = 64 * 1024, /* one buffer serves the whole loop: there is no point in a small one */
-    SEND_TURN_MAX = 1024 * 1024,  /* bytes of memory that one stream may send in a turn, as UVHTTP__FILE_TURN_MAX */
-    HANDLE_COUNT = 5,             /* handles of a loop that are closed with it */
+    ACCEPTS_PER_EVENT = 64,      /* a storm of connections must not keep the others waiting */
+    SEND_TURN_MAX = 1024 * 1024, /* bytes of memory that one stream may send in a turn, as UVHTTP__FILE_TURN_MAX */
 };
 
-/* A flag of this engine's own: the peer hung up while reading was stopped. What it sent is read on resume; until then a
- * level-triggered hang-up would wake the loop for ever and is not waited for. */
+/* Flags of this engine's own. */
+#define IN_SET (UINT32_C(1) << 30) /* the loop's set has the descriptor */
+/* The peer hung up while reading was stopped. What it sent is read on resume; until then a level-triggered hang-up
+ * would wake the loop for ever and is not waited for. */
 #define HANG_UP_SEEN (UINT32_C(1) << 31)
-
-typedef struct libuv_loop {
-    uvhttp__loop_t common; /* first */
-    uv_loop_t own;         /* unused by a guest */
-    uv_prepare_t prepare;
-    uv_check_t check;
-    uv_idle_t idle; /* active while the loop must not wait */
-    uv_timer_t timer;
-    uvhttp__fine_timer_t *fine_timer; /* for a deadline between two ms of a loop of our own; NULL before the first */
-    uv_async_t async;
-    uvhttp__slab_t polls; /* uv_poll_t */
-    char *receive_buffer;
-    size_t receive_size; /* bytes */
-    void (*on_freed)(void *arg);
-    void *freed_arg;
-    int handles_open;
-    bool in_turn;
-    bool freeing;
-} libuv_loop_t;
-
-static libuv_loop_t *loop_of(uvhttp__loop_t *loop) {
-    return (libuv_loop_t *)loop;
-}
-
-/* --- turns --- */
-
-static void turn_enter(libuv_loop_t *loop) {
-    if (loop->in_turn) return;
-    loop->in_turn = true;
-    uvhttp__turn_begin(&loop->common);
-}
-
-static void on_due(void *arg) {
-    libuv_loop_t *loop = arg;
-    loop->common.timer_tick = UINT64_MAX;
-    turn_enter(loop); /* the end of the turn, in the next uv_prepare, looks at the wheel */
-}
-
-static void on_timer(uv_timer_t *timer) {
-    on_due(timer->data);
-}
-
-/* Whether the fine timer is there for a deadline. Without it, and on the application's loop, that is rounded up. */
-static bool wants_fine_timer(libuv_loop_t *loop, uint64_t deadline) {
-    if (deadline % UVHTTP__TICKS_PER_MS == 0 || loop->common.is_guest) return false;
-    if (loop->fine_timer) return true;
-    return uvhttp__fine_timer_new(&loop->common, on_due, loop, &loop->fine_timer) == UVHTTP_OK;
-}
-
-/* Deadlines move away with every request: the timer then fires early, once, and is set anew. Only an earlier deadline
- * than the one it is set to makes it start again at once. */
-static void arm_timer(libuv_loop_t *loop) {
-    uint64_t next = 0;
-    if (!uvhttp__wheel_next(&loop->common.wheel, &next) || next >= loop->common.timer_tick) return;
-    loop->common.timer_tick = next;
-    if (wants_fine_timer(loop, next)) {
-        uvhttp__fine_timer_set(loop->fine_timer, next * UVHTTP__TICK_NS);
-        return;
-    }
-    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
-    uint64_t now_ms = uv_now(loop->common.uv); /* the same clock, read by libuv when it last woke */
-    uv_timer_start(&loop->timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
-}
-
-static void on_idle(uv_idle_t *idle) {
-    (void)idle; /* that it is active is what counts: libuv polls without waiting */
-}
-
-static void on_check(uv_check_t *check) {
-    turn_enter(check->data);
-}
-
-static void turn_leave(libuv_loop_t *loop) {
-    turn_enter(loop);
-    uvhttp__turn_settle(&loop->common);
-    uvhttp__turn_end(&loop->common);
-    loop->in_turn = false;
-}
-
-static void on_prepare(uv_prepare_t *prepare) {
-    libuv_loop_t *loop = prepare->data;
-    turn_leave(loop);
-    if (loop->freeing) return; /* the handles are closing: nothing may be started again */
-    arm_timer(loop);
-    if (uvhttp__turn_pending(&loop->common)) {
-        uv_idle_start(&loop->idle, on_idle);
-    } else {
-        uv_idle_stop(&loop->idle);
-    }
-    if (loop->common.stopping && !loop->common.is_guest) uv_stop(loop->common.uv);
-}
-
-static void on_async(uv_async_t *async) {
-    libuv_loop_t *loop = async->data;
-    turn_enter(loop);
-    uvhttp__counters_add(loop->common.counters, engine_wakeups, 1);
-}
-
-static void wake(uvhttp__loop_t *loop) {
-    uv_async_send(&loop_of(loop)->async);
-}
 
 /* --- interest --- */
 
-static void on_stream_event(uv_poll_t *poll, int status, int events);
-
-static uv_poll_t *poll_new(uvhttp__loop_t *loop, int fd, void *data) {
-    uv_poll_t *poll = uvhttp__slab_alloc(&loop_of(loop)->polls);
-    if (!poll) return NULL;
-    if (uv_poll_init(loop->uv, poll, fd) != 0) {
-        uvhttp__slab_free(&loop_of(loop)->polls, poll);
-        return NULL;
-    }
-    poll->data = data;
-    return poll;
+static void leave_set(uvhttp__stream_t *stream) {
+    if (!(stream->flags & IN_SET)) return;
+    stream->flags &= ~IN_SET;
+    uvhttp__fd_set_remove(stream->loop->waited, stream->fd);
 }
 
-/* Makes libuv wait for what the flags say. Costs two system calls: called only when they have changed. */
+/* Makes the loop wait for what the flags say. Costs a system call: called only when they have changed. Returns as
+ * uvhttp__fd_set_change. */
 static int update_interest(uvhttp__stream_t *stream) {
     uint32_t flags = stream->flags;
-    int events = 0;
-    if (flags & (UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)) events |= UV_WRITABLE;
+    uint32_t events = 0;
+    if (flags & (UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)) events |= EPOLLOUT;
     if (flags & UVHTTP__STREAM_READING) {
-        events |= UV_READABLE;
+        events |= EPOLLIN;
     } else if (!(flags & (UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CONNECTING | HANG_UP_SEEN))) {
-        events |= UV_DISCONNECT; /* a reset is seen although nobody reads */
+        events |= EPOLLRDHUP; /* a reset is seen although nobody reads */
     }
     if (flags & UVHTTP__STREAM_BROKEN) events = 0;
-    if (!stream->engine) {
-        if (events == 0) return UVHTTP_OK;
-        stream->engine = poll_new(stream->loop, stream->fd, stream);
-        if (!stream->engine) return UVHTTP_E_NOMEM;
+    if (events == 0) { /* it leaves: of hang-ups and errors the set would tell all the same */
+        leave_set(stream);
+        return UVHTTP_OK;
     }
-    return uv_poll_start(stream->engine, events, on_stream_event) == 0 ? UVHTTP_OK : UVHTTP_E_IO;
+    int operation = flags & IN_SET ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    int status = uvhttp__fd_set_change(stream->loop->waited, operation, stream->fd, events, stream, UVHTTP__FD_STREAM);
+    if (status == UVHTTP_OK) stream->flags |= IN_SET;
+    return status;
 }
 
 static void end_stream(uvhttp__stream_t *stream, int status) {
@@ -174,10 +66,6 @@ static void end_stream(uvhttp__stream_t *stream, int status) {
 }
 
 /* --- receiving --- */
-
-static void stream_opened(uvhttp__stream_t *stream) {
-    (void)stream; /* its handle is made when something is waited for */
-}
 
 static int read_start(uvhttp__stream_t *stream) {
     if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CLOSING)) return UVHTTP_OK;
@@ -195,11 +83,11 @@ static void read_stop(uvhttp__stream_t *stream) {
 }
 
 /* One recv in a turn: polling is level-triggered, so what is left comes in the next one, after everybody else's. */
-static void receive(uvhttp__stream_t *stream) {
-    libuv_loop_t *loop = loop_of(stream->loop);
-    ssize_t got = recv(stream->fd, loop->receive_buffer, loop->receive_size, MSG_DONTWAIT);
+UVHTTP__HOT static void receive(uvhttp__stream_t *stream) {
+    uvhttp__libuv_t *libuv = uvhttp__libuv_of(stream->loop);
+    ssize_t got = recv(stream->fd, libuv->receive_buffer, libuv->receive_size, MSG_DONTWAIT);
     if (got > 0) {
-        if (!uvhttp__stream_received(stream, loop->receive_buffer, (size_t)got) &&
+        if (!uvhttp__stream_received(stream, libuv->receive_buffer, (size_t)got) &&
             !(stream->flags & UVHTTP__STREAM_CLOSING)) {
             read_stop(stream);
         }
@@ -339,42 +227,29 @@ static void finish_connect(uvhttp__stream_t *stream) {
 
 /* --- events of a stream --- */
 
-static void on_stream_event(uv_poll_t *poll, int status, int events) {
-    uvhttp__stream_t *stream = poll->data;
-    turn_enter(loop_of(stream->loop));
+UVHTTP__HOT static void on_stream_event(uvhttp__stream_t *stream, uint32_t events) {
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return; /* since the batch was reported */
     if (stream->flags & UVHTTP__STREAM_CONNECTING) {
         finish_connect(stream);
         return;
     }
-    if (status != 0) { /* libuv's word for EPOLLERR */
+    if (events & EPOLLERR) {
         end_stream(stream, UVHTTP_E_ABORTED);
         return;
     }
-    if (events & UV_READABLE) {
-        receive(stream);
-    } else if (events & UV_DISCONNECT) {
+    if (events & EPOLLHUP) events |= EPOLLIN | EPOLLRDHUP | EPOLLOUT; /* a call says what has happened */
+    if (stream->flags & UVHTTP__STREAM_READING) {
+        if (events & EPOLLIN) receive(stream);
+    } else if ((events & EPOLLRDHUP) && !(stream->flags & UVHTTP__STREAM_ENDED)) {
         stream->flags |= HANG_UP_SEEN;
         update_interest(stream);
     }
-    if (!(events & UV_WRITABLE) || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return;
+    if (!(events & EPOLLOUT) || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return;
     if (stream->flags & UVHTTP__STREAM_POLLING_OUT) hand_over(stream);
 }
 
-/* --- closing --- */
-
-static void on_poll_closed(uv_handle_t *handle) {
-    uvhttp__stream_t *stream = handle->data;
-    close(stream->fd); /* only now: libuv would mistake a new socket of the same number for this one */
-    uvhttp__slab_free(&loop_of(stream->loop)->polls, handle);
-    stream->engine = NULL;
-    uvhttp__stream_closed_due(stream);
-}
-
 static void close_stream(uvhttp__stream_t *stream) {
-    if (stream->engine) {
-        uv_close((uv_handle_t *)stream->engine, on_poll_closed);
-        return;
-    }
+    leave_set(stream);
     close(stream->fd);
     uvhttp__stream_closed_due(stream);
 }
@@ -398,182 +273,72 @@ static bool is_transient(int error) {
     }
 }
 
-static void listener_update(uvhttp__listener_t *listener);
+static void listener_update(uvhttp__listener_t *listener) {
+    struct uvhttp__fd_set *set = listener->loop->waited;
+    bool wanted = (listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) == UVHTTP__LISTENER_WANTED;
+    if (wanted && !(listener->flags & UVHTTP__LISTENER_ARMED)) {
+        if (uvhttp__fd_set_change(set, EPOLL_CTL_ADD, listener->fd, EPOLLIN, listener, UVHTTP__FD_LISTENER) ==
+            UVHTTP_OK) {
+            listener->flags |= UVHTTP__LISTENER_ARMED;
+        } else {
+            uvhttp__listener_failed(listener, ENOMEM);
+        }
+    } else if (!wanted && (listener->flags & UVHTTP__LISTENER_ARMED)) {
+        listener->flags &= ~(uint32_t)UVHTTP__LISTENER_ARMED;
+        uvhttp__fd_set_remove(set, listener->fd);
+    }
+    if (listener->flags & UVHTTP__LISTENER_CLOSING) uvhttp__listener_closed_due(listener);
+}
 
-static void on_listener_event(uv_poll_t *poll, int status, int events) {
-    uvhttp__listener_t *listener = poll->data;
-    (void)events;
-    turn_enter(loop_of(listener->loop));
+static void on_listener_event(uvhttp__listener_t *listener) {
     for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
-        if ((listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) != UVHTTP__LISTENER_WANTED) break;
+        if ((listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) != UVHTTP__LISTENER_WANTED) return;
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             listener->ops->on_accept(listener, fd);
             continue;
         }
         int error = errno;
-        if (error == EAGAIN || error == EWOULDBLOCK) break;
+        if (error == EAGAIN || error == EWOULDBLOCK) return;
         if (is_transient(error)) continue;
         /* What is not known to pass is waited out like a lack of memory: polling is level-triggered and would spin. */
         uvhttp__listener_failed(listener, error == EMFILE || error == ENFILE ? error : ENOMEM);
         listener_update(listener);
         return;
     }
-    if (status != 0) { /* libuv has stopped polling on EPOLLERR, which accept has cleared */
-        listener->flags &= ~(uint32_t)UVHTTP__LISTENER_ARMED;
-        listener_update(listener);
-    }
 }
 
-static void on_listener_closed(uv_handle_t *handle) {
-    uvhttp__listener_t *listener = handle->data;
-    uvhttp__slab_free(&loop_of(listener->loop)->polls, handle);
-    listener->engine = NULL;
-    uvhttp__listener_closed_due(listener);
-}
+/* --- all events --- */
 
-static void listener_update(uvhttp__listener_t *listener) {
-    uint32_t flags = listener->flags;
-    if (flags & UVHTTP__LISTENER_CLOSING) {
-        if (flags & UVHTTP__LISTENER_CANCELLING) return;
-        listener->flags |= UVHTTP__LISTENER_CANCELLING;
-        if (listener->engine) {
-            uv_close((uv_handle_t *)listener->engine, on_listener_closed);
-            return;
+UVHTTP__HOT void uvhttp__libuv_drain(uvhttp__libuv_t *libuv) {
+    struct uvhttp__fd_set *set = libuv->loop.waited;
+    for (set->at = 0; set->at < set->count; set->at++) {
+        void *object = uvhttp__fd_set_object(set);
+        switch (set->events[set->at].data.u64 & UVHTTP__FD_WHAT) {
+            case UVHTTP__FD_STREAM: on_stream_event(object, set->events[set->at].events); break;
+            case UVHTTP__FD_LISTENER: on_listener_event(object); break;
+            case UVHTTP__FD_WAIT: uvhttp__fd_wait_ready(object); break;
+            case UVHTTP__FD_WAKE: uvhttp__counters_add(libuv->loop.counters, engine_wakeups, 1); break;
+            case UVHTTP__FD_TIMER: libuv->loop.timer_tick = UINT64_MAX; break;
+            case UVHTTP__FD_UV: libuv->inner.due = true; break;
+            default: break;
         }
-        uvhttp__listener_closed_due(listener);
-        return;
     }
-    bool arm = (flags & UVHTTP__LISTENER_WANTED) && !(flags & UVHTTP__LISTENER_PARKED);
-    if (arm && !(flags & UVHTTP__LISTENER_ARMED)) {
-        if (!listener->engine) listener->engine = poll_new(listener->loop, listener->fd, listener);
-        if (listener->engine && uv_poll_start(listener->engine, UV_READABLE, on_listener_event) == 0) {
-            listener->flags |= UVHTTP__LISTENER_ARMED;
-        } else {
-            uvhttp__listener_failed(listener, ENOMEM);
-        }
-    } else if (!arm && (flags & UVHTTP__LISTENER_ARMED)) {
-        uv_poll_stop(listener->engine);
-        listener->flags &= ~(uint32_t)UVHTTP__LISTENER_ARMED;
-    }
+    set->count = 0;
 }
-
-/* --- life of a loop --- */
 
 static bool preflight(char *reason, size_t size) {
     snprintf(reason, size, "libuv %s works everywhere", uv_version_string());
     return true;
 }
 
-static void loop_release(libuv_loop_t *loop) {
-    if (loop->receive_buffer) uvhttp__free(loop->receive_buffer);
-    uvhttp__slab_deinit(&loop->polls);
-    uvhttp__loop_deinit(&loop->common);
-    uvhttp__free(loop);
-}
-
-/* Of the calls that start the handles only uv_async_init can fail: it comes first, so that there is nothing to unwind.
- */
-static int handles_start(libuv_loop_t *loop) {
-    uv_loop_t *uv = loop->common.uv;
-    int error = uv_async_init(uv, &loop->async, on_async);
-    if (error != 0) return error == UV_ENOMEM ? UVHTTP_E_NOMEM : UVHTTP_E_IO;
-    uv_prepare_init(uv, &loop->prepare);
-    uv_check_init(uv, &loop->check);
-    uv_idle_init(uv, &loop->idle);
-    uv_timer_init(uv, &loop->timer);
-    loop->async.data = loop->prepare.data = loop->check.data = loop->idle.data = loop->timer.data = loop;
-    uv_prepare_start(&loop->prepare, on_prepare);
-    uv_check_start(&loop->check, on_check);
-    /* The async handle alone keeps the host's loop alive, until uvhttp__loop_free: nothing else has to be counted. */
-    uv_unref((uv_handle_t *)&loop->prepare);
-    uv_unref((uv_handle_t *)&loop->check);
-    uv_unref((uv_handle_t *)&loop->idle);
-    uv_unref((uv_handle_t *)&loop->timer);
-    loop->handles_open = HANDLE_COUNT;
-    return UVHTTP_OK;
-}
-
-static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **made) {
-    libuv_loop_t *loop = uvhttp__calloc(1, sizeof *loop);
-    if (!loop) return UVHTTP_E_NOMEM;
-    int status = uvhttp__loop_init(&loop->common, &uvhttp__engine_libuv, options);
-    if (status != UVHTTP_OK) {
-        uvhttp__free(loop);
-        return status;
-    }
-    uvhttp__slab_init(&loop->polls, sizeof(uv_poll_t));
-    loop->receive_size = options->receive_buffer_size;
-    if (loop->receive_size < RECEIVE_SIZE_MIN) loop->receive_size = RECEIVE_SIZE_MIN;
-    loop->receive_buffer = uvhttp__malloc(loop->receive_size);
-    status = loop->receive_buffer ? UVHTTP_OK : UVHTTP_E_NOMEM;
-    if (status == UVHTTP_OK && !options->host) {
-        int error = uv_loop_init(&loop->own);
-        if (error != 0) status = error == UV_ENOMEM ? UVHTTP_E_NOMEM : UVHTTP_E_IO;
-    }
-    if (status == UVHTTP_OK) {
-        loop->common.uv = options->host ? options->host : &loop->own;
-        status = handles_start(loop);
-        if (status != UVHTTP_OK && !options->host) uv_loop_close(&loop->own);
-    }
-    if (status != UVHTTP_OK) {
-        loop_release(loop);
-        return status;
-    }
-    *made = &loop->common;
-    return UVHTTP_OK;
-}
-
-static void loop_run(uvhttp__loop_t *common) {
-    libuv_loop_t *loop = loop_of(common);
-    assert(!common->is_guest);
-    while (!common->stopping) uv_run(common->uv, UV_RUN_DEFAULT);
-    while (!uvhttp__mpsc_empty(&common->posts)) turn_leave(loop); /* messages that were under way when it stopped */
-    common->stopping = false;
-}
-
-static void on_handle_closed(uv_handle_t *handle) {
-    libuv_loop_t *loop = handle->data;
-    if (--loop->handles_open > 0 || !loop->common.is_guest) return;
-    turn_leave(loop);
-    void (*on_freed)(void *) = loop->on_freed;
-    void *arg = loop->freed_arg;
-    loop_release(loop);
-    if (on_freed) on_freed(arg);
-}
-
-static void loop_free(uvhttp__loop_t *common, void (*on_freed)(void *arg), void *arg) {
-    libuv_loop_t *loop = loop_of(common);
-    assert(common->stream_count == 0 && uvhttp__list_empty(&common->listeners) && !loop->freeing);
-    loop->freeing = true;
-    loop->on_freed = on_freed;
-    loop->freed_arg = arg;
-    if (loop->fine_timer) uvhttp__fine_timer_free(loop->fine_timer);
-    uv_close((uv_handle_t *)&loop->prepare, on_handle_closed);
-    uv_close((uv_handle_t *)&loop->check, on_handle_closed);
-    uv_close((uv_handle_t *)&loop->idle, on_handle_closed);
-    uv_close((uv_handle_t *)&loop->timer, on_handle_closed);
-    uv_close((uv_handle_t *)&loop->async, on_handle_closed);
-    if (common->is_guest) return;
-    while (loop->handles_open > 0) uv_run(common->uv, UV_RUN_NOWAIT);
-    int error = uv_loop_close(common->uv);
-    if (error != 0) { /* the application has left handles of its own open: their memory must not go */
-        UVHTTP_LOG_ERROR("io: a loop is freed while the application's handles on it are open; it leaks");
-        assert(error == 0);
-        return;
-    }
-    loop_release(loop);
-    if (on_freed) on_freed(arg);
-}
-
 const uvhttp__engine_t uvhttp__engine_libuv = {
     .name = "libuv",
     .preflight = preflight,
-    .loop_new = loop_new,
-    .loop_run = loop_run,
-    .loop_free = loop_free,
-    .wake = wake,
-    .stream_opened = stream_opened,
+    .loop_new = uvhttp__libuv_loop_new,
+    .loop_run = uvhttp__libuv_loop_run,
+    .loop_free = uvhttp__libuv_loop_free,
+    .wake = uvhttp__libuv_wake,
     .read_start = read_start,
     .read_stop = read_stop,
     .hand_over = hand_over,

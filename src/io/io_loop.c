@@ -334,7 +334,6 @@ void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd,
     uvhttp__list_init(&stream->dirty);
     uvhttp__list_init(&stream->ready);
     loop->stream_count++;
-    loop->engine->stream_opened(stream);
 }
 
 int uvhttp__stream_read_start(uvhttp__stream_t *stream) {
@@ -517,6 +516,7 @@ int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, in
 }
 
 void uvhttp__listener_pause(uvhttp__listener_t *listener) {
+    if (listener->flags & UVHTTP__LISTENER_CLOSING) return;
     listener->flags &= ~(uint32_t)UVHTTP__LISTENER_WANTED;
     listener->loop->engine->listener_update(listener);
 }
@@ -534,16 +534,18 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
     listener->loop->engine->listener_update(listener);
 }
 
-/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
- * are accepted first. */
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
-    int flags = fcntl(listener->fd, F_GETFL);
-    if (flags >= 0 && fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) == 0)
-        for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
-            listener->ops->on_accept(listener, fd);
-    close(listener->fd);
     uvhttp__list_remove(&listener->link);
     uvhttp__list_push_back(&listener->loop->closed_listeners, &listener->link);
+}
+
+/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
+ * are accepted first. */
+static void take_backlog(uvhttp__listener_t *listener) {
+    int flags = fcntl(listener->fd, F_GETFL);
+    if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
+    for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
+        listener->ops->on_accept(listener, fd);
 }
 
 void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number) {
@@ -609,6 +611,8 @@ static void tell_closed(uvhttp__loop_t *loop) {
     }
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->closed_listeners));) {
         uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
+        take_backlog(listener);
+        close(listener->fd);
         listener->ops->on_closed(listener);
     }
     if (any && uvhttp__timer_active(&loop->accept_timer)) unpark_listeners(loop);

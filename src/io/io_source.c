@@ -2,6 +2,7 @@
  * and what it brings is put in front of it. And files: sendfile(2) waits for the disk where it does not find a page in
  * memory, so that is looked for first, and what is not there is somebody else's to read. May include: base, obs. */
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -90,14 +91,19 @@ void uvhttp__source_read(uvhttp__source_t *source, uint64_t size) {
 }
 
 /* cachestat(2), which C libraries do not know yet: the pages of a part of a file that are in memory, or are being read.
- * Not before Linux 6.5, and on later kernels only for who owns the file or may write it. Returns false if it can not be
- * had. */
+ * Not before Linux 6.5, where it is asked for once, and on later kernels only for who owns the file or may write it.
+ * Returns false if it can not be had. */
 static bool count_pages(int fd, uint64_t offset, uint64_t size, uint64_t *count) {
+    static atomic_bool missing;
+    if (atomic_load_explicit(&missing, memory_order_relaxed)) return false;
     const struct { uint64_t offset, size; } range = {offset, size};
     struct {
         uint64_t cached, dirty, writeback, evicted, recently_evicted;
     } pages;
-    if (syscall(CACHESTAT_NUMBER, fd, &range, &pages, 0) != 0) return false;
+    if (syscall(CACHESTAT_NUMBER, fd, &range, &pages, 0) != 0) {
+        if (errno == ENOSYS) atomic_store_explicit(&missing, true, memory_order_relaxed);
+        return false;
+    }
     *count = pages.cached;
     return true;
 }

@@ -11,6 +11,7 @@
 #include "io/io_uring.h"
 #include "base/hot.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -62,12 +63,19 @@ static void stream_close(uvhttp__stream_t *stream) {
 
 /* --- receiving --- */
 
+/* A receive that has more to do than `max` bytes goes to the end of the kernel's queue, but only if it may fill several
+ * buffers at once. */
+void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t max) {
+    io_uring_prep_recv_multishot(sqe, fd, NULL, max, 0);
+    if (max > 0) sqe->ioprio |= IORING_RECVSEND_BUNDLE;
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = 0;
+}
+
 static int read_start(uvhttp__stream_t *stream) {
     if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CLOSING)) return UVHTTP_OK;
     struct io_uring_sqe *sqe = sqe_of(stream);
-    io_uring_prep_recv_multishot(sqe, stream->fd, NULL, 0, 0);
-    sqe->flags |= IOSQE_BUFFER_SELECT;
-    sqe->buf_group = 0;
+    uvhttp__uring_prepare_receive(sqe, stream->fd, uvhttp__uring_of(stream->loop)->receive_max);
     sqe->user_data = data_of(stream, UVHTTP__URING_RECEIVE);
     stream->flags |= UVHTTP__STREAM_READING;
     return UVHTTP_OK;
@@ -123,15 +131,26 @@ static bool will_send(const uvhttp__stream_t *stream) {
     return segment;
 }
 
+/* Where more was received than one buffer holds it goes on in the one behind. Buffers are given back in the order in
+ * which they came, hence each to its own place in the ring: the one behind has the next number. */
+static void take_buffers(uvhttp__uring_t *uring, uvhttp__stream_t *stream, unsigned id, int received) {
+    size_t left = received > 0 ? (size_t)received : 0;
+    for (;;) {
+        assert(id == ((uring->buf_ring->tail + uring->buffers_back) & (uring->buffer_count - 1)));
+        size_t size = left < uring->buffer_size ? left : uring->buffer_size;
+        if (size > 0) (void)uvhttp__stream_received(stream, buffer_at(uring, id), size);
+        give_back(uring, id);
+        left -= size;
+        if (left == 0) return;
+        id = (id + 1) & (uring->buffer_count - 1);
+    }
+}
+
 /* Nobody keeps a receive buffer beyond its completion, so that -ENOBUFS can only mean that all were used within one
  * drain; by the time the new receive is submitted they are back. */
 static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int result, unsigned flags) {
     if (!(flags & IORING_CQE_F_MORE)) stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
-    if (flags & IORING_CQE_F_BUFFER) {
-        unsigned id = flags >> IORING_CQE_BUFFER_SHIFT;
-        if (result > 0) (void)uvhttp__stream_received(stream, buffer_at(uring, id), (size_t)result);
-        give_back(uring, id);
-    }
+    if (flags & IORING_CQE_F_BUFFER) take_buffers(uring, stream, flags >> IORING_CQE_BUFFER_SHIFT, result);
     if (result == -ENOBUFS) uvhttp__counters_add(uring->loop.counters, engine_enobufs, 1);
     if (stream->flags & UVHTTP__STREAM_CLOSING) {
         stream_close(stream);
@@ -388,7 +407,7 @@ static void on_internal(uvhttp__uring_t *uring, uint64_t what) {
         uvhttp__uring_arm_wake(uring);
     } else if (what == UVHTTP__URING_UV) {
         uring->uv_polled = false;
-        uring->uv_due = true;
+        uring->inner.due = true;
     } else if (what == UVHTTP__URING_TIMER) {
         uring->loop.timer_tick = UINT64_MAX;
     }
@@ -438,10 +457,6 @@ UVHTTP__HOT void uvhttp__uring_drain(uvhttp__uring_t *uring) {
     }
 }
 
-static void nothing(uvhttp__stream_t *stream) {
-    (void)stream;
-}
-
 const uvhttp__engine_t uvhttp__engine_uring = {
     .name = "io_uring",
     .preflight = uvhttp__uring_preflight,
@@ -449,7 +464,6 @@ const uvhttp__engine_t uvhttp__engine_uring = {
     .loop_run = uvhttp__uring_loop_run,
     .loop_free = uvhttp__uring_loop_free,
     .wake = uvhttp__uring_wake,
-    .stream_opened = nothing,
     .read_start = read_start,
     .read_stop = read_stop,
     .hand_over = hand_over,

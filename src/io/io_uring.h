@@ -6,10 +6,14 @@
 #include <uv.h>
 
 #include "io/engine.h"
+#include "io/io_inner.h"
 
 /* Missing in liburing 2.3; kernel ABI. */
 #ifndef IORING_SETUP_R_DISABLED
 #define IORING_SETUP_R_DISABLED (1U << 6)
+#endif
+#ifndef IORING_RECVSEND_BUNDLE
+#define IORING_RECVSEND_BUNDLE (1U << 4)
 #endif
 
 typedef struct uvhttp__uring {
@@ -21,16 +25,16 @@ typedef struct uvhttp__uring {
     uint32_t buffer_size;
     uint32_t buffer_count; /* a power of two */
     uint32_t buffers_back; /* given back in this drain and not yet published */
+    uint32_t receive_max;  /* bytes that one stream is given before the others get theirs; 0: the kernel knows no such
+                              bound, and gives up to 33 buffers */
     bool enabled;
     bool draining;
 
     /* Loop of our own: */
-    uv_loop_t own_uv;
-    uv_prepare_t anchor; /* keeps own_uv alive while it is given a turn */
+    uvhttp__inner_t inner;
     int wake_fd;
     uint64_t wake_value;
-    bool uv_polled; /* the poll of own_uv's backend is armed */
-    bool uv_due;
+    bool uv_polled; /* the poll of the inner loop's descriptor is armed */
     struct __kernel_timespec timer;
 
     /* Guest of the application's loop: */
@@ -73,6 +77,9 @@ struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring);
 /* Runs all completions that are in the queue now. */
 void uvhttp__uring_drain(uvhttp__uring_t *uring);
 void uvhttp__uring_arm_wake(uvhttp__uring_t *uring);
+
+/* Prepares a receive that goes on, into the buffers of the ring. max: as receive_max. */
+void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t max);
 
 /* io_uring_loop.c */
 bool uvhttp__uring_preflight(char *reason, size_t size);

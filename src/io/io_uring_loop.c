@@ -24,6 +24,9 @@
 /* Buffers begin at different offsets in their pages: at equal offsets all would share one set of the first-level cache.
  */
 #define BUFFER_COLOUR 192
+/* What one stream is given before the others get theirs: bytes, and buffers. */
+#define RECEIVE_SHARE (64u * 1024)
+#define RECEIVE_BUFFERS_MAX 4u
 
 /* --- making a ring --- */
 
@@ -56,11 +59,14 @@ static struct io_uring_buf_ring *buf_ring_new(struct io_uring *ring, unsigned co
 
 /* --- preflight --- */
 
-static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, const char **step) {
+#define PREFLIGHT_BUFFER_SIZE 16u
+
+static atomic_bool receive_is_bounded;
+
+static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, bool bounded, const char **step) {
     *step = "multishot receive";
     struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-    io_uring_prep_recv_multishot(sqe, fd, NULL, 0, 0);
-    sqe->flags |= IOSQE_BUFFER_SELECT;
+    uvhttp__uring_prepare_receive(sqe, fd, bounded ? PREFLIGHT_BUFFER_SIZE : 0);
     sqe->user_data = 1;
     sqe = io_uring_get_sqe(ring);
     io_uring_prep_send(sqe, peer, "ping", 4, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL);
@@ -76,7 +82,7 @@ static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, const 
 }
 
 /* The features that the engine stands on, in one round trip over a socket pair. */
-static int64_t preflight_run(const char **step) {
+static int64_t preflight_run(bool bounded, const char **step) {
     struct io_uring ring;
     *step = "io_uring_setup";
     int64_t status = queue_init(8, 32, 0, &ring);
@@ -88,14 +94,14 @@ static int64_t preflight_run(const char **step) {
         io_uring_queue_exit(&ring);
         return status;
     }
-    char buffers[4][16];
+    char buffers[4][PREFLIGHT_BUFFER_SIZE];
     for (int i = 0; i < 4; i++)
         io_uring_buf_ring_add(buf_ring, buffers[i], sizeof buffers[i], (unsigned short)i, io_uring_buf_ring_mask(4), i);
     io_uring_buf_ring_advance(buf_ring, 4);
     int pair[2];
     *step = "socketpair";
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
-        status = preflight_receive(&ring, pair[0], pair[1], step);
+        status = preflight_receive(&ring, pair[0], pair[1], bounded, step);
         shutdown(pair[0], SHUT_RDWR); /* ends the receive; the ring's end waits for it */
         close(pair[0]);
         close(pair[1]);
@@ -111,8 +117,14 @@ bool uvhttp__uring_preflight(char *reason, size_t size) {
     static atomic_int passed; /* once it has worked, it is not tried again in this process */
     if (atomic_load(&passed)) return true;
     const char *step = "";
-    int64_t status = preflight_run(&step);
+    bool bounded = true;
+    int64_t status = preflight_run(bounded, &step);
+    if (status == -EINVAL) {
+        bounded = false; /* a kernel before 6.17 */
+        status = preflight_run(bounded, &step);
+    }
     if (status == 0) {
+        atomic_store(&receive_is_bounded, bounded);
         atomic_store(&passed, 1);
         return true;
     }
@@ -122,9 +134,19 @@ bool uvhttp__uring_preflight(char *reason, size_t size) {
 
 /* --- buffers --- */
 
+/* As much as on libuv if the buffers are small enough for it, but never many: the kernel keeps a vector of them for
+ * each connection. */
+static uint32_t receive_max(uint32_t buffer_size) {
+    uint32_t count = RECEIVE_SHARE / buffer_size;
+    if (count < 1) count = 1;
+    if (count > RECEIVE_BUFFERS_MAX) count = RECEIVE_BUFFERS_MAX;
+    return count * buffer_size;
+}
+
 static int buffers_new(uvhttp__uring_t *uring, const uvhttp__loop_options_t *options) {
     uring->buffer_count = options->receive_buffer_count;
     uring->buffer_size = options->receive_buffer_size;
+    uring->receive_max = atomic_load(&receive_is_bounded) ? receive_max(uring->buffer_size) : 0;
     uring->buffer_stride = ((size_t)uring->buffer_size + BUFFER_COLOUR + 63) & ~(size_t)63;
     uring->buffers = mmap(NULL, uring->buffer_count * uring->buffer_stride, PROT_READ | PROT_WRITE,
                           MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
@@ -173,10 +195,10 @@ static void guest_on_timer(uv_timer_t *timer) {
 
 static void guest_arm_timer(uvhttp__uring_t *uring) {
     uint64_t next;
+    uv_update_time(uring->loop.uv); /* from here the host counts its wait, and the turn may have taken long */
     if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_tick) return;
     uring->loop.timer_tick = next;
     uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
-    uv_update_time(uring->loop.uv);
     uint64_t now_ms = uv_now(uring->loop.uv); /* of the same clock */
     uv_timer_start(&uring->uv_timer, guest_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
 }
@@ -285,21 +307,11 @@ void uvhttp__uring_wake(uvhttp__loop_t *loop) {
         (void)!write(uring->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
-/* libuv polls nothing while no referenced handle is active, not even for unreferenced ones such as our signal watchers.
- * A handle that is referenced just for the call makes it look. */
-static void anchor_prepare(uv_prepare_t *anchor) {
-    (void)anchor;
-}
-
 static int own_start(uvhttp__uring_t *uring) {
     uring->wake_fd = eventfd(0, EFD_CLOEXEC);
     if (uring->wake_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
-    if (uv_loop_init(&uring->own_uv) != 0) return UVHTTP_E_NO_DESCRIPTORS;
-    uring->loop.uv = &uring->own_uv;
-    uv_prepare_init(&uring->own_uv, &uring->anchor);
-    uv_prepare_start(&uring->anchor, anchor_prepare);
-    uv_unref((uv_handle_t *)&uring->anchor);
-    return UVHTTP_OK;
+    uring->loop.uv = &uring->inner.uv;
+    return uvhttp__inner_open(&uring->inner);
 }
 
 /* One timeout stands for the whole wheel. It is moved only when an earlier deadline comes; a later one lets it fire
@@ -324,35 +336,11 @@ static void arm_timer(uvhttp__uring_t *uring) {
     }
 }
 
-/* Watchers that were added or changed since uv_run last polled are not in its epoll set yet. In libuv 1.x the queue
- * begins with the pointer to its first element, itself if it is empty. */
-static bool uv_watchers_changed(const uv_loop_t *uv) {
-    const void *first;
-    memcpy(&first, &uv->watcher_queue, sizeof first);
-    return first != (const void *)&uv->watcher_queue;
-}
-
-/* Gives the guest its turn when it has something to do. Returns how long the loop may wait for it: ms, or -1 for ever.
- */
-static int guest_uv_turn(uvhttp__uring_t *uring) {
-    uv_loop_t *uv = &uring->own_uv;
-    if (!uring->uv_due && !uv_loop_alive(uv) && !uv_watchers_changed(uv)) return -1;
-    uv_update_time(uv);
-    if (uring->uv_due || uv_watchers_changed(uv) || uv_backend_timeout(uv) == 0) {
-        uring->uv_due = false;
-        uv_ref((uv_handle_t *)&uring->anchor);
-        uv_run(uv, UV_RUN_NOWAIT);
-        uv_unref((uv_handle_t *)&uring->anchor);
-    }
-    if (!uv_loop_alive(uv)) return -1;
-    return uv_watchers_changed(uv) ? 0 : uv_backend_timeout(uv);
-}
-
 static void arm_uv_poll(uvhttp__uring_t *uring) {
     if (uring->uv_polled) return;
     uring->uv_polled = true;
     struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
-    io_uring_prep_poll_add(sqe, uv_backend_fd(&uring->own_uv), POLLIN);
+    io_uring_prep_poll_add(sqe, uv_backend_fd(&uring->inner.uv), POLLIN);
     sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_UV);
 }
 
@@ -380,7 +368,7 @@ UVHTTP__HOT void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
     uvhttp__turn_begin(loop);
     for (;;) {
         uvhttp__turn_end(loop);
-        int uv_wait_ms = guest_uv_turn(uring); /* what it sends makes the loop come back at once */
+        int uv_wait_ms = uvhttp__inner_turn(&uring->inner); /* what it sends makes the loop come back at once */
         arm_uv_poll(uring);
         arm_timer(uring);
         bool last = loop->stopping && !uvhttp__turn_pending(loop);
@@ -422,16 +410,6 @@ int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t
     return status;
 }
 
-/* What the application left open on the loop is its own memory: said, not touched. */
-static void own_uv_close(uvhttp__uring_t *uring) {
-    if (!uring->loop.uv) return;
-    uv_close((uv_handle_t *)&uring->anchor, NULL);
-    uv_run(&uring->own_uv, UV_RUN_NOWAIT); /* this and close callbacks that are due */
-    if (uv_loop_close(&uring->own_uv) == UV_EBUSY)
-        UVHTTP_LOG_ERROR("io: a loop ends while uv handles of the application are open on it: close them before "
-                         "the server stops");
-}
-
 void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
     uvhttp__uring_t *uring = uvhttp__uring_of(loop);
     if (loop->is_guest) {
@@ -440,7 +418,7 @@ void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), 
         guest_close_handles(uring);
         return;
     }
-    own_uv_close(uring);
+    (void)uvhttp__inner_close(&uring->inner);
     uring_free(uring);
     if (on_freed) on_freed(arg);
 }

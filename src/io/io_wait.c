@@ -1,76 +1,38 @@
-/* Owns: waits for descriptors that are not streams: all of a loop are in one epoll set, which the loop watches as one
- * descriptor, so that they are the same on both engines and nothing has to be closed later. May include: base. */
+/* Owns: the epoll set of a loop, and waits for descriptors that are not streams, which are in it. May include: base. */
 #include <errno.h>
-#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/hot.h"
 #include "io/engine.h"
 
-#define EVENTS_MAX 64
+static_assert(_Alignof(uvhttp__fd_wait_t) > UVHTTP__FD_WHAT, "the low bits of its address say what it is");
 
-struct uvhttp__fd_set {
-    uvhttp__loop_t *loop;
-    uvhttp__watch_t *watch;
-    uvhttp__post_t post;
-    int fd;    /* -1: closed */
-    int at;    /* the event that is being looked at, of `count` */
-    int count; /* 0: none is */
-    bool posted;
-    struct epoll_event events[EVENTS_MAX];
-};
+/* --- the set --- */
 
-static uint32_t epoll_events(unsigned events) {
-    return (events & UVHTTP__FD_READABLE ? (uint32_t)EPOLLIN : 0) |
-           (events & UVHTTP__FD_WRITABLE ? (uint32_t)EPOLLOUT : 0);
-}
-
-static void look(uvhttp__post_t *post) {
-    struct uvhttp__fd_set *set = UVHTTP__CONTAINER_OF(post, struct uvhttp__fd_set, post);
-    set->posted = false;
-    if (set->fd < 0) return;
-    set->count = epoll_wait(set->fd, set->events, EVENTS_MAX, 0);
-    for (set->at = 0; set->at < set->count; set->at++) {
-        uvhttp__fd_wait_t *wait = set->events[set->at].data.ptr;
-        if (!wait) continue; /* stopped by one before it */
-        uvhttp__fd_wait_stop(wait);
-        wait->on_ready(wait);
-    }
-    set->count = 0;
-}
-
-/* Outside of a turn: what waits may answer requests, which belongs into one. */
-static void on_readable(void *arg) {
-    struct uvhttp__fd_set *set = arg;
-    if (set->posted) return;
-    set->posted = true;
-    uvhttp__loop_post(set->loop, &set->post);
-}
-
-/* The set of this loop, made when it is first needed. */
-static int open_set(uvhttp__loop_t *loop) {
-    if (loop->waited) return UVHTTP_OK;
+int uvhttp__fd_set_new(uvhttp__loop_t *loop) {
     struct uvhttp__fd_set *set = uvhttp__calloc(1, sizeof *set);
     if (!set) return UVHTTP_E_NOMEM;
     set->loop = loop;
-    set->post.run = look;
     set->fd = epoll_create1(EPOLL_CLOEXEC);
-    int status =
-        set->fd >= 0 ? uvhttp__loop_watch(loop, set->fd, on_readable, set, &set->watch) : UVHTTP_E_NO_DESCRIPTORS;
-    if (status == UVHTTP_OK) {
-        loop->waited = set;
-        return UVHTTP_OK;
+    if (set->fd < 0) {
+        int status = errno == ENOMEM ? UVHTTP_E_NOMEM : UVHTTP_E_NO_DESCRIPTORS;
+        uvhttp__free(set);
+        return status;
     }
-    if (set->fd >= 0) close(set->fd);
-    uvhttp__free(set);
-    return status;
+    loop->waited = set;
+    return UVHTTP_OK;
+}
+
+int uvhttp__fd_set_watch(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg) {
+    return uvhttp__loop_watch(set->loop, set->fd, on_readable, arg, &set->watch);
 }
 
 /* A message of it may still be on its way: the memory goes with the loop's. */
 void uvhttp__fd_set_close(uvhttp__loop_t *loop) {
     struct uvhttp__fd_set *set = loop->waited;
-    if (!set) return;
-    uvhttp__watch_close(set->watch);
+    if (!set || set->fd < 0) return;
+    if (set->watch) uvhttp__watch_close(set->watch);
     close(set->fd);
     set->fd = -1;
 }
@@ -86,12 +48,68 @@ static int refusal(void) {
     }
 }
 
+int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uint32_t events, const void *object,
+                          unsigned what) {
+    struct epoll_event event = {.events = events, .data.u64 = UVHTTP__FD_DATA(object, what)};
+    return epoll_ctl(set->fd, operation, fd, &event) == 0 ? UVHTTP_OK : refusal();
+}
+
+void uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd) {
+    (void)epoll_ctl(set->fd, EPOLL_CTL_DEL, fd, NULL); /* somebody may have closed it: then it is gone already */
+}
+
+UVHTTP__HOT void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms) {
+    int count = epoll_wait(set->fd, set->events, UVHTTP__FD_EVENTS_MAX, timeout_ms);
+    set->count = count > 0 ? count : 0; /* a signal has interrupted it: a turn without events */
+}
+
+/* --- waits --- */
+
+void uvhttp__fd_wait_ready(uvhttp__fd_wait_t *wait) {
+    if (!wait) return;
+    uvhttp__fd_wait_stop(wait);
+    wait->on_ready(wait);
+}
+
+static void look(uvhttp__post_t *post) {
+    struct uvhttp__fd_set *set = UVHTTP__CONTAINER_OF(post, struct uvhttp__fd_set, post);
+    set->posted = false;
+    if (set->fd < 0) return;
+    uvhttp__fd_set_poll(set, 0);
+    for (set->at = 0; set->at < set->count; set->at++) uvhttp__fd_wait_ready(uvhttp__fd_set_object(set));
+    set->count = 0;
+}
+
+/* Outside of a turn: what waits may answer requests, which belongs into one. */
+static void on_readable(void *arg) {
+    struct uvhttp__fd_set *set = arg;
+    if (set->posted) return;
+    set->posted = true;
+    uvhttp__loop_post(set->loop, &set->post);
+}
+
+/* A set that the loop does not wait for itself is made when it is first needed. */
+static int need_set(uvhttp__loop_t *loop) {
+    if (loop->waited) return UVHTTP_OK;
+    int status = uvhttp__fd_set_new(loop);
+    if (status != UVHTTP_OK) return status;
+    loop->waited->post.run = look;
+    status = uvhttp__fd_set_watch(loop->waited, on_readable, loop->waited);
+    if (status == UVHTTP_OK) return UVHTTP_OK;
+    uvhttp__fd_set_close(loop);
+    uvhttp__free(loop->waited);
+    loop->waited = NULL;
+    return status;
+}
+
 int uvhttp__fd_wait_start(uvhttp__loop_t *loop, uvhttp__fd_wait_t *wait, int fd, unsigned events,
                           void (*on_ready)(uvhttp__fd_wait_t *wait)) {
-    int status = open_set(loop);
+    int status = need_set(loop);
     if (status != UVHTTP_OK) return status;
-    struct epoll_event event = {.events = epoll_events(events) | EPOLLONESHOT, .data.ptr = wait};
-    if (epoll_ctl(loop->waited->fd, EPOLL_CTL_ADD, fd, &event) != 0) return refusal();
+    uint32_t wanted = (events & UVHTTP__FD_READABLE ? (uint32_t)EPOLLIN : 0) |
+                      (events & UVHTTP__FD_WRITABLE ? (uint32_t)EPOLLOUT : 0) | EPOLLONESHOT;
+    status = uvhttp__fd_set_change(loop->waited, EPOLL_CTL_ADD, fd, wanted, wait, UVHTTP__FD_WAIT);
+    if (status != UVHTTP_OK) return status;
     *wait = (uvhttp__fd_wait_t){.loop = loop, .on_ready = on_ready, .fd = fd};
     return UVHTTP_OK;
 }
@@ -101,6 +119,7 @@ void uvhttp__fd_wait_stop(uvhttp__fd_wait_t *wait) {
     struct uvhttp__fd_set *set = wait->loop->waited;
     wait->loop = NULL;
     for (int i = set->at; i < set->count; i++)
-        if (set->events[i].data.ptr == wait) set->events[i].data.ptr = NULL;
-    (void)epoll_ctl(set->fd, EPOLL_CTL_DEL, wait->fd, NULL); /* somebody may have closed it: then it is gone already */
+        if (set->events[i].data.u64 == UVHTTP__FD_DATA(wait, UVHTTP__FD_WAIT))
+            set->events[i].data.u64 = UVHTTP__FD_DATA(NULL, UVHTTP__FD_WAIT);
+    uvhttp__fd_set_remove(set, wait->fd);
 }

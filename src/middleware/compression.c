@@ -54,12 +54,21 @@ static bool size_fits(const compression_t *self, const uvhttp_response_t *res) {
     return body->size >= self->size_min && body->size <= self->size_max;
 }
 
+static bool may_be_encoded(const uvhttp_response_t *res) {
+    if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;
+    return !uvhttp__list_has(uvhttp_response_header_get(res, "Cache-Control"), UVHTTP__STR("no-transform"));
+}
+
 static bool is_candidate(const compression_t *self, const uvhttp_response_t *res) {
     if (!size_fits(self, res)) return false;
     if (res->status == 206 || !uvhttp__status_has_body(res->status)) return false;
-    if (uvhttp_response_header_get(res, "Content-Encoding").data) return false;
-    if (uvhttp__list_has(uvhttp_response_header_get(res, "Cache-Control"), UVHTTP__STR("no-transform"))) return false;
-    return worth_compressing(self, res);
+    return may_be_encoded(res) && worth_compressing(self, res);
+}
+
+/* Whether a 304 may stand for an answer that would be compressed: its size is not known, its type seldom. A Vary too
+ * many does no harm. */
+static bool stands_for_candidate(const compression_t *self, const uvhttp_response_t *res) {
+    return res->status == 304 && may_be_encoded(res) && (res->content_type_size == 0 || worth_compressing(self, res));
 }
 
 static uvhttp__coding_t choose(const compression_t *self, const uvhttp_request_t *req) {
@@ -88,6 +97,23 @@ static int weaken_etag(uvhttp_response_t *res) {
     memcpy(weak, "W/", 2);
     memcpy(weak + 2, etag.data, etag.size);
     return put(res, UVHTTP__STR("ETag"), (uvhttp_str_t){weak, etag.size + 2}, true);
+}
+
+/* The client has the answer in a coding of ours, and asks with the validator of that. */
+static bool asks_with_weak(uvhttp_response_t *res) {
+    const uvhttp_request_t *req = uvhttp_response_request(res);
+    uvhttp_str_t etag = uvhttp_response_header_get(res, "ETag");
+    size_t index = 0;
+    for (uvhttp_str_t value; etag.size > 0 && uvhttp_request_header_next(req, "If-None-Match", &index, &value);) {
+        const char *at = memmem(value.data, value.size, etag.data, etag.size);
+        if (at && at - value.data >= 2 && memcmp(at - 2, "W/", 2) == 0) return true;
+    }
+    return false;
+}
+
+/* What the answer would have said that it stands for (RFC 9110 section 15.4.5). */
+static void finish_not_modified(uvhttp_response_t *res) {
+    if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) == 0 && asks_with_weak(res)) (void)weaken_etag(res);
 }
 
 static int tell_coding(uvhttp_response_t *res, uvhttp__coding_t coding) {
@@ -162,6 +188,7 @@ static void encode_pieces(const compression_t *self, uvhttp_response_t *res, uvh
 
 static void on_finish(uvhttp_response_t *res, void *user) {
     const compression_t *self = user;
+    if (stands_for_candidate(self, res)) finish_not_modified(res);
     if (!is_candidate(self, res)) return;
     /* What can fail comes first: a body must not leave in a coding that its head does not name. */
     if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) != 0) return;

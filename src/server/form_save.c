@@ -41,6 +41,7 @@ static int close_file(save_t *save, int status) {
     if (save->fd < 0) return status;
     status = uvhttp__form_file_end(save->directory, save->file->saved.data, save->fd, status);
     save->fd = -1;
+    if (status != 0) save->file->saved = (uvhttp_str_t){NULL, 0}; /* the name may be another upload's by now */
     return status;
 }
 

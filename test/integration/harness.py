@@ -21,6 +21,7 @@ EXAMPLES = BUILD_DIR / "dist" / "bin"
 TEST_PROGRAMS = BUILD_DIR / "test" / "bin"
 START_SECONDS = 20
 STOP_SECONDS = 20
+WATCHDOG = re.compile(r"http: (.* kept loop \d+ from its other clients|loop \d+ was kept from its clients) for ")
 REPORT = re.compile(r"Sanitizer|runtime error:|Assertion .* failed|double free|corrupted")
 
 
@@ -111,7 +112,7 @@ class Server:
         """What was written since the server was ready, but for the watchdog's lines: they tell of a machine that has more to
         do than CPUs, too. They are tested by unit tests, which know what keeps a loop."""
         lines = self.stderr()[len(self.started_with) :].splitlines(keepends=True)
-        return "".join(line for line in lines if "(handler_warn_ms is " not in line)
+        return "".join(line for line in lines if not WATCHDOG.search(line))
 
     def signal(self, number=signal.SIGTERM):
         self.told_to_stop |= number in (signal.SIGTERM, signal.SIGINT)
@@ -248,7 +249,7 @@ def make_serve(directory, servers):
             command = [EXAMPLES / program, "serve", "--address", address[0], "--port", address[1]]
         else:
             command = [EXAMPLES / program, text]
-        stderr_path = directory / f"{program}-{next(numbers)}.stderr"
+        stderr_path = directory / f"{pathlib.Path(program).name}-{next(numbers)}.stderr"
         options.setdefault("says_start", program != "embed_in_uv_loop")  # an attached server says nothing
         server = Server([*prefix, *command, *args], address, stderr_path, **options)
         servers.append(server)

@@ -1,6 +1,5 @@
 """Clients that break off, reset, or send what is legal but costly."""
 import random
-import time
 
 import pytest
 
@@ -18,9 +17,7 @@ def test_a_half_close_in_mid_request_frees_the_connection_at_once(server, part):
     with server.connect() as connection:
         connection.send(part)
         connection.half_close()
-        start = time.monotonic()
-        data = connection.rest()
-        assert time.monotonic() - start < 2
+        data = connection.rest()  # every time limit is longer than this one's, or makes it a 408
         assert data == b"" or data.startswith(b"HTTP/1.1 400 "), data
         closed_more(server, before, 1)
     assert server.new_stderr() == ""

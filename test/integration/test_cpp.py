@@ -181,7 +181,7 @@ def test_descriptors_and_sockets_are_waited_for(server):
         (own.replace(".0.0.", "."), "HTTP/1.1 200 OK"), # a name, for getaddrinfo
         ("", "UVHTTP_E_ADDRESS"),
         ("unix:/nowhere", "UVHTTP_E_PEER_UNREACHABLE"),
-        ("host.invalid:1", "UVHTTP_E_PEER_NAME"),
+        ("a" * 64 + ".test:1", "UVHTTP_E_PEER_NAME"), # a label that is too long: nobody is asked
     ):
         assert text_of(server, f"/talk?to={to}") == answer, to
     assert text_of(server, f"/talk?to={own}&limit=0") == "UVHTTP_E_TIMEOUT"
@@ -324,6 +324,23 @@ def test_each_allocation_may_fail(server, which, path):
         assert status == right, "more than enough"
         assert connection.get(path).status == right
     assert stats(server)["live"] == 0
+
+
+@pytest.mark.parametrize(("which", "path"), [("hook", "/dropped"), ("new", "/literal"), ("new", "/nested?depth=2")])
+def test_want_of_memory_is_a_503_as_in_c(server, which, path):
+    """`reply.defer()`, and frames of coroutines."""
+    if which == "new" and harness.sanitizer():
+        pytest.skip("with a sanitizer `new` is its own")
+    answers = set()
+    with server.connect() as connection:
+        right = connection.get(path)
+        for number in range(1, 10):
+            assert connection.get(f"/fail?{which}={number}").status == 200
+            answer = connection.get(path)
+            answers.add((answer.status, answer.text))
+            assert connection.get("/fail").status == 200
+    assert answers == {(right.status, right.text), (503, "Service Unavailable\n")}
+    assert stats(server)["exceptions"] > 0
 
 
 def test_the_configuration_has_every_field(server):

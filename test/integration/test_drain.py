@@ -202,8 +202,8 @@ def test_what_runs_too_long_is_cut_off_and_reported(serve):
         server.wait_counter("test_held", 1)
         start = time.monotonic()
         server.signal()
-        connection.assert_closed()
-        assert 0.8 < time.monotonic() - start < 5
+        connection.assert_closed()  # it waits for less than the default drain_timeout
+        assert time.monotonic() - start > 0.8
     assert server.wait() == 0
     assert "1" in server.new_stderr() and "cut off" in server.new_stderr()
 
@@ -215,10 +215,8 @@ def test_a_second_signal_ends_at_once(serve):
         server.wait_counter("test_held", 1)
         server.signal()
         poll(lambda: stopped_listening(server))
-        start = time.monotonic()
         server.signal()
-        server.wait()
-        assert time.monotonic() - start < 3
+        server.wait(20)
 
 
 def test_stop_is_possible_from_a_handler(serve):
@@ -238,10 +236,8 @@ def test_both_signals_drain(serve, number):
 def test_an_idle_server_ends_at_once(serve):
     server = serve(settings={"io_threads": 4})
     idle = [server.connect() for _ in range(50)]
-    start = time.monotonic()
     server.signal()
-    assert server.wait() == 0
-    assert time.monotonic() - start < 3
+    assert server.wait(20) == 0, "the default drain_timeout is longer"
     for connection in idle:
         connection.assert_closed()
         connection.close()

@@ -3,6 +3,7 @@ import asyncio
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -137,24 +138,38 @@ def test_uploads_are_saved_whole_or_not_at_all(serve, tmp_path):
 def test_deferred_reply_answers_later_and_in_parallel(serve):
     server = serve("deferred_reply")
     assert server.get("/work?ms=0").text == "done after 0 ms\n"
-    connections = [server.connect() for _ in range(20)]
-    start = time.monotonic()
-    for connection in connections:
-        connection.send(request("GET", "/work?ms=100"))
-    for connection in connections:
-        assert connection.response().text == "done after 100 ms\n"
-        connection.close()
-    assert time.monotonic() - start < 1.5, "four workers take 500 ms, one would take 2 s"
+
+    def seconds():
+        connections = [server.connect() for _ in range(20)]
+        start = time.monotonic()
+        for connection in connections:
+            connection.send(request("GET", "/work?ms=100"))
+        for connection in connections:
+            assert connection.response().text == "done after 100 ms\n"
+            connection.close()
+        return time.monotonic() - start
+
+    # Four workers take 500 ms. One takes 2 s or more, on any machine: to have been quicker once is proof.
+    poll(lambda: seconds() < 1.5, seconds=60)
     for wrong in ("x", "-1", "10001", "99999999999999"):
         assert server.get(f"/work?ms={wrong}").status == 400
 
 
 def test_deferred_reply_notices_clients_that_go(serve):
     server = serve("deferred_reply")
-    with server.connect() as connection, server.standing_still():  # that it goes is seen long before the work is done
-        connection.send(request("GET", "/work?ms=200"))
-        connection.close()
-    poll(lambda: server.ask("/stats").text == "done 0, skipped 1, clients gone 1\n")
+    count = lambda: [int(number) for number in re.findall(r"\d+", server.ask("/stats").text)]
+
+    def skips_one():
+        before = sum(count()[:2])
+        with server.connect() as connection, server.standing_still():  # that it goes is to be seen before the work is done
+            connection.send(request("GET", "/work?ms=200"))
+            connection.close()
+        poll(lambda: sum(count()[:2]) > before)
+        done, skipped, gone = count()
+        assert skipped == gone
+        return skipped > 0  # but for a machine on which the loop is kept waiting for so long
+
+    poll(skips_one, seconds=60)
 
 
 def test_deferred_reply_finishes_its_work_before_it_ends(serve):

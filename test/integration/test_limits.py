@@ -13,6 +13,14 @@ def send_get(connection, target="/n/1"):
     return connection
 
 
+def at_once(waiting, other):
+    """One who waits has been answered before some more requests of another client are, whatever time they take."""
+    for _ in range(100):
+        assert other.get("/n/2").body == b"2"
+    assert not waiting.quiet(), "it was not its turn as soon as there was room"
+    assert waiting.response().body == b"1"
+
+
 @pytest.mark.serial
 def test_more_clients_than_max_connections_wait_and_are_served_in_turn(serve):
     server = serve(settings={"max_connections": 4, "keepalive_timeout": 60})
@@ -28,9 +36,7 @@ def test_more_clients_than_max_connections_wait_and_are_served_in_turn(serve):
     assert server.cpu_seconds() - before < 0.1
     for waiting in outside:
         inside.pop(0).close()
-        start = time.monotonic()
-        assert waiting.response().body == b"1"
-        assert time.monotonic() - start < 0.5
+        at_once(waiting, inside[0])
     for connection in inside + outside:
         connection.close()
     assert server.get("/n/3").body == b"3"
@@ -67,15 +73,16 @@ def test_out_of_descriptors_the_server_serves_what_it_has_and_recovers_at_once(f
     server = few_descriptors
     connections = [send_get(server.connect()) for _ in range(100)]
 
-    def answered():
-        return [connection for connection in connections if not connection.quiet()]
-
-    poll(lambda: len(answered()) >= 20)
+    poll(lambda: sum(not connection.quiet() for connection in connections) >= 20)
     poll(lambda: server.process.poll() is None and server.descriptors() >= 60)
-    inside = answered()
-    assert len(inside) < 64
-    for connection in inside:
-        assert connection.response().body == b"1"
+    inside = []
+    while new := [connection for connection in connections if connection not in inside and not connection.quiet()]:
+        for connection in new:
+            assert connection.response().body == b"1"
+        inside += new
+        for _ in range(20):  # whoever has been accepted is answered by then
+            assert inside[0].get("/n/2").body == b"2"
+    assert 20 <= len(inside) < 64
     waiting = [connection for connection in connections if connection not in inside]
     for _ in range(5):
         for connection in inside:
@@ -85,12 +92,11 @@ def test_out_of_descriptors_the_server_serves_what_it_has_and_recovers_at_once(f
     time.sleep(0.5)
     spent = server.cpu_seconds() - before
     assert spent < 0.15, f"{spent} s of CPU while nothing happened"
-    start = time.monotonic()
+    stays = inside.pop()
     for connection in inside:
         connection.close()
-    assert waiting[0].response().body == b"1"
-    took = time.monotonic() - start
-    assert took < 0.5, f"back after {took} s"
+    at_once(waiting[0], stays)
+    stays.close()
     waiting[0].close()
     for connection in waiting[1:]:
         assert connection.response().body == b"1"
@@ -107,10 +113,8 @@ def test_relief_that_comes_from_elsewhere_is_seen_too(few_descriptors):
     poll(lambda: sum(not connection.quiet() for connection in connections) >= 20)
     hard = resource.prlimit(server.pid(), resource.RLIMIT_NOFILE)[1]
     resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (min(hard, 1000), hard))
-    start = time.monotonic()
     for connection in connections:
         assert connection.response().body == b"1"
-    assert time.monotonic() - start < 2
     for connection in connections:
         connection.close()
 

@@ -160,7 +160,7 @@ def test_a_slow_redis_delays_nobody_for_long(serve, redis):
 def test_a_redis_that_forgets_the_script_is_taught_it_again(serve, redis):
     redis.start()
     server = start(serve, redis)
-    assert status(server, "k", "closed") == 200
+    poll(lambda: status(server, "k", "closed") == 200)
     assert redis.ask("SCRIPT", "FLUSH") == "+OK\r\n"
     assert status(server, "k", "closed") == 503
     poll(lambda: status(server, "k", "closed") == 200)

@@ -27,12 +27,13 @@ class Dripper:
         self.thread.join()
 
 
-def ends_within(connection, since, low, high):
-    """What came before the server closed; that it did between low and high seconds after `since`, which is before
-    anything that the server measures from."""
+def ends_after(connection, since, seconds):
+    """What came before the server closed, and that it did so many seconds after `since` or later, which is before anything
+    that the server measures from. It must not take as long as the client waits at most: the defaults of the server, and
+    the drippers, take longer."""
     data = connection.rest()
     took = time.monotonic() - since
-    assert low <= took <= high, took
+    assert took >= seconds, took
     return data
 
 
@@ -48,7 +49,7 @@ def test_a_head_that_does_not_come_ends_the_connection(serve, start):
     since = time.monotonic()
     with server.connect() as connection:
         connection.send(start)
-        refusal(ends_within(connection, since, 0.8, 4))
+        refusal(ends_after(connection, since, 0.8))
     server.wait_counter("timeouts_header", 1)
     assert server.new_stderr() == ""
 
@@ -58,22 +59,31 @@ def test_a_head_that_drips_does_not_extend_its_time(serve):
     since = time.monotonic()
     with server.connect() as connection:
         dripper = Dripper(connection, head("GET", "/" + "a" * 1000), 0.05)
-        refusal(ends_within(connection, since, 0.8, 4))
+        refusal(ends_after(connection, since, 0.8))
         dripper.stop()
     server.wait_counter("timeouts_header", 1)
 
 
 def test_the_time_for_a_head_starts_anew_with_each_request(serve):
     server = serve(settings={"connection_timeout": 1, "keepalive_timeout": 30})
-    with server.connect() as connection:
-        start = time.monotonic()
-        while time.monotonic() - start < 2.5:
-            data = head("GET", "/")
-            connection.send(data[:10])
-            server.sync()
-            connection.send(data[10:])
-            assert connection.response().status == 200
-            time.sleep(0.1)
+
+    def all_come_in_time():
+        """Each head does, unless the machine stands still in between."""
+        with server.connect() as connection:
+            start = time.monotonic()
+            while time.monotonic() - start < 2.5:
+                data = head("GET", "/")
+                began = time.monotonic()
+                connection.send(data[:10])
+                server.sync()
+                answered = connection.send_anyway(data[10:]) and connection.response().status == 200
+                if not answered:
+                    assert time.monotonic() - began > 0.9, "its time had begun before"
+                    return False
+                time.sleep(0.1)
+        return True
+
+    poll(all_come_in_time, seconds=60)
 
 
 def test_idle_connections_are_closed_without_a_word(serve):
@@ -81,7 +91,7 @@ def test_idle_connections_are_closed_without_a_word(serve):
     since = time.monotonic()
     with server.connect() as connection:
         connection.get("/")
-        assert ends_within(connection, since, 0.8, 4) == b""
+        assert ends_after(connection, since, 0.8) == b""
     server.wait_counter("timeouts_keepalive", 1)
     assert server.counter("timeouts_header") == 0
 
@@ -92,7 +102,7 @@ def test_a_body_has_a_total_time(serve):
     with server.connect() as connection:
         connection.send(head("POST", "/body", [("Content-Length", 1000)]))
         dripper = Dripper(connection, b"x" * 1000, 0.05)
-        refusal(ends_within(connection, since, 0.8, 4))
+        refusal(ends_after(connection, since, 0.8))
         dripper.stop()
     server.wait_counter("timeouts_body", 1)
 
@@ -103,7 +113,7 @@ def test_a_body_has_a_minimum_rate(serve):
     with server.connect() as connection:
         connection.send(head("POST", "/body", [("Transfer-Encoding", "chunked")]))
         dripper = Dripper(connection, b"1\r\nx\r\n" * 1000, 0.02)
-        refusal(ends_within(connection, since, 0.8, 5))
+        refusal(ends_after(connection, since, 0.8))
         dripper.stop()
     server.wait_counter("slow_read", 1)
 
@@ -111,9 +121,10 @@ def test_a_body_has_a_minimum_rate(serve):
 def test_a_body_at_the_minimum_rate_is_taken(serve):
     server = serve(settings={"min_receive_rate": 1000, "rate_grace": 1})
     with server.connect() as connection:
-        connection.send(head("POST", "/body", [("Content-Length", 20000)]))
+        # More at first: the machine may stand still for some seconds.
+        connection.send(head("POST", "/body", [("Content-Length", 20000)]) + b"x" * 10000)
         for _ in range(20):
-            connection.send(b"x" * 1000)
+            connection.send(b"x" * 500)
             time.sleep(0.1)
         assert len(connection.response().body) == 20000
     assert server.counter("slow_read") == 0
@@ -162,8 +173,10 @@ def test_a_client_that_pipelines_and_does_not_read_is_bounded(serve, sanitizer):
 def test_a_deferred_answer_may_take_longer_than_the_idle_time(serve):
     server = serve(settings={"keepalive_timeout": 1, "connection_timeout": 1, "body_timeout": 1, "write_timeout": 1})
     with server.connect() as connection:
-        assert connection.get("/later?ms=2500").body == b"later"
-        assert connection.get("/n/1").body == b"1"
+        # At once: between the first answer and a second request only the idle time would be allowed.
+        connection.send(head("GET", "/later?ms=2500") + head("GET", "/n/1"))
+        assert connection.response().body == b"later"
+        assert connection.response().body == b"1"
 
 
 def test_a_large_answer_to_a_client_that_reads_may_take_longer_than_idle_times(serve):

@@ -306,7 +306,7 @@ def test_the_server_closes_and_waits_for_the_answer(server):
         client.send(frame(TEXT, b"4003 silent"))
         client.expect_close(4003, b"silent")
         client.expect_end()
-        assert 0.5 < time.monotonic() - began < 5
+        assert time.monotonic() - began > 0.5
     wait_close(server, "1006 \n")
 
 
@@ -346,14 +346,29 @@ def test_a_stopping_server_says_goodbye(own_server):
 def test_a_quiet_client_is_pinged_and_then_given_up(server):
     closes(server)
     before = server.counter("timeouts_keepalive")
-    with Raw(server, "/quick") as client:
-        for _ in range(3):  # answers keep it alive
-            client.expect(PING, b"")
-            client.send(frame(PONG))
-        client.expect(PING, b"")
-        client.expect_end()
+    tries = 0
+
+    def answers_keep_it_alive():
+        nonlocal tries
+        tries += 1
+        with Raw(server, "/quick") as client:
+            answered = [time.monotonic()]
+            try:
+                for _ in range(3):
+                    client.expect(PING, b"")
+                    client.send(frame(PONG))
+                    answered.append(time.monotonic())
+                client.expect(PING, b"")
+                client.expect_end()
+                return True
+            except (wire.Closed, OSError):  # the machine stood still for the rest of the idle time, and no answer came
+                answered.append(time.monotonic())
+                assert max(b - a for a, b in zip(answered, answered[1:])) > 1.8, answered
+                return False
+
+    harness.poll(answers_keep_it_alive, seconds=60)
     wait_close(server, "1006 \n")
-    assert server.counter("timeouts_keepalive") == before + 1
+    assert server.counter("timeouts_keepalive") == before + tries
 
 
 def test_a_message_that_does_not_end_is_given_up(server):

@@ -78,7 +78,8 @@ static void test_those_who_wait_are_closed_when_the_server_stops(void **state) {
     close(first);
     for (int i = 0; i < 5; i++) {
         char byte;
-        assert_true(recv(fds[i], &byte, 1, 0) <= 0 && errno != EAGAIN);
+        ssize_t got = recv(fds[i], &byte, 1, 0);
+        assert_true(got == 0 || (got < 0 && errno == ECONNRESET));
         close(fds[i]);
     }
     assert_int_equal(join(fixture), UVHTTP_OK);

@@ -168,6 +168,8 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
     }
     /* The server stops while they go on. */
     assert_int_equal(stop(fixture), UVHTTP_OK);
+    for (uint64_t end_ms = clock_ms() + TIMEOUT_MS; atomic_load(&crowd.aborted) == 0 && clock_ms() < end_ms;)
+        poll(NULL, 0, 1);
     atomic_store(&crowd.over, true);
     for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
     assert_true(atomic_load(&crowd.sent) > 0);

@@ -343,6 +343,46 @@ static void test_every_allocation_may_fail(void **state) {
     end(server, fixture);
 }
 
+/* No segment is left for the piece that was read, nor memory for the next one: the connection breaks once. */
+static void take_segments(server_t *server, void *arg) {
+    uvhttp__slab_t *segments = &server->loop->segments;
+    void **taken = arg;
+    while (uvhttp__slab_in_use(segments) < uvhttp__slab_capacity(segments)) {
+        void **segment = uvhttp__slab_alloc(segments);
+        *segment = *taken;
+        *taken = segment;
+    }
+}
+
+static void give_segments_back(server_t *server, void *arg) {
+    void **taken = arg;
+    for (void **segment; (segment = *taken);) {
+        *taken = *segment;
+        uvhttp__slab_free(&server->loop->segments, segment);
+    }
+}
+
+static void test_memory_that_is_wanting_twice_breaks_the_connection_once(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    void *taken = NULL;
+    pthread_mutex_lock(&fixture->gate);
+    occupy_thread(server, fixture);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    server_call(server, take_segments, &taken);
+    test_allocator_fail_from(1);
+    pthread_mutex_unlock(&fixture->gate);
+    server_wait(server, EV_CLOSED, 1);
+    test_allocator_fail_at(0);
+    server_call(server, give_segments_back, &taken);
+    assert_int_equal(server_count(server, EV_END_ABORTED), 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 1);
+    close(fd);
+    end(server, fixture);
+}
+
 int main(void) {
     test_allocator_install();
     const struct CMUnitTest tests[] = {
@@ -357,8 +397,12 @@ int main(void) {
         ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
+    const struct CMUnitTest of_copies[] = {
+        ON_OWN_LOOPS(test_memory_that_is_wanting_twice_breaks_the_connection_once),
+    };
     copied = true;
-    int failed = cmocka_run_group_tests_name("copied", tests, NULL, NULL);
+    int failed = cmocka_run_group_tests_name("copied", tests, NULL, NULL) +
+                 cmocka_run_group_tests_name("of copies", of_copies, NULL, NULL);
     if (!can_forget()) {
         print_message("not with sendfile: this kernel or file system does not tell what of a file is in memory\n");
         return failed;

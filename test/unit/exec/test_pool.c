@@ -174,8 +174,10 @@ static void test_threads_without_work_end_but_for_the_minimum(void **state) {
         WAIT_UNTIL(read_stats(work).threads == 2);
     }
     pause_ms(60);
-    assert_int_equal(read_stats(work).threads, 2);
-    assert_int_equal(read_stats(work).threads_ended, 12);
+    uvhttp__work_stats_t stats = read_stats(work);
+    assert_int_equal(stats.threads, 2);
+    assert_true(stats.threads_ended >= 12); /* more where jobs were given so slowly that some ended in between */
+    assert_int_equal(stats.threads_started, stats.threads_ended + 2);
     end(work);
 }
 

@@ -44,25 +44,29 @@ static size_t check_clock(uvhttp__stream_t *stream, const char *data, size_t siz
     }
     memcpy(&sent_ns, data, sizeof sent_ns);
     uint64_t now_ns = stream->loop->now_ns;
-    if (now_ns < sent_ns || now_ns > uvhttp__clock_ns()) count_event(peer_of(stream)->server, EV_WRONG, 1);
+    if (now_ns > uvhttp__clock_ns()) count_event(peer_of(stream)->server, EV_WRONG, 1);
     if (stream->loop->now_ms != now_ns / 1000000) count_event(peer_of(stream)->server, EV_WRONG, 1);
-    count_event(peer_of(stream)->server, EV_TICK, 1);
+    if (now_ns >= sent_ns) count_event(peer_of(stream)->server, EV_TICK, 1);
+    count_event(peer_of(stream)->server, EV_BYTES, 1);
     return size;
 }
 
-/* The clock is read after the wait, not before: else every timeout set in a callback would be too short by the wait. */
+/* The clock is read after the wait, not before: else every timeout set in a callback would be too short by the wait. A
+ * busy machine may have the loop stand between the two, so that it is behind: five times out of a hundred are enough.
+ */
 static void test_clock_of_a_turn_is_not_from_before_the_wait(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = {
         .on_data = check_clock, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
     server_start(server, &ops);
     int fd = client_connect(server);
-    for (uint64_t i = 1; i <= 5; i++) {
+    for (uint64_t i = 1; i <= 100 && server_count(server, EV_TICK) < 5; i++) {
         poll(NULL, 0, 20);
         uint64_t now_ns = uvhttp__clock_ns();
         client_send(fd, &now_ns, sizeof now_ns);
-        server_wait(server, EV_TICK, i);
+        server_wait(server, EV_BYTES, i);
     }
+    assert_int_equal(server_count(server, EV_TICK), 5);
     close(fd);
     server_wait(server, EV_CLOSED, 1);
 }
@@ -120,7 +124,7 @@ static void test_timers_fire_in_order_and_not_early(void **state) {
     assert_int_equal(timers.order[0], 1);
     assert_int_equal(timers.order[1], 2);
     assert_int_equal(timers.order[2], 0);
-    assert_in_range(timers.fired_ms[0], timers.set_ms + 60, timers.set_ms + 5000);
+    assert_true(timers.fired_ms[0] >= timers.set_ms + 60);
     server_settle(server);
     assert_int_equal(server_count(server, EV_TICK), 3);
 }
@@ -148,10 +152,8 @@ static void test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns(void 
     unsigned turns = atomic_load(&server->turns);
     poll(NULL, 0, 100);
     assert_true(atomic_load(&server->turns) - turns <= 10);
-    uint64_t start_ms = clock_ms();
     server_call(server, set_near_timer, &timers);
-    server_wait(server, EV_TICK, 1);
-    assert_true(clock_ms() - start_ms < 5000);
+    server_wait(server, EV_TICK, 1); /* an hour, if it were for the far one */
     assert_int_equal(timers.order[0], 1);
     server_call(server, stop_far_timer, &timers);
 }
@@ -172,6 +174,31 @@ static void test_timer_that_is_put_off_fires_at_its_new_time(void **state) {
     assert_true(timers.fired_ms[1] >= timers.set_ms + 80);
     server_settle(server);
     assert_int_equal(server_count(server, EV_TICK), 1);
+}
+
+enum { LONG_TURN_MS = 100 };
+
+static void set_timer_and_take_long(server_t *server, void *arg) {
+    prepare_timers(server, arg);
+    set_timer(server, arg, 0, LONG_TURN_MS);
+    poll(NULL, 0, LONG_TURN_MS);
+}
+
+/* A wait that were counted from the begin of the turn would be as long again, unless the wheel has sorting to do, which
+ * it has at most once in a second. A busy machine makes any single one late. */
+static void test_timer_that_falls_due_in_a_long_turn_is_not_waited_for(void **state) {
+    server_t *server = *state;
+    static timers_t timers;
+    int in_a_row = 0;
+    server_start(server, &echo_ops);
+    for (uint64_t i = 1; i <= 50 && in_a_row < 3; i++) {
+        memset(&timers, 0, sizeof timers);
+        server_call(server, set_timer_and_take_long, &timers);
+        server_wait(server, EV_TICK, i);
+        uint64_t late_ms = timers.fired_ms[0] - (timers.set_ms + LONG_TURN_MS);
+        in_a_row = late_ms < LONG_TURN_MS / 2 ? in_a_row + 1 : 0;
+    }
+    assert_int_equal(in_a_row, 3);
 }
 
 typedef struct lateness {
@@ -650,6 +677,7 @@ int main(void) {
         ON_EACH(test_timers_fire_in_order_and_not_early),
         ON_EACH(test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns),
         ON_EACH(test_timer_that_is_put_off_fires_at_its_new_time),
+        ON_EACH(test_timer_that_falls_due_in_a_long_turn_is_not_waited_for),
         ON_OWN_LOOPS(test_a_loop_waits_for_less_than_a_millisecond),
         ON_EACH(test_messages_of_four_threads_all_arrive_in_their_order),
         ON_EACH(test_message_may_post_itself_again_without_starving_streams),

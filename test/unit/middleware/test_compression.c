@@ -215,6 +215,58 @@ static void test_partial_answers_are_left_alone(void **state) {
     middleware.destroy(middleware.user);
 }
 
+/* What a handler answers who has looked at If-None-Match. */
+static void answer_not_modified(const char *if_none_match, const char *etag) {
+    uvhttp_middleware_t middleware = uvhttp_compression(NULL);
+    exchange_field(&ex, "Accept-Encoding", "gzip");
+    if (if_none_match) exchange_field(&ex, "If-None-Match", if_none_match);
+    if (etag) assert_int_equal(uvhttp_response_header(&ex.res, "ETag", etag), 0);
+    middleware.run(&ex.req, &ex.res, middleware.user);
+    assert_int_equal(uvhttp_response_empty(&ex.res, 304), 0);
+    uvhttp__response_finish(&ex.res);
+    middleware.destroy(middleware.user);
+    assert_no_header("Content-Encoding");
+}
+
+static void answer_not_modified_with(const char *name, const char *value) {
+    exchange_deinit(&ex);
+    setup(NULL);
+    assert_int_equal(uvhttp_response_header(&ex.res, name, value), 0);
+    answer_not_modified(NULL, NULL);
+}
+
+/* RFC 9110 section 15.4.5 */
+static void test_a_304_varies_as_the_answer_that_it_stands_for(void **state) {
+    (void)state;
+    answer_not_modified(NULL, NULL);
+    assert_header("Vary", "Accept-Encoding");
+    answer_not_modified_with("Vary", "Accept-Encoding");
+    assert_header("Vary", "Accept-Encoding");
+    answer_not_modified_with("Content-Type", "text/css");
+    assert_header("Vary", "Accept-Encoding");
+    answer_not_modified_with("Content-Type", "image/png");
+    assert_no_header("Vary");
+    answer_not_modified_with("Cache-Control", "no-transform");
+    assert_no_header("Vary");
+}
+
+static void test_a_304_has_the_validator_that_the_client_has(void **state) {
+    (void)state;
+    static const struct {
+        const char *if_none_match, *etag, *sent;
+    } cases[] = {{"W/\"abc\"", "\"abc\"", "W/\"abc\""},   {"\"x\", W/\"abc\"", "\"abc\"", "W/\"abc\""},
+                 {"\"abc\"", "\"abc\"", "\"abc\""},       {"W/\"abcd\"", "\"abc\"", "\"abc\""},
+                 {"W/\"abc\"", "W/\"abc\"", "W/\"abc\""}, {NULL, "\"abc\"", "\"abc\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        answer_not_modified(cases[i].if_none_match, cases[i].etag);
+        assert_header("ETag", cases[i].sent);
+        exchange_deinit(&ex);
+        setup(NULL);
+    }
+    answer_not_modified("W/\"abc\"", NULL);
+    assert_no_header("ETag");
+}
+
 static void test_wrong_options_are_refused(void **state) {
     (void)state;
     static const uvhttp_compression_options_t wrong[] = {
@@ -270,6 +322,8 @@ int main(void) {
         TEST(test_a_body_that_does_not_shrink_is_sent_as_it_is),
         TEST(test_vary_is_not_doubled_and_a_strong_etag_becomes_weak),
         TEST(test_partial_answers_are_left_alone),
+        TEST(test_a_304_varies_as_the_answer_that_it_stands_for),
+        TEST(test_a_304_has_the_validator_that_the_client_has),
         TEST(test_wrong_options_are_refused),
         TEST(test_every_allocation_may_fail),
     };

@@ -156,12 +156,16 @@ static MAYBE_UNUSED int client_ask(const serving_t *serving, const char *text) {
 }
 
 /* A receive with a time limit is interrupted when the kernel ends a ring that this thread has made. */
-static MAYBE_UNUSED ssize_t client_receive(int fd, char *byte) {
+static MAYBE_UNUSED ssize_t client_receive_some(int fd, char *data, size_t size) {
     ssize_t got;
     do {
-        got = recv(fd, byte, 1, 0);
+        got = recv(fd, data, size, 0);
     } while (got < 0 && errno == EINTR);
     return got;
+}
+
+static MAYBE_UNUSED ssize_t client_receive(int fd, char *byte) {
+    return client_receive_some(fd, byte, 1);
 }
 
 typedef struct answer {
@@ -197,6 +201,9 @@ static MAYBE_UNUSED void client_expect_end(int fd) {
     ssize_t got = client_receive(fd, &byte);
     assert_true(got == 0 || (got < 0 && errno == ECONNRESET));
 }
+
+/* A label of 64 letters, which no resolver asks anybody about (RFC 1035 section 2.3.4). */
+#define NO_NAME "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.test"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 

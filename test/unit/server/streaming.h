@@ -128,12 +128,15 @@ static MAYBE_UNUSED uint64_t counter(const serving_t *serving, const char *name)
 }
 
 /* The answer of take_end to these bytes. */
-static MAYBE_UNUSED void expect_taken(int fd, const char *data, size_t size) {
+static MAYBE_UNUSED void assert_taken(const answer_t *answer, const char *data, size_t size) {
     char text[64];
     snprintf(text, sizeof text, "%zu %lu", size, sum_of(data, size, 0));
-    answer_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, text);
+}
+
+static MAYBE_UNUSED void expect_taken(int fd, const char *data, size_t size) {
+    assert_taken(client_read(fd), data, size);
 }
 
 static MAYBE_UNUSED void expect_hello(int fd) {

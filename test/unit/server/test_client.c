@@ -86,20 +86,31 @@ static int other_listen(void) {
     return fd;
 }
 
-/* Accepts and reads until the head has come. A wait with a time limit may be interrupted, as client_receive says. */
-static int other_accept(int listener, char *head, size_t max) {
+/* A wait with a time limit may be interrupted, as client_receive says. */
+static int other_accept(int listener) {
     int fd;
     do {
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     } while (fd < 0 && errno == EINTR);
     assert_true(fd >= 0);
+    return fd;
+}
+
+/* Whether the whole head has come. */
+static bool read_head(int fd, char *head, size_t max) {
     size_t size = 0;
     head[0] = '\0';
     while (!strstr(head, "\r\n\r\n")) {
         assert_true(size + 1 < max);
-        assert_int_equal(recv(fd, head + size, 1, 0), 1);
+        if (client_receive(fd, head + size) != 1) return false;
         head[++size] = '\0';
     }
+    return true;
+}
+
+static int other_asked(int listener, char *head, size_t max) {
+    int fd = other_accept(listener);
+    assert_true(read_head(fd, head, max));
     return fd;
 }
 
@@ -115,7 +126,7 @@ static void begin(serving_t *serving) {
 static const char *answer_to(serving_t *serving, int listener, const char *text, bool bytes) {
     char head[1024];
     int client = client_ask(serving, GET("/ask"));
-    int fd = other_accept(listener, head, sizeof head);
+    int fd = other_asked(listener, head, sizeof head);
     setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &(int){1}, sizeof(int));
     size_t size = strlen(text), step = bytes ? 1 : size;
     for (size_t at = 0; at < size; at += step)
@@ -219,11 +230,11 @@ static void test_a_request_goes_out_whole(void **state) {
     ask_for(&(uvhttp_client_request_t){
         .url = url, .method = "PUT", .headers = headers, .header_count = 1, .body = body, .body_size = sizeof body});
     int client = client_ask(serving, GET("/ask"));
-    int fd = other_accept(listener, head, sizeof head);
+    int fd = other_asked(listener, head, sizeof head);
     assert_memory_equal(head, "PUT /x HTTP/1.1\r\nHost: 127.0.0.1:", 33);
     assert_non_null(strstr(head, "\r\nX-One: 1\r\nContent-Length: 4194304\r\nConnection: close\r\n\r\n"));
     for (size_t sum = 0; sum < sizeof body;) {
-        ssize_t got = recv(fd, piece, sizeof piece, 0);
+        ssize_t got = client_receive_some(fd, piece, sizeof piece);
         assert_true(got > 0);
         assert_memory_equal(piece, body + sum, (size_t)got);
         sum += (size_t)got;
@@ -234,7 +245,7 @@ static void test_a_request_goes_out_whole(void **state) {
     /* A server that answers before it has read all, and closes. */
     close(client);
     client = client_ask(serving, GET("/ask"));
-    fd = other_accept(listener, head, sizeof head);
+    fd = other_asked(listener, head, sizeof head);
     client_send(fd, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
     assert_string_equal(client_read(client)->body, "413  Content-Length 2 no");
     close(fd);
@@ -242,6 +253,7 @@ static void test_a_request_goes_out_whole(void **state) {
     close(listener);
 }
 
+/* A busy machine may be over it before the head has come, or what is sent then: the outcome is the same. */
 static void test_a_deadline_holds_for_all_of_it(void **state) {
     static const char *const begun[] = {"", "HTTP/1.1 200 OK\r\nConte", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb",
                                         "HTTP/1.1 100 Continue\r\n\r\n"};
@@ -252,8 +264,8 @@ static void test_a_deadline_holds_for_all_of_it(void **state) {
     ask_for(&(uvhttp_client_request_t){.url = url, .timeout_ms = 30});
     for (size_t i = 0; i < sizeof begun / sizeof *begun; i++) {
         int client = client_ask(serving, GET("/ask"));
-        int fd = other_accept(listener, head, sizeof head);
-        client_send(fd, begun[i]);
+        int fd = other_accept(listener);
+        if (read_head(fd, head, sizeof head)) (void)send(fd, begun[i], strlen(begun[i]), MSG_NOSIGNAL);
         assert_string_equal(client_read(client)->body, "UVHTTP_E_TIMEOUT");
         client_expect_end(fd);
         close(fd);
@@ -276,7 +288,7 @@ static void test_what_can_be_said_at_once_is(void **state) {
         {{.url = "http://127.0.0.1:1/", .head_size_max = 63}, "UVHTTP_E_INVALID"},
         {{.url = "http://127.0.0.1:1/", .head_size_max = 16 * 1024 * 1024 + 1}, "UVHTTP_E_INVALID"},
         {{.url = "http://unix:/nowhere/at/all"}, "UVHTTP_E_PEER_UNREACHABLE"},
-        {{.url = "http://host.invalid/"}, "UVHTTP_E_PEER_NAME"},
+        {{.url = "http://" NO_NAME "/"}, "UVHTTP_E_PEER_NAME"},
     };
     serving_t *serving = *state;
     begin(serving);
@@ -300,7 +312,7 @@ static void test_a_name_has_all_its_addresses_tried(void **state) {
     snprintf(name, sizeof name, "http://127.1%s", strrchr(url, ':')); /* getaddrinfo's way to write it */
     ask_for(&(uvhttp_client_request_t){.url = name});
     int client = client_ask(serving, GET("/ask"));
-    int fd = other_accept(listener, head, sizeof head);
+    int fd = other_asked(listener, head, sizeof head);
     assert_non_null(strstr(head, "\r\nHost: 127.1:"));
     client_send(fd, "HTTP/1.1 204 No Content\r\n\r\n");
     assert_string_equal(client_read(client)->body, "204   0 ");
@@ -325,7 +337,7 @@ static void test_a_unix_socket_is_asked(void **state) {
     snprintf(at, sizeof at, "http://unix:@%s:/there?x", address.sun_path + 1);
     ask_for(&(uvhttp_client_request_t){.url = at});
     int client = client_ask(serving, GET("/ask"));
-    int fd = other_accept(listener, head, sizeof head);
+    int fd = other_asked(listener, head, sizeof head);
     assert_memory_equal(head, "GET /there?x HTTP/1.1\r\nHost: localhost\r\n", 40);
     client_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_string_equal(client_read(client)->body, "200  Content-Length 2 ok");
@@ -341,7 +353,7 @@ static void test_a_client_that_goes_gives_the_request_up(void **state) {
     begin(serving);
     for (int i = 0; i < 3; i++) {
         int client = client_ask(serving, GET("/ask"));
-        int fd = other_accept(listener, head, sizeof head);
+        int fd = other_asked(listener, head, sizeof head);
         if (i > 0) client_send(fd, i == 1 ? "HTTP/1.1 200 OK\r\nCo" : "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb");
         close(client);
         client_expect_end(fd);

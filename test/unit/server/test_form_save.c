@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "server/serving.h"
 #include <uvhttp/form.h>
@@ -19,6 +20,19 @@ static struct {
     uvhttp_form_limits_t limits;
     atomic_int status, handlers;
 } seen;
+
+/* Stands in front of the C library's: once a name is free, another upload may have it at once. */
+static const char *_Atomic taken_over;
+
+int unlinkat(int directory, const char *name, int flags) {
+    int status = (int)syscall(SYS_unlinkat, directory, name, flags);
+    const char *wanted = atomic_load(&taken_over);
+    if (status != 0 || !wanted || strcmp(name, wanted) != 0) return status;
+    atomic_store(&taken_over, NULL);
+    int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    return close(fd);
+}
 
 static void seen_make(void) {
     memset(&seen, 0, sizeof seen);
@@ -199,6 +213,16 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
     assert_int_equal(seen_end(), 0);
 }
 
+static void test_the_name_of_a_file_that_was_removed_is_another_uploads(void **state) {
+    serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8});
+    atomic_store(&taken_over, "b.txt");
+    const answer_t *answer =
+        ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "123456789\r\n--b--", 0);
+    assert_int_equal(answer->status, 413);
+    assert_null(atomic_load(&taken_over));
+    assert_int_equal(seen_end(), 1);
+}
+
 static void test_a_client_that_goes_leaves_nothing(void **state) {
     serving_t *serving = start(state);
     int fd = client_connect(serving->port);
@@ -248,6 +272,7 @@ int main(void) {
         ON_EACH(test_fields_are_told_and_files_are_on_disk_wherever_the_body_is_cut),
         ON_EACH(test_a_large_file_is_the_same_on_disk),
         ON_EACH(test_what_is_malformed_or_beyond_a_limit_leaves_nothing),
+        ON_EACH(test_the_name_of_a_file_that_was_removed_is_another_uploads),
         ON_EACH(test_a_client_that_goes_leaves_nothing),
         ON_EACH(test_no_space_is_told_and_leaves_nothing),
         ON_EACH(test_what_is_no_such_form_or_no_such_handler_is_refused),

@@ -121,9 +121,9 @@ static void connect_there(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     deferred = uvhttp_response_defer(res);
     uvhttp_str_t to = uvhttp_request_header(req, "X-To");
     snprintf(address, sizeof address, "%.*s", (int)to.size, to.data);
-    if (uvhttp_connect_start(&connector, address, 5000, on_connect, &calls) != UVHTTP_OK) abort();
+    if (uvhttp_connect_start(&connector, address, LIMIT_SECONDS * 1000, on_connect, &calls) != UVHTTP_OK) abort();
     uvhttp_connect_stop(&connector); /* on_connect comes for the second one alone */
-    int status = uvhttp_connect_start(&connector, address, 5000, on_connect, &calls);
+    int status = uvhttp_connect_start(&connector, address, LIMIT_SECONDS * 1000, on_connect, &calls);
     if (status != UVHTTP_OK) answer(status);
 }
 

@@ -106,7 +106,7 @@ static void read_chunk(reader_t *reader) {
     static char data[1 << 20];
     assert_true(left < sizeof data);
     for (size_t at = 0; at < left;) {
-        ssize_t got = recv(reader->fd, data + at, left - at, 0);
+        ssize_t got = client_receive_some(reader->fd, data + at, left - at);
         assert_true(got > 0);
         at += (size_t)got;
     }

@@ -1,0 +1,45 @@
+/* Owns: what the two files of the libuv engine share. May include: io. */
+#ifndef UVHTTP_SRC_IO_IO_LIBUV_H
+#define UVHTTP_SRC_IO_IO_LIBUV_H
+
+#include <uv.h>
+
+#include "io/engine.h"
+#include "io/io_inner.h"
+
+typedef struct uvhttp__libuv {
+    uvhttp__loop_t loop; /* first: the loop is found by it */
+    char *receive_buffer;
+    size_t receive_size; /* bytes */
+    int wake_fd;         /* edge-triggered: each write is an event, and nobody has to read */
+
+    /* Loop of our own: */
+    uvhttp__inner_t inner;
+    int timer_fd; /* for a deadline between two ms; -1 before the first */
+
+    /* Guest of the application's loop: */
+    uv_prepare_t prepare;
+    uv_check_t check;
+    uv_idle_t idle; /* active while the host must not wait */
+    uv_timer_t timer;
+    int handles_open;
+    bool in_turn;
+    bool freeing;
+    void (*on_freed)(void *arg);
+    void *freed_arg;
+} uvhttp__libuv_t;
+
+static inline uvhttp__libuv_t *uvhttp__libuv_of(uvhttp__loop_t *loop) {
+    return UVHTTP__CONTAINER_OF(loop, uvhttp__libuv_t, loop);
+}
+
+/* io_libuv.c: does what the events of the loop's set ask for. In a turn. */
+void uvhttp__libuv_drain(uvhttp__libuv_t *libuv);
+
+/* io_libuv_loop.c */
+int uvhttp__libuv_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
+void uvhttp__libuv_loop_run(uvhttp__loop_t *loop);
+void uvhttp__libuv_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
+void uvhttp__libuv_wake(uvhttp__loop_t *loop);
+
+#endif

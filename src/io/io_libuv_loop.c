@@ -1,0 +1,239 @@
+/* Owns: loops of the libuv engine: driving the epoll set of io_libuv.c, either as the outer loop of a thread of our own
+ * (with a libuv loop inside, for the application's handles) or as a guest of the application's libuv loop, which then
+ * watches the set as one descriptor. May include: base, obs, io. */
+#include <assert.h>
+#include <limits.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/hot.h"
+#include "io/io_libuv.h"
+
+enum {
+    RECEIVE_SIZE_MIN = 64 * 1024, /* one buffer serves the whole loop: there is no point in a small one */
+    HANDLE_COUNT = 4,             /* handles of a guest that are closed with it */
+};
+
+/* --- guest of the application's loop --- */
+
+/* One iteration of the host's loop is one turn: it begins with the first of our callbacks after polling and ends in
+ * uv_prepare, that is, after all that polling, checks, timers and idle handles of the application have done. */
+static void guest_enter(uvhttp__libuv_t *libuv) {
+    if (libuv->in_turn) return;
+    libuv->in_turn = true;
+    uvhttp__turn_begin(&libuv->loop);
+}
+
+static void guest_leave(uvhttp__libuv_t *libuv) {
+    guest_enter(libuv);
+    uvhttp__turn_settle(&libuv->loop);
+    uvhttp__turn_end(&libuv->loop);
+    libuv->in_turn = false;
+}
+
+static void guest_on_timer(uv_timer_t *timer) {
+    uvhttp__libuv_t *libuv = timer->data;
+    libuv->loop.timer_tick = UINT64_MAX;
+    guest_enter(libuv); /* the end of the turn, in the next uv_prepare, looks at the wheel */
+}
+
+/* Deadlines move away with every request: the timer then fires early, once, and is set anew. Only an earlier deadline
+ * than the one it is set to makes it start again at once. */
+static void guest_arm_timer(uvhttp__libuv_t *libuv) {
+    uint64_t next = 0;
+    uv_update_time(libuv->loop.uv); /* from here the host counts its wait, and the turn may have taken long */
+    if (!uvhttp__wheel_next(&libuv->loop.wheel, &next) || next >= libuv->loop.timer_tick) return;
+    libuv->loop.timer_tick = next;
+    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
+    uint64_t now_ms = uv_now(libuv->loop.uv); /* of the same clock */
+    uv_timer_start(&libuv->timer, guest_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+}
+
+static void guest_idle(uv_idle_t *idle) {
+    (void)idle; /* that it is active is what counts: libuv polls without waiting */
+}
+
+static void guest_check(uv_check_t *check) {
+    guest_enter(check->data);
+}
+
+static void guest_prepare(uv_prepare_t *prepare) {
+    uvhttp__libuv_t *libuv = prepare->data;
+    guest_leave(libuv);
+    if (libuv->freeing) return; /* the handles are closing: nothing may be started again */
+    guest_arm_timer(libuv);
+    if (uvhttp__turn_pending(&libuv->loop)) {
+        uv_idle_start(&libuv->idle, guest_idle);
+    } else {
+        uv_idle_stop(&libuv->idle);
+    }
+}
+
+static void guest_on_readable(void *arg) {
+    uvhttp__libuv_t *libuv = arg;
+    guest_enter(libuv);
+    uvhttp__fd_set_poll(libuv->loop.waited, 0);
+    uvhttp__libuv_drain(libuv);
+}
+
+/* Only the watch can fail: it comes first, so that there is nothing to unwind. */
+static int guest_start(uvhttp__libuv_t *libuv, uv_loop_t *host) {
+    libuv->loop.uv = host;
+    int status = uvhttp__fd_set_watch(libuv->loop.waited, guest_on_readable, libuv);
+    if (status != UVHTTP_OK) return status;
+    uv_prepare_init(host, &libuv->prepare);
+    uv_check_init(host, &libuv->check);
+    uv_idle_init(host, &libuv->idle);
+    uv_timer_init(host, &libuv->timer);
+    libuv->prepare.data = libuv->check.data = libuv->idle.data = libuv->timer.data = libuv;
+    uv_prepare_start(&libuv->prepare, guest_prepare);
+    uv_check_start(&libuv->check, guest_check);
+    /* The prepare handle alone keeps the host's loop alive, until uvhttp__loop_free: nothing else has to be counted. */
+    uv_unref((uv_handle_t *)&libuv->check);
+    uv_unref((uv_handle_t *)&libuv->idle);
+    uv_unref((uv_handle_t *)&libuv->timer);
+    libuv->handles_open = HANDLE_COUNT;
+    return UVHTTP_OK;
+}
+
+/* --- a loop of our own --- */
+
+/* Made when it is first needed; as with the eventfd, nobody has to read it. */
+static int timer_open(uvhttp__libuv_t *libuv) {
+    libuv->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (libuv->timer_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
+    int status = uvhttp__fd_set_change(libuv->loop.waited, EPOLL_CTL_ADD, libuv->timer_fd, EPOLLIN | EPOLLET, NULL,
+                                       UVHTTP__FD_TIMER);
+    if (status == UVHTTP_OK) return UVHTTP_OK;
+    close(libuv->timer_fd);
+    libuv->timer_fd = -1;
+    return status;
+}
+
+/* epoll waits for whole milliseconds. Returns whether the timer wakes the loop at a deadline between two. */
+static bool arm_timer(uvhttp__libuv_t *libuv, uint64_t deadline) {
+    if (deadline % UVHTTP__TICKS_PER_MS == 0) return false;
+    if (deadline >= libuv->loop.timer_tick) return true;
+    if (libuv->timer_fd < 0 && timer_open(libuv) != UVHTTP_OK) return false;
+    uint64_t deadline_ns = deadline * UVHTTP__TICK_NS;
+    const struct itimerspec time = {
+        .it_value = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)}};
+    if (timerfd_settime(libuv->timer_fd, TFD_TIMER_ABSTIME, &time, NULL) != 0) return false;
+    libuv->loop.timer_tick = deadline;
+    return true;
+}
+
+/* How long the loop may wait: ms, or -1 for ever. */
+UVHTTP__HOT static int wait_ms(uvhttp__libuv_t *libuv) {
+    int uv_wait_ms = uvhttp__inner_turn(&libuv->inner);
+    uint64_t next = 0;
+    if (uv_wait_ms == 0 || uvhttp__turn_pending(&libuv->loop)) return 0;
+    if (!uvhttp__wheel_next(&libuv->loop.wheel, &next)) return uv_wait_ms;
+    uint64_t now_ns = uvhttp__clock_ns(); /* the turn may have taken long */
+    if (next <= now_ns / UVHTTP__TICK_NS) return 0;
+    if (arm_timer(libuv, next)) return uv_wait_ms;
+    uint64_t left_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS - now_ns / 1000000u;
+    int limit_ms = uv_wait_ms < 0 ? INT_MAX : uv_wait_ms;
+    return left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms;
+}
+
+UVHTTP__HOT void uvhttp__libuv_loop_run(uvhttp__loop_t *loop) {
+    uvhttp__libuv_t *libuv = uvhttp__libuv_of(loop);
+    assert(!loop->is_guest);
+    uvhttp__turn_begin(loop);
+    for (;;) {
+        uvhttp__turn_end(loop);
+        int timeout_ms = wait_ms(libuv);
+        if (loop->stopping && !uvhttp__turn_pending(loop)) break;
+        uvhttp__fd_set_poll(loop->waited, timeout_ms);
+        uvhttp__turn_begin(loop);
+        uvhttp__libuv_drain(libuv);
+        uvhttp__turn_settle(loop);
+    }
+    loop->stopping = false;
+}
+
+static int own_start(uvhttp__libuv_t *libuv) {
+    int status = uvhttp__inner_open(&libuv->inner);
+    if (status != UVHTTP_OK) return status;
+    libuv->loop.uv = &libuv->inner.uv;
+    return uvhttp__fd_set_change(libuv->loop.waited, EPOLL_CTL_ADD, uv_backend_fd(&libuv->inner.uv), EPOLLIN, NULL,
+                                 UVHTTP__FD_UV);
+}
+
+/* --- life --- */
+
+void uvhttp__libuv_wake(uvhttp__loop_t *loop) {
+    (void)!write(uvhttp__libuv_of(loop)->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+}
+
+static void libuv_release(uvhttp__libuv_t *libuv) {
+    uvhttp__fd_set_close(&libuv->loop);
+    if (libuv->wake_fd >= 0) close(libuv->wake_fd);
+    if (libuv->timer_fd >= 0) close(libuv->timer_fd);
+    uvhttp__free(libuv->receive_buffer);
+    uvhttp__loop_deinit(&libuv->loop);
+    uvhttp__free(libuv);
+}
+
+static int wake_open(uvhttp__libuv_t *libuv) {
+    libuv->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (libuv->wake_fd < 0) return UVHTTP_E_NO_DESCRIPTORS;
+    return uvhttp__fd_set_change(libuv->loop.waited, EPOLL_CTL_ADD, libuv->wake_fd, EPOLLIN | EPOLLET, NULL,
+                                 UVHTTP__FD_WAKE);
+}
+
+int uvhttp__libuv_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
+    uvhttp__libuv_t *libuv = uvhttp__calloc(1, sizeof *libuv);
+    if (!libuv) return UVHTTP_E_NOMEM;
+    libuv->wake_fd = libuv->timer_fd = -1;
+    int status = uvhttp__loop_init(&libuv->loop, &uvhttp__engine_libuv, options);
+    if (status != UVHTTP_OK) {
+        uvhttp__free(libuv);
+        return status;
+    }
+    libuv->receive_size = options->receive_buffer_size;
+    if (libuv->receive_size < RECEIVE_SIZE_MIN) libuv->receive_size = RECEIVE_SIZE_MIN;
+    libuv->receive_buffer = uvhttp__malloc(libuv->receive_size);
+    status = libuv->receive_buffer ? uvhttp__fd_set_new(&libuv->loop) : UVHTTP_E_NOMEM;
+    if (status == UVHTTP_OK) status = wake_open(libuv);
+    if (status == UVHTTP_OK) status = options->host ? guest_start(libuv, options->host) : own_start(libuv);
+    if (status != UVHTTP_OK) {
+        (void)uvhttp__inner_close(&libuv->inner);
+        libuv_release(libuv);
+        return status;
+    }
+    *loop = &libuv->loop;
+    return UVHTTP_OK;
+}
+
+static void guest_on_closed(uv_handle_t *handle) {
+    uvhttp__libuv_t *libuv = handle->data;
+    if (--libuv->handles_open > 0) return;
+    guest_leave(libuv);
+    void (*on_freed)(void *) = libuv->on_freed;
+    void *arg = libuv->freed_arg;
+    libuv_release(libuv);
+    if (on_freed) on_freed(arg);
+}
+
+void uvhttp__libuv_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+    uvhttp__libuv_t *libuv = uvhttp__libuv_of(loop);
+    assert(loop->stream_count == 0 && uvhttp__list_empty(&loop->listeners) && !libuv->freeing);
+    if (loop->is_guest) {
+        libuv->freeing = true;
+        libuv->on_freed = on_freed;
+        libuv->freed_arg = arg;
+        uv_close((uv_handle_t *)&libuv->prepare, guest_on_closed);
+        uv_close((uv_handle_t *)&libuv->check, guest_on_closed);
+        uv_close((uv_handle_t *)&libuv->idle, guest_on_closed);
+        uv_close((uv_handle_t *)&libuv->timer, guest_on_closed);
+        return;
+    }
+    if (!uvhttp__inner_close(&libuv->inner)) return; /* the application's handles point at it: it leaks */
+    libuv_release(libuv);
+    if (on_freed) on_freed(arg);
+}
