@@ -1,10 +1,12 @@
 """The experiment of S3: wrk's real output, the tables, and the whole command against a stand-in for performance_test."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +29,7 @@ LETS_GO = """
 import os, sys, time
 opened = [os.open("/dev/null", os.O_RDONLY) for _ in range(200)]
 print(flush=True)
-time.sleep(0.3)
+sys.stdin.readline()
 for fd in opened: os.close(fd)
 time.sleep(60)
 """
@@ -76,14 +78,17 @@ def test_littles_law_allows_for_the_requests_that_the_end_cuts_off() -> None:
 
 
 def test_a_server_is_waited_for_until_it_has_let_go_of_connections() -> None:
-    process = subprocess.Popen([sys.executable, "-c", LETS_GO], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", LETS_GO], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        assert process.stdout
+        assert process.stdin and process.stdout
         process.stdout.readline()
         with tempfile.TemporaryFile() as log:
             running = Running(process.pid, Ports(1, 2), log, process)
             assert thesis.descriptors(process.pid) > 100
+            let_go = threading.Timer(0.3, os.write, (process.stdin.fileno(), b"\n"))
+            let_go.start()
             thesis.settle(running, 5, seconds_max=30)
+            let_go.join()
             assert thesis.descriptors(process.pid) <= 5 + thesis.IDLE_SLACK
             before = time.monotonic()
             thesis.settle(running, -100, seconds_max=0.1)  # one that never does is not waited for for ever

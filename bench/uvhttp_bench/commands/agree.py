@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"in turn, at most (default %(default)s; from {agreement.ROUNDS_MIN} on until they are precise)",
     )
     parser.add_argument("--seconds", type=int, help="of each run, instead of the scenario's")
-    parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server (medium-slow: libuv)")
+    parser.add_argument(
+        "--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server (medium-slow: libuv)"
+    )
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")
     parser.add_argument("--output", type=Path, metavar="FILE", help="every run and what follows from them, as JSON")

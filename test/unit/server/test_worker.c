@@ -503,6 +503,7 @@ static void test_the_end_of_the_drain_cancels_what_waits_and_waits_for_what_runs
     client_expect_end(running);
     client_expect_end(waiting);
     assert_int_equal(atomic_load(&seen.returned), 0);
+    WAIT_UNTIL(counter(serving, "work_cancelled") == 1); /* or the thread would take it, right behind the close */
     sem_post(&seen.go_on);
     serving_join(serving);
     assert_int_equal(atomic_load(&seen.returned), 1);
