@@ -193,7 +193,8 @@ static void remove_files(void) {}
 #define HTTPS_PORT (UVHTTP_WITH_TLS ? 8443 : NONE) /* a build without TLS serves HTTP alone */
 
 typedef struct settings {
-    const char *address, *files, *certificate, *key;
+    const char *address, *files;
+    listen_tls_t https;
     unsigned long port, https_port;
     int sendfile; /* 0: auto, 1: off */
     uvhttp_server_config_t config;
@@ -208,9 +209,11 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "0..65535; 0: chosen by the kernel (default 8080)"},
         {"--https-port", OPTION_TEXT, &https_port,
          .help = "the same for HTTPS, or off (default 8443; off when --port is given)"},
-        {"--certificate", OPTION_TEXT, &settings->certificate,
+        {"--certificate", OPTION_TEXT, &settings->https.certificate,
          .help = "PEM file, with --key FILE; default: a certificate that it makes for itself"},
-        {"--key", OPTION_TEXT, &settings->key, .help = "PEM file"},
+        {"--key", OPTION_TEXT, &settings->https.key, .help = "PEM file"},
+        {"--kernel-tls", OPTION_FLAG, &settings->https.kernel,
+         .help = "HTTPS: the kernel encrypts large files where it can"},
         {"--static", OPTION_TEXT, &settings->files,
          .help = "directory of what is below /static/ (default: a file of each size, made for the run)"},
         {"--sendfile", OPTION_CHOICE, &settings->sendfile, .choices = "auto, off",
@@ -267,7 +270,7 @@ static bool listen_https(uvhttp_server_t *server, const settings_t *settings) {
     if (settings->https_port == NONE || !listen_has_port(settings->address)) return true;
     char text[LISTEN_TEXT_SIZE];
     const char *address = listen_address(settings->address, settings->https_port, text);
-    return listen_with_tls(server, address, settings->certificate, settings->key, NULL) == UVHTTP_OK;
+    return listen_with_tls(server, address, &settings->https, NULL) == UVHTTP_OK;
 }
 
 int main(int argc, char **argv) {

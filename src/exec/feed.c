@@ -164,7 +164,7 @@ static void piece_done(uvhttp__job_t *job, bool cancelled) {
         return;
     }
     size_t size = piece->size;
-    if (!feed->file.copied) {
+    if (feed->source.fd >= 0) {
         drop_piece(piece);
         uvhttp__source_read(&feed->source, size);
         return;
@@ -181,7 +181,7 @@ static void piece_done(uvhttp__job_t *job, bool cancelled) {
 
 static void want(uvhttp__source_t *source) {
     feed_t *feed = UVHTTP__CONTAINER_OF(source, feed_t, source);
-    (feed->file.copied ? copy_next : bring_next)(feed);
+    (feed->source.fd >= 0 ? bring_next : copy_next)(feed);
 }
 
 static void released(uvhttp__source_t *source) {
@@ -195,7 +195,6 @@ int uvhttp__feed_send(uvhttp__stream_t *stream, uvhttp__work_port_t *port, const
         return UVHTTP_E_NOMEM;
     }
     *feed = (feed_t){.source = {.want = want, .released = released}, .port = port, .file = *file};
-    if (stream->filter) feed->file.copied = true;
     return feed->file.copied ? uvhttp__stream_send_source(stream, &feed->source, file->size)
                              : uvhttp__stream_send_file(stream, &feed->source, file->fd, file->offset, file->size);
 }

@@ -14,7 +14,7 @@ typedef struct uvhttp__feed_file {
     uvhttp__release_cb release; /* release(arg) when the descriptor is not needed any more, on the loop's thread */
     void *arg;
     int busy_code; /* what is counted when the pool has no room for a job */
-    bool copied;   /* all of it goes through memory of ours, as it does on a stream with a filter; else by sendfile(2),
+    bool copied;   /* all of it goes through memory of ours, as it does on a stream that encodes; else by sendfile(2),
                       and threads read only what is not in the page cache */
 } uvhttp__feed_file_t;
 

@@ -72,14 +72,15 @@ int uvhttp__out_keep(uvhttp__stream_t *stream);
 void uvhttp__out_drop(uvhttp__stream_t *stream);
 /* Output moved on: in the next turn, on_sent, FIN, or the next hand-over. Calls nothing back. */
 void uvhttp__out_progress(uvhttp__stream_t *stream);
-/* sendfile(2) from the head of the queue, which does not wait, bounded. Returns 0 when the file segment is done,
+/* sendfile(2) from the head of the queue, which does not wait, bounded; or the last words of a filter that encodes no
+ * more. Returns 0 when that segment is done,
  * UVHTTP_E_AGAIN when the socket is full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when
  * the connection or the file broke. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
 /* Whether the head of the queue has yet to be brought, or read, and asks for it: the stream is handed over again when
  * it is there. What is in turn memory behind it has to be kept. */
-bool uvhttp__out_waits(const uvhttp__stream_t *stream);
+bool uvhttp__out_waits(uvhttp__stream_t *stream);
 
 /* The head of the queue waits for the stream's filter: encodes a share of it, so that the head can be sent. Returns 0,
  * or what breaks the stream. */
@@ -108,9 +109,17 @@ static inline bool uvhttp__segment_is_source(const uvhttp__segment_t *segment) {
     return segment->fd == UVHTTP__SEGMENT_SOURCE;
 }
 
+/* What is asked for here is brought: a file that could have gone without it does not any more. */
 static inline void uvhttp__segment_want(const uvhttp__segment_t *segment) {
     uvhttp__source_t *source = segment->arg;
+    source->spare_fd = -1;
     source->want(source);
+}
+
+/* Whether it is to be asked, once its place is the head of the queue, if a file may go as it is. */
+static inline bool uvhttp__segment_may_pass(const uvhttp__stream_t *stream, const uvhttp__segment_t *segment) {
+    const uvhttp__source_t *source = segment->arg;
+    return stream->filter->may_pass && source->spare_fd >= 0 && segment->size >= UVHTTP__FILTER_PASS_MIN;
 }
 
 /* Queues what is not in turn memory, a copy of `model`; returns as uvhttp__stream_send_ref. */

@@ -93,6 +93,12 @@ typedef struct uvhttp__filter_ops {
     int (*encode)(uvhttp__stream_t *stream, const char *data, size_t size);
     /* All is encoded and FIN follows: the filter may put its last words. */
     void (*encode_end)(uvhttp__stream_t *stream);
+    /* While may_pass is set: the head of the queue is a file of UVHTTP__FILTER_PASS_MIN bytes at least, and all before
+     * it is with the kernel. Whether what is queued goes as it is from now on, because the kernel encodes it. */
+    bool (*pass)(uvhttp__stream_t *stream);
+    /* Once it does, in place of encode_end: last words to the descriptor. Returns 0, UVHTTP_E_AGAIN (the socket has no
+     * room for them) or what breaks the stream. */
+    int (*pass_end)(uvhttp__stream_t *stream);
     /* uvhttp__stream_close with nothing queued or in flight: last words may be written to the descriptor. */
     void (*closing)(uvhttp__stream_t *stream);
     /* Whether something was received that the owner has not seen. */
@@ -101,9 +107,12 @@ typedef struct uvhttp__filter_ops {
 
 typedef struct uvhttp__filter {
     const uvhttp__filter_ops_t *ops;
+    bool may_pass; /* ops->pass is worth a question */
 } uvhttp__filter_t;
 
 #define UVHTTP__FILTER_PIECE_MAX 16384
+/* Bytes of a file for which what is done once per connection pays. */
+#define UVHTTP__FILTER_PASS_MIN (64u * 1024)
 /* Memory of the loop that all its filters decode into; valid in the call, from on_data only. */
 #define UVHTTP__FILTER_INPUT_SIZE (64u * 1024)
 
@@ -157,7 +166,13 @@ enum {
     UVHTTP__STREAM_RESUMED = 1 << 16,    /* resume was called while nothing was kept */
     UVHTTP__STREAM_BREAK_TOLD = 1 << 18, /* on_end has been called for a broken connection */
     UVHTTP__STREAM_WATCHED = 1 << 17,    /* engine: nothing is received, but a reset would be seen */
+    UVHTTP__STREAM_PASSES = 1 << 19,     /* the kernel encodes: the filter only decodes */
 };
+
+/* Whether what is queued has to be encoded by a filter first. */
+static inline bool uvhttp__stream_encodes(const uvhttp__stream_t *stream) {
+    return stream->filter && !(stream->flags & UVHTTP__STREAM_PASSES);
+}
 
 /* Takes over a connected, non-blocking socket. The stream's memory is the caller's and must live until on_closed. */
 void uvhttp__stream_open(uvhttp__stream_t *stream, uvhttp__loop_t *loop, int fd, const uvhttp__stream_ops_t *ops);
@@ -196,6 +211,7 @@ typedef struct uvhttp__source {
      * called; also in a uvhttp__stream_send_source that fails. */
     void (*released)(struct uvhttp__source *source);
     int fd;             /* a file's source: the descriptor; else -1. From here on they are the stream's */
+    int spare_fd;       /* a file's that may have to be put instead: the descriptor; -1 once that is decided */
     bool asked;         /* a file's: `want` has been called, and uvhttp__source_read not yet */
     uint64_t offset;    /* a file's: where the bytes begin that are wanted, */
     uint64_t left;      /* ... and how many there are to the end */
@@ -214,9 +230,10 @@ int uvhttp__source_put(uvhttp__source_t *source, const char *data, size_t size, 
  * be called. */
 void uvhttp__source_fail(uvhttp__source_t *source);
 
-/* Queues the bytes [offset, offset + size) of an open regular file, by sendfile(2), on a stream without a filter. What
- * is in the page cache goes at once; for what is not, `want` has to have it read, because the loop's thread may not
- * wait for the disk. Instead of uvhttp__stream_send_source; returns the same. */
+/* Queues the bytes [offset, offset + size) of an open regular file, by sendfile(2). What is in the page cache goes at
+ * once; for what is not, `want` has to have it read, because the loop's thread may not wait for the disk. On a stream
+ * that encodes it is found out when its place is reached: in `want` source->fd is the descriptor, or -1 where the bytes
+ * have to be put. Instead of uvhttp__stream_send_source; returns the same. */
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, uvhttp__source_t *source, int fd, uint64_t offset,
                              uint64_t size);
 /* The next `size` bytes of the file have been read, 1 to source->left. From where put may be called. */

@@ -2,7 +2,7 @@
  * stand in front, then what its owner has queued; only a share of that is encoded at a time, and only when nothing
  * encoded waits any more, so that a peer that does not read costs no more than a share. May include: base, obs.
  *
- * Here would be the place for kernel TLS: a filter that has given its keys to the kernel leaves the queue as it is. */
+ * A filter that has given its keys to the kernel (kernel TLS) leaves the queue as it is from then on: io_source.c. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -158,7 +158,7 @@ int uvhttp__filter_encode(uvhttp__stream_t *stream) {
         else
             stream->out_first = first;
         stream->out_last = last;
-        if (uvhttp__segment_is_source(first))
+        if (uvhttp__segment_is_source(first) && !uvhttp__segment_may_pass(stream, first))
             uvhttp__segment_want(first);
         else
             stream->loop->settle_due = true; /* there is more: come back at once */

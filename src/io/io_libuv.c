@@ -117,7 +117,8 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     int count = uvhttp__out_gather(stream, iov, UVHTTP__OUT_IOV_MAX, &size);
     /* Further pieces follow: the kernel fills its packets. Not before a file: a client that has the head already is
      * awake when the file comes, and takes its share of the work (docs/static.md). */
-    bool more = count == UVHTTP__OUT_IOV_MAX && size < stream->out_size;
+    bool more = count == UVHTTP__OUT_IOV_MAX && size < stream->out_size &&
+                !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back for ever */
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0);
     ssize_t taken;
     do {
@@ -172,7 +173,8 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
     size_t share = SEND_TURN_MAX;
     char *encoded = NULL;
     const char *encoded_end = NULL;
-    if (stream->filter) status = encode(stream, &encoded, &encoded_end); /* behind what it has queued itself */
+    if (uvhttp__stream_encodes(stream))
+        status = encode(stream, &encoded, &encoded_end); /* behind what it has queued itself */
     while (status == UVHTTP_OK && stream->out_first) {
         if (stream->out_first->data) {
             size_t sent = 0;
@@ -182,7 +184,7 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
         } else if (uvhttp__out_waits(stream)) {
             wait_source(stream);
             return;
-        } else if (stream->filter) {
+        } else if (uvhttp__stream_encodes(stream)) {
             status = encode(stream, &encoded, &encoded_end);
         } else {
             status = uvhttp__out_sendfile(stream);

@@ -60,7 +60,7 @@ UVHTTP__HOT void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t 
 }
 
 UVHTTP__HOT static void append(uvhttp__stream_t *stream, uvhttp__segment_t *segment) {
-    if (stream->filter) {
+    if (uvhttp__stream_encodes(stream)) {
         segment->plain = segment->data;
         segment->data = NULL;
     }
@@ -90,8 +90,8 @@ UVHTTP__HOT int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *d
     /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
      * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
      * happening now. */
-    if (last && last->turn == stream->loop->turn_mark && !stream->filter && last->data + last->size == data &&
-        !stream->loop->handing_over) {
+    if (last && last->turn == stream->loop->turn_mark && !uvhttp__stream_encodes(stream) &&
+        last->data + last->size == data && !stream->loop->handing_over) {
         last->size += size;
         uvhttp__out_size_add(stream, size);
         return UVHTTP_OK;
@@ -306,7 +306,19 @@ static int send_share_of_file(uvhttp__stream_t *stream) {
     }
 }
 
+/* FIN follows this segment. */
+static int send_last_words(uvhttp__stream_t *stream) {
+    int status = stream->filter->ops->pass_end(stream);
+    if (status != UVHTTP_OK) return status;
+    uvhttp__segment_t *end = stream->out_first;
+    stream->out_first = end->next;
+    if (!end->next) stream->out_last = NULL;
+    uvhttp__segment_release(stream->loop, end);
+    return UVHTTP_OK;
+}
+
 int uvhttp__out_sendfile(uvhttp__stream_t *stream) {
+    if (!uvhttp__segment_is_source(stream->out_first)) return send_last_words(stream);
     if (!stream->loop->is_guest) return send_share_of_file(stream);
     pipe_guard_t guard;
     pipe_block(&guard);

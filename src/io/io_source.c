@@ -1,7 +1,6 @@
 /* Owns: output that somebody else brings: a source has its place in a stream's queue, what stands behind waits for it,
  * and what it brings is put in front of it. And files: sendfile(2) waits for the disk where it does not find a page in
  * memory, so that is looked for first, and what is not there is somebody else's to read. May include: base, obs. */
-#include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
@@ -24,7 +23,7 @@ static void place_released(void *arg) {
 
 int uvhttp__stream_send_source(uvhttp__stream_t *stream, uvhttp__source_t *source, uint64_t size) {
     source->stream = stream;
-    source->fd = -1;
+    source->fd = source->spare_fd = -1;
     source->read_size = 0;
     return uvhttp__out_enqueue(
         stream,
@@ -51,7 +50,7 @@ int uvhttp__source_put(uvhttp__source_t *source, const char *data, size_t size, 
         return wanted ? UVHTTP_E_NOMEM : UVHTTP_E_CLOSED;
     }
     *piece = (uvhttp__segment_t){.size = size, .fd = -1, .release = release, .arg = arg};
-    *(stream->filter ? &piece->plain : &piece->data) = data;
+    *(uvhttp__stream_encodes(stream) ? &piece->plain : &piece->data) = data;
     uvhttp__segment_t **at = find_place(source), *place = *at;
     *at = piece;
     place->size -= size;
@@ -72,9 +71,10 @@ void uvhttp__source_fail(uvhttp__source_t *source) {
 
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, uvhttp__source_t *source, int fd, uint64_t offset,
                              uint64_t size) {
-    assert(!stream->filter); /* who encodes has to have the bytes */
+    bool encodes = uvhttp__stream_encodes(stream);
     source->stream = stream;
-    source->fd = fd;
+    source->fd = encodes ? -1 : fd;
+    source->spare_fd = encodes ? fd : -1;
     source->asked = false;
     source->read_size = 0;
     return uvhttp__out_enqueue(stream, &(uvhttp__segment_t){.fd = UVHTTP__SEGMENT_SOURCE,
@@ -131,16 +131,33 @@ static bool in_memory(const uvhttp__source_t *source) {
     return last_in_memory == 1 || (last_in_memory < 0 && counted);
 }
 
-bool uvhttp__out_waits(const uvhttp__stream_t *stream) {
+/* Whether a file that could be put goes by sendfile(2) all the same. If that is news, so does all that is behind it. */
+static bool file_passes(uvhttp__stream_t *stream) {
+    if (!uvhttp__stream_encodes(stream)) return true;
+    if (!uvhttp__segment_may_pass(stream, stream->out_first) || !stream->filter->ops->pass(stream)) return false;
+    stream->flags |= UVHTTP__STREAM_PASSES;
+    for (uvhttp__segment_t *s = stream->out_first; s; s = s->next) {
+        if (!s->plain) continue;
+        s->data = s->plain;
+        s->plain = NULL;
+    }
+    return true;
+}
+
+bool uvhttp__out_waits(uvhttp__stream_t *stream) {
     const uvhttp__segment_t *first = stream->out_first;
     if (!first || !uvhttp__segment_is_source(first)) return false;
     uvhttp__source_t *source = first->arg;
+    if (source->spare_fd >= 0 && file_passes(stream)) {
+        source->fd = source->spare_fd;
+        source->spare_fd = -1;
+    }
     if (source->fd >= 0) {
         source->offset = (uint64_t)first->offset;
         source->left = first->size;
         if (source->read_size > 0 || (!source->asked && in_memory(source))) return false;
         source->asked = true;
     }
-    source->want(source);
+    uvhttp__segment_want(first);
     return source->read_size == 0;
 }

@@ -233,11 +233,15 @@ static void send_file(uvhttp__stream_t *stream) {
 
 /* The queue is not only memory that could be sent as it is. Returns whether its head is by now. */
 static bool make_memory(uvhttp__stream_t *stream) {
-    int status = stream->filter ? uvhttp__filter_encode(stream) : UVHTTP_OK;
-    if (status == UVHTTP_OK && stream->out_first && stream->out_first->data) return true;
+    int status = uvhttp__stream_encodes(stream) ? uvhttp__filter_encode(stream) : UVHTTP_OK;
+    if (status == UVHTTP_OK && stream->out_first && stream->out_first->data) {
+        if (!(stream->flags & UVHTTP__STREAM_PASSES)) return true;
+        send_later(stream); /* kernel TLS refuses MSG_WAITALL: these have a completion */
+        return false;
+    }
     if (status == UVHTTP_OK && uvhttp__out_waits(stream))
         status = uvhttp__out_keep(stream);
-    else if (status == UVHTTP_OK && stream->filter)
+    else if (status == UVHTTP_OK && uvhttp__stream_encodes(stream))
         uvhttp__out_progress(stream);
     else if (status == UVHTTP_OK)
         send_file(stream);

@@ -62,6 +62,9 @@
     X(file_pieces_brought, "Pieces of files that a thread read because sendfile would have waited for the disk")       \
     X(tls_handshakes, "TLS handshakes done")                                                                           \
     X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
+    X(tls_kernel, "TLS connections whose sending was handed over to the kernel")                                       \
+    X(tls_kernel_refused, "Times that the kernel refused to send for a TLS connection")                                \
+    X(tls_kernel_ended, "TLS connections ended because their client asked the kernel for new keys")                    \
     X(work_jobs, "Jobs and handlers that a worker thread has taken")                                                   \
     X(work_refused, "Jobs and handlers refused because max_backlog of them waited")                                    \
     X(work_cancelled, "Jobs cancelled before they ran")                                                                \

@@ -3,6 +3,7 @@
 #ifndef UVHTTP_SRC_TLS_BACKEND_H
 #define UVHTTP_SRC_TLS_BACKEND_H
 
+#include <stdatomic.h>
 #include <uvhttp/tls.h>
 
 #include "base/arena.h"
@@ -25,6 +26,7 @@ typedef struct uvhttp__tls_settings {
     size_t client_ca_size;
     uint64_t handshake_timeout_ms;
     bool no_tickets;
+    bool kernel_tls;
 } uvhttp__tls_settings_t;
 
 /* Why something was refused. */
@@ -71,7 +73,8 @@ void uvhttp__tls_warn_of_dates(const uvhttp_tls_certificate_t *from, bool past, 
 /* What the backend has of it: as it was read, and as the TLS library wants it. */
 typedef struct uvhttp__tls_library uvhttp__tls_library_t;
 
-/* Everything that comes from files: certificates, keys, CAs. Counted, immutable. */
+/* Everything that comes from files: certificates, keys, CAs. Counted, immutable but for what the kernel has answered.
+ */
 typedef struct uvhttp__tls_contexts {
     uvhttp__ref_t count;
     const uvhttp__tls_settings_t *settings;
@@ -79,6 +82,7 @@ typedef struct uvhttp__tls_contexts {
     uvhttp__tls_names_t names;
     unsigned char clients_digest[UVHTTP__TLS_DIGEST_SIZE]; /* of what clients are asked for */
     uvhttp__tls_library_t *library;
+    _Atomic uint8_t kernel_refuses; /* bits, by cipher: what the kernel need not be asked again */
 } uvhttp__tls_contexts_t;
 
 /* settings and tickets must live as long as the contexts. Returns 0, UVHTTP_E_NOMEM, UVHTTP_E_CONFIG or
@@ -132,6 +136,51 @@ int uvhttp__tls_session_write(uvhttp__tls_session_t *session, const char *data, 
 void uvhttp__tls_session_close(uvhttp__tls_session_t *session);
 /* The subject of the peer's certificate, uvhttp__free it; NULL if there is none, or no memory. */
 char *uvhttp__tls_session_subject(const uvhttp__tls_session_t *session);
+
+/* --- kernel TLS --- */
+
+/* Bits. */
+enum {
+    UVHTTP__TLS_AES_128_GCM = 1 << 0,
+    UVHTTP__TLS_AES_256_GCM = 1 << 1,
+    UVHTTP__TLS_CHACHA20_POLY1305 = 1 << 2,
+    UVHTTP__TLS_ALL_CIPHERS = UVHTTP__TLS_AES_128_GCM | UVHTTP__TLS_AES_256_GCM | UVHTTP__TLS_CHACHA20_POLY1305,
+};
+
+/* What is needed to go on writing where a session has stopped (TLS 1.3). A secret: wipe it. */
+typedef struct uvhttp__tls_sending {
+    uint8_t cipher;   /* one of the bits */
+    uint8_t key_size; /* bytes: 16 or 32 */
+    uint64_t record;  /* the number of the next one */
+    unsigned char key[32], iv[12];
+} uvhttp__tls_sending_t;
+
+/* What a session notes about itself, so that the kernel can go on. */
+typedef struct uvhttp__tls_notes_ops {
+    /* Before the handshake: begins. Returns false without memory. */
+    bool (*begin)(uvhttp__tls_session_t *session);
+    void (*end)(uvhttp__tls_session_t *session);
+    /* After the handshake: the cipher if the kernel could go on with this session, else 0. */
+    uint8_t (*cipher)(const uvhttp__tls_session_t *session);
+    /* What it needs for that. Returns false if it can not be had. Once; what the session writes from then on is void.
+     */
+    bool (*take)(uvhttp__tls_session_t *session, uvhttp__tls_sending_t *sending);
+    /* Whether the peer has asked for new keys, or the session has changed them by itself. */
+    bool (*rekeyed)(const uvhttp__tls_session_t *session);
+    /* The last alert that the session has written, or NULL. */
+    const unsigned char *(*alert)(const uvhttp__tls_session_t *session);
+} uvhttp__tls_notes_ops_t;
+
+/* NULL: this backend can not do it. */
+extern const uvhttp__tls_notes_ops_t *const uvhttp__tls_notes;
+
+/* ktls.c */
+/* Has the kernel encrypt what is sent on a socket from now on. Returns false if it refuses; then *refuses says with
+ * which ciphers it always will. */
+bool uvhttp__ktls_start(int fd, const uvhttp__tls_sending_t *sending, uint8_t *refuses);
+/* Sends an alert, level and description (RFC 8446 section 6), behind all that was sent. Returns 0, UVHTTP_E_AGAIN (the
+ * socket has no room now) or UVHTTP_E_ABORTED. */
+int uvhttp__ktls_alert(int fd, const unsigned char *alert);
 
 /* A certificate for development with its key, PEM, uvhttp__free them. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__tls_development_pem(char **certificate, char **key);

@@ -1,5 +1,5 @@
-/* Owns: TLS on a connection: the handshake under its deadline, decoding what comes, encoding what goes, the ends. May
- * include: conn, io, base, obs. */
+/* Owns: TLS on a connection: the handshake under its deadline, decoding what comes, encoding what goes or having the
+ * kernel do that, the ends. May include: conn, io, base, obs. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -28,7 +28,11 @@ typedef struct tls_conn {
     bool dead;             /* it has failed: nothing can be encoded or decoded any more */
     bool ended;            /* the peer's close_notify or FIN was told upwards */
     bool direct;           /* what is written goes straight to the descriptor */
+    bool noted;            /* uvhttp__tls_notes has begun */
+    bool kernel;           /* the kernel encrypts: what the session writes is void */
 } tls_conn_t;
+
+static const unsigned char close_notify[] = {1, 0};
 
 static tls_conn_t *tls_of(const uvhttp__stream_t *stream) {
     return UVHTTP__CONTAINER_OF(stream->filter, tls_conn_t, filter);
@@ -40,6 +44,7 @@ static uvhttp__counters_t *counters_of(uvhttp__conn_t *conn) {
 
 int uvhttp__tls_io_write(uvhttp__tls_io_t *io, const char *data, size_t size) {
     tls_conn_t *tls = UVHTTP__CONTAINER_OF(io, tls_conn_t, io);
+    if (tls->kernel) return UVHTTP_OK;
     if (tls->direct) {
         (void)send(io->stream->fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
         return UVHTTP_OK;
@@ -103,6 +108,63 @@ static void on_closed(uvhttp__stream_t *stream) {
     uvhttp__conn_stream_ops.on_closed(stream);
 }
 
+/* --- the kernel --- */
+
+/* What this session could give to the kernel is not asked for any more: its records cost what they always do. */
+static void end_notes(tls_conn_t *tls) {
+    tls->filter.may_pass = tls->noted = false;
+    uvhttp__tls_notes->end(tls->session);
+}
+
+static bool kernel_may_take(const tls_conn_t *tls) {
+    return uvhttp__tls_notes->cipher(tls->session) &
+           ~atomic_load_explicit(&tls->contexts->kernel_refuses, memory_order_relaxed);
+}
+
+/* Whether it is worth a try is known when the handshake is done, and with that what all further records cost. */
+static void choose_sender(tls_conn_t *tls) {
+    if (!tls->noted) return;
+    tls->filter.may_pass = kernel_may_take(tls);
+    if (!tls->filter.may_pass) end_notes(tls);
+}
+
+/* One attempt a connection. What the kernel will not do for the next one either is remembered until a reload. */
+static bool pass(uvhttp__stream_t *stream) {
+    tls_conn_t *tls = tls_of(stream);
+    uvhttp__tls_sending_t sending;
+    uint8_t refuses = 0;
+    tls->filter.may_pass = false;
+    if (tls->dead) return false;
+    bool taken = kernel_may_take(tls) && uvhttp__tls_notes->take(tls->session, &sending);
+    if (taken) tls->kernel = uvhttp__ktls_start(stream->fd, &sending, &refuses);
+    explicit_bzero(&sending, sizeof sending);
+    if (tls->kernel) {
+        uvhttp__counters_add(stream->loop->counters, tls_kernel, 1);
+        return true;
+    }
+    if (taken) uvhttp__counters_add(stream->loop->counters, tls_kernel_refused, 1);
+    atomic_fetch_or_explicit(&tls->contexts->kernel_refuses, refuses, memory_order_relaxed);
+    end_notes(tls);
+    return false;
+}
+
+/* The socket takes them only when all before is with TCP: FIN would cut off what still waits for room there. */
+static int pass_end(uvhttp__stream_t *stream) {
+    tls_conn_t *tls = tls_of(stream);
+    const unsigned char *alert = tls->dead ? uvhttp__tls_notes->alert(tls->session) : close_notify;
+    return alert ? uvhttp__ktls_alert(stream->fd, alert) : UVHTTP_OK;
+}
+
+/* The peer wants an answer under new keys, before anything else is sent (RFC 8446 section 4.6.3), and kernels before
+ * Linux 6.14 take no second key. What was queued by now may have been under way: it has the time that an alert has. */
+static void end_for_new_keys(tls_conn_t *tls, uvhttp__conn_t *conn) {
+    if (!tls->kernel || tls->dead || !uvhttp__tls_notes->rekeyed(tls->session)) return;
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
+    uvhttp__counters_add(counters_of(conn), tls_kernel_ended, 1);
+    conn->close_status = UVHTTP_E_ABORTED;
+    uvhttp__conn_finish(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
+}
+
 /* --- the handshake --- */
 
 static const char not_https[] = "HTTP/1.1 400 Bad Request\r\n"
@@ -140,6 +202,7 @@ static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (!tls->open) return;
     uvhttp__counters_add(counters_of(conn), tls_handshakes, 1);
     if (uvhttp__tls_session_resumed(tls->session)) uvhttp__counters_add(counters_of(conn), tls_resumed, 1);
+    choose_sender(tls);
     uvhttp__conn_opened(conn);
 }
 
@@ -215,6 +278,7 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     bool was_open = tls->open;
     if (!was_open) handshake(tls, conn);
     if (tls->open && !tls->dead && deliver_held(tls, stream)) receive(tls, conn);
+    end_for_new_keys(tls, conn);
     size_t left = tls->io.in_size;
     tls->io.in = NULL;
     tls->io.in_size = 0;
@@ -239,6 +303,10 @@ static void closing(uvhttp__stream_t *stream) {
     tls_conn_t *tls = tls_of(stream);
     int status = uvhttp__conn_of(stream)->close_status;
     if (!tls->open || tls->dead || (status != UVHTTP_OK && status != UVHTTP_E_TIMEOUT)) return;
+    if (tls->kernel) {
+        (void)uvhttp__ktls_alert(stream->fd, close_notify);
+        return;
+    }
     tls->direct = true;
     uvhttp__tls_session_close(tls->session);
 }
@@ -253,8 +321,20 @@ static bool unread(const uvhttp__stream_t *stream) {
 static const uvhttp__stream_ops_t stream_ops = {
     .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_closed = on_closed};
 
-static const uvhttp__filter_ops_t filter_ops = {
-    .encode = encode, .encode_end = encode_end, .closing = closing, .unread = unread};
+static const uvhttp__filter_ops_t filter_ops = {.encode = encode,
+                                                .encode_end = encode_end,
+                                                .pass = pass,
+                                                .pass_end = pass_end,
+                                                .closing = closing,
+                                                .unread = unread};
+
+/* Opportunistic: without it the connection is served all the same. */
+static bool begin_notes(const tls_conn_t *tls) {
+    const uvhttp__tls_contexts_t *contexts = tls->contexts;
+    return contexts->settings->kernel_tls && uvhttp__tls_notes &&
+           atomic_load_explicit(&contexts->kernel_refuses, memory_order_relaxed) != UVHTTP__TLS_ALL_CIPHERS &&
+           uvhttp__tls_notes->begin(tls->session);
+}
 
 int uvhttp__tls_open(uvhttp__conn_t *conn, void *arg) {
     uvhttp_tls_t *tls = arg;
@@ -270,6 +350,7 @@ int uvhttp__tls_open(uvhttp__conn_t *conn, void *arg) {
         uvhttp__free(made);
         return UVHTTP_E_NOMEM;
     }
+    made->noted = begin_notes(made);
     uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + uvhttp__tls_handshake_timeout_ms(tls));
     return UVHTTP_OK;
 }

@@ -27,6 +27,13 @@ void uvhttp__tls_unload(uvhttp__tls_loaded_t *loaded);
 /* The reason of the last error of OpenSSL, whose queue is emptied. */
 const char *uvhttp__tls_reason(void);
 
+/* openssl_ktls.c: for SSL_CTX_set_keylog_callback. */
+void uvhttp__tls_on_secret(const SSL *ssl, const char *line);
+/* HKDF-Expand-Label(secret, label, "", size), RFC 8446 section 7.1, with SHA-384 for a secret of 48 bytes, else
+ * SHA-256. Returns false without memory. */
+bool uvhttp__tls_expand(const unsigned char *secret, size_t secret_size, const char *label, unsigned char *out,
+                        size_t size);
+
 /* openssl_session.c: for SSL_CTX_set_*. */
 int uvhttp__tls_on_client_hello(SSL *ssl, int *alert, void *arg);
 int uvhttp__tls_on_server_name(SSL *ssl, int *alert, void *arg);

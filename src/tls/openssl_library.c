@@ -64,6 +64,7 @@ static void set_callbacks(SSL_CTX *ctx, uvhttp__tls_contexts_t *contexts) {
     SSL_CTX_set_client_hello_cb(ctx, uvhttp__tls_on_client_hello, contexts);
     SSL_CTX_set_tlsext_servername_callback(ctx, uvhttp__tls_on_server_name);
     if (contexts->settings->alpn_size > 0) SSL_CTX_set_alpn_select_cb(ctx, uvhttp__tls_on_alpn, contexts);
+    if (contexts->settings->kernel_tls) SSL_CTX_set_keylog_callback(ctx, uvhttp__tls_on_secret);
     SSL_CTX_set_tlsext_status_cb(ctx, uvhttp__tls_on_status);
     SSL_CTX_set_tlsext_status_arg(ctx, contexts);
 }

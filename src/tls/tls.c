@@ -129,6 +129,7 @@ static int take_options(uvhttp_tls_t *tls, const uvhttp_tls_options_t *given, uv
     if (given->ticket_period > 604800) return wrong(error, "ticket_period is in seconds, 1..604800");
     settings->handshake_timeout_ms = (given->handshake_timeout ? given->handshake_timeout : 10) * UINT64_C(1000);
     settings->no_tickets = given->no_tickets;
+    settings->kernel_tls = given->kernel_tls;
     tls->tickets.period_ms = (given->ticket_period ? given->ticket_period : 43200) * UINT64_C(1000);
     settings->certificate_count = (uint32_t)given->certificate_count;
     settings->certificates =

@@ -81,6 +81,13 @@ class Pki:
         return context
 
 
+def one_site(directory):
+    """With the certificate "a", for a.test."""
+    made = Pki(directory)
+    made.issue("a", "/CN=a.test", ["a.test"])
+    return made
+
+
 class TlsConnection(wire.Connection):
     def __init__(self, address, context, name="a.test", session=None, **options):
         super().__init__(address, **options)

@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import Pki, TlsConnection
+from pki import TlsConnection, one_site
 from wire import request
 
 SIZE = 12_000_000  # more than sockets and queues hold
@@ -16,9 +16,7 @@ SIZE = 12_000_000  # more than sockets and queues hold
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
-    made = Pki(tmp_path_factory.mktemp("pki"))
-    made.issue("a", "/CN=a.test", ["a.test"])
-    return made
+    return one_site(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +30,8 @@ def https(serve, pki, data, tmp_path):
     root.mkdir()
     (root / "large.bin").write_bytes(data)
     port = free_port()
-    server = serve("http_test_server", "--tls-listen", f"{HOST}:{port}", *pki.use("a"), "--tls-static", root)
+    kernel = os.environ.get("UVHTTP_KERNEL_TLS", "off")  # on: ./dev ktls
+    server = serve("http_test_server", "--tls-listen", f"{HOST}:{port}", *pki.use("a"), "--tls-static", root, "--kernel-tls", kernel)
     server.tls, server.root = (HOST, port), root
     return server
 

@@ -13,7 +13,8 @@
 #define NO_MAX_AGE ULONG_MAX
 
 typedef struct settings {
-    const char *directory, *address, *certificate, *key, *fallback, *cors, *access_log;
+    const char *directory, *address, *fallback, *cors, *access_log;
+    listen_tls_t https;
     unsigned long port, max_age;
     bool tls, no_listing, dot_files, no_symlinks;
     uvhttp_server_config_t config;
@@ -25,8 +26,11 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "IP address; 0.0.0.0 or :: for everybody; also unix:/path (default 127.0.0.1)"},
         {"--port", OPTION_NUMBER, &settings->port, 0, 65535, .help = "0..65535; 0: a free one (default 8080)"},
         {"--tls", OPTION_FLAG, &settings->tls, .help = "HTTPS, with a certificate that is made for the run"},
-        {"--certificate", OPTION_TEXT, &settings->certificate, .help = "HTTPS with this PEM file, and --key FILE"},
-        {"--key", OPTION_TEXT, &settings->key, .help = "PEM file"},
+        {"--certificate", OPTION_TEXT, &settings->https.certificate,
+         .help = "HTTPS with this PEM file, and --key FILE"},
+        {"--key", OPTION_TEXT, &settings->https.key, .help = "PEM file"},
+        {"--kernel-tls", OPTION_FLAG, &settings->https.kernel,
+         .help = "HTTPS: the kernel encrypts large files where it can"},
         {"--fallback", OPTION_TEXT, &settings->fallback,
          .help = "file below DIR for paths that are missing, for single-page applications: index.html"},
         {"--max-age", OPTION_NUMBER, &settings->max_age, 0, 31536000,
@@ -100,11 +104,11 @@ static int serve(char **argv) {
     if (!server) return 2; /* what is wrong has been logged, here and below */
     char text[LISTEN_TEXT_SIZE];
     const char *address = listen_address(settings.address, settings.port, text);
-    bool tls = settings.tls || settings.certificate || settings.key;
+    bool tls = settings.tls || settings.https.certificate || settings.https.key;
     uint16_t port = 0;
     int status = add_middleware(server, &settings) && add_files(server, &settings) ? UVHTTP_OK : UVHTTP_E_CONFIG;
     if (status == UVHTTP_OK)
-        status = tls ? listen_with_tls(server, address, settings.certificate, settings.key, &port)
+        status = tls ? listen_with_tls(server, address, &settings.https, &port)
                      : uvhttp_server_listen(server, address, &port);
     if (status == UVHTTP_OK) {
         say_where(&settings, tls, port);

@@ -12,9 +12,14 @@ bool listen_has_port(const char *address);
 /* The address with the port, written into `text` of LISTEN_TEXT_SIZE bytes, unless it has none. */
 const char *listen_address(const char *address, unsigned long port, char *text);
 
-/* Listens with the certificate and its key, PEM files; without both with one that is made for the run. port: as in
- * uvhttp_server_listen. Returns what that returns, or UVHTTP_E_TLS_CERTIFICATE; the reason has been logged. */
-int listen_with_tls(uvhttp_server_t *server, const char *address, const char *certificate, const char *key,
-                    uint16_t *port);
+/* What the command line says of TLS. */
+typedef struct listen_tls {
+    const char *certificate, *key; /* PEM files; both NULL: a certificate that is made for the run */
+    bool kernel;                   /* kernel_tls of the options */
+} listen_tls_t;
+
+/* port: as in uvhttp_server_listen. Returns what that returns, or UVHTTP_E_TLS_CERTIFICATE; the reason has been logged.
+ */
+int listen_with_tls(uvhttp_server_t *server, const char *address, const listen_tls_t *tls, uint16_t *port);
 
 #endif

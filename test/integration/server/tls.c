@@ -2,7 +2,7 @@
  *
  *   --tls-listen ADDRESS, --cert FILE (begins a certificate), --key FILE, --ocsp FILE, --names LIST, --client-ca FILE,
  *   --clients verify|require, --alpn LIST, --tls-min 1.2|1.3, --tls-max, --handshake-timeout SECONDS,
- *   --ticket-period SECONDS, --tickets off, --development yes, --tls-static DIRECTORY */
+ *   --ticket-period SECONDS, --tickets off, --kernel-tls on, --development yes, --tls-static DIRECTORY */
 #include "tls.h"
 
 #include <stdlib.h>
@@ -54,6 +54,8 @@ bool tls_option(const char *name, const char *value) {
         options.ticket_period = (uint32_t)atoi(value);
     else if (strcmp(name, "--tickets") == 0)
         options.no_tickets = strcmp(value, "off") == 0;
+    else if (strcmp(name, "--kernel-tls") == 0)
+        options.kernel_tls = strcmp(value, "on") == 0;
     else if (strcmp(name, "--tls-static") == 0)
         directory = value;
     else if (strcmp(name, "--development") == 0)
