@@ -236,8 +236,8 @@ def test_both_signals_drain(serve, number):
 
 
 def test_signals_come_to_the_thread_that_runs_the_server(serve):
-    """To no other, whose handlers of the application might not be ready for it."""
-    server = serve(settings={"io_threads": 4})
+    """A program of one thread of its own has no other that could be handed one."""
+    server = serve("performance_test", "--io-threads", 4)
     server.get("/")
     taking = []
     for task in pathlib.Path(f"/proc/{server.pid()}/task").iterdir():
