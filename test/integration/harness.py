@@ -39,11 +39,19 @@ def own_host():
 HOST = own_host()
 
 
+given_ports = set()
+
+
 def free_port(host=HOST):
+    """One that it has not given before: a server may be asked to listen on several."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
+    while True:
+        with socket.socket(family) as probe:
+            probe.bind((host, 0))
+            port = probe.getsockname()[1]
+        if port not in given_ports:
+            given_ports.add(port)
+            return port
 
 
 def sanitizer():
