@@ -22,8 +22,6 @@ from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, probe, s
 
 WARM_UP_SECONDS = 1.0
 BANDWIDTH_SECONDS = 0.3
-BANDWIDTH_BLOCK = 1 << 20  # bytes of a file
-RECEIVE_BLOCK = 1 << 16
 
 
 class Skip(Exception):
@@ -62,9 +60,8 @@ class Plan:
 
 
 def measure_bandwidth() -> float:
-    """MB/s of loopback between two threads with a CPU each: nothing that is served over it can be faster for long. Sent without
-    a copy, received into memory that stays in the cache, as the cheapest server and generator do. By the CPU time that it
-    takes, so that a busy machine does not lower the limit."""
+    """MB/s of loopback between two threads with a CPU each: nothing that is served over it can be faster for long. By the
+    CPU time that it takes, so that a busy machine does not lower the limit."""
     spent = [0.0, 0.0]
     received = 0
     with socket.create_server((HOST, 0)) as listener:
@@ -73,16 +70,15 @@ def measure_bandwidth() -> float:
     deadline = time.monotonic() + BANDWIDTH_SECONDS
 
     def send() -> None:
-        with sender, os.fdopen(os.memfd_create("block"), "wb") as block:
-            block.write(bytes(BANDWIDTH_BLOCK))
-            block.flush()
+        block = bytearray(1 << 20)
+        with sender:
             while time.monotonic() < deadline:
-                sender.sendfile(block)
+                sender.sendall(block)
         spent[0] = time.thread_time()
 
     thread = threading.Thread(target=send)
     thread.start()
-    started, into = time.thread_time(), bytearray(RECEIVE_BLOCK)
+    started, into = time.thread_time(), bytearray(1 << 20)
     with receiver:
         while count := receiver.recv_into(into):
             received += count
