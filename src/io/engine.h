@@ -5,6 +5,7 @@
 
 #include <sys/epoll.h>
 #include <sys/uio.h>
+#include <uv.h>
 
 #include "io/io.h"
 
@@ -56,6 +57,10 @@ static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
            !uvhttp__list_empty(&loop->closed) || !uvhttp__list_empty(&loop->closed_listeners) ||
            !uvhttp__mpsc_empty(&loop->posts);
 }
+
+/* A guest's timer for the wheel, on the host's loop. Deadlines move away with every request: the timer then fires
+ * early, once, and is set anew. Only an earlier deadline than the one it is set to makes it start again at once. */
+void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_cb on_timer);
 
 /* Bytes arrived: delivers or keeps them. Returns false when the stream should stop reading (too much is kept). */
 bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size);

@@ -40,18 +40,6 @@ static void guest_on_timer(uv_timer_t *timer) {
     guest_enter(libuv); /* the end of the turn, in the next uv_prepare, looks at the wheel */
 }
 
-/* Deadlines move away with every request: the timer then fires early, once, and is set anew. Only an earlier deadline
- * than the one it is set to makes it start again at once. */
-static void guest_arm_timer(uvhttp__libuv_t *libuv) {
-    uint64_t next = 0;
-    uv_update_time(libuv->loop.uv); /* from here the host counts its wait, and the turn may have taken long */
-    if (!uvhttp__wheel_next(&libuv->loop.wheel, &next) || next >= libuv->loop.timer_tick) return;
-    libuv->loop.timer_tick = next;
-    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
-    uint64_t now_ms = uv_now(libuv->loop.uv); /* of the same clock */
-    uv_timer_start(&libuv->timer, guest_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
-}
-
 static void guest_idle(uv_idle_t *idle) {
     (void)idle; /* that it is active is what counts: libuv polls without waiting */
 }
@@ -64,7 +52,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__libuv_t *libuv = prepare->data;
     guest_leave(libuv);
     if (libuv->freeing) return; /* the handles are closing: nothing may be started again */
-    guest_arm_timer(libuv);
+    uvhttp__guest_arm_timer(&libuv->loop, &libuv->timer, guest_on_timer);
     if (uvhttp__turn_pending(&libuv->loop)) {
         uv_idle_start(&libuv->idle, guest_idle);
     } else {

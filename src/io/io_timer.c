@@ -1,9 +1,20 @@
-/* Owns: a timer finer than the wheel's millisecond: a timerfd that the loop watches. May include: base, io. */
+/* Owns: what wakes a loop for a deadline: a guest's timer for the wheel, and one finer than a millisecond, a timerfd
+ * that the loop watches. May include: base, io. */
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "io/io.h"
+#include "io/engine.h"
+
+void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_cb on_timer) {
+    uint64_t next = 0;
+    uv_update_time(loop->uv); /* from here the host counts its wait, and the turn may have taken long */
+    if (!uvhttp__wheel_next(&loop->wheel, &next) || next >= loop->timer_tick) return;
+    loop->timer_tick = next;
+    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
+    uint64_t now_ms = uv_now(loop->uv); /* of the same clock */
+    uv_timer_start(timer, on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
+}
 
 struct uvhttp__fine_timer {
     uvhttp__watch_t *watch;

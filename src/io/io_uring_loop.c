@@ -193,16 +193,6 @@ static void guest_on_timer(uv_timer_t *timer) {
     uring->loop.timer_tick = UINT64_MAX;
 }
 
-static void guest_arm_timer(uvhttp__uring_t *uring) {
-    uint64_t next;
-    uv_update_time(uring->loop.uv); /* from here the host counts its wait, and the turn may have taken long */
-    if (!uvhttp__wheel_next(&uring->loop.wheel, &next) || next >= uring->loop.timer_tick) return;
-    uring->loop.timer_tick = next;
-    uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;
-    uint64_t now_ms = uv_now(uring->loop.uv); /* of the same clock */
-    uv_timer_start(&uring->uv_timer, guest_on_timer, next_ms > now_ms ? next_ms - now_ms : 0, 0);
-}
-
 /* Before the host waits. The eventfd is switched on first and the queues are looked at after, so that nothing that
  * completes in between is missed. */
 static void guest_prepare(uv_prepare_t *prepare) {
@@ -212,7 +202,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
         io_uring_submit(&uring->ring); /* the last connections close */
         return;
     }
-    guest_arm_timer(uring);
+    uvhttp__guest_arm_timer(&uring->loop, &uring->uv_timer, guest_on_timer);
     io_uring_submit(&uring->ring);
     io_uring_cq_eventfd_toggle(&uring->ring, true);
     atomic_thread_fence(memory_order_seq_cst); /* the kernel queues first and looks at the switch after */
