@@ -410,10 +410,10 @@ int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_numbe
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
 /* A timer finer than the wheel's: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one that has passed: soon; 0:
- * never), and calls on_due(arg) then (NULL: nothing). For who paces something. Loop's thread; freed before the loop.
+ * never). For who paces something. Loop's thread; freed before the loop.
  * Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 typedef struct uvhttp__fine_timer uvhttp__fine_timer_t;
-int uvhttp__fine_timer_new(uvhttp__loop_t *loop, void (*on_due)(void *arg), void *arg, uvhttp__fine_timer_t **timer);
+int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer);
 void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 

@@ -18,23 +18,17 @@ void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_c
 
 struct uvhttp__fine_timer {
     uvhttp__watch_t *watch;
-    void (*on_due)(void *arg);
-    void *arg;
     int fd;
 };
 
 /* Setting the time again takes back that the descriptor is readable. */
 static void on_readable(void *arg) {
-    uvhttp__fine_timer_t *timer = arg;
-    uvhttp__fine_timer_set(timer, 0);
-    if (timer->on_due) timer->on_due(timer->arg);
+    uvhttp__fine_timer_set(arg, 0);
 }
 
-int uvhttp__fine_timer_new(uvhttp__loop_t *loop, void (*on_due)(void *arg), void *arg, uvhttp__fine_timer_t **timer) {
+int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer) {
     uvhttp__fine_timer_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
-    made->on_due = on_due;
-    made->arg = arg;
     made->fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     int status = made->fd < 0 ? UVHTTP_E_IO : uvhttp__loop_watch(loop, made->fd, on_readable, made, &made->watch);
     if (status == UVHTTP_OK) {

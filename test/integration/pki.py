@@ -88,6 +88,15 @@ def one_site(directory):
     return made
 
 
+def serve_root(serve, pki, root, kernel):
+    """The test server with `root` mounted, by TLS; kernel: on or off, of --kernel-tls."""
+    address = (harness.HOST, harness.free_port())
+    options = ["--tls-listen", "%s:%d" % address, *pki.use("a"), "--tls-static", root, "--kernel-tls", kernel]
+    server = serve("http_test_server", *options)
+    server.tls, server.root = address, root
+    return server
+
+
 class TlsConnection(wire.Connection):
     def __init__(self, address, context, name="a.test", session=None, **options):
         super().__init__(address, **options)

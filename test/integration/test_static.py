@@ -1,4 +1,5 @@
 """Static files: what is sent, what never is, and what happens when files, clients and the machine misbehave."""
+import collections
 import concurrent.futures
 import gzip
 import http.client
@@ -466,11 +467,12 @@ def test_a_file_that_has_to_be_looked_up_is_sent_to_who_has_sent_fin(start, targ
 
 
 def system_calls(server, target, requests, directory):
-    """Names and numbers of the calls of all threads while so many requests are answered one after the other."""
+    """Names and numbers of the calls of the loop's thread while so many requests are answered one after the other. Others
+    start, wait and end when they like, and what they are asked to do shows here, too: it takes a call to wake them."""
     with server.connect() as connection:
         connection.get(target)
-        path = directory / "counts"
-        strace = subprocess.Popen(["strace", "-f", "-c", "-o", path, "-p", str(server.pid())], stderr=subprocess.PIPE, text=True)
+        path = directory / "calls"
+        strace = subprocess.Popen(["strace", "-f", "-o", path, "-p", str(server.pid())], stderr=subprocess.PIPE, text=True)
         line = strace.stderr.readline()
         if "attached" not in line:
             strace.wait()
@@ -479,8 +481,10 @@ def system_calls(server, target, requests, directory):
             connection.get(target)
         strace.send_signal(signal.SIGINT)
         strace.wait()
-    rows = re.findall(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)(?:\s+\d+)?\s+(\w+)$", path.read_text(), re.M)
-    return {name: int(count) for count, name in rows if name != "total"}
+    threads = {}
+    for thread, name in re.findall(r"^(\d+) +(\w+)\(", path.read_text(), re.M):
+        threads.setdefault(thread, collections.Counter())[name] += 1
+    return max(threads.values(), key=lambda calls: calls.total())
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
@@ -492,8 +496,7 @@ def test_a_hit_needs_the_calls_of_a_plain_answer_and_no_others(start, root, tmp_
         waits = sum(calls.pop(name, 0) for name in ("epoll_wait", "epoll_pwait", "epoll_pwait2"))
         received, enters = calls.pop("recvfrom", 0), calls.pop("io_uring_enter", 0)
         sent = calls.pop("sendto", 0) + calls.pop("sendmsg", 0)
-        # The threads of the pool wait in a futex, which strace interrupts when it comes and goes.
-        assert sum(calls.values()) <= 8, (target, calls)
+        assert sum(calls.values()) <= 2, (target, calls)  # strace comes and goes
         if enters:  # a body that is not copied is settled by a call of its own
             assert enters <= (450 if target == "/small.bin" else 250), (target, enters)
         else:

@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import TlsConnection, one_site
+from pki import TlsConnection, one_site, serve_root
 from wire import request
 
 SIZE = 12_000_000  # more than sockets and queues hold
@@ -29,11 +29,7 @@ def https(serve, pki, data, tmp_path):
     root = tmp_path / "root"
     root.mkdir()
     (root / "large.bin").write_bytes(data)
-    port = free_port()
-    kernel = os.environ.get("UVHTTP_KERNEL_TLS", "off")  # on: ./dev ktls
-    server = serve("http_test_server", "--tls-listen", f"{HOST}:{port}", *pki.use("a"), "--tls-static", root, "--kernel-tls", kernel)
-    server.tls, server.root = (HOST, port), root
-    return server
+    return serve_root(serve, pki, root, os.environ.get("UVHTTP_KERNEL_TLS", "off"))  # on: ./dev ktls
 
 
 def connect(server, pki, **options):

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import TlsConnection, needs_openssl, one_site
+from pki import TlsConnection, needs_openssl, one_site, serve_root
 from wire import request
 
 pytestmark = needs_openssl
@@ -47,11 +47,7 @@ def https(serve, pki, data, tmp_path):
     root.mkdir()
     (root / "large.bin").write_bytes(data)
     (root / "small.bin").write_bytes(data[:60_000])
-    port = free_port()
-    options = ["--tls-listen", f"{HOST}:{port}", *pki.use("a"), "--tls-static", root, "--kernel-tls", "on"]
-    server = serve("http_test_server", *options)
-    server.tls, server.root = (HOST, port), root
-    return server
+    return serve_root(serve, pki, root, "on")
 
 
 def connect(server, pki, version=ssl.TLSVersion.TLSv1_3, **options):

@@ -303,7 +303,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
         .arg = worker,
     };
     if (uvhttp__loop_new(&loop_options, &worker->loop) != 0) return false;
-    if (options->rate > 0 && uvhttp__fine_timer_new(worker->loop, NULL, NULL, &worker->pace) != 0) return false;
+    if (options->rate > 0 && uvhttp__fine_timer_new(worker->loop, &worker->pace) != 0) return false;
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, load_conn_on_timer, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SESSION, load_conn_on_tick, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_timer, worker);
