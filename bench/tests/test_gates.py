@@ -1,12 +1,15 @@
 """Owns: the audit's mistakes are caught: a 404 run, a coverage build, a debug log, a saturated generator, figures that can
 not be. On real output of the tools (fixtures/)."""
 
+import os
+import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import gates
+from uvhttp_bench import gates, measure
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import tcp_echo, uvhttp_load, wrk
 from uvhttp_bench.model.histogram import Histogram
@@ -143,6 +146,26 @@ def test_impossible_figures_are_void() -> None:
     assert not gates.little(replace(good(), latency_avg_ms=0.01), 2).passed
     assert not gates.samples(replace(good(), total_requests=4535)).passed
     assert not gates.errors(replace(good(), total_requests=0)).passed
+
+
+def test_the_pages_of_a_file_are_not_impossibly_fast(tmp_path: Path) -> None:
+    """Who sends by sendfile copies nothing: what one CPU can copy there and back is not the limit of it."""
+    file = tmp_path / "file"
+    file.write_bytes(bytes(1 << 20))
+    limit_mb = measure.measure_bandwidth()
+    into, taken, spent = bytearray(1 << 16), 0, 0.0
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = listener.accept()
+    with sender, receiver, file.open("rb") as pages:
+        for _ in range(300):
+            sent = os.sendfile(sender.fileno(), pages.fileno(), 0, 1 << 20)
+            taken += sent
+            started = time.thread_time()
+            while sent > 0:
+                sent -= receiver.recv_into(into)
+            spent += time.thread_time() - started
+    assert gates.bandwidth(replace(good(), transfer_rate_mbps=taken / spent / 2**20), limit_mb).passed
 
 
 def test_connections_that_wait_for_the_generator_make_a_rate_a_bound_not_a_lie() -> None:

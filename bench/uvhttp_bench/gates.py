@@ -12,7 +12,7 @@ LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be ap
 BUSY_MIN = 0.5  # of the connections; with fewer the figures are wrong, not the generator slow
 SATURATED = 0.97  # of its CPUs
 SERVER_BUSY = 0.90  # of its CPU: then the server is the bottleneck after all
-BANDWIDTH_SLACK = 1.5  # the loopback limit is measured by another program
+BANDWIDTH_SLACK = 1.5  # the limit is measured by another program
 STEADY_MAX = 0.15  # difference between the halves of a run
 OTHERS_MAX = 0.05  # of the CPUs in use, by other processes
 STEAL_MAX = 0.02
@@ -149,7 +149,7 @@ def little(results: Results, connections: int) -> Check:
 
 def bandwidth(results: Results, limit_mb: float) -> Check:
     good = results.transfer_rate_mbps <= limit_mb * BANDWIDTH_SLACK
-    detail = f"{results.transfer_rate_mbps:.1f} MB/s, loopback carries {limit_mb:.0f} MB/s"
+    detail = f"{results.transfer_rate_mbps:.1f} MB/s, the generator can take {limit_mb:.0f} MB/s"
     return Check("bandwidth", good, detail if good else f"{detail}: the figure can not be")
 
 

@@ -95,35 +95,42 @@ UVHTTP__HOT bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *dead
     return next_list(wheel, deadline) != UVHTTP__WHEEL_LISTS;
 }
 
-/* Takes the timers of a list one by one, for a callback may stop and free any of them. */
-static void fire(uvhttp__wheel_t *wheel, unsigned list) {
+/* Takes the timers of a list one by one, for a callback may stop and free any of them. Returns how many more than those
+ * that expired might; what is left over when that is none is due before all others. */
+static uint32_t fire(uvhttp__wheel_t *wheel, unsigned list, uint32_t max) {
     uvhttp__list_t *firing = &wheel->lists[UVHTTP__WHEEL_FIRING];
     uvhttp__list_splice(firing, &wheel->lists[list]);
-    for (uvhttp__list_t *link; (link = uvhttp__list_pop_front(firing));) {
+    for (uvhttp__list_t *link; max > 0 && (link = uvhttp__list_pop_front(firing));) {
         uvhttp__timer_t *timer = UVHTTP__CONTAINER_OF(link, uvhttp__timer_t, link);
         if (uvhttp__timer_deadline(timer) > wheel->now) {
             place(wheel, timer); /* it was put off, or comes down from a higher level */
             continue;
         }
         wheel->count--;
+        max--;
         unsigned kind = timer->deadline_and_kind & 0xff;
         assert(wheel->on_expire[kind].cb);
         wheel->on_expire[kind].cb(wheel, timer, wheel->on_expire[kind].user);
     }
+    if (!uvhttp__list_empty(firing)) {
+        uvhttp__list_splice(firing, &wheel->lists[UVHTTP__WHEEL_DUE]);
+        uvhttp__list_splice(&wheel->lists[UVHTTP__WHEEL_DUE], firing);
+    }
+    return max;
 }
 
-UVHTTP__HOT void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now) {
-    assert(!wheel->advancing && now < UVHTTP__TIMER_NEVER);
+UVHTTP__HOT void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now, uint32_t max) {
+    assert(!wheel->advancing && now < UVHTTP__TIMER_NEVER && max > 0);
     wheel->advancing = true;
     /* Only once: what a callback sets to the past waits for the next advance, or this would not end. */
-    fire(wheel, UVHTTP__WHEEL_DUE);
+    max = fire(wheel, UVHTTP__WHEEL_DUE, max);
     uint64_t at = 0;
-    for (unsigned list; (list = next_list(wheel, &at)) != UVHTTP__WHEEL_LISTS && at <= now;) {
+    for (unsigned list; max > 0 && (list = next_list(wheel, &at)) != UVHTTP__WHEEL_LISTS && at <= now;) {
         wheel->now = at;
         if (list < UVHTTP__WHEEL_FAR)
             wheel->occupied[list / UVHTTP__WHEEL_SLOTS] &= ~(UINT64_C(1) << list % UVHTTP__WHEEL_SLOTS);
-        fire(wheel, list);
+        max = fire(wheel, list, max);
     }
-    if (now > wheel->now) wheel->now = now;
+    if (now > wheel->now && max > 0) wheel->now = now;
     wheel->advancing = false;
 }

@@ -1,7 +1,7 @@
 /* Owns: the timers of one loop: a hierarchical wheel of ticks of 1/4 ms. One thread; time is passed in. May include:
  * list.
  *
- * Exact: a timer expires in the first advance whose time has reached its deadline, earlier deadlines first. Putting a
+ * Exact: timers expire in the first advances whose time has reached their deadlines, earlier ones first. Putting a
  * deadline off, which every byte of a connection does, is one store: the timer keeps its place, and when that comes up
  * the wheel moves it to its true deadline without calling anybody. */
 #ifndef UVHTTP_SRC_BASE_TIMER_WHEEL_H
@@ -72,8 +72,9 @@ void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now);
 /* Sets what is called for the timers of a kind. */
 void uvhttp__wheel_on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_kind_t kind, uvhttp__timer_cb cb, void *user);
 
-/* Expires what is due at this tick. Time that went backwards is taken as standing still. Not inside a callback. */
-void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now);
+/* Expires what is due at this tick, at most max (> 0) timers; if more are due, uvhttp__wheel_next says so. Time that
+ * went backwards is taken as standing still. Not inside a callback. */
+void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now, uint32_t max);
 
 /* The tick to advance to next: not later than the earliest deadline, perhaps earlier (the wheel has sorting to do).
  * Returns false if no timer is set. Constant time. */

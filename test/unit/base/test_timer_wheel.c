@@ -64,9 +64,9 @@ static void test_timer_expires_at_its_deadline_and_not_before(void **state) {
             uvhttp__timer_set_tick(&wheel, &timer, now + delays[i]);
             assert_true(uvhttp__timer_active(&timer));
             assert_int_equal(uvhttp__timer_deadline(&timer), now + delays[i]);
-            uvhttp__wheel_advance(&wheel, now + delays[i] - 1);
+            uvhttp__wheel_advance(&wheel, now + delays[i] - 1, UINT32_MAX);
             assert_int_equal(fired_count, 0);
-            uvhttp__wheel_advance(&wheel, now + delays[i]);
+            uvhttp__wheel_advance(&wheel, now + delays[i], UINT32_MAX);
             assert_int_equal(fired_count, 1);
             assert_int_equal(wheel.count, 0);
         }
@@ -84,7 +84,7 @@ static void test_next_leads_to_the_deadline_in_few_steps(void **state) {
     while (fired_count == 0) {
         assert_true(uvhttp__wheel_next(&wheel, &at));
         assert_true(at > wheel.now && at <= 61000);
-        uvhttp__wheel_advance(&wheel, at);
+        uvhttp__wheel_advance(&wheel, at, UINT32_MAX);
         steps++;
     }
     assert_int_equal(at, 61000);
@@ -104,7 +104,7 @@ static void test_past_deadline_is_due_at_once_but_not_inside_set(void **state) {
     uint64_t at = 0;
     assert_true(uvhttp__wheel_next(&wheel, &at));
     assert_int_equal(at, 1000);
-    uvhttp__wheel_advance(&wheel, 1000); /* the clock has not moved */
+    uvhttp__wheel_advance(&wheel, 1000, UINT32_MAX); /* the clock has not moved */
     assert_int_equal(fired_count, 3);
 }
 
@@ -119,12 +119,12 @@ static void test_putting_off_keeps_the_place_and_expires_later(void **state) {
     assert_ptr_equal(timer.link.next, place);
     assert_true(uvhttp__wheel_next(&wheel, &at));
     assert_int_equal(at, 1010);
-    uvhttp__wheel_advance(&wheel, 1010);
+    uvhttp__wheel_advance(&wheel, 1010, UINT32_MAX);
     assert_int_equal(fired_count, 0);
     assert_true(uvhttp__timer_active(&timer));
-    uvhttp__wheel_advance(&wheel, 1499);
+    uvhttp__wheel_advance(&wheel, 1499, UINT32_MAX);
     assert_int_equal(fired_count, 0);
-    uvhttp__wheel_advance(&wheel, 1500);
+    uvhttp__wheel_advance(&wheel, 1500, UINT32_MAX);
     assert_int_equal(fired_count, 1);
 }
 
@@ -138,9 +138,9 @@ static void test_earlier_deadline_moves_at_once(void **state) {
     uint64_t at = 0;
     assert_true(uvhttp__wheel_next(&wheel, &at));
     assert_int_equal(at, 1005);
-    uvhttp__wheel_advance(&wheel, 1005);
+    uvhttp__wheel_advance(&wheel, 1005, UINT32_MAX);
     assert_int_equal(fired_count, 1);
-    uvhttp__wheel_advance(&wheel, 300000);
+    uvhttp__wheel_advance(&wheel, 300000, UINT32_MAX);
     assert_int_equal(fired_count, 1);
 }
 
@@ -159,7 +159,7 @@ static void test_stopped_timer_does_not_expire(void **state) {
     uvhttp__timer_stop(&wheel, &timers[2]);
     uvhttp__timer_stop(&wheel, &timers[3]);
     assert_int_equal(wheel.count, 1);
-    uvhttp__wheel_advance(&wheel, 2000);
+    uvhttp__wheel_advance(&wheel, 2000, UINT32_MAX);
     assert_int_equal(fired_count, 1);
     assert_ptr_equal(fired[0], &timers[1]);
     uint64_t at;
@@ -175,7 +175,7 @@ static void test_one_advance_expires_in_order_of_deadlines(void **state) {
         uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
         uvhttp__timer_set_tick(&wheel, &timers[i], 1000 + delays[i]);
     }
-    uvhttp__wheel_advance(&wheel, UINT64_C(10000000000));
+    uvhttp__wheel_advance(&wheel, UINT64_C(10000000000), UINT32_MAX);
     assert_int_equal(fired_count, 9);
     for (int i = 0; i < 9; i++) assert_ptr_equal(fired[i], &timers[order[i]]);
 }
@@ -184,13 +184,13 @@ static void test_clock_that_goes_back_is_taken_as_standing(void **state) {
     (void)state;
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
-    uvhttp__wheel_advance(&wheel, 5000);
-    uvhttp__wheel_advance(&wheel, 4000);
+    uvhttp__wheel_advance(&wheel, 5000, UINT32_MAX);
+    uvhttp__wheel_advance(&wheel, 4000, UINT32_MAX);
     assert_int_equal(wheel.now, 5000);
     uvhttp__timer_set_tick(&wheel, &timer, 5001);
-    uvhttp__wheel_advance(&wheel, 4500);
+    uvhttp__wheel_advance(&wheel, 4500, UINT32_MAX);
     assert_int_equal(fired_count, 0);
-    uvhttp__wheel_advance(&wheel, 5001);
+    uvhttp__wheel_advance(&wheel, 5001, UINT32_MAX);
     assert_int_equal(fired_count, 1);
 }
 
@@ -200,7 +200,7 @@ static void test_never_is_never(void **state) {
     uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
     uvhttp__timer_set_tick(&wheel, &timer, UINT64_MAX);
     assert_true(uvhttp__timer_deadline(&timer) == UVHTTP__TIMER_NEVER);
-    uvhttp__wheel_advance(&wheel, UINT64_C(1000) * 60 * 60 * 24 * 365 * 10);
+    uvhttp__wheel_advance(&wheel, UINT64_C(1000) * 60 * 60 * 24 * 365 * 10, UINT32_MAX);
     assert_int_equal(fired_count, 0);
     uvhttp__timer_stop(&wheel, &timer);
 }
@@ -252,13 +252,13 @@ static void test_callback_that_sets_itself_to_the_past_runs_once_per_advance(voi
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, UVHTTP__TIMER_EXEC);
     uvhttp__timer_set_tick(&wheel, &timer, 1100);
-    uvhttp__wheel_advance(&wheel, 2000);
+    uvhttp__wheel_advance(&wheel, 2000, UINT32_MAX);
     assert_int_equal(runs, 1);
     for (int i = 2; i <= 4; i++) {
-        uvhttp__wheel_advance(&wheel, 2000);
+        uvhttp__wheel_advance(&wheel, 2000, UINT32_MAX);
         assert_int_equal(runs, i);
     }
-    uvhttp__wheel_advance(&wheel, 3000);
+    uvhttp__wheel_advance(&wheel, 3000, UINT32_MAX);
     assert_int_equal(runs, 4);
 }
 
@@ -277,7 +277,7 @@ static void test_callback_may_stop_another_that_is_due_in_the_same_tick(void **s
     victim = &second;
     uvhttp__timer_set_tick(&wheel, &first, 1100);
     uvhttp__timer_set_tick(&wheel, &second, 1100);
-    uvhttp__wheel_advance(&wheel, 1100);
+    uvhttp__wheel_advance(&wheel, 1100, UINT32_MAX);
     assert_int_equal(runs, 1);
     assert_int_equal(wheel.count, 0);
 }
@@ -299,7 +299,7 @@ static void test_callback_may_free_itself_and_others(void **state) {
     uvhttp__timer_init(victim, UVHTTP__TIMER_EXEC);
     uvhttp__timer_set_tick(&wheel, first, 1100);
     uvhttp__timer_set_tick(&wheel, victim, 1100);
-    uvhttp__wheel_advance(&wheel, 1200);
+    uvhttp__wheel_advance(&wheel, 1200, UINT32_MAX);
     assert_int_equal(runs, 1);
     uint64_t at;
     assert_false(uvhttp__wheel_next(&wheel, &at));
@@ -320,9 +320,9 @@ static void test_callback_may_put_off_another_that_is_due(void **state) {
     victim = &second;
     uvhttp__timer_set_tick(&wheel, &first, 1100);
     uvhttp__timer_set_tick(&wheel, &second, 1100);
-    uvhttp__wheel_advance(&wheel, 4999);
+    uvhttp__wheel_advance(&wheel, 4999, UINT32_MAX);
     assert_int_equal(runs, 1);
-    uvhttp__wheel_advance(&wheel, 5000);
+    uvhttp__wheel_advance(&wheel, 5000, UINT32_MAX);
     assert_int_equal(runs, 2);
 }
 
@@ -341,8 +341,75 @@ static void test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline(void **
     victim = &second;
     uvhttp__timer_set_tick(&wheel, &first, 1100);
     uvhttp__timer_set_tick(&wheel, &second, 1100);
-    uvhttp__wheel_advance(&wheel, 1100);
+    uvhttp__wheel_advance(&wheel, 1100, UINT32_MAX);
     assert_int_equal(runs, 2);
+}
+
+/* --- no more than so many at once --- */
+
+static void test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_turn(void **state) {
+    (void)state;
+    uvhttp__timer_t timers[7];
+    static const uint64_t deadlines[] = {1010, 1010, 1010, 1012, 1100, 1100, 1200};
+    static const size_t expired_by[] = {2, 4, 6};
+    for (int i = 0; i < 7; i++) {
+        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_set_tick(&wheel, &timers[i], deadlines[i]);
+    }
+    uint64_t at = 0;
+    for (int i = 0; i < 3; i++) {
+        uvhttp__wheel_advance(&wheel, 1150, 2);
+        assert_int_equal(fired_count, expired_by[i]);
+        assert_true(uvhttp__wheel_next(&wheel, &at));
+        assert_int_equal(at <= 1150, i < 2);
+    }
+    uvhttp__wheel_advance(&wheel, 1150, 2);
+    assert_int_equal(fired_count, 6);
+    assert_int_equal(wheel.now, 1150);
+    for (int i = 0; i < 6; i++) assert_ptr_equal(fired[i], &timers[i]);
+    uvhttp__timer_stop(&wheel, &timers[6]);
+}
+
+static void test_what_is_left_over_can_be_put_off_and_stopped(void **state) {
+    (void)state;
+    uvhttp__timer_t timers[4];
+    for (int i = 0; i < 4; i++) {
+        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_set_tick(&wheel, &timers[i], 1010);
+    }
+    uvhttp__wheel_advance(&wheel, 1010, 1);
+    uvhttp__timer_set_tick(&wheel, &timers[1], 1500);
+    uvhttp__timer_stop(&wheel, &timers[2]);
+    uvhttp__wheel_advance(&wheel, 1010, 2);
+    assert_int_equal(fired_count, 2);
+    assert_ptr_equal(fired[1], &timers[3]);
+    uvhttp__wheel_advance(&wheel, 1500, 1);
+    assert_int_equal(fired_count, 3);
+    assert_ptr_equal(fired[2], &timers[1]);
+    assert_int_equal(wheel.count, 0);
+}
+
+static uvhttp__timer_t late[2];
+
+static void set_to_the_past(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    (void)timer;
+    if (++*(int *)user == 1) uvhttp__timer_set_tick(w, &late[0], 1);
+}
+
+static void test_what_is_left_over_goes_before_what_was_set_to_the_past_since(void **state) {
+    (void)state;
+    int runs = 0;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, set_to_the_past, &runs);
+    uvhttp__timer_t first;
+    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
+    for (int i = 0; i < 2; i++) uvhttp__timer_init(&late[i], UVHTTP__TIMER_IO);
+    uvhttp__timer_set_tick(&wheel, &first, 1010);
+    uvhttp__timer_set_tick(&wheel, &late[1], 1010);
+    for (int i = 0; i < 3; i++) uvhttp__wheel_advance(&wheel, 1010, 1);
+    assert_int_equal(runs, 1);
+    assert_int_equal(fired_count, 2);
+    assert_ptr_equal(fired[0], &late[1]);
+    assert_ptr_equal(fired[1], &late[0]);
 }
 
 /* --- against a model: an array of deadlines --- */
@@ -440,9 +507,17 @@ static void model_run(uint64_t seed, uint64_t now, int steps) {
             now = at;
         else
             now += random_delay() >> test_random_below(&model_random, 20);
-        model_last = wheel.now;
         model_target = now;
-        uvhttp__wheel_advance(&wheel, now);
+        uint32_t max =
+            test_random_below(&model_random, 2) ? UINT32_MAX : 1 + (uint32_t)test_random_below(&model_random, 40);
+        do {
+            uint64_t before = model_expired;
+            model_last = wheel.now;
+            uvhttp__wheel_advance(&wheel, now, max);
+            assert_true(model_expired - before <= max);
+            assert_true(max < UINT32_MAX || wheel.now == now);
+        } while (uvhttp__wheel_next(&wheel, &at) && at <= now);
+        if (wheel.now < now) uvhttp__wheel_advance(&wheel, now, 1);
         assert_int_equal(wheel.now, now);
         for (size_t i = 0; i < MODEL; i++) assert_true(model[i].deadline > now);
         model_check();
@@ -484,6 +559,9 @@ int main(void) {
         cmocka_unit_test_setup(test_callback_may_free_itself_and_others, setup),
         cmocka_unit_test_setup(test_callback_may_put_off_another_that_is_due, setup),
         cmocka_unit_test_setup(test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline, setup),
+        cmocka_unit_test_setup(test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_turn, setup),
+        cmocka_unit_test_setup(test_what_is_left_over_can_be_put_off_and_stopped, setup),
+        cmocka_unit_test_setup(test_what_is_left_over_goes_before_what_was_set_to_the_past_since, setup),
         cmocka_unit_test(test_random_use_agrees_with_a_list_of_deadlines),
         cmocka_unit_test(test_random_use_agrees_near_the_borders_of_the_horizon),
     };

@@ -4,6 +4,8 @@
 
 #include <uvhttp/alloc.h>
 
+#include "io/engine.h"
+
 static void echo_once(server_t *server) {
     int fd = client_connect(server);
     client_send(fd, "ping", 4);
@@ -174,6 +176,46 @@ static void test_timer_that_is_put_off_fires_at_its_new_time(void **state) {
     assert_true(timers.fired_ms[1] >= timers.set_ms + 80);
     server_settle(server);
     assert_int_equal(server_count(server, EV_TICK), 1);
+}
+
+enum { CROWD = 4 * UVHTTP__TURN_TIMERS_MAX + 1 };
+
+typedef struct crowd {
+    uvhttp__timer_t timers[CROWD];
+    server_t *server;
+    uint64_t turn, in_turn, in_turn_max, turns;
+} crowd_t;
+
+static void on_expire_in_crowd(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)timer;
+    crowd_t *crowd = user;
+    uint64_t turn = crowd->server->loop->turn_number;
+    crowd->in_turn = turn == crowd->turn ? crowd->in_turn + 1 : 1;
+    crowd->turns += turn != crowd->turn;
+    crowd->turn = turn;
+    if (crowd->in_turn > crowd->in_turn_max) crowd->in_turn_max = crowd->in_turn;
+    count_event(crowd->server, EV_TICK, 1);
+}
+
+static void set_crowd(server_t *server, void *arg) {
+    crowd_t *crowd = arg;
+    crowd->server = server;
+    uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_expire_in_crowd, crowd);
+    for (int i = 0; i < CROWD; i++) {
+        uvhttp__timer_init(&crowd->timers[i], UVHTTP__TIMER_SERVER);
+        uvhttp__timer_set(&server->loop->wheel, &crowd->timers[i], server->loop->now_ms + 20);
+    }
+}
+
+static void test_timers_that_are_due_together_share_turns_with_what_arrives(void **state) {
+    server_t *server = *state;
+    static crowd_t crowd;
+    memset(&crowd, 0, sizeof crowd);
+    server_start(server, &echo_ops);
+    server_call(server, set_crowd, &crowd);
+    server_wait(server, EV_TICK, CROWD);
+    assert_int_equal(crowd.in_turn_max, UVHTTP__TURN_TIMERS_MAX);
+    assert_int_equal(crowd.turns, 5);
 }
 
 enum { LONG_TURN_MS = 100 };
@@ -683,6 +725,7 @@ int main(void) {
         ON_EACH(test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns),
         ON_EACH(test_timer_that_is_put_off_fires_at_its_new_time),
         ON_EACH(test_timer_that_falls_due_in_a_long_turn_is_not_waited_for),
+        ON_EACH(test_timers_that_are_due_together_share_turns_with_what_arrives),
         ON_OWN_LOOPS(test_a_loop_waits_for_less_than_a_millisecond),
         ON_EACH(test_messages_of_four_threads_all_arrive_in_their_order),
         ON_EACH(test_message_may_post_itself_again_without_starving_streams),
