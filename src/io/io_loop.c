@@ -649,8 +649,9 @@ UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {
 UVHTTP__HOT void uvhttp__turn_end(uvhttp__loop_t *loop) {
     tell_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) run_posts(loop);
-    uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS, UVHTTP__TURN_TIMERS_MAX);
+    /* Before the timers: who has something to be given is not idle, however late this turn is. */
     if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
+    uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS, UVHTTP__TURN_TIMERS_MAX);
     if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
     loop->handing_over = true;
     hand_over(loop);

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(harness.build_option("BUILD_WITH_COROUTINES") !=
 
 COROUTINES = int(os.environ.get("UVHTTP_TEST_COROUTINES", "1000"))
 PAIRS = COROUTINES // 2
-HOLD_MS = 3000 if COROUTINES <= 1000 else 60000
+HOLD_MS = 10000 if COROUTINES <= 1000 else 60000
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
 """SIGTERM loses nothing that was asked for before it."""
+import contextlib
 import os
 import pathlib
 import re
@@ -110,6 +111,28 @@ def test_requests_that_arrived_just_before_the_signal_are_answered(serve, tmp_pa
         assert [answer.body for answer in answers] == [b"%d" % (i * 1000 + n) for n in range(depth)]
         connection.assert_closed()
         connection.close()
+    assert server.wait() == 0
+
+
+def test_requests_that_wait_for_their_turn_are_answered_however_long_it_takes(serve, tmp_path):
+    """A connection has had its share of a turn, and another keeps the loop for longer than an idle connection lives on
+    while the server drains."""
+    server = serve(settings={"turn_requests_max": 10})
+    many, long = server.connect(), server.connect()
+    for connection in (many, long):
+        connection.get("/n/1")
+    go = blocked(server, tmp_path)
+    many.send(b"".join(request("GET", f"/n/{n}") for n in range(200)))
+    long.send(request("GET", f"/block?entered={tmp_path}/entered-long&go={tmp_path}/go-long"))
+    server.signal()
+    go()
+    poll((tmp_path / "entered-long").exists)
+    time.sleep(1)
+    (tmp_path / "go-long").touch()
+    assert [many.response().body for _ in range(200)] == [b"%d" % n for n in range(200)]
+    assert long.response().body == b"went on"
+    many.close()
+    long.close()
     assert server.wait() == 0
 
 
@@ -241,9 +264,13 @@ def test_signals_come_to_the_thread_that_runs_the_server(serve):
     server.get("/")
 
     def taking():
-        tasks = pathlib.Path(f"/proc/{server.pid()}/task").iterdir()
-        blocked = {int(task.name): re.search(r"^SigBlk:\s*(\w+)", (task / "status").read_text(), re.MULTILINE) for task in tasks}
-        return [task for task, mask in blocked.items() if not int(mask[1], 16) >> (signal.SIGTERM - 1) & 1]
+        found = []
+        for task in pathlib.Path(f"/proc/{server.pid()}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+                mask = re.search(r"^SigBlk:\s*(\w+)", (task / "status").read_text(), re.MULTILINE)
+                if not int(mask[1], 16) >> (signal.SIGTERM - 1) & 1:
+                    found.append(int(task.name))
+        return found
 
     poll(lambda: taking() == [server.pid()])  # libuv blocks them for moments
 

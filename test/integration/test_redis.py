@@ -59,8 +59,9 @@ def redis(tmp_path):
     one.stop()
 
 
-def start(serve, redis, **settings):
-    return serve("http_test_server", "--redis", redis.address, settings=settings or None)
+def start(serve, redis, timeout_ms=10_000, **settings):
+    """At most as long as may be asked for, so that no answer is late because the machine has stood still."""
+    return serve("http_test_server", "--redis", redis.address, "--redis-timeout", timeout_ms, settings=settings or None)
 
 
 def status(server, key, how="open"):
@@ -134,7 +135,7 @@ def test_without_redis_requests_pass_or_are_refused_and_it_is_tried_again(serve,
 
 def test_a_slow_redis_delays_nobody_for_long(serve, redis):
     redis.start()
-    server = start(serve, redis)
+    server = start(serve, redis, timeout_ms=1000)
     assert status(server, "k") == 200
     redis.signal(signal.SIGSTOP)
     try:
@@ -168,7 +169,7 @@ def test_a_redis_that_forgets_the_script_is_taught_it_again(serve, redis):
 
 def test_a_stop_with_questions_under_way(serve, redis):
     redis.start()
-    server = start(serve, redis, drain_timeout=5)
+    server = start(serve, redis, timeout_ms=1000, drain_timeout=5)
     assert status(server, "k") == 200
     redis.signal(signal.SIGSTOP)
     try:
@@ -186,8 +187,16 @@ def test_a_stop_with_questions_under_way(serve, redis):
 def test_the_example_counts_log_ins_of_all_servers(serve, redis):
     redis.start()
     servers = [serve("rate_limit", env={"REDIS": redis.address}) for _ in range(2)]
-    seen = [servers[i % 2].connect().get("/login", method="POST", body=b"").status for i in range(8)]
-    assert seen == [200] * 5 + [429] * 3
+
+    def five_of_eight_pass():
+        """Unless the machine stands still for the second that the example gives Redis: then one is refused uncounted."""
+        redis.ask("FLUSHALL")
+        begin = time.monotonic()
+        seen = [servers[i % 2].get("/login", method="POST", body=b"").status for i in range(8)]
+        assert seen == [200] * 5 + [429] * 3 or time.monotonic() - begin > 0.9, seen
+        return seen == [200] * 5 + [429] * 3
+
+    poll(five_of_eight_pass, seconds=60)
 
 
 def test_a_wrong_address_ends_the_start(serve):

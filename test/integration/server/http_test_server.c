@@ -2,7 +2,7 @@
  * its clients and answers whatever a test asks for.
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
- *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]] [--redis ADDRESS]
+ *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]] [--redis ADDRESS [--redis-timeout MS]]
  *
  * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed. A
  * configuration that is refused: its message on stderr, exit 2.
@@ -43,6 +43,7 @@ int main(int argc, char **argv) {
     unsigned address_count = 0;
     const char *trusted[LISTEN_MAX];
     const char *access_log = NULL, *redis = NULL;
+    uint32_t redis_timeout_ms = 0;
     uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
@@ -57,6 +58,8 @@ int main(int argc, char **argv) {
             access_log = argv[++i];
         } else if (strcmp(argv[i], "--redis") == 0) {
             redis = argv[++i];
+        } else if (strcmp(argv[i], "--redis-timeout") == 0) {
+            redis_timeout_ms = (uint32_t)strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--forwarded") == 0) {
             proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
@@ -64,7 +67,7 @@ int main(int argc, char **argv) {
         } else if (tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
-            die("options are --listen, --set, --trust, --forwarded, --access-log, --redis and those of tls.c");
+            die("options are --listen, --set, --trust, --forwarded, --access-log, --redis, --redis-timeout and those of tls.c");
         }
     }
 
@@ -76,7 +79,7 @@ int main(int argc, char **argv) {
     add_routes(server, later);
     add_worker_routes(server);
     tls_routes(server);
-    if (redis) add_shared_limits(server, redis);
+    if (redis) add_shared_limits(server, redis, redis_timeout_ms);
     int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;
     if (status == 0) status = tls_listen(server);
     for (unsigned i = 0; i < address_count && status == 0; ++i) {

@@ -105,11 +105,11 @@ static void show_shared(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     uvhttp_response_json(res, 200, json);
 }
 
-void add_shared_limits(uvhttp_server_t *server, const char *redis) {
+void add_shared_limits(uvhttp_server_t *server, const char *redis, uint32_t timeout_ms) {
     static const char *const patterns[] = {"/shared/open/:id", "/shared/closed/:id"};
     for (int i = 0; i < 2; ++i) {
         uvhttp_rate_limit_store_t store;
-        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis, .timeout_ms = 1000}, &store);
+        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis, .timeout_ms = timeout_ms}, &store);
         shared[i] = uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.per_second = 1.0 / 3600,
                                                                      .burst = 100,
                                                                      .name = i ? "closed" : "open",

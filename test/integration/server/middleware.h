@@ -10,6 +10,6 @@ void add_private_routes(uvhttp_server_t *server);
 void add_access_log(uvhttp_server_t *server, const char *text);
 
 /* Limits whose buckets are in the Redis at that address. */
-void add_shared_limits(uvhttp_server_t *server, const char *redis);
+void add_shared_limits(uvhttp_server_t *server, const char *redis, uint32_t timeout_ms);
 
 #endif
