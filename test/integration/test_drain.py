@@ -114,28 +114,6 @@ def test_requests_that_arrived_just_before_the_signal_are_answered(serve, tmp_pa
     assert server.wait() == 0
 
 
-def test_requests_that_wait_for_their_turn_are_answered_however_long_it_takes(serve, tmp_path):
-    """A connection has had its share of a turn, and another keeps the loop for longer than an idle connection lives on
-    while the server drains."""
-    server = serve(settings={"turn_requests_max": 10})
-    many, long = server.connect(), server.connect()
-    for connection in (many, long):
-        connection.get("/n/1")
-    go = blocked(server, tmp_path)
-    many.send(b"".join(request("GET", f"/n/{n}") for n in range(200)))
-    long.send(request("GET", f"/block?entered={tmp_path}/entered-long&go={tmp_path}/go-long"))
-    server.signal()
-    go()
-    poll((tmp_path / "entered-long").exists)
-    time.sleep(1)
-    (tmp_path / "go-long").touch()
-    assert [many.response().body for _ in range(200)] == [b"%d" % n for n in range(200)]
-    assert long.response().body == b"went on"
-    many.close()
-    long.close()
-    assert server.wait() == 0
-
-
 def test_clients_that_connected_just_before_the_signal_are_answered(serve, tmp_path):
     """They are in the backlog, nobody has accepted them, when the loop learns of the signal."""
     server = serve()

@@ -2,7 +2,8 @@
  * its clients and answers whatever a test asks for.
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
- *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]] [--redis ADDRESS [--redis-timeout MS]]
+ *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]]
+ *                    [--redis ADDRESS [--redis-timeout MS]]
  *
  * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed. A
  * configuration that is refused: its message on stderr, exit 2.
@@ -67,7 +68,8 @@ int main(int argc, char **argv) {
         } else if (tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
-            die("options are --listen, --set, --trust, --forwarded, --access-log, --redis, --redis-timeout and those of tls.c");
+            die("options are --listen, --set, --trust, --forwarded, --access-log, --redis, --redis-timeout and those "
+                "of tls.c");
         }
     }
 

@@ -109,7 +109,8 @@ void add_shared_limits(uvhttp_server_t *server, const char *redis, uint32_t time
     static const char *const patterns[] = {"/shared/open/:id", "/shared/closed/:id"};
     for (int i = 0; i < 2; ++i) {
         uvhttp_rate_limit_store_t store;
-        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis, .timeout_ms = timeout_ms}, &store);
+        uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis, .timeout_ms = timeout_ms},
+                                &store);
         shared[i] = uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.per_second = 1.0 / 3600,
                                                                      .burst = 100,
                                                                      .name = i ? "closed" : "open",
