@@ -226,51 +226,6 @@ static void set_timer_and_take_long(server_t *server, void *arg) {
     poll(NULL, 0, LONG_TURN_MS);
 }
 
-typedef struct late {
-    uvhttp__timer_t timer;
-    uint64_t bytes_at_expiry;
-} late_t;
-
-static void on_expire_late(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
-    (void)wheel;
-    server_t *server = user;
-    UVHTTP__CONTAINER_OF(timer, late_t, timer)->bytes_at_expiry = server_count(server, EV_BYTES);
-    count_event(server, EV_TICK, 1);
-}
-
-/* A byte at a time, the rest behind the others. With the second, which comes at the end of a turn, that turn lasts
- * until a timer is due. */
-static size_t take_one_byte(uvhttp__stream_t *stream, const char *data, size_t size) {
-    server_t *server = peer_of(stream)->server;
-    late_t *late = server->user;
-    (void)size;
-    count_event(server, EV_BYTES, 1);
-    uvhttp__stream_resume(stream);
-    if (*data == 'b') {
-        uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_expire_late, server);
-        uvhttp__timer_init(&late->timer, UVHTTP__TIMER_SERVER);
-        uvhttp__timer_set(&server->loop->wheel, &late->timer, server->loop->now_ms + 1);
-        poll(NULL, 0, LONG_TURN_MS);
-    }
-    return 1;
-}
-
-static void test_what_waits_for_its_turn_comes_before_timers_that_are_late(void **state) {
-    server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = take_one_byte, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
-    static late_t late;
-    memset(&late, 0, sizeof late);
-    server->user = &late;
-    server_start(server, &ops);
-    int client = client_connect(server);
-    client_send(client, "abc", 3);
-    server_wait(server, EV_TICK, 1);
-    assert_int_equal(late.bytes_at_expiry, 3);
-    close(client);
-    server_wait(server, EV_CLOSED, 1);
-}
-
 /* A wait that were counted from the begin of the turn would be as long again, unless the wheel has sorting to do, which
  * it has at most once in a second. A busy machine makes any single one late. */
 static void test_timer_that_falls_due_in_a_long_turn_is_not_waited_for(void **state) {
@@ -787,7 +742,6 @@ int main(void) {
         ON_EACH(test_timer_that_is_put_off_fires_at_its_new_time),
         ON_EACH(test_timer_that_falls_due_in_a_long_turn_is_not_waited_for),
         ON_EACH(test_timers_that_are_due_together_share_turns_with_what_arrives),
-        ON_EACH(test_what_waits_for_its_turn_comes_before_timers_that_are_late),
         ON_OWN_LOOPS(test_a_loop_waits_for_less_than_a_millisecond),
         ON_EACH(test_messages_of_four_threads_all_arrive_in_their_order),
         ON_EACH(test_message_may_post_itself_again_without_starving_streams),

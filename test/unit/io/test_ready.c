@@ -132,6 +132,53 @@ static void test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its
     free(crowd.fds);
 }
 
+enum { LONG_TURN_MS = 100 };
+
+typedef struct late {
+    uvhttp__timer_t timer;
+    uint64_t bytes_at_expiry;
+} late_t;
+
+static void on_expire_late(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel;
+    server_t *server = user;
+    UVHTTP__CONTAINER_OF(timer, late_t, timer)->bytes_at_expiry = server_count(server, EV_BYTES);
+    count_event(server, EV_TICK, 1);
+}
+
+/* A byte at a time, the rest behind the others. With the second, which comes at the end of a turn, that turn lasts
+ * until a timer is due. */
+static size_t take_one_byte(uvhttp__stream_t *stream, const char *data, size_t size) {
+    server_t *server = peer_of(stream)->server;
+    late_t *late = server->user;
+    (void)size;
+    count_event(server, EV_BYTES, 1);
+    uvhttp__stream_resume(stream);
+    if (*data == 'b') {
+        uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_expire_late, server);
+        uvhttp__timer_init(&late->timer, UVHTTP__TIMER_SERVER);
+        uvhttp__timer_set(&server->loop->wheel, &late->timer, server->loop->now_ms + 1);
+        poll(NULL, 0, LONG_TURN_MS);
+    }
+    return 1;
+}
+
+static void test_what_waits_for_its_turn_comes_before_timers_that_are_late(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = take_one_byte, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static late_t late;
+    memset(&late, 0, sizeof late);
+    server->user = &late;
+    server_start(server, &ops);
+    int client = client_connect(server);
+    client_send(client, "abc", 3);
+    server_wait(server, EV_TICK, 1);
+    assert_int_equal(late.bytes_at_expiry, 3);
+    close(client);
+    server_wait(server, EV_CLOSED, 1);
+}
+
 /* --- waits --- */
 
 typedef struct pair_of_waits {
@@ -319,6 +366,7 @@ static void test_listener_that_the_kernel_does_not_watch_tries_again(void **stat
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        ON_EACH(test_what_waits_for_its_turn_comes_before_timers_that_are_late),
         ON_EACH(test_more_ready_streams_than_one_look_reports_are_all_served),
         ON_EACH(test_what_was_ready_with_a_stream_that_closes_it_is_not_told),
         ON_EACH(test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its_own_events),
