@@ -109,8 +109,9 @@ class [[nodiscard]] becoming_ready : public descriptor_waiting<becoming_ready> {
             fd_,
             static_cast<short>((events_ & UVHTTP_READABLE ? POLLIN : 0) | (events_ & UVHTTP_WRITABLE ? POLLOUT : 0)),
             0};
-        if (fd_ < 0 || ::poll(&now, 1, 0) < 0 || (now.revents & POLLNVAL)) return UVHTTP_E_INVALID;
-        return now.revents ? UVHTTP_OK : UVHTTP_E_AGAIN;
+        if (fd_ < 0) return UVHTTP_E_INVALID;
+        if (::poll(&now, 1, 0) <= 0) return UVHTTP_E_AGAIN; /* or a signal came just now */
+        return now.revents & POLLNVAL ? UVHTTP_E_INVALID : UVHTTP_OK;
     }
     void await_resume() const {
         check(status_);

@@ -21,9 +21,9 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  * always does. */
 typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
 
-/** In the handler of a route with `stream_body` on the loop (or its middleware), before it returns: it wants the body.
- * Its first piece comes after the handler has returned; for a client that has sent "Expect: 100-continue", 100 is sent
- * first.
+/** In the handler of a route with `stream_body` on the loop, or a middleware of it or of one in a coroutine (whose
+ * handler gets UVHTTP_E_STATE from uvhttp_coro_read_body then), before it returns: it wants the body. Its first piece
+ * comes after the handler has returned; for a client that has sent "Expect: 100-continue", 100 is sent first.
  *
  * The request stays readable, and its views valid, until it is answered. The answer can be made in the handler, in any
  * call of on_data and in on_end, or by a deferred handle; in the calls a deferred response may be used directly, as in
@@ -81,8 +81,7 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
  * called again), or why the rest will never come, as on_end is told: UVHTTP_E_ABORTED (the client has gone, or the
  * server stops), UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM; a limit of the server is UVHTTP_E_TIMEOUT, and then each later call
  * returns it at once. Except for UVHTTP_E_NOMEM the client then gets the server's answer (or has gone), and not the
- * handler's. UVHTTP_E_INVALID (NULL), UVHTTP_E_STATE (not in such a handler, or a
- * middleware has called uvhttp_request_on_body). */
+ * handler's. UVHTTP_E_INVALID (NULL) or UVHTTP_E_STATE (not in such a handler). */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece,
                                                            uint32_t timeout_ms);
 

@@ -135,7 +135,8 @@ UVHTTP_EXPORT int uvhttp_server_listen(uvhttp_server_t *server, const char *addr
 UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address);
 
 /** Instead of run: serves inside a libuv loop that the application runs, without threads. Before listen, on the loop's
- * thread. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NOMEM. */
+ * thread. What a uv_prepare callback that was started before sends or closes has to wait for the loop's next iteration,
+ * whatever brings that about. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
 /** Begins to stop: no new connections, idle ones close, running requests end with `Connection: close`, what runs after

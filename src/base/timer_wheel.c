@@ -119,18 +119,30 @@ static uint32_t fire(uvhttp__wheel_t *wheel, unsigned list, uint32_t max) {
     return max;
 }
 
+/* No more may expire in this advance. What is due by now has its place behind what is left over, and before what is set
+ * to the past from now on, which would else go before it for ever. */
+static void defer(uvhttp__wheel_t *wheel, unsigned list) {
+    uvhttp__list_t *firing = &wheel->lists[UVHTTP__WHEEL_FIRING];
+    uvhttp__list_splice(firing, &wheel->lists[list]);
+    for (uvhttp__list_t *link; (link = uvhttp__list_pop_front(firing));)
+        place(wheel, UVHTTP__CONTAINER_OF(link, uvhttp__timer_t, link));
+}
+
 UVHTTP__HOT void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now, uint32_t max) {
     assert(!wheel->advancing && now < UVHTTP__TIMER_NEVER && max > 0);
     wheel->advancing = true;
     /* Only once: what a callback sets to the past waits for the next advance, or this would not end. */
     max = fire(wheel, UVHTTP__WHEEL_DUE, max);
     uint64_t at = 0;
-    for (unsigned list; max > 0 && (list = next_list(wheel, &at)) != UVHTTP__WHEEL_LISTS && at <= now;) {
+    for (unsigned list; (list = next_list(wheel, &at)) != UVHTTP__WHEEL_LISTS && at <= now;) {
         wheel->now = at;
         if (list < UVHTTP__WHEEL_FAR)
             wheel->occupied[list / UVHTTP__WHEEL_SLOTS] &= ~(UINT64_C(1) << list % UVHTTP__WHEEL_SLOTS);
-        max = fire(wheel, list, max);
+        if (max > 0)
+            max = fire(wheel, list, max);
+        else
+            defer(wheel, list);
     }
-    if (now > wheel->now && max > 0) wheel->now = now;
+    if (now > wheel->now) wheel->now = now;
     wheel->advancing = false;
 }

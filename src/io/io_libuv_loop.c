@@ -159,12 +159,13 @@ void uvhttp__libuv_wake(uvhttp__loop_t *loop) {
 }
 
 static void libuv_release(uvhttp__libuv_t *libuv) {
+    bool unused = uvhttp__inner_close(&libuv->inner);
     uvhttp__fd_set_close(&libuv->loop);
     if (libuv->wake_fd >= 0) close(libuv->wake_fd);
     if (libuv->timer_fd >= 0) close(libuv->timer_fd);
     uvhttp__free(libuv->receive_buffer);
     uvhttp__loop_deinit(&libuv->loop);
-    uvhttp__free(libuv);
+    if (unused) uvhttp__free(libuv); /* else the application's handles point at it */
 }
 
 static int wake_open(uvhttp__libuv_t *libuv) {
@@ -190,7 +191,6 @@ int uvhttp__libuv_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t
     if (status == UVHTTP_OK) status = wake_open(libuv);
     if (status == UVHTTP_OK) status = options->host ? guest_start(libuv, options->host) : own_start(libuv);
     if (status != UVHTTP_OK) {
-        (void)uvhttp__inner_close(&libuv->inner);
         libuv_release(libuv);
         return status;
     }
@@ -221,7 +221,6 @@ void uvhttp__libuv_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), 
         uv_close((uv_handle_t *)&libuv->timer, guest_on_closed);
         return;
     }
-    if (!uvhttp__inner_close(&libuv->inner)) return; /* the application's handles point at it: it leaks */
     libuv_release(libuv);
     if (on_freed) on_freed(arg);
 }

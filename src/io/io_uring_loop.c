@@ -169,12 +169,13 @@ static void buffers_free(uvhttp__uring_t *uring) {
 }
 
 static void uring_free(uvhttp__uring_t *uring) {
+    bool unused = uvhttp__inner_close(&uring->inner);
     if (uring->ring.ring_fd >= 0) io_uring_queue_exit(&uring->ring);
     if (uring->wake_fd >= 0) close(uring->wake_fd);
     if (uring->event_fd >= 0) close(uring->event_fd);
     buffers_free(uring);
     uvhttp__loop_deinit(&uring->loop);
-    uvhttp__free(uring);
+    if (unused) uvhttp__free(uring); /* else the application's handles point at it */
 }
 
 /* --- guest of the application's loop --- */
@@ -408,7 +409,6 @@ void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), 
         guest_close_handles(uring);
         return;
     }
-    (void)uvhttp__inner_close(&uring->inner);
     uring_free(uring);
     if (on_freed) on_freed(arg);
 }

@@ -327,14 +327,22 @@ void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     if (!has_body) tell_empty(exchange);
 }
 
-int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user) {
-    if (!req || !on_data || !on_end) return UVHTTP_E_INVALID;
-    uvhttp__incoming_t *incoming = exchange_of_request(req)->incoming;
+int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end,
+                      void *user) {
+    uvhttp__incoming_t *incoming = exchange->incoming;
     if (!incoming || !incoming->handler_runs || incoming->on_end) return UVHTTP_E_STATE;
     incoming->on_data = on_data;
     incoming->on_end = on_end;
     incoming->user = user;
     return UVHTTP_OK;
+}
+
+/* What comes for a handler on a worker thread is that thread's, as request and response are: nobody else is told. */
+int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user) {
+    if (!req || !on_data || !on_end) return UVHTTP_E_INVALID;
+    uvhttp__exchange_t *exchange = exchange_of_request(req);
+    if (exchange->incoming && exchange->way.route->handler == uvhttp__call_serve) return UVHTTP_E_STATE;
+    return uvhttp__body_take(exchange, on_data, on_end, user);
 }
 
 int uvhttp_request_pause_body(uvhttp_request_t *req) {

@@ -32,7 +32,7 @@ static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, vo
 void uvhttp__pull_open(uvhttp__pull_t *pull, uvhttp__exchange_t *exchange, void (*come)(uvhttp__pull_t *pull)) {
     *pull = (uvhttp__pull_t){.exchange = exchange, .come = come};
     if (!exchange->incoming) return;
-    pull->end_status = uvhttp_request_on_body(&exchange->request, on_data, on_end, pull);
+    pull->end_status = uvhttp__body_take(exchange, on_data, on_end, pull);
     pull->ended = pull->end_status != UVHTTP_OK; /* a middleware has it */
     if (!pull->ended) (void)uvhttp_request_pause_body(&exchange->request);
 }

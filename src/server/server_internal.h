@@ -255,6 +255,8 @@ size_t uvhttp__body_read(uvhttp__session_t *session, const char *data, size_t si
 bool uvhttp__body_held_back(const uvhttp__exchange_t *exchange);
 /* The handler of a request whose body is streamed has returned. */
 void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange);
+/* uvhttp_request_on_body, also for a handler on a worker thread. */
+int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user);
 /* It will not come whole: tells it, if the handler has asked for it and has not been told. */
 void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status);
 /* Whether the connection can be used again although the body has not been read: bytes to throw away, or -1. */

@@ -173,6 +173,7 @@ def text_of(server, target, method="GET", body=None):
 def test_descriptors_and_sockets_are_waited_for(server):
     own = f"{server.address[0]}:{server.address[1]}"
     assert text_of(server, "/descriptor") == "readable"
+    assert text_of(server, "/interrupted") == "readable"
     assert text_of(server, "/descriptor?limit=0") == "UVHTTP_E_TIMEOUT"
     assert text_of(server, "/descriptor?limit=20") == "UVHTTP_E_TIMEOUT"
     assert text_of(server, "/write?limit=20") == "UVHTTP_E_TIMEOUT"

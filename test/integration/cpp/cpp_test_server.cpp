@@ -3,9 +3,11 @@
  *
  *   cpp_test_server ADDRESS */
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -162,6 +164,26 @@ struct ends {
     int fds[2]{};
 };
 
+static thread_local bool interrupt_poll;
+
+/* The library's header asks with it; a signal can come at any moment. */
+extern "C" int poll(pollfd *fds, nfds_t count, int timeout_ms) {
+    if (std::exchange(interrupt_poll, false)) {
+        errno = EINTR;
+        return -1;
+    }
+    const timespec timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+    return ppoll(fds, count, timeout_ms < 0 ? nullptr : &timeout, nullptr);
+}
+
+static task<response> wait_interrupted(request &) {
+    ends pipe(false);
+    close(std::exchange(pipe.fds[1], -1));
+    interrupt_poll = true;
+    co_await uvhttp::readable(pipe.fds[0], 10s);
+    co_return uvhttp::text(interrupt_poll ? 500 : 200, "readable");
+}
+
 static task<response> wait_descriptor(request &req) {
     tracker alive;
     ends pipe(false);
@@ -244,6 +266,7 @@ static task<response> ask_self(request &req) {
 static void add_waits(uvhttp::server &server) {
     server.get("/ask_self", ask_self);
     server.get("/descriptor", named(wait_descriptor));
+    server.get("/interrupted", named(wait_interrupted));
     server.get("/write", named(wait_write));
     server.get("/talk", named(talk));
     server.post("/fetch", named(ask_other));

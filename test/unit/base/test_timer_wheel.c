@@ -412,6 +412,37 @@ static void test_what_is_left_over_goes_before_what_was_set_to_the_past_since(vo
     assert_ptr_equal(fired[1], &late[0]);
 }
 
+static void set_to_the_past_again(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
+    ++*(int *)user;
+    uvhttp__timer_set_tick(w, timer, 1);
+}
+
+/* As a coroutine does that yields. */
+static void test_those_that_are_set_to_the_past_again_and_again_do_not_hold_up_the_others(void **state) {
+    (void)state;
+    enum { MAX = 2, COUNT = 3 };
+    int runs = 0;
+    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, set_to_the_past_again, &runs);
+    uvhttp__timer_t again[COUNT], near, far;
+    for (int i = 0; i < COUNT; i++) {
+        uvhttp__timer_init(&again[i], UVHTTP__TIMER_EXEC);
+        uvhttp__timer_set_tick(&wheel, &again[i], 1);
+    }
+    uvhttp__timer_init(&near, UVHTTP__TIMER_IO);
+    uvhttp__timer_set_tick(&wheel, &near, 1010);
+    uvhttp__timer_init(&far, UVHTTP__TIMER_IO);
+    uvhttp__timer_set_tick(&wheel, &far, 1200);
+    /* Behind those that are due when its time comes, whose number is COUNT. */
+    for (int i = 0; i < 3; i++) uvhttp__wheel_advance(&wheel, 1010, MAX);
+    assert_int_equal(fired_count, 1);
+    assert_ptr_equal(fired[0], &near);
+    assert_int_equal(runs, 3 * MAX - 1);
+    for (int i = 0; i < 3; i++) uvhttp__wheel_advance(&wheel, 1300, MAX);
+    assert_int_equal(fired_count, 2);
+    assert_ptr_equal(fired[1], &far);
+    assert_int_equal(runs, 6 * MAX - 2);
+}
+
 /* --- against a model: an array of deadlines --- */
 
 enum { MODEL = 300 };
@@ -562,6 +593,7 @@ int main(void) {
         cmocka_unit_test_setup(test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_turn, setup),
         cmocka_unit_test_setup(test_what_is_left_over_can_be_put_off_and_stopped, setup),
         cmocka_unit_test_setup(test_what_is_left_over_goes_before_what_was_set_to_the_past_since, setup),
+        cmocka_unit_test_setup(test_those_that_are_set_to_the_past_again_and_again_do_not_hold_up_the_others, setup),
         cmocka_unit_test(test_random_use_agrees_with_a_list_of_deadlines),
         cmocka_unit_test(test_random_use_agrees_near_the_borders_of_the_horizon),
     };

@@ -8,6 +8,7 @@
 
 #include "exec/coro.h"
 #include "exec/coro_tools.h"
+#include "io/engine.h"
 
 typedef struct fixture {
     uvhttp__counters_t counters;
@@ -91,6 +92,33 @@ static void test_those_that_are_ready_take_turns(void **state) {
     uvhttp__loop_run(fixture.loop);
     assert_string_equal(trace, "ababab");
     assert_int_equal(fixture.ended, 2);
+    close_fixture();
+}
+
+enum { WAITED_MAX_MS = 2000 };
+
+static void yield_until(void *arg) {
+    uint64_t begin_ms = fixture.loop->now_ms;
+    while (!*(const bool *)arg && fixture.loop->now_ms - begin_ms < WAITED_MAX_MS)
+        assert_int_equal(uvhttp_coro_yield(), UVHTTP_OK);
+}
+
+static void sleep_briefly(void *arg) {
+    assert_int_equal(uvhttp_coro_sleep(2), UVHTTP_OK);
+    *(bool *)arg = true;
+}
+
+static void test_many_that_yield_let_the_others_wake_up(void **state) {
+    (void)state;
+    enum { MANY = UVHTTP__TURN_TIMERS_MAX + 8 };
+    bool awake = false;
+    open_fixture(32768, MANY + 1);
+    uint64_t begin_ms = fixture.loop->now_ms;
+    assert_int_equal(start(sleep_briefly, &awake), UVHTTP_OK);
+    for (int i = 0; i < MANY; i++) assert_int_equal(start(yield_until, &awake), UVHTTP_OK);
+    uvhttp__loop_run(fixture.loop);
+    assert_int_equal(fixture.ended, MANY + 1);
+    assert_true(fixture.loop->now_ms - begin_ms < WAITED_MAX_MS);
     close_fixture();
 }
 
@@ -281,6 +309,7 @@ int main(void) {
         /* First: the handler is set once in a process. */
         cmocka_unit_test(test_an_overflow_says_which_route_and_what_to_do),
         cmocka_unit_test(test_those_that_are_ready_take_turns),
+        cmocka_unit_test(test_many_that_yield_let_the_others_wake_up),
         cmocka_unit_test(test_cleanups_run_last_first),
         cmocka_unit_test(test_children_are_joined_cancelled_and_never_left_behind),
         cmocka_unit_test(test_children_count_for_the_limit),

@@ -578,6 +578,22 @@ static void test_loop_that_never_ran_can_be_freed(void **state) {
     }
 }
 
+static void test_handles_left_open_on_a_loop_that_ends_can_still_be_closed(void **state) {
+    server_t *server = *state;
+    static uv_timer_t timers[2]; /* all that still knows the memory of the loops */
+    uv_timer_t *timer = &timers[server->variant->kind == UVHTTP__ENGINE_URING];
+    assert_int_equal(uvhttp__loop_new(&server->options, &server->loop), 0);
+    assert_int_equal(uv_timer_init(server->loop->uv, timer), 0);
+    timer->loop->data = server;
+    int freed = 0;
+    uvhttp__loop_free(server->loop, on_freed, &freed);
+    assert_int_equal(freed, 1);
+    assert_ptr_equal(timer->loop->data, server);
+    uv_close((uv_handle_t *)timer, NULL);
+    assert_int_equal(uv_run(timer->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(uv_loop_close(timer->loop), 0);
+}
+
 static atomic_long allocations, fail_at; /* the n-th allocation fails; 0: none */
 
 static bool allocation_fails(void) {
@@ -736,6 +752,7 @@ int main(void) {
         ON_EACH(test_turn_memory_of_every_size_is_sent_as_written),
         ON_OWN_LOOPS(test_loop_made_on_another_thread_than_it_runs_on),
         ON_EACH(test_loop_that_never_ran_can_be_freed),
+        ON_OWN_LOOPS(test_handles_left_open_on_a_loop_that_ends_can_still_be_closed),
         ON_EACH(test_loop_new_survives_every_failing_allocation),
         ON_EACH(test_server_survives_a_failing_allocation_anywhere),
         ON_EACH(test_closing_survives_a_failing_allocation_anywhere),
