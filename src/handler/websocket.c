@@ -515,11 +515,11 @@ static void run_order(uvhttp_tcp_t *tcp, void *arg) {
     uvhttp__free(order);
 }
 
-static int post_order(uvhttp_ws_ref_t *ref, order_t head, const void *data) {
-    order_t *order = uvhttp__malloc(sizeof *order + head.size);
+static int post_order(uvhttp_ws_ref_t *ref, const order_t *head, const void *data) {
+    order_t *order = uvhttp__malloc(sizeof *order + head->size);
     if (!order) return UVHTTP_E_NOMEM;
-    *order = head;
-    if (head.size > 0) memcpy(order->data, data, head.size);
+    *order = *head;
+    if (head->size > 0) memcpy(order->data, data, head->size);
     int status = uvhttp_tcp_ref_run(tcp_ref(ref), run_order, order);
     if (status != UVHTTP_OK) uvhttp__free(order);
     return status;
@@ -527,13 +527,13 @@ static int post_order(uvhttp_ws_ref_t *ref, order_t head, const void *data) {
 
 int uvhttp_ws_ref_send(uvhttp_ws_ref_t *ref, uvhttp_ws_type_t type, const void *data, size_t size) {
     if (!uvhttp__ws_may_be_sent(type, data, size)) return UVHTTP_E_INVALID;
-    return post_order(ref, (order_t){.type = (uint8_t)type, .size = size}, data);
+    return post_order(ref, &(order_t){.type = (uint8_t)type, .size = size}, data);
 }
 
 int uvhttp_ws_ref_close(uvhttp_ws_ref_t *ref, int code, const char *reason) {
     uvhttp_str_t text = uvhttp__str_from(reason);
     if (!close_is_valid(code, text)) return UVHTTP_E_INVALID;
-    return post_order(ref, (order_t){.code = (uint16_t)code, .size = text.size}, text.data);
+    return post_order(ref, &(order_t){.code = (uint16_t)code, .size = text.size}, text.data);
 }
 
 void uvhttp_ws_ref_retain(uvhttp_ws_ref_t *ref) {

@@ -123,29 +123,29 @@ static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *d
 
 /* --- messages behind one in pieces --- */
 
-static int hold(uvhttp_ws_t *ws, held_t head, const void *data, size_t size) {
+static int hold(uvhttp_ws_t *ws, const held_t *head, const void *data, size_t size) {
     uvhttp__ws_out_t *out = ws->out;
     uvhttp__conn_room_t room = room_of(ws);
-    if (uvhttp_ws_queued(ws) + head.frame.size > room.queue_max) return UVHTTP_E_LIMIT;
-    held_t *held = uvhttp__malloc(sizeof *held + (head.release ? 0 : head.frame.size));
+    if (uvhttp_ws_queued(ws) + head->frame.size > room.queue_max) return UVHTTP_E_LIMIT;
+    held_t *held = uvhttp__malloc(sizeof *held + (head->release ? 0 : head->frame.size));
     if (!held) return UVHTTP_E_NOMEM;
-    *held = head;
-    if (!head.release) {
-        size_t head_size = head.frame.size - size;
-        memcpy(held->data, head.frame.data, head_size);
+    *held = *head;
+    if (!head->release) {
+        size_t head_size = head->frame.size - size;
+        memcpy(held->data, head->frame.data, head_size);
         if (size > 0) memcpy(held->data + head_size, data, size);
         held->frame.data = held->data;
     }
     *out->last = held;
     out->last = &held->next;
-    out->held_size += head.frame.size;
+    out->held_size += head->frame.size;
     return UVHTTP_OK; /* without backpressure: that is the business of who sends the pieces */
 }
 
 static int hold_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
     size_t head_size = uvhttp__ws_write_head(head, true, (uint8_t)type, size);
-    return hold(ws, (held_t){.frame = {head, head_size + size}}, data, size);
+    return hold(ws, &(held_t){.frame = {head, head_size + size}}, data, size);
 }
 
 int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
@@ -183,7 +183,7 @@ int uvhttp__ws_send_shared(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed,
     } else {
         if (ws->state == UVHTTP__WS_OPEN)
             status =
-                hold(ws, (held_t){.frame = frame, .compressed = compressed, .release = release, .arg = arg}, NULL, 0);
+                hold(ws, &(held_t){.frame = frame, .compressed = compressed, .release = release, .arg = arg}, NULL, 0);
         if (!was_taken(status)) release(arg);
     }
     if (was_taken(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);

@@ -23,8 +23,10 @@ SERVERS = {"openssl": ROOT / "build/test/bin/http_test_server", "mbedtls": ROOT 
 KEYS = {"ec": ("EC", "ec_paramgen_curve:P-256"), "rsa": ("RSA", "rsa_keygen_bits:2048")}
 PAGE = "/guarded/own"  # a page with the security headers of the middleware: testssl.sh looks at them, too
 GOOD = ("OK", "INFO", "LOW")
-# What is about the certificate made here, of a CA that nobody asks for anything, or about the machine that scans.
-ALLOWED = {("cert_revocation", "HIGH"), ("engine_problem", "WARN")}
+# What is about the certificate made here, of a CA that nobody asks for anything, or about the machine that scans. The tickets
+# of TLS 1.3 come behind the handshake, and testssl.sh's client does not wait for them: on a busy machine it finds none with
+# any server, and calls it a connect problem. sslyze looks at resumption in its place.
+ALLOWED = {("cert_revocation", "HIGH"), ("engine_problem", "WARN"), ("sessionresumption_ticket", "WARN")}
 SECONDS = 2400  # a hang, not a measure
 
 
@@ -81,7 +83,7 @@ def sslyze(name, port):
     result = WORK / f"{name}.json"
     result.unlink(missing_ok=True)
     run(name, [WORK / "venv/bin/sslyze", "--mozilla_config=intermediate", "--certinfo_ca_file", WORK / "ca.pem", "--slow_connection",
-               "--json_out", result, f"localhost:{port}"])
+               "--resum", "--json_out", result, f"localhost:{port}"])
     scans = read_json(result)["server_scan_results"]
     rules = (WORK / f"{name}.log").read_text().rpartition("Checking results against Mozilla's")[2]
     if not rules or len(scans) != 1 or scans[0]["scan_status"] != "COMPLETED":
@@ -90,6 +92,9 @@ def sslyze(name, port):
     certificates = scans[0]["scan_result"]["certificate_info"]["result"]["certificate_deployments"]
     paths = [path for one in certificates for path in one["path_validation_results"] if path["trust_store"]["name"] == "Supplied CA file"]
     bad += [f"certificate chain: {path['validation_error']}" for path in paths if not path["was_validation_successful"]]
+    resumption = scans[0]["scan_result"]["session_resumption"]["result"]
+    if not resumption or resumption["tls_ticket_resumption_result"] != "FULLY_SUPPORTED":
+        bad.append(f"resumption by ticket: {resumption}")
     results = {what: one for what, one in scans[0]["scan_result"].items() if one["status"] != "NOT_SCHEDULED"}
     return bad + [f"{what}: {one['status']}" for what, one in results.items() if one["status"] != "COMPLETED"], len(results)
 
