@@ -49,7 +49,7 @@ extern const uvhttp__engine_t uvhttp__engine_uring;
 int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options);
 void uvhttp__loop_deinit(uvhttp__loop_t *loop);
 
-/* A turn is: begin (clock), completions from the kernel, settle, end (posts, timers, kept bytes, on_turn_end,
+/* A turn is: begin (clock), completions from the kernel, settle, end (posts, kept bytes, timers, on_turn_end,
  * hand-over), then the engine submits and waits, unless uvhttp__turn_pending. */
 void uvhttp__turn_begin(uvhttp__loop_t *loop);
 /* After the completions of a turn: what was handed over in the last turn and has not failed is sent. Calls on_sent,
