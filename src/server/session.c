@@ -116,6 +116,14 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
     uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + RATE_INTERVAL_MS);
 }
 
+/* Another one on a connection that is kept. */
+UVHTTP__HOT static void expect_request(uvhttp__session_t *session) {
+    if (session->conn.worker->draining)
+        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + DRAIN_IDLE_MS);
+    else
+        set_deadline(session, config_of(session)->keepalive_timeout);
+}
+
 UVHTTP__HOT void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive) {
     session->exchange = NULL;
     bool was_later = session->state != UVHTTP__SESSION_HEAD;
@@ -129,10 +137,7 @@ UVHTTP__HOT void uvhttp__session_answered(uvhttp__session_t *session, bool keep_
         finish(session);
         return;
     }
-    if (session->conn.worker->draining)
-        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + DRAIN_IDLE_MS);
-    else if (!session->writing)
-        set_deadline(session, config_of(session)->keepalive_timeout);
+    if (!session->writing) expect_request(session); /* else on_sent does */
     if (was_later) uvhttp__stream_resume(&session->conn.stream);
 }
 
@@ -345,11 +350,12 @@ static void on_sent(uvhttp__conn_t *conn) {
     }
     if (session->writing) {
         session->writing = false;
-        if (session->state == UVHTTP__SESSION_HEAD)
-            set_deadline(session, session->partial ? config_of(session)->connection_timeout
-                                                   : config_of(session)->keepalive_timeout);
-        else
+        if (session->state != UVHTTP__SESSION_HEAD)
             uvhttp__session_watch(session);
+        else if (session->partial)
+            set_deadline(session, config_of(session)->connection_timeout);
+        else
+            expect_request(session);
     }
     if (session->blocked) {
         session->blocked = false;

@@ -402,9 +402,7 @@ static int begin_stream(void **state) {
     return client_ask(serving, GET("/stream"));
 }
 
-static void test_an_answer_is_made_as_fast_as_the_client_takes_it(void **state) {
-    int fd = begin_stream(state);
-    WAIT_UNTIL(atomic_load(&refusals) > 0); /* the client has read nothing yet */
+static void expect_stream(int fd) {
     char last[4] = "", buffer[65536];
     while (memcmp(last, "\r\n\r\n", 4) != 0) {
         memmove(last, last + 1, 3);
@@ -416,12 +414,33 @@ static void test_an_answer_is_made_as_fast_as_the_client_takes_it(void **state) 
         for (ssize_t i = 0; i < got; i++, at++)
             if (buffer[i] != stream_byte(at)) fail_msg("byte %zu is wrong", at);
     }
+}
+
+static void test_an_answer_is_made_as_fast_as_the_client_takes_it(void **state) {
+    int fd = begin_stream(state);
+    WAIT_UNTIL(atomic_load(&refusals) > 0); /* the client has read nothing yet */
+    expect_stream(fd);
     close(fd);
     serving_stop(*state);
     assert_true(atomic_load(&drains) >= atomic_load(&refusals));
     assert_int_equal(atomic_load(&stream_errors), 0);
     assert_int_equal(atomic_load(&dones_ok), 1);
     assert_int_equal(atomic_load(&aborts), 0);
+}
+
+/* Its head said that the connection goes on, and was sent before the drain began. */
+static void test_a_drain_does_not_wait_for_another_request_behind_a_long_answer(void **state) {
+    serving_t *serving = *state;
+    serving->config.drain_timeout = 3600;
+    serving->config.keepalive_timeout = 3600;
+    int fd = begin_stream(state);
+    WAIT_UNTIL(atomic_load(&refusals) > 0);
+    uvhttp_server_stop(serving->server);
+    expect_stream(fd);
+    client_expect_end(fd);
+    close(fd);
+    serving_join(serving);
+    assert_int_equal(atomic_load(&dones_ok), 1);
 }
 
 static void test_a_client_that_leaves_ends_the_making(void **state) {
@@ -451,6 +470,7 @@ int main(void) {
         ON_EACH(test_half_close_decides_whether_a_client_that_sent_fin_waits),
         ON_EACH(test_answers_and_releases_race_with_the_close_of_the_client),
         ON_EACH(test_an_answer_is_made_as_fast_as_the_client_takes_it),
+        ON_EACH(test_a_drain_does_not_wait_for_another_request_behind_a_long_answer),
         ON_EACH(test_a_client_that_leaves_ends_the_making),
     };
     return RUN_ON_EACH(tests);
