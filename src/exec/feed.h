@@ -13,9 +13,10 @@ typedef struct uvhttp__feed_file {
     uint64_t offset, size;      /* bytes; size > 0 */
     uvhttp__release_cb release; /* release(arg) when the descriptor is not needed any more, on the loop's thread */
     void *arg;
-    int busy_code; /* what is counted when the pool has no room for a job */
-    bool copied;   /* all of it goes through memory of ours, as it does on a stream that encodes; else by sendfile(2),
-                      and threads read only what is not in the page cache */
+    _Atomic(uint64_t) *found_ms; /* when the file is sent whole: as in uvhttp__source_t; lives until release */
+    int busy_code;               /* what is counted when the pool has no room for a job */
+    bool copied; /* all of it goes through memory of ours, as it does on a stream that encodes; else by sendfile(2),
+                    and threads read only what is not in the page cache */
 } uvhttp__feed_file_t;
 
 /* Queues the bytes [offset, offset + size) of an open regular file. Read is what the client takes next, once all before

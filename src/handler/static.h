@@ -120,8 +120,9 @@ typedef struct uvhttp__static_file {
     uvhttp__static_stamp_t stamp;
     int fd; /* -1: there is content */
     uint64_t size;
-    const char *content; /* NULL: there is a descriptor */
-    int64_t modified;    /* Unix seconds */
+    _Atomic(uint64_t) found_ms; /* when all of it was in memory last (io/io.h); 0: nobody has looked */
+    const char *content;        /* NULL: there is a descriptor */
+    int64_t modified;           /* Unix seconds */
     uvhttp_str_t etag;
     uvhttp_str_t fields;         /* header fields as they are sent, all but Content-Type */
     uint32_t shared_fields_size; /* of them, in front, those that a 304 has too */

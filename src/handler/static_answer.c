@@ -41,6 +41,7 @@ static uvhttp__body_parts_t *parts_new(const answer_t *answer, size_t count) {
     if (!parts) return NULL;
     parts->port = &answer->cache->port;
     parts->fd = answer->file->fd;
+    parts->found_ms = NULL;
     parts->copied = answer->cache->site->settings.options.no_sendfile;
     parts->count = 0;
     return parts;
@@ -59,6 +60,7 @@ static void send_range(const answer_t *answer, int status, uint64_t offset, uint
             return;
         }
         parts->parts[parts->count++] = (uvhttp__body_part_t){.offset = offset, .size = size, .held = true};
+        if (size == file->size) parts->found_ms = &file->found_ms;
         body.kind = UVHTTP__BODY_PARTS;
         body.parts = parts;
     }

@@ -15,6 +15,9 @@
 #define UVHTTP__HELD_MAX (64u * 1024)
 /* Bytes that one sendfile stream may move in a turn before the others get theirs. */
 #define UVHTTP__FILE_TURN_MAX (1024u * 1024)
+/* For so long a file of one share that was all in memory is taken to be so while its ends are: counting its pages is a
+ * tenth of what it costs to send them. */
+#define UVHTTP__FILE_FOUND_MS 100
 /* Timers that may expire in a turn before what has arrived gets its share. On io_uring a turn has about 40 completions:
  * if all that is due were answered in one turn, the next requests of those clients would wait for the last of them, and
  * come in one bunch for ever (docs/io.md). */

@@ -60,8 +60,9 @@ int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint);
 void uvhttp__address_format(const uvhttp__address_t *address, socklen_t size, char *text);
 
 /* Makes a bound, listening, close-on-exec socket (or checks the inherited one). TCP: SO_REUSEADDR, TCP_NODELAY, and
- * SO_REUSEPORT if `reuse_port`. A stale Unix socket file that nobody listens on is replaced. *fd is the caller's.
- * Returns 0 or UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_ADDRESS, UVHTTP_E_IO (errno is set). */
+ * SO_REUSEPORT if `reuse_port`; on a loopback address the congestion control "reno" (docs/io.md). A stale Unix socket
+ * file that nobody listens on is replaced. *fd is the caller's. Returns 0 or UVHTTP_E_ADDRESS_IN_USE,
+ * UVHTTP_E_PERMISSION, UVHTTP_E_ADDRESS, UVHTTP_E_IO (errno is set). */
 int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd);
 
 /* --- streams --- */
@@ -216,6 +217,9 @@ typedef struct uvhttp__source {
     uint64_t offset;    /* a file's: where the bytes begin that are wanted, */
     uint64_t left;      /* ... and how many there are to the end */
     uint64_t read_size; /* bytes from there on that go without being looked for */
+    /* a file's that is sent whole, from whoever keeps it: when, in milliseconds of CLOCK_MONOTONIC, all of it was last
+     * found in memory. NULL: nobody does */
+    _Atomic(uint64_t) *found_ms;
 } uvhttp__source_t;
 
 /* Queues a place for `size` bytes, in order with what is queued before and after. Returns 0, UVHTTP_E_NOMEM or
@@ -233,7 +237,7 @@ void uvhttp__source_fail(uvhttp__source_t *source);
 /* Queues the bytes [offset, offset + size) of an open regular file, by sendfile(2). What is in the page cache goes at
  * once; for what is not, `want` has to have it read, because the loop's thread may not wait for the disk. On a stream
  * that encodes it is found out when its place is reached: in `want` source->fd is the descriptor, or -1 where the bytes
- * have to be put. Instead of uvhttp__stream_send_source; returns the same. */
+ * have to be put. found_ms is the caller's to set before. Instead of uvhttp__stream_send_source; returns the same. */
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, uvhttp__source_t *source, int fd, uint64_t offset,
                              uint64_t size);
 /* The next `size` bytes of the file have been read, 1 to source->left. From where put may be called. */

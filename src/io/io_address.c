@@ -217,11 +217,24 @@ static bool set_option(int fd, int level, int name, int value) {
     return setsockopt(fd, level, name, &value, sizeof value) == 0;
 }
 
+static bool is_loopback(const uvhttp__address_t *address) {
+    return address->any.sa_family == AF_INET ? ntohl(address->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET
+                                             : IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
+}
+
+/* Between programs of one machine there is no queue to keep short, but a congestion control that paces, such as BBR,
+ * sets a timer for most packets all the same (docs/io.md). Accepted sockets inherit it. Every kernel has and allows
+ * "reno" (tcp(7)); if one should not, the system's is good enough. */
+static void choose_congestion_control(int fd, const uvhttp__address_t *address) {
+    if (is_loopback(address)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
+}
+
 static bool prepare_tcp(int fd, const uvhttp__endpoint_t *endpoint, bool reuse_port) {
     if (endpoint->address.any.sa_family == AF_INET6 &&
         !set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, endpoint->dual_stack ? 0 : 1)) {
         return false;
     }
+    choose_congestion_control(fd, &endpoint->address);
     /* Accepted sockets inherit TCP_NODELAY: one system call less for each. */
     return set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) && set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
            (!reuse_port || set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1));

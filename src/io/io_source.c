@@ -118,17 +118,23 @@ static int byte_in_memory(int fd, uint64_t offset) {
 }
 
 /* Whether sendfile(2) will find in memory what it is to move in this turn: every page is there, and the last is not
- * being read any more, which is the last to come. Where the pages can not be counted the ends have to do: what goes
- * from memory goes oldest first, which is the begin. When in doubt it is not. */
+ * being read any more, which is the last to come. Where the pages can not be counted, or were a moment ago, the ends
+ * have to do: what goes from memory goes oldest first, which is the begin. When in doubt it is not. */
 static bool in_memory(const uvhttp__source_t *source) {
     uint64_t size = source->left < UVHTTP__FILE_TURN_MAX ? source->left : UVHTTP__FILE_TURN_MAX, count;
     uint64_t last = source->offset + size - 1, page_size = (uint64_t)getpagesize();
-    bool counted = count_pages(source->fd, source->offset, size, &count);
+    uint64_t now_ms = source->stream->loop->now_ms;
+    _Atomic(uint64_t) *found_ms = source->offset == 0 && size == source->left ? source->found_ms : NULL;
+    bool counted =
+        (!found_ms || now_ms >= atomic_load_explicit(found_ms, memory_order_relaxed) + UVHTTP__FILE_FOUND_MS) &&
+        count_pages(source->fd, source->offset, size, &count);
     if (counted ? count <= last / page_size - source->offset / page_size
                 : byte_in_memory(source->fd, source->offset) != 1)
         return false;
     int last_in_memory = byte_in_memory(source->fd, last);
-    return last_in_memory == 1 || (last_in_memory < 0 && counted);
+    if (last_in_memory != 1 && !(last_in_memory < 0 && counted)) return false;
+    if (last_in_memory == 1 && counted && found_ms) atomic_store_explicit(found_ms, now_ms, memory_order_relaxed);
+    return true;
 }
 
 /* Whether a file that could be put goes by sendfile(2) all the same. If that is news, so does all that is behind it. */

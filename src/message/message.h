@@ -158,7 +158,8 @@ typedef struct uvhttp__body_part {
 typedef struct uvhttp__body_parts {
     struct uvhttp__work_port *port; /* whose threads are to read parts of the file (exec/work.h) */
     int fd;                         /* -1: no part is of a file */
-    bool copied;                    /* they read all of it, for there is to be no sendfile(2) */
+    _Atomic(uint64_t) *found_ms; /* of a part that is the whole file: as in uvhttp__feed_file_t; NULL: there is none */
+    bool copied;                 /* they read all of it, for there is to be no sendfile(2) */
     uint32_t count;
     uvhttp__body_part_t parts[];
 } uvhttp__body_parts_t;

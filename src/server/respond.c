@@ -153,6 +153,7 @@ static int send_parts(uvhttp__stream_t *stream, const uvhttp__body_t *body) {
                                                             .size = part->size,
                                                             .release = body->release,
                                                             .arg = body->arg,
+                                                            .found_ms = body->parts->found_ms,
                                                             .busy_code = UVHTTP_E_STATIC_BUSY,
                                                             .copied = body->parts->copied});
         }

@@ -240,16 +240,28 @@ static void test_a_file_in_memory_needs_no_thread_unless_it_is_copied(void **sta
     end(server, fixture);
 }
 
-/* As somebody leaves it who asked for it and did not wait: only the first and the last page are there. */
-static void test_a_file_that_is_half_in_memory_is_brought(void **state) {
-    server_t *server = *state;
-    fixture_t *fixture = start(server);
+/* The file's first MiB, as somebody leaves it who asked for it and did not wait: its first and its last page are in
+ * memory. */
+static void read_the_ends(fixture_t *fixture) {
     fixture->file.offset = 0;
     fixture->file.size = 1024 * 1024;
     char byte;
     assert_int_equal(posix_fadvise(fixture->file.fd, 0, 0, POSIX_FADV_RANDOM), 0);
     assert_int_equal(pread(fixture->file.fd, &byte, 1, 0), 1);
     assert_int_equal(pread(fixture->file.fd, &byte, 1, 1024 * 1024 - 1), 1);
+}
+
+static void expect_first_mib(int fd, const fixture_t *fixture) {
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    client_expect(fd, fixture->data, 1024 * 1024);
+    client_expect(fd, "tail", 4);
+}
+
+static void test_a_file_that_is_half_in_memory_is_brought(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    read_the_ends(fixture);
     pthread_mutex_lock(&fixture->gate);
     occupy_thread(server, fixture);
     int fd = client_connect(server);
@@ -260,6 +272,56 @@ static void test_a_file_that_is_half_in_memory_is_brought(void **state) {
     pthread_mutex_unlock(&fixture->gate);
     client_expect(fd, fixture->data, 1024 * 1024);
     client_expect(fd, "tail", 4);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
+/* Who found all of it a moment ago looks at the ends only. */
+static void test_a_file_that_was_just_found_is_looked_for_at_its_ends(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    _Atomic(uint64_t) found_ms = uvhttp__clock_ns() / 1000000 + 1000000;
+    fixture->file.found_ms = &found_ms;
+    read_the_ends(fixture);
+    int fd = client_connect(server);
+    expect_first_mib(fd, fixture);
+    assert_int_equal(pieces_brought(server), 0);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
+static void test_a_file_that_was_just_found_and_is_gone_is_brought(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    _Atomic(uint64_t) found_ms = uvhttp__clock_ns() / 1000000 + 1000000;
+    fixture->file.found_ms = &found_ms;
+    fixture->file.offset = 0;
+    fixture->file.size = 1024 * 1024;
+    int fd = client_connect(server);
+    expect_first_mib(fd, fixture);
+    assert_true(pieces_brought(server) > 0);
+    close(fd);
+    server_wait(server, EV_CLOSED, 1);
+    end(server, fixture);
+}
+
+static void test_a_file_that_was_found_long_ago_is_looked_for_and_noted(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    uint64_t before_ms = uvhttp__clock_ns() / 1000000;
+    _Atomic(uint64_t) found_ms = before_ms - 100;
+    fixture->file.found_ms = &found_ms;
+    read_the_ends(fixture);
+    int fd = client_connect(server);
+    expect_first_mib(fd, fixture);
+    uint64_t brought = pieces_brought(server);
+    assert_true(brought > 0);
+    assert_true(found_ms < before_ms);
+    expect_first_mib(fd, fixture);
+    assert_int_equal(pieces_brought(server), brought);
+    assert_true(found_ms >= before_ms);
     close(fd);
     server_wait(server, EV_CLOSED, 1);
     end(server, fixture);
@@ -400,6 +462,11 @@ int main(void) {
     const struct CMUnitTest of_copies[] = {
         ON_OWN_LOOPS(test_memory_that_is_wanting_twice_breaks_the_connection_once),
     };
+    const struct CMUnitTest by_sendfile[] = {
+        ON_OWN_LOOPS(test_a_file_that_was_just_found_is_looked_for_at_its_ends),
+        ON_OWN_LOOPS(test_a_file_that_was_just_found_and_is_gone_is_brought),
+        ON_OWN_LOOPS(test_a_file_that_was_found_long_ago_is_looked_for_and_noted),
+    };
     copied = true;
     int failed = cmocka_run_group_tests_name("copied", tests, NULL, NULL) +
                  cmocka_run_group_tests_name("of copies", of_copies, NULL, NULL);
@@ -408,5 +475,6 @@ int main(void) {
         return failed;
     }
     copied = false;
-    return failed + cmocka_run_group_tests_name("by sendfile", tests, NULL, NULL);
+    return failed + cmocka_run_group_tests_name("by sendfile", tests, NULL, NULL) +
+           cmocka_run_group_tests_name("only by sendfile", by_sendfile, NULL, NULL);
 }

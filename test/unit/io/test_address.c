@@ -92,6 +92,15 @@ static int accept_within(int fd, int timeout_ms) {
     return accepted;
 }
 
+static void assert_congestion_control(const char *text, const char *expected) {
+    char name[16] = "";
+    socklen_t size = sizeof name;
+    int fd = listen_on(text);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+    close(fd);
+    assert_string_equal(name, expected);
+}
+
 static bool have_ipv6(void) {
     int fd = -1;
     uvhttp__endpoint_t endpoint = parsed("[::1]:0");
@@ -264,6 +273,24 @@ static void test_listening_socket_has_its_options(void **state) {
     close(accepted);
     close(client);
     close(fd);
+}
+
+/* Whoever is on this machine is not paced; to all others the system's choice applies. */
+static void test_congestion_control_is_reno_on_loopback_and_else_the_systems(void **state) {
+    (void)state;
+    char system[16] = "";
+    int fd = open("/proc/sys/net/ipv4/tcp_congestion_control", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, system, sizeof system - 1) : -1;
+    if (fd >= 0) close(fd);
+    if (size <= 0) skip();
+    system[strcspn(system, "\n")] = '\0';
+    assert_congestion_control("127.0.0.1:0", "reno");
+    assert_congestion_control("127.3.2.1:0", "reno");
+    assert_congestion_control("0.0.0.0:0", system);
+    if (!have_ipv6()) return;
+    assert_congestion_control("[::1]:0", "reno");
+    assert_congestion_control("[::]:0", system);
+    assert_congestion_control("*:0", system);
 }
 
 static void test_port_in_use_is_said(void **state) {
@@ -565,6 +592,7 @@ int main(void) {
         cmocka_unit_test(test_format_survives_any_size_and_family),
         cmocka_unit_test(test_format_writes_a_mapped_ipv4_client_as_ipv4),
         cmocka_unit_test(test_listening_socket_has_its_options),
+        cmocka_unit_test(test_congestion_control_is_reno_on_loopback_and_else_the_systems),
         cmocka_unit_test(test_port_in_use_is_said),
         cmocka_unit_test(test_reuse_port_lets_loops_share_a_port),
         cmocka_unit_test(test_address_of_another_machine_is_an_address_error),
