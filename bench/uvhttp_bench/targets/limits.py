@@ -1,4 +1,5 @@
-"""Owns: the bare loops of bench/limits: a canned answer for each empty line. Not servers, but the floor for one."""
+"""Owns: the bare loops of bench/limits: a canned answer, or a file, for each empty line. Not servers, but the floor for
+one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 from uvhttp_bench import repository
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets.base import Ports, Workspace
-from uvhttp_bench.targets.peer import HELLO, Peer, build_c, package_version
+from uvhttp_bench.targets.peer import HELLO, STATIC, Peer, build_c, package_version
 
 
 class Limit(Peer):
@@ -31,8 +32,32 @@ class Limit(Peer):
         return [build_c(self._source, *self._libraries), str(ports.http)]
 
 
-def all_limits() -> list[Limit]:
+class FileLimit(Peer):
+    kinds = frozenset({STATIC})
+    package = ""
+
+    def __init__(self, congestion_control: str = "") -> None:
+        self.name = "bare-file" + (f"-{congestion_control}" if congestion_control else "")
+        self.note = "no server: parses nothing, the floor for sendfile" + (
+            f" with TCP's {congestion_control}, which uvhttp asks for on loopback" if congestion_control else ""
+        )
+        self._words = (congestion_control,) if congestion_control else ()
+
+    def found(self) -> bool:
+        return True
+
+    def version(self) -> str:
+        return "Linux"
+
+    def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
+        source = repository.ROOT / "bench" / "limits" / "file_limit.c"
+        return [build_c(source), str(ports.http), workspace.path / scenario.path.lstrip("/"), *self._words]
+
+
+def all_limits() -> list[Peer]:
     return [
+        FileLimit(),
+        FileLimit("reno"),
         Limit("epoll"),
         Limit("uring", "liburing.h", "uring", "liburing-dev"),
         Limit("libuv", "uv.h", "uv", "libuv1-dev"),
