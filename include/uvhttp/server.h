@@ -122,10 +122,11 @@ UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *c
 
 /** Listens on an address: "127.0.0.1:8080", "[::1]:8080", "*:8080" or ":8080" (IPv6 and IPv4), "localhost:8080",
  * "unix:/path", "unix:@abstract", "fd:3" (inherited) or "systemd"; " proxy_protocol" behind it: proxy.h. May be called
- * several times. *port (may be NULL) gets the port, chosen by the kernel for port 0. Routes are complete from the first
- * listen on. Returns 0, UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_IO, UVHTTP_E_NOMEM,
- * UVHTTP_E_STATE after run, or the first registration error (UVHTTP_E_ROUTE_*); uvhttp_server_error_text says more, and
- * it is logged. */
+ * several times. *port (may be NULL) gets the port, chosen by the kernel for port 0. TCP's congestion control is the
+ * system's, but on a loopback address, where there is nothing to pace, it is "reno"; inherited sockets keep theirs.
+ * Routes are complete from the first listen on. Returns 0, UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE,
+ * UVHTTP_E_PERMISSION, UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE after run, or the first registration error
+ * (UVHTTP_E_ROUTE_*); uvhttp_server_error_text says more, and it is logged. */
 UVHTTP_EXPORT int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port);
 
 /** Listens on `address` too (NULL: only on what listen was called for), starts the loops (one of them on this thread)
