@@ -51,12 +51,13 @@ static uint32_t count_coming(const uvhttp__work_t *work) {
  * everything slower, unless nothing at all goes on behind long computations: then one. Returns when to look again. */
 static uint64_t grow(uvhttp__work_t *work, uint64_t now_ns) {
     if (!keep_watching(work)) return UINT64_MAX;
+    /* A busy machine may not let threads run for a while that were started or woken for these jobs. Counted first: a
+     * job that one of them takes between the two counts must not be missing a thread. */
+    uint32_t coming = count_coming(work);
     uint64_t oldest_ns;
     uint32_t ready = uvhttp__work_count_ready(work, &oldest_ns);
     if (ready == 0) return now_ns + GROW_INTERVAL_NS; /* taken meanwhile */
     if (now_ns < oldest_ns + GROW_AFTER_NS) return oldest_ns + GROW_AFTER_NS;
-    /* A busy machine may not let threads run for a while that were started or woken for these jobs. */
-    uint32_t coming = count_coming(work);
     if (ready <= coming) return now_ns + GROW_INTERVAL_NS;
     if (now_ns < work->watch_ns + GROW_INTERVAL_NS) return work->watch_ns + GROW_INTERVAL_NS;
     uint64_t interval_ns = GROW_INTERVAL_NS, taken = uvhttp__work_count_taken(work);
