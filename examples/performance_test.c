@@ -34,15 +34,16 @@ static char large[LARGE_MAX];
 
 typedef struct size_route {
     const char *pattern;
-    const char *file; /* of the same size, below /static/ */
-    size_t size;      /* bytes */
+    const char *file;          /* of the same size, below /static/ */
+    size_t size;               /* bytes */
+    uvhttp_content_t *content; /* the same bytes; NULL: sendfile is off */
 } size_route_t;
 
-static const size_route_t size_routes[] = {
-    {"/large/1kb", "1kb.bin", 1024},
-    {"/large/10kb", "10kb.bin", 10 * 1024},
-    {"/large/100kb", "100kb.bin", 100 * 1024},
-    {"/large/1mb", "1mb.bin", LARGE_MAX},
+static size_route_t size_routes[] = {
+    {"/large/1kb", "1kb.bin", 1024, NULL},
+    {"/large/10kb", "10kb.bin", 10 * 1024, NULL},
+    {"/large/100kb", "100kb.bin", 100 * 1024, NULL},
+    {"/large/1mb", "1mb.bin", LARGE_MAX, NULL},
 };
 #define SIZE_ROUTES (sizeof size_routes / sizeof size_routes[0])
 
@@ -72,7 +73,10 @@ static void delete_api(uvhttp_request_t *req, uvhttp_response_t *res, void *user
 static void get_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     const size_route_t *route = user;
-    uvhttp_response_send_static(res, 200, "application/octet-stream", large, route->size);
+    if (route->content)
+        uvhttp_response_send_content(res, 200, "application/octet-stream", route->content);
+    else
+        uvhttp_response_send_static(res, 200, "application/octet-stream", large, route->size);
 }
 
 static void count_visit(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -217,7 +221,7 @@ static void parse_options(settings_t *settings, char **argv) {
         {"--static", OPTION_TEXT, &settings->files,
          .help = "directory of what is below /static/ (default: a file of each size, made for the run)"},
         {"--sendfile", OPTION_CHOICE, &settings->sendfile, .choices = "auto, off",
-         .help = "auto (large files) or off (default auto)"},
+         .help = "auto (large files and bodies) or off (default auto)"},
     };
     const options_t options = {.program = "performance_test",
                                .table = table,
@@ -230,6 +234,22 @@ static void parse_options(settings_t *settings, char **argv) {
         settings->https_port =
             strcmp(https_port, "off") == 0 ? NONE : options_number(&options, "--https-port", https_port, 0, 65535);
     if (settings->port == NOT_GIVEN) settings->port = 8080;
+}
+
+/* Bodies that are sent again and again. Returns false, and says so, if one can not be made. */
+static bool make_contents(const settings_t *settings) {
+    for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
+    for (size_t i = 0; i < SIZE_ROUTES && settings->sendfile == 0; ++i) {
+        int code = uvhttp_content_new(large, size_routes[i].size, &size_routes[i].content);
+        if (code == 0) continue;
+        fprintf(stderr, "performance_test: %s: %s\n", size_routes[i].pattern, uvhttp_error_message(code));
+        return false;
+    }
+    return true;
+}
+
+static void free_contents(void) {
+    for (size_t i = 0; i < SIZE_ROUTES; ++i) uvhttp_content_release(size_routes[i].content);
 }
 
 static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
@@ -248,7 +268,7 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     uvhttp_route(server, UVHTTP_GET, "/sleep200/coroutine", wait_in_coroutine, NULL, UVHTTP_EXEC_COROUTINE);
 #endif
     for (size_t i = 0; i < SIZE_ROUTES; ++i) {
-        uvhttp_get(server, size_routes[i].pattern, get_large, (void *)&size_routes[i]);
+        uvhttp_get(server, size_routes[i].pattern, get_large, &size_routes[i]);
     }
 #if UVHTTP_WITH_STATIC
     const char *files = settings->files ? settings->files : make_files();
@@ -281,12 +301,13 @@ int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(&settings.config);
     if (!server) return 2; /* the environment asks for something impossible, which has been logged */
 
-    for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
+    bool ready = make_contents(&settings);
     add_routes(server, &settings);
     char text[LISTEN_TEXT_SIZE];
-    bool failed = !listen_https(server, &settings) ||
+    bool failed = !ready || !listen_https(server, &settings) ||
                   uvhttp_server_run(server, listen_address(settings.address, settings.port, text)) != 0;
     uvhttp_server_free(server);
+    free_contents();
     if (!settings.files) remove_files();
     return failed; /* the reason has been logged */
 }

@@ -31,6 +31,22 @@ UVHTTP_EXPORT int uvhttp_response_send_static(uvhttp_response_t *res, int status
  * at once in a call that fails or replaces this answer. Not copied. */
 UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type,
                                            const void *data, size_t size, void (*release)(void *arg), void *arg);
+
+/** Bytes that are made once and sent often, by any route and thread: a page built into the program, a snapshot that is
+ * made anew each second. From 64 KiB on (and not by TLS) they go out as a large file does, without being copied into
+ * each client's socket (docs/message.md has what that saves). Immutable and counted. */
+typedef struct uvhttp_content uvhttp_content_t;
+/** Copies size bytes (0 to SIZE_MAX; data may be NULL if 0); *content has a count of 1, and is NULL on failure. One of
+ * 64 KiB or more has a descriptor of its own (memfd_create(2)). Any thread. Returns 0, UVHTTP_E_INVALID,
+ * UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO (memfd_create(2) is not allowed). */
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_content_new(const void *data, size_t size, uvhttp_content_t **content);
+/** Any thread; each is let go once. Answers that are under way have counts of their own. release: NULL is ignored. */
+UVHTTP_EXPORT void uvhttp_content_retain(uvhttp_content_t *content);
+UVHTTP_EXPORT void uvhttp_content_release(uvhttp_content_t *content);
+/** All of a content; the caller's count stays the caller's. UVHTTP_E_INVALID if content is NULL. */
+UVHTTP_EXPORT int uvhttp_response_send_content(uvhttp_response_t *res, int status, const char *content_type,
+                                               uvhttp_content_t *content);
+
 /** The bytes [offset, offset + size) of an open regular file, by sendfile(2), or read by worker threads (TLS, or not in
  * memory); the descriptor is the library's from here on, and closed, also on failure. size UINT64_MAX: to its end. */
 UVHTTP_EXPORT int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd,

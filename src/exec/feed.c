@@ -194,8 +194,10 @@ int uvhttp__feed_send(uvhttp__stream_t *stream, uvhttp__work_port_t *port, const
         file->release(file->arg);
         return UVHTTP_E_NOMEM;
     }
-    *feed = (feed_t){
-        .source = {.want = want, .released = released, .found_ms = file->found_ms}, .port = port, .file = *file};
+    *feed =
+        (feed_t){.source = {.want = want, .released = released, .found_ms = file->found_ms, .resident = file->resident},
+                 .port = port,
+                 .file = *file};
     return feed->file.copied ? uvhttp__stream_send_source(stream, &feed->source, file->size)
                              : uvhttp__stream_send_file(stream, &feed->source, file->fd, file->offset, file->size);
 }

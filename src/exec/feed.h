@@ -15,6 +15,7 @@ typedef struct uvhttp__feed_file {
     void *arg;
     _Atomic(uint64_t) *found_ms; /* when the file is sent whole: as in uvhttp__source_t; lives until release */
     int busy_code;               /* what is counted when the pool has no room for a job */
+    bool resident;               /* as in uvhttp__source_t */
     bool copied; /* all of it goes through memory of ours, as it does on a stream that encodes; else by sendfile(2),
                     and threads read only what is not in the page cache */
 } uvhttp__feed_file_t;

@@ -14,9 +14,8 @@
 #include "exec/work.h"
 #include "message/message.h"
 
-#define UVHTTP__STATIC_PATH_MAX 4096      /* bytes of a path below the root, with its terminator */
-#define UVHTTP__STATIC_NAME_MAX 255       /* bytes of one name in it */
-#define UVHTTP__STATIC_SENDFILE_MIN 65536 /* bytes; docs/static.md says how it was measured */
+#define UVHTTP__STATIC_PATH_MAX 4096 /* bytes of a path below the root, with its terminator */
+#define UVHTTP__STATIC_NAME_MAX 255  /* bytes of one name in it */
 
 /* --- paths (static_path.c) --- */
 

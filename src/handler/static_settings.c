@@ -76,7 +76,7 @@ static void fill_in(uvhttp_static_options_t *options) {
     static const char *const index_files[] = {"index.html", NULL};
     if (!options->index_files) options->index_files = index_files;
     if (!options->default_type) options->default_type = "application/octet-stream";
-    options->sendfile_min = or_default(options->sendfile_min, UVHTTP__STATIC_SENDFILE_MIN);
+    options->sendfile_min = or_default(options->sendfile_min, UVHTTP__SENDFILE_MIN);
     options->cache_entries_max = or_default(options->cache_entries_max, 4096);
     options->cache_missing_max = or_default(options->cache_missing_max, 512);
     options->open_files_max = or_default(options->open_files_max, 256);

@@ -121,6 +121,7 @@ static int byte_in_memory(int fd, uint64_t offset) {
  * being read any more, which is the last to come. Where the pages can not be counted, or were a moment ago, the ends
  * have to do: what goes from memory goes oldest first, which is the begin. When in doubt it is not. */
 static bool in_memory(const uvhttp__source_t *source) {
+    if (source->resident) return true;
     uint64_t size = source->left < UVHTTP__FILE_TURN_MAX ? source->left : UVHTTP__FILE_TURN_MAX, count;
     uint64_t last = source->offset + size - 1, page_size = (uint64_t)getpagesize();
     uint64_t now_ms = source->stream->loop->now_ms;

@@ -13,6 +13,7 @@
 
 #include "base/head.h"
 #include "base/ip.h"
+#include "base/ref.h"
 
 #define UVHTTP__QUERY_PARAM_MAX 1000               /* pairs of a query that can be seen; later ones are left out */
 #define UVHTTP__PARAM_MAX 32                       /* parameters of a route's pattern */
@@ -140,11 +141,12 @@ bool uvhttp__forwarded_resolve(uvhttp_request_t *req, const uvhttp__trust_t *tru
 
 typedef enum uvhttp__body_kind {
     UVHTTP__BODY_NONE,
-    UVHTTP__BODY_MEMORY, /* in the arena: lives as long as the exchange */
-    UVHTTP__BODY_STATIC, /* lives as long as the server */
-    UVHTTP__BODY_REF,    /* until release(arg) */
-    UVHTTP__BODY_FILE,   /* fd, to be closed */
-    UVHTTP__BODY_PARTS,  /* several pieces of memory and of one file, each held until its release(arg) */
+    UVHTTP__BODY_MEMORY,  /* in the arena: lives as long as the exchange */
+    UVHTTP__BODY_STATIC,  /* lives as long as the server */
+    UVHTTP__BODY_REF,     /* until release(arg) */
+    UVHTTP__BODY_CONTENT, /* the same; arg is the content, which may have a descriptor, too */
+    UVHTTP__BODY_FILE,    /* fd, to be closed */
+    UVHTTP__BODY_PARTS,   /* several pieces of memory and of one file, each held until its release(arg) */
 } uvhttp__body_kind_t;
 
 /* A piece of a body in parts; all of it in the arena. */
@@ -173,9 +175,19 @@ typedef struct uvhttp__body {
         uint64_t offset; /* FILE */
         const uvhttp__body_parts_t *parts;
     };
-    void (*release)(void *arg); /* REF and PARTS only, else not written; may be NULL but for PARTS */
+    void (*release)(void *arg); /* REF, CONTENT and PARTS only, else not written; may be NULL for REF */
     void *arg;                  /* the same */
 } uvhttp__body_t;
+
+/* From this size on what is sent often goes by sendfile(2). */
+#define UVHTTP__SENDFILE_MIN (64u * 1024) /* bytes; docs/static.md says how it was measured */
+
+struct uvhttp_content {
+    uvhttp__ref_t ref;
+    int fd; /* of the same bytes, which nobody can change; -1: less than UVHTTP__SENDFILE_MIN */
+    size_t size;
+    const char *data; /* behind the struct, or the mapped descriptor */
+};
 
 enum {                                      /* uvhttp_response.flags */
        UVHTTP__RESPONSE_ANSWERED = 1 << 0,  /* a complete answer is recorded */

@@ -127,6 +127,22 @@ int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *con
     return answer(res, status, content_type, body);
 }
 
+static void release_content(void *arg) {
+    uvhttp_content_release(arg);
+}
+
+int uvhttp_response_send_content(uvhttp_response_t *res, int status, const char *content_type,
+                                 uvhttp_content_t *content) {
+    if (!content) return UVHTTP_E_INVALID;
+    uvhttp_content_retain(content);
+    return answer(res, status, content_type,
+                  (uvhttp__body_t){.kind = UVHTTP__BODY_CONTENT,
+                                   .data = content->data,
+                                   .size = content->size,
+                                   .release = release_content,
+                                   .arg = content});
+}
+
 /* The size of [offset, offset + *size) in a regular file, where UINT64_MAX means to its end. */
 static int measure_file(int fd, uint64_t offset, uint64_t *size) {
     struct stat info;

@@ -162,6 +162,21 @@ static int send_parts(uvhttp__stream_t *stream, const uvhttp__body_t *body) {
     return status;
 }
 
+/* What is encoded is read from memory on its way; else the pages that the kernel has are sent. */
+static int send_content(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) {
+    uvhttp__stream_t *stream = &exchange->session->conn.stream;
+    uvhttp_content_t *content = body->arg;
+    if (content->fd < 0 || uvhttp__stream_encodes(stream))
+        return uvhttp__stream_send_ref(stream, content->data, content->size, body->release, content);
+    return uvhttp__feed_send(stream, &exchange->worker->port,
+                             &(uvhttp__feed_file_t){.fd = content->fd,
+                                                    .size = content->size,
+                                                    .release = body->release,
+                                                    .arg = content,
+                                                    .resident = true,
+                                                    .busy_code = UVHTTP_E_WORK_FULL});
+}
+
 /* A body that is not copied. The queue takes over the duty to release it, also on failure. */
 static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) {
     uvhttp__stream_t *stream = &exchange->session->conn.stream;
@@ -178,6 +193,7 @@ static int send_large(uvhttp__exchange_t *exchange, const uvhttp__body_t *body) 
                                                             .arg = (void *)(intptr_t)body->fd,
                                                             .busy_code = UVHTTP_E_WORK_FULL});
         case UVHTTP__BODY_PARTS: return send_parts(stream, body);
+        case UVHTTP__BODY_CONTENT: return send_content(exchange, body);
         case UVHTTP__BODY_REF:
             return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, body->release, body->arg);
         default: return uvhttp__stream_send_ref(stream, body->data, (size_t)body->size, NULL, NULL);

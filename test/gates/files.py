@@ -2,7 +2,8 @@
 """System calls for a large file without TLS, of a static mount and of a handler, counted by strace. In memory: the loop's
 thread sends it by sendfile, looks for it at most twice before each, and no thread reads. Dropped from memory before every
 request: other threads read it in, the loop's thread nothing; only where the kernel counts a file's pages (6.5) and drops
-them when told to, since else nobody knows what is in memory: the server neither (test/unit/exec/test_feed.c)."""
+them when told to, since else nobody knows what is in memory: the server neither (test/unit/exec/test_feed.c). And for content (uvhttp_content_t):
+one sendfile or more, and nobody looks for it or reads it."""
 import collections
 import contextlib
 import ctypes
@@ -134,6 +135,13 @@ def check_cold(engine, what, path):
     gate.check(f"{engine}, {what}, not in memory: reads on the loop's thread", loop["pread64"], 0)
 
 
+def check_content(engine):
+    loop, others = count(engine, f"/content?size={SIZE}", cold=False)
+    gate.check(f"{engine}, content: requests without sendfile", max(0, ROUNDS - loop["sendfile"]), 0, str(dict(loop)))
+    names = (*LOOKS, "pread64")
+    gate.check(f"{engine}, content: looks and reads", total(loop, names) + total(others, names), 0)
+
+
 def main():
     if not shutil.which("strace"):
         gate.skip("strace is not installed")
@@ -144,6 +152,8 @@ def main():
         check_in_memory(engine, what, path)
         if not unknown:
             check_cold(engine, what, path)
+    for engine in ("uring", "libuv"):
+        check_content(engine)
     gate.finish()
 
 

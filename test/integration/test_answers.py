@@ -24,8 +24,8 @@ def test_a_plain_answer_has_the_headers_that_belong_to_it(connection):
     assert response.header("Connection") is None and response.header("Transfer-Encoding") is None
 
 
-@pytest.mark.parametrize("route", ["static", "copy", "ref"])
-@pytest.mark.parametrize("size", [0, 1, 4096, 16384, 100_000, 8_000_000])
+@pytest.mark.parametrize("route", ["static", "copy", "ref", "content"])
+@pytest.mark.parametrize("size", [0, 1, 4096, 16384, 65_535, 65_536, 100_000, 8_000_000])
 def test_bodies_of_any_size_arrive_whole(connection, route, size):
     response = connection.get(f"/{route}?size={size}")
     assert response.status == 200 and response.header("Content-Length") == str(size)

@@ -38,6 +38,8 @@ def test_every_kind_of_handler_answers(server):
         ("/empty", 204, b""),
         ("/move", 200, b"moved into its lambda"),
         ("/at_once", 200, b"at once"),
+        ("/content", 200, b"made once"),
+        ("/content?large=1", 200, b"c" * 100_000),
         ("/nested?depth=50", 200, b"50"),
         ("/wait?ms=0", 200, b"/wait -"),
     ):

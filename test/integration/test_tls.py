@@ -341,6 +341,7 @@ def test_bodies_by_reference_by_copy_and_from_files(site, pki, tmp_path, size):
         assert connection.get(f"/file?path={path}").body == data
         expected = bytes(97 + i % 26 for i in range(26)) * (size // 26 + 1)
         assert connection.get(f"/static?size={size}").body == expected[:size]
+        assert connection.get(f"/content?size={size}").body == expected[:size]
         if size <= 1000003:
             assert connection.get(f"/copy?size={size}").body == expected[:size]
             assert connection.get("/body", method="POST", body=data).body == data

@@ -39,7 +39,7 @@ struct not_empty;" >"$work/header.c"
 done
 
 echo "the C++ headers compile alone, as C++20"
-for header in uvhttp.hpp uvhttp/config.hpp; do
+for header in uvhttp.hpp uvhttp/config.hpp uvhttp/exchange.hpp; do
     echo "#include <$header>" >"$work/header.cpp"
     c++ -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$prefix/include" \
         "$work/header.cpp" || fail "$header"

@@ -81,10 +81,17 @@ def _methods() -> list[Scenario]:
 
 def _bodies() -> list[Scenario]:
     sizes = (("1kb", KB), ("10kb", 10 * KB), ("100kb", 100 * KB), ("1mb", MB))
-    return [
-        Scenario(f"body-{name}", f"GET of {name} from memory", "bodies", f"/large/{name}", response_bytes=size)
+    zero_copy = [
+        Scenario(f"body-{name}", f"GET of {name} that was made once", "bodies", f"/large/{name}", response_bytes=size)
         for name, size in sizes
     ]
+    copied = [
+        replace(
+            scenario, name=f"{scenario.name}-copy", about=f"{scenario.about}, zero-copy off", sendfile=False, seconds_quick=0
+        )
+        for scenario in zero_copy[2:]
+    ]
+    return zero_copy + copied
 
 
 def _tls() -> list[Scenario]:

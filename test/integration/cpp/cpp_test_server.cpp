@@ -124,6 +124,12 @@ static task<response> literal(request &) {
     co_return uvhttp::text(200, "the same literal, which is longer than a short string\n");
 }
 
+/* Shared by all answers; the sizes are of what is in memory, and of what is a file. */
+static response made_once(request &req) {
+    static const uvhttp::content small("made once"), large(std::string(100000, 'c'));
+    return {200, "text/plain", req.query_param("large") ? large : small};
+}
+
 static task<response> at_once(request &) {
     co_return uvhttp::text(200, "at once");
 }
@@ -388,6 +394,7 @@ int main(int argc, char **argv) try {
     server.get("/wait", wait);
     server.get("/block", end_in_a_blocked_turn);
     server.get("/literal", literal);
+    server.get("/content", made_once);
     server.get("/at_once", at_once);
     server.get("/nested", [](request &req) -> task<response> {
         co_return uvhttp::text(200, std::to_string(co_await nested(number(req, "depth", 3), number(req, "ms", 1))));

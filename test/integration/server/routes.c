@@ -156,6 +156,17 @@ static void send_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     }
 }
 
+/* The handler's count goes at once: the answer is what keeps it. */
+static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uint64_t size = number_param(req, "size", 0);
+    uvhttp_content_t *content;
+    int code = uvhttp_content_new(pattern, size < STATIC_MAX ? size : STATIC_MAX, &content);
+    if (code == 0) code = uvhttp_response_send_content(res, 200, "application/octet-stream", content);
+    uvhttp_content_release(content);
+    if (code != 0) answer_code(res, code);
+}
+
 static void send_file(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     char path[512];
@@ -435,6 +446,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/static", send_static, NULL);
     uvhttp_get(server, "/copy", copy, NULL);
     uvhttp_get(server, "/ref", send_ref, NULL);
+    uvhttp_get(server, "/content", send_content, NULL);
     uvhttp_get(server, "/file", send_file, NULL);
     uvhttp_get(server, "/empty/:id", empty, NULL);
     uvhttp_get(server, "/redirect", redirect, NULL);

@@ -1,0 +1,271 @@
+/* Owns: what handlers of C++ see: errors, a request, and the ways to answer it. Included by uvhttp.hpp, which has the
+ * rest. May include: the public headers. */
+#ifndef UVHTTP_EXCHANGE_HPP
+#define UVHTTP_EXCHANGE_HPP
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may be called as a struct is */
+#include <uvhttp.h>
+#pragma GCC diagnostic pop
+
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace uvhttp {
+
+/** A code of <uvhttp/error.h>, with its message or a better one. */
+class error : public std::runtime_error {
+  public:
+    explicit error(int code) : error(code, uvhttp_error_message(code)) {}
+    error(int code, const std::string &message) : std::runtime_error(message), code_(code) {}
+    int code() const noexcept {
+        return code_;
+    }
+
+  private:
+    int code_;
+};
+
+/** Throws if it is one. */
+inline void check(int status) {
+    if (status != UVHTTP_OK) throw error(status);
+}
+
+inline std::string_view view(uvhttp_str_t text) noexcept {
+    return {text.data, text.size};
+}
+
+/** <uvhttp/request.h>. Views are valid until the handler has returned; in a coroutine, until that has ended. */
+class request {
+  public:
+    explicit request(uvhttp_request_t *native) noexcept : native_(native) {}
+
+    uvhttp_method_t method() const noexcept {
+        return uvhttp_request_method(native_);
+    }
+    std::string_view method_text() const noexcept {
+        return view(uvhttp_request_method_text(native_));
+    }
+    std::string_view target() const noexcept {
+        return view(uvhttp_request_target(native_));
+    }
+    std::string_view path() const noexcept {
+        return view(uvhttp_request_path(native_));
+    }
+    std::string_view query() const noexcept {
+        return view(uvhttp_request_query(native_));
+    }
+    std::string_view host() const noexcept {
+        return view(uvhttp_request_host(native_));
+    }
+    std::string_view client() const noexcept {
+        return view(uvhttp_request_client(native_));
+    }
+    std::string_view body() const noexcept {
+        return view(uvhttp_request_body(native_));
+    }
+    /** What `:name` of the pattern matched; empty if it has no such name. */
+    std::string_view param(const char *name) const noexcept {
+        return view(uvhttp_request_param(native_, name));
+    }
+    std::optional<std::string_view> header(const char *name) const noexcept {
+        uvhttp_str_t value = uvhttp_request_header(native_, name);
+        return value.data ? std::optional(view(value)) : std::nullopt;
+    }
+    std::optional<std::string_view> query_param(const char *name) const noexcept {
+        uvhttp_str_t value;
+        return uvhttp_request_query_param(native_, name, &value) ? std::optional(view(value)) : std::nullopt;
+    }
+    uvhttp_request_t *native() const noexcept {
+        return native_;
+    }
+
+  private:
+    uvhttp_request_t *native_;
+};
+
+/** Bytes that are made once and sent often: uvhttp_content_t. A copy is the same content; throws what
+ * uvhttp_content_new returns. */
+class content {
+  public:
+    explicit content(std::string_view data) {
+        check(uvhttp_content_new(data.data(), data.size(), &native_));
+    }
+    content(const content &other) noexcept : native_(other.native_) {
+        if (native_) uvhttp_content_retain(native_);
+    }
+    content(content &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
+    content &operator=(content other) noexcept {
+        std::swap(native_, other.native_);
+        return *this;
+    }
+    ~content() {
+        uvhttp_content_release(native_);
+    }
+    uvhttp_content_t *native() const noexcept {
+        return native_;
+    }
+
+  private:
+    uvhttp_content_t *native_ = nullptr;
+};
+
+/** An answer as a value, for a handler to return. A body that is a literal or a uvhttp::content is not copied, a
+ * std::string is moved or copied, anything else is copied into a std::string. */
+class response {
+  public:
+    response() = default; /* no answer: the client gets a 500 */
+    response(int status, const char *content_type) noexcept : status_(status), content_type_(content_type) {}
+    template <std::size_t size>
+    response(int status, const char *content_type, const char (&literal)[size]) noexcept
+        : status_(status), content_type_(content_type), body_(std::string_view(literal, size - 1)) {}
+    response(int status, const char *content_type, std::string &&body) noexcept
+        : status_(status), content_type_(content_type), body_(std::move(body)) {}
+    response(int status, const char *content_type, content body) noexcept
+        : status_(status), content_type_(content_type), body_(std::move(body)) {}
+    template <class T>
+    requires std::convertible_to<T, std::string_view> response(int status, const char *content_type, const T &body)
+        : status_(status), content_type_(content_type), body_(std::string(std::string_view(body))) {}
+    template <std::size_t size> /* an array that is written to is not a literal */
+    response(int status, const char *content_type, char (&body)[size])
+        : response(status, content_type, std::string(body)) {}
+
+    response &&header(std::string name, std::string value) && {
+        headers_.emplace_back(std::move(name), std::move(value));
+        return std::move(*this);
+    }
+    int status() const noexcept {
+        return status_;
+    }
+
+    /** Answers a request with it; throws what the C functions return. */
+    void send(uvhttp_response_t *to) const {
+        if (status_ == 0) return;
+        for (const auto &[name, value] : headers_) check(uvhttp_response_header_add(to, name.c_str(), value.c_str()));
+        if (const auto *literal = std::get_if<std::string_view>(&body_)) {
+            check(uvhttp_response_send_static(to, status_, content_type_, literal->data(), literal->size()));
+        } else if (const auto *text = std::get_if<std::string>(&body_)) {
+            check(uvhttp_response_send(to, status_, content_type_, text->data(), text->size()));
+        } else if (const auto *made = std::get_if<content>(&body_)) {
+            check(uvhttp_response_send_content(to, status_, content_type_, made->native()));
+        } else {
+            check(uvhttp_response_empty(to, status_));
+        }
+    }
+
+  private:
+    int status_ = 0;
+    const char *content_type_ = nullptr; /* static */
+    std::variant<std::monostate, std::string_view, std::string, content> body_{};
+    std::vector<std::pair<std::string, std::string>> headers_{};
+};
+
+/** content_type: of static storage. */
+template <class T> response answer(int status, const char *content_type, T &&body) {
+    return response(status, content_type, std::forward<T>(body));
+}
+template <class T> response text(int status, T &&body) {
+    return response(status, "text/plain; charset=utf-8", std::forward<T>(body));
+}
+template <class T> response json(int status, T &&body) {
+    return response(status, "application/json", std::forward<T>(body));
+}
+inline response empty(int status) noexcept {
+    return {status, nullptr};
+}
+
+/** A counted handle to answer later, from any thread: <uvhttp/response.h>. Who drops the last one without an answer
+ * gives the client a 500. The answers return 0 or a code, UVHTTP_E_ABORTED when the client has gone. */
+class deferred {
+  public:
+    deferred() noexcept = default;
+    explicit deferred(uvhttp_deferred_t *native) noexcept : native_(native) {} /* takes the reference */
+    deferred(const deferred &other) noexcept : native_(other.native_) {
+        if (native_) uvhttp_deferred_retain(native_);
+    }
+    deferred(deferred &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
+    deferred &operator=(deferred other) noexcept {
+        std::swap(native_, other.native_);
+        return *this;
+    }
+    ~deferred() {
+        uvhttp_deferred_release(native_);
+    }
+
+    explicit operator bool() const noexcept {
+        return native_ != nullptr;
+    }
+    int text(int status, const char *text) const noexcept {
+        return uvhttp_deferred_text(native_, status, text);
+    }
+    int json(int status, const char *json) const noexcept {
+        return uvhttp_deferred_json(native_, status, json);
+    }
+    int send(int status, const char *content_type, std::string_view body) const noexcept {
+        return uvhttp_deferred_send(native_, status, content_type, body.data(), body.size());
+    }
+    int header(const char *name, const char *value) const noexcept {
+        return uvhttp_deferred_header(native_, name, value);
+    }
+    bool aborted() const noexcept {
+        return uvhttp_deferred_aborted(native_);
+    }
+    uvhttp::request request() const noexcept {
+        return uvhttp::request(uvhttp_deferred_request(native_));
+    }
+    uvhttp_deferred_t *native() const noexcept {
+        return native_;
+    }
+
+  private:
+    uvhttp_deferred_t *native_ = nullptr;
+};
+
+/** The answer of a handler that takes it as its second argument. Copies into the memory of the request. */
+class reply {
+  public:
+    explicit reply(uvhttp_response_t *native) noexcept : native_(native) {}
+
+    void text(int status, const char *text) {
+        check(uvhttp_response_text(native_, status, text));
+    }
+    void json(int status, const char *json) {
+        check(uvhttp_response_json(native_, status, json));
+    }
+    void send(int status, const char *content_type, std::string_view body) {
+        check(uvhttp_response_send(native_, status, content_type, body.data(), body.size()));
+    }
+    void empty(int status) {
+        check(uvhttp_response_empty(native_, status));
+    }
+    void redirect(int status, const char *location) {
+        check(uvhttp_response_redirect(native_, status, location));
+    }
+    reply &header(const char *name, const char *value) {
+        check(uvhttp_response_header(native_, name, value));
+        return *this;
+    }
+    /** The handler answers later; throws when out of memory (the client gets a 503). */
+    [[nodiscard]] deferred defer() {
+        uvhttp_deferred_t *later = uvhttp_response_defer(native_);
+        if (!later) throw error(UVHTTP_E_NOMEM);
+        return deferred(later);
+    }
+    uvhttp_response_t *native() const noexcept {
+        return native_;
+    }
+
+  private:
+    uvhttp_response_t *native_;
+};
+
+} // namespace uvhttp
+
+#endif
