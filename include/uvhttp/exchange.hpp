@@ -91,30 +91,42 @@ class request {
     uvhttp_request_t *native_;
 };
 
+namespace detail {
+
+/* Something that C counts: a copy is another reference. */
+template <class T, void (*retain)(T *), void (*release)(T *)> class counted {
+  public:
+    counted() noexcept = default;
+    explicit counted(T *native) noexcept : native_(native) {} /* takes the reference */
+    counted(const counted &other) noexcept : native_(other.native_) {
+        if (native_) retain(native_);
+    }
+    counted(counted &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
+    counted &operator=(counted other) noexcept {
+        std::swap(native_, other.native_);
+        return *this;
+    }
+    ~counted() {
+        release(native_);
+    }
+
+    T *native() const noexcept {
+        return native_;
+    }
+
+  protected:
+    T *native_ = nullptr;
+};
+
+} // namespace detail
+
 /** Bytes that are made once and sent often: uvhttp_content_t. A copy is the same content; throws what
  * uvhttp_content_new returns. */
-class content {
+class content : public detail::counted<uvhttp_content_t, uvhttp_content_retain, uvhttp_content_release> {
   public:
     explicit content(std::string_view data) {
         check(uvhttp_content_new(data.data(), data.size(), &native_));
     }
-    content(const content &other) noexcept : native_(other.native_) {
-        if (native_) uvhttp_content_retain(native_);
-    }
-    content(content &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
-    content &operator=(content other) noexcept {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-    ~content() {
-        uvhttp_content_release(native_);
-    }
-    uvhttp_content_t *native() const noexcept {
-        return native_;
-    }
-
-  private:
-    uvhttp_content_t *native_ = nullptr;
 };
 
 /** An answer as a value, for a handler to return. A body that is a literal or a uvhttp::content is not copied, a
@@ -183,21 +195,9 @@ inline response empty(int status) noexcept {
 
 /** A counted handle to answer later, from any thread: <uvhttp/response.h>. Who drops the last one without an answer
  * gives the client a 500. The answers return 0 or a code, UVHTTP_E_ABORTED when the client has gone. */
-class deferred {
+class deferred : public detail::counted<uvhttp_deferred_t, uvhttp_deferred_retain, uvhttp_deferred_release> {
   public:
-    deferred() noexcept = default;
-    explicit deferred(uvhttp_deferred_t *native) noexcept : native_(native) {} /* takes the reference */
-    deferred(const deferred &other) noexcept : native_(other.native_) {
-        if (native_) uvhttp_deferred_retain(native_);
-    }
-    deferred(deferred &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
-    deferred &operator=(deferred other) noexcept {
-        std::swap(native_, other.native_);
-        return *this;
-    }
-    ~deferred() {
-        uvhttp_deferred_release(native_);
-    }
+    using counted::counted;
 
     explicit operator bool() const noexcept {
         return native_ != nullptr;
@@ -220,12 +220,6 @@ class deferred {
     uvhttp::request request() const noexcept {
         return uvhttp::request(uvhttp_deferred_request(native_));
     }
-    uvhttp_deferred_t *native() const noexcept {
-        return native_;
-    }
-
-  private:
-    uvhttp_deferred_t *native_ = nullptr;
 };
 
 /** The answer of a handler that takes it as its second argument. Copies into the memory of the request. */

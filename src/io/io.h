@@ -238,8 +238,8 @@ void uvhttp__source_fail(uvhttp__source_t *source);
 /* Queues the bytes [offset, offset + size) of an open regular file, by sendfile(2). What is in the page cache goes at
  * once; for what is not, `want` has to have it read, because the loop's thread may not wait for the disk. On a stream
  * that encodes it is found out when its place is reached: in `want` source->fd is the descriptor, or -1 where the bytes
- * have to be put. found_ms and resident are the caller's to
- * set before. Instead of uvhttp__stream_send_source; returns the same. */
+ * have to be put. found_ms and resident are the caller's to set before. Instead of uvhttp__stream_send_source; returns
+ * the same. */
 int uvhttp__stream_send_file(uvhttp__stream_t *stream, uvhttp__source_t *source, int fd, uint64_t offset,
                              uint64_t size);
 /* The next `size` bytes of the file have been read, 1 to source->left. From where put may be called. */
