@@ -49,7 +49,7 @@ def test_a_server_serves_what_it_can_and_nothing_else() -> None:
     nginx = Nginx()
     for name in ("medium", "https", "body-100kb", "static-1mb", "pipeline"):
         assert nginx.serves(scenario(name))
-    for name in ("websocket", "post", "static-1mb-copy", "sleep200"):
+    for name in ("websocket", "post", "static-1mb-copy", "body-100kb-copy", "sleep200"):
         assert not nginx.serves(scenario(name))
     assert peers.known()["libevent"].serves(scenario("https-100kb")) and not peers.known()["civetweb"].serves(
         scenario("https")
@@ -105,7 +105,8 @@ def test_copying_files_is_measured_when_it_is_named(made: Workspace) -> None:
     zero_copy, copying = ([str(word) for word in target.command(scenario("static-1mb"), PORTS, made)] for target in chosen)
     assert copying[copying.index("--sendfile") + 1] == "off" and "libuv" in copying
     assert "--sendfile" not in zero_copy
-    assert chosen[1].serves(scenario("static-10mb")) and not chosen[1].serves(scenario("medium"))
+    assert chosen[1].serves(scenario("static-10mb")) and chosen[1].serves(scenario("body-100kb"))
+    assert not chosen[1].serves(scenario("medium"))
 
 
 def test_ratio_is_taken_within_the_rounds() -> None:

@@ -114,11 +114,22 @@ uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *dat
 
 /* --- io_loop.c for io_filter.c and io_source.c --- */
 
+/* Bytes of a file up to which it pays that what is before it waits for it; docs/message.md says how it was measured. */
+#define UVHTTP__FILE_FOLLOWS_MAX (256u * 1024)
+
 /* In the queue of a source, in place of a descriptor; `arg` is the source. */
 #define UVHTTP__SEGMENT_SOURCE (-2)
 
 static inline bool uvhttp__segment_is_source(const uvhttp__segment_t *segment) {
     return segment->fd == UVHTTP__SEGMENT_SOURCE;
+}
+
+/* Whether the kernel is told to hold back what goes before `next` (MSG_MORE), for sendfile(2) follows without a wait.
+ * Not on a stream with a filter: a kernel that encrypts would hold a record back for ever. */
+static inline bool uvhttp__file_follows(const uvhttp__stream_t *stream, const uvhttp__segment_t *next) {
+    if (!next || !uvhttp__segment_is_source(next) || stream->filter) return false;
+    const uvhttp__source_t *source = next->arg;
+    return source->resident && next->size <= UVHTTP__FILE_FOLLOWS_MAX;
 }
 
 /* What is asked for here is brought: a file that could have gone without it does not any more. */

@@ -177,6 +177,7 @@ UVHTTP__HOT static void prepare_send(uvhttp__stream_t *stream, struct io_uring_s
                                      uint32_t *segments) {
     const uvhttp__segment_t *first = stream->out_first;
     if (!first->next || !first->next->data) {
+        if (uvhttp__file_follows(stream, first->next)) flags |= MSG_MORE;
         io_uring_prep_send(sqe, stream->fd, first->data, (size_t)first->size, flags);
         *segments = 1;
         return;

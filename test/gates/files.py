@@ -3,7 +3,7 @@
 thread sends it by sendfile, looks for it at most twice before each, and no thread reads. Dropped from memory before every
 request: other threads read it in, the loop's thread nothing; only where the kernel counts a file's pages (6.5) and drops
 them when told to, since else nobody knows what is in memory: the server neither (test/unit/exec/test_feed.c). And for content (uvhttp_content_t):
-one sendfile or more, and nobody looks for it or reads it."""
+one sendfile or more, and nobody looks for it or reads it; a small one is waited for by its head (seen on libuv only)."""
 import collections
 import contextlib
 import ctypes
@@ -23,6 +23,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 import gate
 
 SIZE = 1 << 20
+WAITED_FOR = 100_000
 READS = 16  # calls for one piece of 256 KiB; how many pieces it takes depends on what the kernel reads ahead
 ROUNDS = 20
 CACHESTAT = 451  # on every architecture
@@ -41,11 +42,12 @@ def trace(process, path):
 
 
 def count_calls(path, loop):
-    """System calls by name, of the loop's thread and of all others."""
+    """System calls by name, of the loop's thread and of all others; "MSG_MORE" is any with that flag."""
     calls = {True: collections.Counter(), False: collections.Counter()}
     for line in open(path):
         if row := re.match(r"(\d+)\s+(\w+)\(", line):
             calls[int(row[1]) == loop][row[2]] += 1
+            calls[int(row[1]) == loop]["MSG_MORE"] += "MSG_MORE" in line
     return calls[True], calls[False]
 
 
@@ -140,6 +142,10 @@ def check_content(engine):
     gate.check(f"{engine}, content: requests without sendfile", max(0, ROUNDS - loop["sendfile"]), 0, str(dict(loop)))
     names = (*LOOKS, "pread64")
     gate.check(f"{engine}, content: looks and reads", total(loop, names) + total(others, names), 0)
+    if engine == "libuv":
+        gate.check(f"{engine}, content of {SIZE}: heads that wait", loop["MSG_MORE"], 0)
+        small, _ = count(engine, f"/content?size={WAITED_FOR}", cold=False)
+        gate.check(f"{engine}, content of {WAITED_FOR}: heads that do not wait", abs(ROUNDS - small["MSG_MORE"]), 0)
 
 
 def main():

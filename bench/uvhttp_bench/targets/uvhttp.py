@@ -31,7 +31,7 @@ class Uvhttp:
         return None if self.program.is_file() else f"{self.program} is not there: ./dev build"
 
     def serves(self, scenario: Scenario) -> bool:
-        return scenario.scheme in ("http", "https", "ws") and (self.sendfile or scenario.group == "static")
+        return scenario.scheme in ("http", "https", "ws") and (self.sendfile or scenario.group in ("static", "bodies"))
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         command: list[str | Path] = [self.program, "--port", str(ports.http), "--io-threads", str(self.io_threads)]
