@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/write.h"
 #include "message/message.h"
 
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -23,18 +24,10 @@ static int problem_of(int error) {
     }
 }
 
-static bool write_all(int fd, const char *data, size_t size) {
-    for (size_t done = 0; done < size;) {
-        ssize_t written = write(fd, data + done, size - done);
-        if (written < 0 && errno != EINTR) return false;
-        if (written > 0) done += (size_t)written;
-    }
-    return true;
-}
-
 /* Returns 0 or an errno. A private mapping that is never written to shares the pages of the file. */
 static int fill_file(uvhttp_content_t *content, const char *data) {
-    if (!write_all(content->fd, data, content->size)) return errno;
+    int error = uvhttp__write_all(content->fd, data, content->size);
+    if (error != 0) return error;
     if (fcntl(content->fd, F_ADD_SEALS, SEALS) != 0) return errno;
     void *mapped = mmap(NULL, content->size, PROT_READ, MAP_PRIVATE, content->fd, 0);
     if (mapped == MAP_FAILED) return errno;

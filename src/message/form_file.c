@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "base/write.h"
 #include "message/multipart.h"
 
 #define EXTENSION_SIZE_MAX 16u /* bytes with the dot: longer ones are not kept when a name is cut */
@@ -101,14 +102,8 @@ static int problem_of(int error) {
 }
 
 int uvhttp__form_file_write(int fd, uvhttp_str_t data) {
-    while (data.size > 0) {
-        ssize_t written = write(fd, data.data, data.size);
-        if (written < 0 && errno == EINTR) continue;
-        if (written <= 0) return written < 0 ? problem_of(errno) : UVHTTP_E_IO;
-        data.data += written;
-        data.size -= (size_t)written;
-    }
-    return 0;
+    int error = uvhttp__write_all(fd, data.data, data.size);
+    return error == 0 ? 0 : problem_of(error);
 }
 
 /* Creates "stem.ext", or the first of "stem-1.ext", "stem-2.ext", ... that is not there. */

@@ -1,0 +1,21 @@
+/* Owns: writing all of something to a descriptor that waits. May include: nothing. */
+#ifndef UVHTTP_SRC_BASE_WRITE_H
+#define UVHTTP_SRC_BASE_WRITE_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <unistd.h>
+
+/* Returns 0 or an errno; EIO if nothing is taken. What was written until then stays. */
+static inline int uvhttp__write_all(int fd, const char *data, size_t size) {
+    while (size > 0) {
+        ssize_t written = write(fd, data, size);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return written < 0 ? errno : EIO;
+        data += written;
+        size -= (size_t)written;
+    }
+    return 0;
+}
+
+#endif
