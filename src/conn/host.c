@@ -181,6 +181,19 @@ static void on_signal(int signal_number, void *arg) {
 
 /* --- workers --- */
 
+/* One loop cannot serve any more: clients would be spread over it all the same. The server ends, and says so. */
+static void on_loop_failed(uvhttp__loop_t *loop, void *arg) {
+    const uvhttp__worker_t *worker = arg;
+    uvhttp__host_t *host = worker->host;
+    pthread_mutex_lock(&host->stop_lock);
+    if (host->failure == UVHTTP_OK)
+        snprintf(host->error, sizeof host->error, "loop %u: %s: %s", worker->index, uvhttp__loop_engine_name(loop),
+                 strerrordesc_np(loop->failure));
+    host->failure = UVHTTP_E_IO;
+    raise_stop_level(host, 2);
+    pthread_mutex_unlock(&host->stop_lock);
+}
+
 UVHTTP__HOT static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
     (void)loop;
     uvhttp__worker_t *worker = arg;
@@ -195,6 +208,7 @@ static int worker_make_loop(uvhttp__worker_t *worker) {
                                       .receive_buffer_count = host->options.read_buffer_count,
                                       .counters = &worker->counters,
                                       .on_turn_end = host->options.ops->on_turn_end ? on_turn_end : NULL,
+                                      .on_failed = on_loop_failed,
                                       .arg = worker};
     int status = uvhttp__loop_new(&options, &worker->loop);
     if (status != UVHTTP_OK) {
@@ -320,7 +334,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
     free_loops(host);
     host->running = false;
     host->finished = true;
-    return status;
+    return status == UVHTTP_OK ? host->failure : status;
 }
 
 /* --- attached to the application's loop --- */

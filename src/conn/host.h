@@ -100,6 +100,7 @@ struct uvhttp__host {
     pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
     bool loops_ready;          /* under stop_lock */
+    int failure;               /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
     struct uv_loop_s *uv;      /* attached to, or NULL */
     bool running;
     bool finished;                 /* it has run: a host runs once, because its sockets went with its loops */

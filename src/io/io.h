@@ -332,6 +332,9 @@ typedef struct uvhttp__loop_options {
     uint32_t receive_buffer_count; /* power of two, io_uring only */
     uvhttp__counters_t *counters;  /* this loop's shard; lives longer than the loop */
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg); /* before the loop waits; NULL: none */
+    /* The backend can neither send nor receive any more, which the log says. The callee closes the loop's streams and
+     * listeners, which needs nothing of the kernel but close(2). NULL: a loop of our own stops. */
+    void (*on_failed)(uvhttp__loop_t *loop, void *arg);
     void *arg;
 } uvhttp__loop_options_t;
 
@@ -358,6 +361,7 @@ struct uvhttp__loop {
     uvhttp__mpsc_t posts;
     struct uv_loop_s *uv; /* the application may use it on this thread */
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
+    void (*on_failed)(uvhttp__loop_t *loop, void *arg);
     void *arg;
     char *turn_at, *turn_end;         /* free turn memory */
     uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
@@ -372,8 +376,11 @@ struct uvhttp__loop {
     uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
     bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
     bool handing_over;   /* in the hand-over at the end of a turn */
+    bool held; /* io_uring: the kernel has yet to consume what was handed over: nothing is settled, handed over or told
+                  to be closed before */
     bool stopping;
     bool is_guest;
+    int failure; /* errno of what ended the backend; 0: none */
     uint32_t stream_count;
     uint32_t turn_number; /* wraps */
 };

@@ -647,12 +647,14 @@ UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {
 }
 
 UVHTTP__HOT void uvhttp__turn_end(uvhttp__loop_t *loop) {
-    tell_closed(loop);
+    /* A plain send that the kernel has yet to consume points at its stream. */
+    if (__builtin_expect(!loop->held || loop->failure, 1)) tell_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) run_posts(loop);
     /* Before the timers: who has something to be given is not idle, however late this turn is. */
     if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
     uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS, UVHTTP__TURN_TIMERS_MAX);
     if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
+    if (__builtin_expect(loop->held, 0)) return; /* the other half of turn memory is not free yet */
     loop->handing_over = true;
     hand_over(loop);
     loop->handing_over = false;
@@ -665,6 +667,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
     *loop = (uvhttp__loop_t){.engine = engine,
                              .counters = options->counters,
                              .on_turn_end = options->on_turn_end,
+                             .on_failed = options->on_failed,
                              .arg = options->arg,
                              .is_guest = options->host != NULL,
                              .timer_tick = UINT64_MAX};

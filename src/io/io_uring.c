@@ -2,12 +2,15 @@
  * flight per stream. The loops that drive it are in io_uring_loop.c. May include: base, obs, io.
  *
  * How a send is known to be done without a completion: at the end of a turn each stream's output goes out as one send
- * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it inside the submitting system call and never
- * again: either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is
- * in the queue when the call returns. So after the next drain, silence means sent (uvhttp__turn_settle), turn memory
- * can be used again, and no completion woke the loop that waits in the same call. Only what was not taken at once is
- * sent by an ordinary asynchronous send from a copy. A plain answer, for whose end nobody waits, is not even looked at
- * again: it leaves the queue when it is handed over, and comes back with the completion that says otherwise. */
+ * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it when it consumes the entry and never again:
+ * either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is in the
+ * queue when the call returns. So once the kernel's head of the submission queue has passed the entry and all
+ * completions have been seen, silence means sent (uvhttp__turn_settle), turn memory can be used again, and no
+ * completion woke the loop that waits in the same call. An entry that was not consumed, because the call was refused,
+ * is sent by a later call from the memory that it refers to: io_uring_submit.c holds the loop until then. Only what was
+ * not taken at once is sent by an ordinary asynchronous send from a copy. A plain answer, for whose end nobody waits,
+ * is not even looked at again: it leaves the queue when it is handed over, and comes back with the completion that says
+ * otherwise. */
 #include "io/io_uring.h"
 #include "base/hot.h"
 
@@ -19,13 +22,6 @@
 
 static uint64_t data_of(const void *object, unsigned what) {
     return (uint64_t)(uintptr_t)object | what;
-}
-
-UVHTTP__HOT struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring) {
-    struct io_uring_sqe *sqe;
-    /* A submission can only be refused for lack of memory or of completion space; both pass as the kernel works on. */
-    while (!(sqe = io_uring_get_sqe(&uring->ring))) io_uring_submit(&uring->ring);
-    return sqe;
 }
 
 static struct io_uring_sqe *sqe_of(const uvhttp__stream_t *stream) {
@@ -46,10 +42,17 @@ static void silent(struct io_uring_sqe *sqe) {
 /* The kernel's references go first (a close alone would leave an armed receive holding the socket open, without a FIN),
  * then the descriptor, then the stream. */
 static void stream_close(uvhttp__stream_t *stream) {
-    if (stream->flags & (UVHTTP__STREAM_CLOSED_DUE | UVHTTP__STREAM_FLUSHED)) return;
+    uvhttp__uring_t *uring = uvhttp__uring_of(stream->loop);
+    if (stream->flags & UVHTTP__STREAM_CLOSED_DUE) return;
+    if (uring->failed) {
+        uvhttp__uring_close_directly(stream);
+        return;
+    }
+    if (stream->flags & UVHTTP__STREAM_FLUSHED) return;
     if (stream->flags & IN_KERNEL) {
         if (stream->flags & UVHTTP__STREAM_CLOSE_SENT) return;
         stream->flags |= UVHTTP__STREAM_CLOSE_SENT;
+        uvhttp__list_push_back(&uring->closing, &stream->dirty);
         struct io_uring_sqe *sqe = sqe_of(stream);
         io_uring_prep_cancel_fd(sqe, stream->fd, IORING_ASYNC_CANCEL_ALL);
         silent(sqe);
@@ -58,6 +61,18 @@ static void stream_close(uvhttp__stream_t *stream) {
     struct io_uring_sqe *sqe = sqe_of(stream);
     io_uring_prep_close(sqe, stream->fd);
     silent(sqe);
+    uvhttp__stream_closed_due(stream);
+}
+
+/* The reset of a connection throws away what it has not sent, and fails whatever the kernel would still send: memory
+ * that a send of the ring refers to is read by nobody afterwards. */
+void uvhttp__uring_close_directly(uvhttp__stream_t *stream) {
+    if (stream->flags & UVHTTP__STREAM_CLOSED_DUE) return;
+    stream->flags &= ~(uint32_t)(IN_KERNEL | UVHTTP__STREAM_FLUSHED);
+    stream->out_flying = 0;
+    (void)connect(stream->fd, &(struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr));
+    (void)shutdown(stream->fd, SHUT_RDWR);
+    close(stream->fd);
     uvhttp__stream_closed_due(stream);
 }
 
@@ -74,6 +89,7 @@ void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t ma
 
 static int read_start(uvhttp__stream_t *stream) {
     if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CLOSING)) return UVHTTP_OK;
+    if (uvhttp__uring_of(stream->loop)->failed) return UVHTTP_E_IO;
     struct io_uring_sqe *sqe = sqe_of(stream);
     uvhttp__uring_prepare_receive(sqe, stream->fd, uvhttp__uring_of(stream->loop)->receive_max);
     sqe->user_data = data_of(stream, UVHTTP__URING_RECEIVE);
@@ -338,10 +354,12 @@ static void on_send(uvhttp__stream_t *stream, int result) {
     if (!(stream->flags & UVHTTP__STREAM_FLUSHED)) uvhttp__out_progress(stream);
 }
 
-static void on_poll_out(uvhttp__stream_t *stream) {
+static void on_poll_out(uvhttp__stream_t *stream, int events) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
     if (stream->flags & UVHTTP__STREAM_CLOSING)
         stream_close(stream);
+    else if (events < 0 && events != -EINTR && events != -EAGAIN) /* the next try would end at once, too, and so on */
+        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
     else if (!(stream->flags & UVHTTP__STREAM_BROKEN))
         uvhttp__out_progress(stream);
 }
@@ -349,6 +367,7 @@ static void on_poll_out(uvhttp__stream_t *stream) {
 /* --- connecting --- */
 
 static int stream_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
+    if (uvhttp__uring_of(stream->loop)->failed) return UVHTTP_E_IO;
     char *address = uvhttp__loop_turn_alloc(stream->loop, endpoint->address_size);
     if (!address) return UVHTTP_E_NOMEM;
     memcpy(address, &endpoint->address, endpoint->address_size);
@@ -375,6 +394,7 @@ static void listener_update(uvhttp__listener_t *listener) {
     uvhttp__uring_t *uring = uvhttp__uring_of(listener->loop);
     bool want = (listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) == UVHTTP__LISTENER_WANTED;
     bool armed = listener->flags & UVHTTP__LISTENER_ARMED;
+    if (want && uring->failed) return;
     if (want && !armed) {
         listener->flags |= UVHTTP__LISTENER_ARMED;
         struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
@@ -421,7 +441,7 @@ static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned
         case UVHTTP__URING_SEND_NOW: on_send_now(object, result); break;
         case UVHTTP__URING_SEND_PLAIN: on_send_plain(object, result); break;
         case UVHTTP__URING_SEND: on_send(object, result); break;
-        case UVHTTP__URING_POLL_OUT: on_poll_out(object); break;
+        case UVHTTP__URING_POLL_OUT: on_poll_out(object, result); break;
         case UVHTTP__URING_CONNECT: on_connect(object, result); break;
         case UVHTTP__URING_ACCEPT: on_accept(object, result, flags); break;
         case UVHTTP__URING_INTERNAL: on_internal(uring, data >> 4); break;
@@ -441,8 +461,9 @@ UVHTTP__HOT static void prefetch_next(const uvhttp__uring_t *uring, unsigned hea
 
 /* A callback may submit when the submission queue is full, and so add completions; they are seen in the same pass. When
  * the completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled
- * before. */
-UVHTTP__HOT void uvhttp__uring_drain(uvhttp__uring_t *uring) {
+ * before. A completion that the kernel had no memory to keep is lost, and with it the knowledge of what the kernel
+ * holds and what was sent: only a new ring would be sound. */
+UVHTTP__HOT bool uvhttp__uring_drain(uvhttp__uring_t *uring) {
     for (;;) {
         unsigned head, seen = 0;
         struct io_uring_cqe *cqe;
@@ -453,9 +474,28 @@ UVHTTP__HOT void uvhttp__uring_drain(uvhttp__uring_t *uring) {
         }
         io_uring_cq_advance(&uring->ring, seen);
         publish_buffers(uring);
-        if (!io_uring_cq_has_overflow(&uring->ring)) return;
-        io_uring_get_events(&uring->ring);
+        if (!io_uring_cq_has_overflow(&uring->ring)) break;
+        int status = io_uring_get_events(&uring->ring);
+        if (status < 0 && status != -EINTR) {
+            uvhttp__uring_refused(uring, -status);
+            return false;
+        }
     }
+    unsigned dropped = IO_URING_READ_ONCE(*uring->ring.cq.koverflow);
+    if (__builtin_expect(dropped != uring->cq_dropped, 0)) {
+        uring->cq_dropped = dropped;
+        uring->fatal = EBADR;
+    }
+    return true;
+}
+
+UVHTTP__HOT void uvhttp__uring_collect(uvhttp__uring_t *uring) {
+    uvhttp__turn_begin(&uring->loop);
+    if (__builtin_expect(uring->failed, 0)) return;
+    bool all_seen = uvhttp__uring_drain(uring);
+    if (__builtin_expect(!all_seen || uring->fatal, 0)) uvhttp__uring_hold(uring);
+    if (__builtin_expect(!uring->loop.held, 1)) uvhttp__turn_settle(&uring->loop);
+    if (__builtin_expect(uring->fatal, 0)) uvhttp__uring_fail(uring);
 }
 
 const uvhttp__engine_t uvhttp__engine_uring = {

@@ -28,7 +28,22 @@ typedef struct uvhttp__uring {
     uint32_t receive_max;  /* bytes that one stream is given before the others get theirs; 0: the kernel knows no such
                               bound, and gives up to 33 buffers */
     bool enabled;
-    bool draining;
+
+    /* What the kernel has refused (io_uring_submit.c): */
+    bool trouble; /* refusals, spilled entries or a held loop: the only one of these that the plain path looks at */
+    bool failed;  /* the ring is not used any more */
+    int fatal;    /* errno: the loop fails at the end of this drain; 0: it does not */
+    uint32_t refusals;           /* in a row */
+    uint64_t refused_since_ns;   /* the first of them */
+    uint64_t forbidden_since_ns; /* the first of those in a row that do not pass with time; 0: the last may pass */
+    uint64_t told_ns;            /* when the log last said so; 0: never */
+    unsigned held_tail;          /* position behind the last entry of the hand-over that is held */
+    unsigned cq_dropped;         /* completions that the kernel has dropped, as far as we know */
+    struct io_uring_sqe *spill;  /* entries for which a full queue had no room, in order. While there are any, the
+                                    queue is full */
+    uint32_t spill_count, spill_capacity;
+    struct io_uring_sqe nowhere; /* an entry that is not submitted */
+    uvhttp__list_t closing;      /* streams that wait for the kernel's references, linked by `dirty` */
 
     /* Loop of our own: */
     uvhttp__inner_t inner;
@@ -71,11 +86,40 @@ static inline uvhttp__uring_t *uvhttp__uring_of(uvhttp__loop_t *loop) {
     return UVHTTP__CONTAINER_OF(loop, uvhttp__uring_t, loop);
 }
 
-/* A free submission entry; submits what is there if the queue is full. Never NULL. */
-struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring);
+/* A free submission entry, to be filled before the next is asked for. Submits what is there if the queue is full. Never
+ * NULL. */
+struct io_uring_sqe *uvhttp__uring_sqe_full(uvhttp__uring_t *uring);
+static inline struct io_uring_sqe *uvhttp__uring_sqe(uvhttp__uring_t *uring) {
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+    return __builtin_expect(sqe != NULL, 1) ? sqe : uvhttp__uring_sqe_full(uring);
+}
 
-/* Runs all completions that are in the queue now. */
-void uvhttp__uring_drain(uvhttp__uring_t *uring);
+/* --- io_uring_submit.c: what becomes of a refusal --- */
+
+/* Looks at the outcome of a call that submits: `status` is liburing's. Decides whether the loop is held. */
+void uvhttp__uring_trouble(uvhttp__uring_t *uring, int status);
+static inline void uvhttp__uring_submitted(uvhttp__uring_t *uring, int status) {
+    bool consumed = io_uring_smp_load_acquire(uring->ring.sq.khead) == uring->ring.sq.sqe_tail;
+    if (__builtin_expect(!consumed || status < 0 || uring->trouble, 0)) uvhttp__uring_trouble(uring, status);
+}
+/* Completions could not be had. */
+void uvhttp__uring_refused(uvhttp__uring_t *uring, int error);
+/* Completions may be unseen that belong to what was handed over. */
+void uvhttp__uring_hold(uvhttp__uring_t *uring);
+/* How long to wait before the next try, ms. */
+int uvhttp__uring_backoff_ms(const uvhttp__uring_t *uring);
+/* Ends the use of the ring: nothing is submitted and no completion is looked at any more. */
+void uvhttp__uring_fail(uvhttp__uring_t *uring);
+/* Closes the descriptors whose close was not submitted. */
+void uvhttp__uring_abandon(uvhttp__uring_t *uring);
+
+/* Runs all completions that are in the queue now, or moved there by the kernel from where they waited for room. Returns
+ * false if the kernel refused to do so. */
+bool uvhttp__uring_drain(uvhttp__uring_t *uring);
+/* The begin of a turn: drain and settle. */
+void uvhttp__uring_collect(uvhttp__uring_t *uring);
+/* Closes a stream without the ring, whatever the kernel still has of it. */
+void uvhttp__uring_close_directly(uvhttp__stream_t *stream);
 void uvhttp__uring_arm_wake(uvhttp__uring_t *uring);
 
 /* Prepares a receive that goes on, into the buffers of the ring. max: as receive_max. */

@@ -27,6 +27,8 @@
 /* What one stream is given before the others get theirs: bytes, and buffers. */
 #define RECEIVE_SHARE (64u * 1024)
 #define RECEIVE_BUFFERS_MAX 4u
+/* How often a loop whose ring has failed looks at its timers. */
+#define FAILED_WAIT_MS 10
 
 /* --- making a ring --- */
 
@@ -170,7 +172,10 @@ static void buffers_free(uvhttp__uring_t *uring) {
 
 static void uring_free(uvhttp__uring_t *uring) {
     bool unused = uvhttp__inner_close(&uring->inner);
-    if (uring->ring.ring_fd >= 0) io_uring_queue_exit(&uring->ring);
+    if (uring->ring.ring_fd >= 0) {
+        if (!uring->failed) uvhttp__uring_abandon(uring);
+        io_uring_queue_exit(&uring->ring);
+    }
     if (uring->wake_fd >= 0) close(uring->wake_fd);
     if (uring->event_fd >= 0) close(uring->event_fd);
     buffers_free(uring);
@@ -184,7 +189,15 @@ static void guest_idle(uv_idle_t *idle) {
     (void)idle; /* its being active keeps the host from waiting */
 }
 
+/* What is due and needs no ring. */
+static bool pending_without_ring(const uvhttp__loop_t *loop) {
+    return !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->closed) ||
+           !uvhttp__list_empty(&loop->closed_listeners) || !uvhttp__mpsc_empty(&loop->posts);
+}
+
 static bool guest_busy(uvhttp__uring_t *uring) {
+    if (uring->failed) return pending_without_ring(&uring->loop);
+    if (uring->trouble) return false; /* the timer turns the host's loop */
     return uvhttp__turn_pending(&uring->loop) || io_uring_cq_ready(&uring->ring) ||
            (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
@@ -194,17 +207,28 @@ static void guest_on_timer(uv_timer_t *timer) {
     uring->loop.timer_tick = UINT64_MAX;
 }
 
+static void guest_try_again(uvhttp__uring_t *uring) {
+    if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit_and_get_events(&uring->ring));
+    if (!uring->trouble) return;
+    uint64_t wait_ms = uring->failed ? FAILED_WAIT_MS : (uint64_t)uvhttp__uring_backoff_ms(uring);
+    uv_timer_start(&uring->uv_timer, guest_on_timer, wait_ms, 0);
+}
+
 /* Before the host waits. The eventfd is switched on first and the queues are looked at after, so that nothing that
  * completes in between is missed. */
 static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
     uvhttp__turn_end(&uring->loop);
-    if (uring->handles_open > 0) {     /* it was freed in this turn: a handle that closes must not be started */
-        io_uring_submit(&uring->ring); /* the last connections close */
+    if (uring->handles_open > 0) { /* it was freed in this turn: a handle that closes must not be started */
+        /* The last connections close; what is not consumed is closed by uvhttp__uring_abandon. */
+        if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
         return;
     }
     uvhttp__guest_arm_timer(&uring->loop, &uring->uv_timer, guest_on_timer);
-    io_uring_submit(&uring->ring);
+    if (__builtin_expect(uring->trouble, 0))
+        guest_try_again(uring);
+    else
+        uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
     io_uring_cq_eventfd_toggle(&uring->ring, true);
     atomic_thread_fence(memory_order_seq_cst); /* the kernel queues first and looks at the switch after */
     if (guest_busy(uring))
@@ -216,11 +240,11 @@ static void guest_prepare(uv_prepare_t *prepare) {
 static void guest_check(uv_check_t *check) {
     uvhttp__uring_t *uring = check->data;
     io_uring_cq_eventfd_toggle(&uring->ring, false);
-    uvhttp__turn_begin(&uring->loop);
-    if (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
-        io_uring_get_events(&uring->ring);
-    uvhttp__uring_drain(uring);
-    uvhttp__turn_settle(&uring->loop);
+    if (!uring->failed && (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))) {
+        int status = io_uring_get_events(&uring->ring);
+        if (status < 0 && status != -EINTR) uvhttp__uring_refused(uring, -status);
+    }
+    uvhttp__uring_collect(uring);
 }
 
 static void guest_on_event(uv_poll_t *poll_handle, int status, int events) {
@@ -335,16 +359,48 @@ static void arm_uv_poll(uvhttp__uring_t *uring) {
     sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_UV);
 }
 
+/* Waits without the ring for what the inner loop watches, signals among them, and, once the ring has failed, for
+ * wake-ups. */
+static void wait_without_ring(uvhttp__uring_t *uring, int wait_ms) {
+    struct pollfd fds[] = {{.fd = uv_backend_fd(&uring->inner.uv), .events = POLLIN},
+                           {.fd = uring->failed ? uring->wake_fd : -1, .events = POLLIN}};
+    if (poll(fds, 2, wait_ms) <= 0) return; /* a signal: the inner loop looks for it in the next turn */
+    if (fds[0].revents) uring->inner.due = true;
+    if (fds[1].revents) (void)!read(uring->wake_fd, &uring->wake_value, sizeof uring->wake_value);
+}
+
+/* While anything is refused the call does not wait: it may succeed, and nothing would complete. */
+static void submit_in_trouble(uvhttp__uring_t *uring, int uv_wait_ms) {
+    if (uring->failed) {
+        bool due = uv_wait_ms == 0 || pending_without_ring(&uring->loop);
+        wait_without_ring(uring, due ? 0 : FAILED_WAIT_MS);
+        return;
+    }
+    int wait_ms = uvhttp__uring_backoff_ms(uring);
+    if (wait_ms > 0) wait_without_ring(uring, wait_ms);
+    uvhttp__uring_submitted(uring, io_uring_submit_and_get_events(&uring->ring));
+}
+
 static void submit_and_wait(uvhttp__uring_t *uring, int uv_wait_ms) {
+    int status;
+    if (__builtin_expect(uring->trouble, 0)) {
+        submit_in_trouble(uring, uv_wait_ms);
+        return;
+    }
     if (uv_wait_ms == 0 || uring->loop.stopping || uvhttp__turn_pending(&uring->loop)) {
-        io_uring_submit_and_get_events(&uring->ring);
+        status = io_uring_submit_and_get_events(&uring->ring);
     } else if (uv_wait_ms < 0) {
-        io_uring_submit_and_wait(&uring->ring, 1);
+        status = io_uring_submit_and_wait(&uring->ring, 1);
     } else {
         struct __kernel_timespec wait = {.tv_sec = uv_wait_ms / 1000, .tv_nsec = (uv_wait_ms % 1000) * 1000000};
         struct io_uring_cqe *cqe;
-        io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1, &wait, NULL);
+        status = io_uring_submit_and_wait_timeout(&uring->ring, &cqe, 1, &wait, NULL);
     }
+    uvhttp__uring_submitted(uring, status);
+}
+
+static bool nothing_pending(const uvhttp__uring_t *uring) {
+    return uring->failed ? !pending_without_ring(&uring->loop) : !uvhttp__turn_pending(&uring->loop);
 }
 
 UVHTTP__HOT void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
@@ -352,24 +408,23 @@ UVHTTP__HOT void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
     if (!uring->enabled) {
         uring->enabled = true;
         /* This thread is the one that submits from now on. liburing 2.3 declares the call but does not export it. */
-        syscall(SYS_io_uring_register, uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+        if (syscall(SYS_io_uring_register, uring->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0)
+            uring->fatal = errno;
         uvhttp__uring_arm_wake(uring);
     }
-    io_uring_register_ring_fd(&uring->ring);
+    (void)io_uring_register_ring_fd(&uring->ring); /* a refusal costs a look-up of the descriptor in each call */
     uvhttp__turn_begin(loop);
     for (;;) {
         uvhttp__turn_end(loop);
         int uv_wait_ms = uvhttp__inner_turn(&uring->inner); /* what it sends makes the loop come back at once */
         arm_uv_poll(uring);
         arm_timer(uring);
-        bool last = loop->stopping && !uvhttp__turn_pending(loop);
+        bool last = loop->stopping && nothing_pending(uring);
         submit_and_wait(uring, uv_wait_ms);
-        uvhttp__turn_begin(loop);
-        uvhttp__uring_drain(uring);
-        uvhttp__turn_settle(loop);
-        if (last) break;
+        uvhttp__uring_collect(uring);
+        if (last && (!loop->held || uring->failed)) break;
     }
-    io_uring_unregister_ring_fd(&uring->ring);
+    (void)io_uring_unregister_ring_fd(&uring->ring); /* else it goes with the ring */
     loop->stopping = false;
 }
 
@@ -377,6 +432,7 @@ int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t
     uvhttp__uring_t *uring = uvhttp__calloc(1, sizeof *uring);
     if (!uring) return UVHTTP_E_NOMEM;
     uring->ring.ring_fd = uring->wake_fd = uring->event_fd = -1;
+    uvhttp__list_init(&uring->closing);
     int status = uvhttp__loop_init(&uring->loop, &uvhttp__engine_uring, options);
     if (status != UVHTTP_OK) {
         uvhttp__free(uring);

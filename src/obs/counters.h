@@ -35,6 +35,7 @@
     X(deferred, "Responses that were deferred")                                                                        \
     X(handler_no_answer, "Requests whose handler neither answered nor deferred")                                       \
     X(engine_enobufs, "Times that receiving waited for buffers")                                                       \
+    X(engine_refusals, "Times that the kernel refused what was submitted to io_uring, or completions")                 \
     X(engine_wakeups, "Wake-ups by other threads")                                                                     \
     X(engine_turns, "Turns of the loop")                                                                               \
     X(connections_waited, "Connections that waited because max_connections was reached")                               \

@@ -1,0 +1,204 @@
+/* Owns: what becomes of a submission that the kernel refuses (EAGAIN, EBUSY, ENOMEM, EINTR, EPERM, ...) or consumes in
+ * part. May include: base, obs, io.
+ *
+ * An entry that was not consumed stays in the queue, and the next call that works submits it: the memory that it refers
+ * to must stay as it is until then. That is known without asking: the kernel's head of the submission queue passes the
+ * entry. Until it has passed the whole hand-over the loop is held: it reads completions, runs messages and timers and
+ * collects output in the current half of turn memory, but it settles nothing, hands over nothing, and lets no stream
+ * go. A full queue is no reason to wait in a callback: further entries are kept aside, in order.
+ *
+ * Every turn tries again, soon at first, then every RETRY_MS_MAX. What does not pass within a bound ends the backend
+ * (uvhttp__uring_fail): connections are reset by plain system calls, and the loop's owner is told. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+#include <uvhttp/log.h>
+
+#include "base/alloc.h"
+#include "io/io_uring.h"
+
+enum {
+    RETRY_MS_MAX = 20,
+    REFUSALS_MIN = 8, /* however long it took: a process that was stopped for a while has not tried */
+    TELL_AFTER = 8,   /* refusals in a row; they take about 50 ms */
+    SPILL_MIN = 256,
+};
+#define REFUSED_NS_MAX UINT64_C(10000000000)  /* lack of memory and the like */
+#define FORBIDDEN_NS_MAX UINT64_C(1000000000) /* errors that are not known to pass: EPERM, EINVAL, ... */
+#define TELL_INTERVAL_NS UINT64_C(10000000000)
+
+/* --- entries --- */
+
+static unsigned sq_head(const uvhttp__uring_t *uring) {
+    return io_uring_smp_load_acquire(uring->ring.sq.khead);
+}
+
+static bool all_consumed(const uvhttp__uring_t *uring) {
+    return uring->spill_count == 0 && sq_head(uring) == uring->ring.sq.sqe_tail;
+}
+
+/* An entry whose memory cannot be had is lost, and with it what the loop knows about the kernel: it fails. */
+static struct io_uring_sqe *spill(uvhttp__uring_t *uring) {
+    if (uring->failed || uring->fatal) return &uring->nowhere;
+    if (uring->spill_count == uring->spill_capacity) {
+        uint32_t capacity = uring->spill_capacity ? uring->spill_capacity * 2 : SPILL_MIN;
+        struct io_uring_sqe *more = uvhttp__realloc(uring->spill, capacity * sizeof *more);
+        if (!more) {
+            uring->fatal = ENOMEM;
+            return &uring->nowhere;
+        }
+        uring->spill = more;
+        uring->spill_capacity = capacity;
+    }
+    uring->trouble = true;
+    return &uring->spill[uring->spill_count++];
+}
+
+struct io_uring_sqe *uvhttp__uring_sqe_full(uvhttp__uring_t *uring) {
+    if (!uring->trouble) {
+        int status = io_uring_submit(&uring->ring);
+        struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+        if (sqe) return sqe;
+        uvhttp__uring_refused(uring, status < 0 ? -status : EAGAIN);
+    }
+    struct io_uring_sqe *sqe = spill(uring);
+    memset(sqe, 0, sizeof *sqe);
+    return sqe;
+}
+
+/* Moves entries that were kept aside to where the queue has room again. Returns whether any was. */
+static bool refill(uvhttp__uring_t *uring) {
+    uint32_t moved = 0;
+    for (struct io_uring_sqe *sqe; moved < uring->spill_count && (sqe = io_uring_get_sqe(&uring->ring)); moved++)
+        *sqe = uring->spill[moved];
+    uring->spill_count -= moved;
+    if (moved > 0 && uring->spill_count > 0)
+        memmove(uring->spill, uring->spill + moved, uring->spill_count * sizeof *uring->spill);
+    return moved > 0;
+}
+
+void uvhttp__uring_abandon(uvhttp__uring_t *uring) {
+    const struct io_uring_sq *sq = &uring->ring.sq;
+    for (unsigned at = sq_head(uring); at != sq->sqe_tail; at++) {
+        const struct io_uring_sqe *sqe = &sq->sqes[at & sq->ring_mask];
+        if (sqe->opcode == IORING_OP_CLOSE) close(sqe->fd);
+    }
+    for (uint32_t i = 0; i < uring->spill_count; i++)
+        if (uring->spill[i].opcode == IORING_OP_CLOSE) close(uring->spill[i].fd);
+    uvhttp__free(uring->spill);
+    uring->spill = NULL;
+    uring->spill_count = uring->spill_capacity = 0;
+}
+
+/* --- refusals --- */
+
+static bool may_pass(int error) {
+    switch (error) {
+        case EAGAIN:
+        case EBUSY:
+        case ENOMEM:
+        case ENOBUFS:
+        case EINTR: return true;
+        default: return false;
+    }
+}
+
+static void tell(uvhttp__uring_t *uring, int error, uint64_t now_ns) {
+    if (uring->refusals != TELL_AFTER || (uring->told_ns > 0 && now_ns < uring->told_ns + TELL_INTERVAL_NS)) return;
+    uring->told_ns = now_ns;
+    UVHTTP_LOG_WARN("io: io_uring refuses requests (%s): they are kept and tried again", strerrordesc_np(error));
+}
+
+void uvhttp__uring_refused(uvhttp__uring_t *uring, int error) {
+    uint64_t now_ns = uvhttp__clock_ns();
+    uring->trouble = true;
+    uvhttp__counters_add(uring->loop.counters, engine_refusals, 1);
+    if (uring->refusals++ == 0) {
+        uring->refused_since_ns = now_ns;
+        uring->forbidden_since_ns = 0;
+    }
+    if (may_pass(error))
+        uring->forbidden_since_ns = 0;
+    else if (uring->forbidden_since_ns == 0)
+        uring->forbidden_since_ns = now_ns;
+    tell(uring, error, now_ns);
+    bool too_long = now_ns - uring->refused_since_ns >= REFUSED_NS_MAX ||
+                    (uring->forbidden_since_ns > 0 && now_ns - uring->forbidden_since_ns >= FORBIDDEN_NS_MAX);
+    if (error == EBADR || (too_long && uring->refusals >= REFUSALS_MIN)) uring->fatal = error;
+}
+
+void uvhttp__uring_hold(uvhttp__uring_t *uring) {
+    uring->trouble = true;
+    if (uring->loop.held) return;
+    uring->loop.held = true;
+    uring->held_tail = sq_head(uring); /* consumed already: the next call that works may end it */
+}
+
+/* A wait that ended without a completion is no refusal, and neither is a signal, as long as all was consumed. */
+void uvhttp__uring_trouble(uvhttp__uring_t *uring, int status) {
+    uvhttp__loop_t *loop = &uring->loop;
+    if (uring->failed) return;
+    while (status >= 0 && refill(uring)) status = io_uring_submit(&uring->ring);
+    bool consumed = all_consumed(uring);
+    bool entered = status >= 0 || status == -ETIME || status == -EINTR;
+    if (!consumed || !entered)
+        uvhttp__uring_refused(uring, status < 0 && status != -ETIME ? -status : EAGAIN);
+    else
+        uring->refusals = 0;
+    if (loop->held) {
+        loop->held = (int)(sq_head(uring) - uring->held_tail) < 0;
+    } else if (!consumed) {
+        loop->held = true;
+        uring->held_tail = uring->ring.sq.sqe_tail + uring->spill_count;
+    }
+    uring->trouble = loop->held || uring->refusals > 0 || uring->spill_count > 0;
+}
+
+int uvhttp__uring_backoff_ms(const uvhttp__uring_t *uring) {
+    if (uring->refusals < 2) return 0;
+    uint32_t doublings = uring->refusals - 2;
+    return doublings < 5 ? 1 << doublings : RETRY_MS_MAX;
+}
+
+/* --- the end of a ring --- */
+
+static void drop_hand_over(uvhttp__loop_t *loop) {
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->settling));) {
+        uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
+        stream->flags &= ~(uint32_t)UVHTTP__STREAM_FLUSHED;
+        stream->out_flying = 0;
+        if (stream->flags & UVHTTP__STREAM_CLOSING)
+            uvhttp__uring_close_directly(stream);
+        else
+            uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+    }
+    loop->flown_size = 0;
+    loop->settle_due = false;
+}
+
+static void disarm_listeners(uvhttp__loop_t *loop) {
+    uvhttp__list_t *node, *next;
+    UVHTTP__LIST_FOREACH_SAFE(node, next, &loop->listeners) {
+        uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
+        listener->flags &= ~(uint32_t)(UVHTTP__LISTENER_ARMED | UVHTTP__LISTENER_CANCELLING);
+        if (listener->flags & UVHTTP__LISTENER_CLOSING) uvhttp__listener_closed_due(listener);
+    }
+}
+
+void uvhttp__uring_fail(uvhttp__uring_t *uring) {
+    uvhttp__loop_t *loop = &uring->loop;
+    UVHTTP_LOG_ERROR("io: io_uring cannot be used any more (%s): this loop's connections are closed and it stops; "
+                     "start with the engine \"libuv\" where io_uring may be forbidden in mid-run",
+                     strerrordesc_np(uring->fatal));
+    uring->failed = loop->held = true;
+    loop->failure = uring->fatal;
+    uvhttp__uring_abandon(uring);
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&uring->closing));)
+        uvhttp__uring_close_directly(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
+    drop_hand_over(loop);
+    disarm_listeners(loop);
+    if (loop->on_failed)
+        loop->on_failed(loop, loop->arg);
+    else
+        loop->stopping = true;
+}
