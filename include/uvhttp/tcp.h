@@ -45,6 +45,10 @@ typedef struct uvhttp_tcp_config {
     uint64_t write_high_watermark; /**< bytes queued from which send reports backpressure; default 1 MiB */
     uint64_t write_queue_max;      /**< bytes queued at most; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
     bool install_signal_handlers;  /**< run stops at SIGINT and SIGTERM; default true */
+    uint32_t min_send_rate; /**< bytes per second that a peer has to acknowledge of what waits for it, 0..2^30; what it
+                                 acknowledges ahead counts for rate_grace seconds; else it is reset. Default 0: none,
+                                 because who is served here may have reasons to read nothing for a while */
+    uint32_t rate_grace;    /**< seconds, 0..604800; default 5 */
 } uvhttp_tcp_config_t;
 
 UVHTTP_EXPORT void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);

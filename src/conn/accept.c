@@ -164,7 +164,7 @@ static void serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     conn->worker = worker;
     conn->ref = NULL;
     conn->user = NULL;
-    conn->idle_out_size = 0;
+    conn->output_check = 0;
     conn->close_status = UVHTTP_OK;
     conn->flags = 0;
     conn->peer = NULL;

@@ -10,11 +10,16 @@ static const uvhttp__conn_ops_t *ops_of(const uvhttp__conn_t *conn) {
     return conn->worker->host->options.ops;
 }
 
+static void stop_all_timers(uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_CHECKED) uvhttp__output_check_end(conn);
+    uvhttp__conn_timer_stop(conn);
+}
+
 void uvhttp__conn_close(uvhttp__conn_t *conn, int status) {
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
     conn->flags |= UVHTTP__CONN_CLOSED;
     conn->close_status = (int16_t)status;
-    uvhttp__conn_timer_stop(conn);
+    stop_all_timers(conn);
     uvhttp__stream_close(&conn->stream);
 }
 
@@ -22,7 +27,7 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
     conn->flags |= UVHTTP__CONN_CLOSED;
     conn->close_status = (int16_t)status;
-    uvhttp__conn_timer_stop(conn);
+    stop_all_timers(conn);
     uvhttp__stream_reset(&conn->stream);
 }
 
@@ -51,14 +56,25 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn) {
         uvhttp__conn_close(conn, UVHTTP_OK);
 }
 
-void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms) {
+void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     conn->flags |= UVHTTP__CONN_FINISHING;
+    if (uvhttp__stream_out_size(&conn->stream) == 0 && !(conn->flags & UVHTTP__CONN_CHECKED))
+        conn->flags |= UVHTTP__CONN_IDLE_END;
+    else
+        uvhttp__output_check_start(conn);
     uvhttp__conn_timer_stop(conn);
-    uvhttp__conn_timer_set(conn, write_deadline_ms);
+    uvhttp__conn_timer_set(conn, deadline_ms);
     uvhttp__stream_shutdown(&conn->stream);
     uvhttp__stream_notify_sent(&conn->stream);
     uvhttp__stream_resume(&conn->stream); /* what was kept is thrown away now */
+}
+
+/* Without memory for a check there is at least an end. */
+void uvhttp__conn_finish(uvhttp__conn_t *conn) {
+    uint64_t ms = (uint64_t)conn->worker->host->options.finish.timeout * 1000;
+    uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + ms);
+    if (conn->flags & UVHTTP__CONN_CHECKED) uvhttp__conn_timer_stop(conn);
 }
 
 /* Everything is with the kernel, FIN too. */
@@ -68,8 +84,19 @@ static void linger(uvhttp__conn_t *conn) {
         return;
     }
     conn->flags |= UVHTTP__CONN_LINGERING;
+    bool brief = conn->worker->draining && (conn->flags & UVHTTP__CONN_IDLE_END);
     uvhttp__conn_timer_stop(conn);
-    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LINGER_MS);
+    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) +
+                                     (brief ? UVHTTP__CONN_IDLE_LINGER_MS : UVHTTP__CONN_LINGER_MS));
+}
+
+/* What the peer has not taken yet it may go on to take, at its rate: it is not closed over it. A server that stops
+ * leaves that to the kernel. */
+static void end_lingering(uvhttp__conn_t *conn) {
+    if ((conn->flags & UVHTTP__CONN_CHECKED) && !conn->worker->draining)
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LINGER_MS);
+    else
+        uvhttp__conn_close(conn, conn->close_status);
 }
 
 UVHTTP__HOT static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -107,14 +134,24 @@ static void on_closed(uvhttp__stream_t *stream) {
     uvhttp__worker_conn_closed(conn);
 }
 
+static void on_kept(uvhttp__stream_t *stream) {
+    uvhttp__output_check_start(uvhttp__conn_of(stream));
+}
+
 const uvhttp__stream_ops_t uvhttp__conn_stream_ops = {
-    .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_closed = on_closed};
+    .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_kept = on_kept, .on_closed = on_closed};
+
+void uvhttp__conn_put_back(uvhttp__conn_t *conn, size_t size) {
+    assert(conn->flags & UVHTTP__CONN_PAUSED);
+    conn->worker->put_back = (uint32_t)size;
+}
 
 void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(timer, uvhttp__conn_t, timer);
+    if ((conn->flags & UVHTTP__CONN_CHECKED) && !uvhttp__output_look(conn)) return;
     if (conn->flags & UVHTTP__CONN_LINGERING) {
-        uvhttp__conn_close(conn, conn->close_status);
+        end_lingering(conn);
     } else if (conn->flags & UVHTTP__CONN_FINISHING) {
         uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
         uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);

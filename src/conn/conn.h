@@ -8,6 +8,7 @@
 #include <uvhttp/tcp.h>
 
 #include "base/ip.h"
+#include "conn/rate.h"
 #include "io/io.h"
 
 typedef struct uvhttp__worker uvhttp__worker_t;
@@ -21,10 +22,7 @@ struct uvhttp_tcp {
     uvhttp__worker_t *worker;
     uvhttp_tcp_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
-    union {
-        uint32_t idle_out_size; /* bytes queued when the idle timer was set; it changes when some were sent */
-        uint32_t put_back;      /* uvhttp__conn_put_back; connections of HTTP have no idle timer of this layer */
-    };
+    uint32_t output_check;          /* its row in worker->output_checks, while UVHTTP__CONN_CHECKED */
     int16_t close_status;           /* UVHTTP_E_* for on_closed */
     uint16_t flags;                 /* UVHTTP__CONN_* */
     struct uvhttp__conn_peer *peer; /* remembered once it was asked for; NULL until then */
@@ -39,11 +37,15 @@ enum {
     UVHTTP__CONN_PRESSED = 1 << 5,   /* on_drain is owed to it */
     UVHTTP__CONN_PROXY = 1 << 6,     /* a PROXY protocol header is awaited; the upper layer knows of nothing */
     UVHTTP__CONN_HANDSHAKE = 1 << 7, /* its filter has not let it open yet: the upper layer does not know of it */
-    UVHTTP__CONN_UPPER = 1 << 8,     /* this bit and those above are the upper layer's */
+    UVHTTP__CONN_CHECKED = 1 << 8,   /* whether its peer takes the output is looked at (output.c) */
+    UVHTTP__CONN_IDLE_END = 1 << 9,  /* it finished while nothing was under way to the peer */
 };
 
-/* How long the peer may take to close after our FIN. */
+/* How long the peer may take to close after our FIN, once it has all before it. */
 #define UVHTTP__CONN_LINGER_MS 2000
+/* The same for one that was idle while its server stops: long enough for what crosses our FIN to be thrown away, so
+ * that it is answered by an end and not by a reset. */
+#define UVHTTP__CONN_IDLE_LINGER_MS 200
 
 static inline uvhttp__conn_t *uvhttp__conn_of(uvhttp__stream_t *stream) {
     return UVHTTP__CONTAINER_OF(stream, uvhttp__conn_t, stream);
@@ -52,16 +54,25 @@ static inline uint64_t uvhttp__conn_now_ms(const uvhttp__conn_t *conn) {
     return conn->stream.loop->now_ms;
 }
 
+/* For what follows: the upper layer's deadline of a connection whose output is checked; UINT64_MAX: none. */
+void uvhttp__output_deadline(uvhttp__conn_t *conn, uint64_t deadline_ms);
+
 /* Deadline for ops->on_timer, rounded up to UVHTTP__CONN_TIMER_GRAIN_MS so that many connections share a slot. One that
  * is closed has no timer any more, whatever is done with it before on_closed: its memory goes then. */
 #define UVHTTP__CONN_TIMER_GRAIN_MS 64
 static inline void uvhttp__conn_timer_set(uvhttp__conn_t *conn, uint64_t deadline_ms) {
-    if (__builtin_expect(conn->flags & UVHTTP__CONN_CLOSED, 0)) return;
     uint64_t grain = UVHTTP__CONN_TIMER_GRAIN_MS;
-    uvhttp__timer_set(&conn->stream.loop->wheel, &conn->timer, (deadline_ms + grain - 1) & ~(grain - 1));
+    deadline_ms = (deadline_ms + grain - 1) & ~(grain - 1);
+    if (__builtin_expect(conn->flags & (UVHTTP__CONN_CLOSED | UVHTTP__CONN_CHECKED), 0))
+        uvhttp__output_deadline(conn, deadline_ms);
+    else
+        uvhttp__timer_set(&conn->stream.loop->wheel, &conn->timer, deadline_ms);
 }
 static inline void uvhttp__conn_timer_stop(uvhttp__conn_t *conn) {
-    uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
+    if (__builtin_expect(conn->flags & UVHTTP__CONN_CHECKED, 0))
+        uvhttp__output_deadline(conn, UINT64_MAX);
+    else
+        uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
 }
 
 /* For filters: the upper layer gets the connection now, and then its bytes through uvhttp__conn_stream_ops. Its timer
@@ -72,8 +83,10 @@ extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
 void uvhttp__conn_drain(uvhttp__conn_t *conn);
 
 /* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away; closes when the peer has
- * closed too, or after UVHTTP__CONN_LINGER_MS. write_deadline_ms: when to give up sending. Idempotent. */
-void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms);
+ * closed too, or UVHTTP__CONN_LINGER_MS after it has taken everything, under the limits of the host. Idempotent. */
+void uvhttp__conn_finish(uvhttp__conn_t *conn);
+/* The same with a moment at which sending is given up. */
+void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms);
 /* The end, now. Only ops->on_closed follows, with `status`. Idempotent. */
 void uvhttp__conn_close(uvhttp__conn_t *conn, int status);
 /* The same with RST. */
@@ -102,10 +115,17 @@ int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, v
 
 /* In on_data of a connection that was handed over by HTTP: the last bytes of what was given come again after
  * uvhttp_tcp_resume. The connection is paused. */
-static inline void uvhttp__conn_put_back(uvhttp__conn_t *conn, size_t size) {
-    assert(conn->flags & UVHTTP__CONN_PAUSED);
-    conn->put_back = (uint32_t)size;
-}
+void uvhttp__conn_put_back(uvhttp__conn_t *conn, size_t size);
+
+/* --- whether the peer takes the output (output.c) ---
+ * Begins by itself when output outlives a turn, and ends when the peer has acknowledged everything. Once a second what
+ * it has acknowledged is looked at, also of output that is with the kernel already; who is too slow (host.h) is reset
+ * and counted. */
+
+/* For output that the kernel may take at once. Does nothing while it is checked. */
+void uvhttp__output_check_start(uvhttp__conn_t *conn);
+/* Loop time at which the peer was last seen to take something, ms; now if nothing waits for it. */
+uint64_t uvhttp__output_moved_ms(const uvhttp__conn_t *conn);
 
 /* The connection is gone for the handles of other threads; for on_closed of connections that may have been given out.
  */

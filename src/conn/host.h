@@ -25,6 +25,8 @@ typedef struct uvhttp__conn_ops {
     void (*on_end)(uvhttp__conn_t *conn); /* FIN; a broken connection is closed instead */
     void (*on_sent)(uvhttp__conn_t *conn);
     void (*on_timer)(uvhttp__conn_t *conn);
+    /* What a peer has to take of the output; NULL: host_options.output. While it finishes that of the host counts. */
+    const uvhttp__rate_limits_t *(*output_limits)(const uvhttp__conn_t *conn);
     void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */
     void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
 } uvhttp__conn_ops_t;
@@ -49,6 +51,8 @@ typedef struct uvhttp__host_options {
     uint32_t drain_timeout;        /* seconds */
     uint32_t proxy_timeout;        /* seconds; for a PROXY protocol header, 0: none */
     uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
+    uvhttp__rate_limits_t output;  /* what a peer has to take */
+    uvhttp__rate_limits_t finish;  /* the same of a connection that ends; its timeout is not 0 */
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
     bool install_signal_handlers;
@@ -63,6 +67,16 @@ typedef struct uvhttp__waiting {
     uint32_t row;
 } uvhttp__waiting_t;
 
+/* Of a connection whose output is checked. */
+typedef struct uvhttp__output_check {
+    uvhttp__rate_t rate;
+    uint64_t look_ms; /* when it is looked at next */
+    union {
+        uint64_t deadline_ms; /* the upper layer's; UINT64_MAX: none */
+        uint32_t next_free;
+    };
+} uvhttp__output_check_t;
+
 struct uvhttp__worker {
     uvhttp__counters_t counters; /* first: on cache lines of its own */
     uvhttp__host_t *host;
@@ -75,6 +89,9 @@ struct uvhttp__worker {
     uint32_t index;
     uvhttp__waiting_t *waiting; /* accepted, but over the limit: served first when there is room */
     uint32_t waiting_count, waiting_capacity;
+    uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
+    uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
+    uint32_t put_back; /* uvhttp__conn_put_back, until the call that it was made in has returned */
     uvhttp__timer_t drain_timer;
     uvhttp__post_t stop_post, cut_post, room_post;
     atomic_bool room_posted;

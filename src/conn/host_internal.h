@@ -13,6 +13,11 @@ int uvhttp__conn_begin(uvhttp__conn_t *conn, uint32_t row);
 /* The server stops. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn);
 
+/* output.c: the connection's timer has expired. Returns whether the upper layer's deadline is there. */
+bool uvhttp__output_look(uvhttp__conn_t *conn);
+/* Gives the check back; the timer is left as it is. */
+void uvhttp__output_check_end(uvhttp__conn_t *conn);
+
 /* peer.c: a connection of a listener for the PROXY protocol, from begin to its header's end. */
 void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row);
 size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size);

@@ -11,8 +11,8 @@
 #include "base/ref.h"
 #include "conn/host.h"
 
-/* How long what is queued may take to go out once the connection is to close. */
-#define CLOSE_WRITE_MS 30000
+/* How long the peer may take nothing of what is queued once the connection is to close. */
+#define CLOSE_WRITE_SECONDS 30
 
 struct uvhttp_tcp_server {
     uvhttp__host_t *host;
@@ -135,7 +135,6 @@ static uvhttp_tcp_server_t *server_of(const uvhttp__conn_t *conn) {
 static void touch(uvhttp__conn_t *conn) {
     uint32_t idle = conn->worker->host->options.idle_timeout;
     if (!idle || (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED))) return;
-    conn->idle_out_size = uvhttp__stream_out_size(&conn->stream);
     uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)idle * 1000);
 }
 
@@ -177,15 +176,16 @@ static void on_sent(uvhttp__conn_t *conn) {
     if (server->handlers.on_drain) server->handlers.on_drain(conn, server->user);
 }
 
-/* The kernel says nothing while it takes a long queue piece by piece: that it is shorter now is the sign of life. */
+/* A peer that takes what is queued for it is not idle. */
 static void on_timer(uvhttp__conn_t *conn) {
     uvhttp_tcp_server_t *server = server_of(conn);
     if (server->config.idle_timeout == 0) {
         if (server->handlers.on_timer) server->handlers.on_timer(conn, server->user);
         return;
     }
-    if (uvhttp__stream_out_size(&conn->stream) != conn->idle_out_size) {
-        touch(conn);
+    uint64_t moved_ms = uvhttp__output_moved_ms(conn), idle_ms = (uint64_t)server->config.idle_timeout * 1000;
+    if ((conn->flags & UVHTTP__CONN_CHECKED) && uvhttp__conn_now_ms(conn) - moved_ms < idle_ms) {
+        uvhttp__conn_timer_set(conn, moved_ms + idle_ms);
         return;
     }
     uvhttp__counters_add(&conn->worker->counters, timeouts_keepalive, 1);
@@ -287,7 +287,7 @@ void uvhttp_tcp_shutdown(uvhttp_tcp_t *tcp) {
 }
 
 void uvhttp_tcp_close(uvhttp_tcp_t *tcp) {
-    uvhttp__conn_finish(tcp, uvhttp__conn_now_ms(tcp) + CLOSE_WRITE_MS);
+    uvhttp__conn_finish(tcp);
 }
 
 void uvhttp_tcp_reset(uvhttp_tcp_t *tcp) {
@@ -331,6 +331,7 @@ void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size) {
                                     .drain_timeout = 30,
                                     .write_high_watermark = 1 << 20,
                                     .write_queue_max = 64 << 20,
+                                    .rate_grace = 5,
                                     .install_signal_handlers = true};
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
@@ -351,7 +352,9 @@ static int take_config(const uvhttp_tcp_config_t *given, uvhttp_tcp_config_t *co
                   {"read_buffer_size", config->read_buffer_size, 1024, 1 << 20},
                   {"read_buffer_count", config->read_buffer_count, 8, 32768},
                   {"write_high_watermark", config->write_high_watermark, 1, UINT32_MAX},
-                  {"write_queue_max", config->write_queue_max, 1, UINT32_MAX}};
+                  {"write_queue_max", config->write_queue_max, 1, UINT32_MAX},
+                  {"min_send_rate", config->min_send_rate, 0, 1 << 30},
+                  {"rate_grace", config->rate_grace, 0, 86400 * 7}};
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         if (ranges[i].value >= ranges[i].min && ranges[i].value <= ranges[i].max) continue;
         UVHTTP_LOG_ERROR("tcp: config: %s is %llu, allowed are %llu..%llu", ranges[i].name,
@@ -394,6 +397,9 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
                                        .read_buffer_count = server->config.read_buffer_count,
                                        .drain_timeout = server->config.drain_timeout,
                                        .idle_timeout = server->config.idle_timeout,
+                                       .output = {server->config.min_send_rate, server->config.rate_grace, 0},
+                                       .finish = {server->config.min_send_rate, server->config.rate_grace,
+                                                  CLOSE_WRITE_SECONDS},
                                        .write_high_watermark = server->config.write_high_watermark,
                                        .write_queue_max = server->config.write_queue_max,
                                        .install_signal_handlers = server->config.install_signal_handlers,

@@ -46,39 +46,13 @@ static uint64_t message_ms(const uvhttp_ws_t *ws) {
     return after(ws->message.start_ms, uvhttp__ws_options(ws)->message_timeout);
 }
 
-/* When a client that does not take what is queued is given up; nothing else ends one whose messages are not read
- * because of that. */
-static uint64_t stalled_ms(const uvhttp_ws_t *ws) {
-    return waiting(ws) == 0 ? NEVER_MS : after(ws->taken_ms, uvhttp__ws_options(ws)->idle_timeout);
-}
-
-/* When the rate of a client with a long queue is looked at. */
-static uint64_t rate_ms(const uvhttp_ws_t *ws) {
-    if (ws->pressed_ms == 0 || uvhttp__ws_options(ws)->min_send_rate == UVHTTP_WS_NEVER) return NEVER_MS;
-    return uvhttp__conn_now_ms(ws->tcp) + 1000;
-}
-
-static bool too_slow(const uvhttp_ws_t *ws) {
-    const uvhttp_ws_options_t *options = uvhttp__ws_options(ws);
-    if (rate_ms(ws) == NEVER_MS) return false;
-    uint64_t ms = uvhttp__conn_now_ms(ws->tcp) - ws->pressed_ms;
-    uint64_t bytes = ws->queued - waiting(ws) - ws->pressed_taken;
-    return ms > (uint64_t)options->rate_grace * 1000 && bytes * 1000 < options->min_send_rate * ms;
-}
-
-static void look_at_queue(uvhttp_ws_t *ws) {
-    uint64_t taken = ws->queued - waiting(ws);
-    if (taken != ws->taken || waiting(ws) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
-    ws->taken = taken;
-}
-
 /* What is received only puts deadlines off: the timer is set when one can have come nearer, and looks again when it has
  * fired too early. */
 void uvhttp__ws_set_timer(uvhttp_ws_t *ws) {
     uint64_t deadline_ms =
         ws->state == UVHTTP__WS_CLOSING
             ? after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)
-            : earlier(earlier(earlier(ping_ms(ws), idle_ms(ws)), rate_ms(ws)), earlier(message_ms(ws), stalled_ms(ws)));
+            : earlier(earlier(ping_ms(ws), idle_ms(ws)), message_ms(ws));
     uint64_t now_ms = uvhttp__conn_now_ms(ws->tcp);
     if (deadline_ms == NEVER_MS)
         (void)uvhttp_tcp_set_timer(ws->tcp, 0);
@@ -372,8 +346,7 @@ static void on_data(uvhttp_tcp_t *tcp, const char *bytes, size_t size, void *use
 static void on_open(uvhttp_tcp_t *tcp, void *user) {
     uvhttp_ws_t *ws = user;
     ws->tcp = tcp;
-    ws->received_ms = ws->pinged_ms = ws->taken_ms = uvhttp__conn_now_ms(tcp);
-    ws->queued = waiting(ws); /* the 101 */
+    ws->received_ms = ws->pinged_ms = uvhttp__conn_now_ms(tcp);
     uvhttp__ws_set_timer(ws);
     if (ws->endpoint->handlers.on_open) ws->endpoint->handlers.on_open(ws, ws->endpoint->user);
 }
@@ -381,7 +354,6 @@ static void on_open(uvhttp_tcp_t *tcp, void *user) {
 static void on_drain(uvhttp_tcp_t *tcp, void *user) {
     (void)tcp;
     uvhttp_ws_t *ws = user;
-    ws->pressed_ms = 0;
     if (ws->state == UVHTTP__WS_OPEN && ws->endpoint->handlers.on_drain)
         ws->endpoint->handlers.on_drain(ws, ws->endpoint->user);
 }
@@ -396,16 +368,14 @@ static void on_stop(uvhttp_tcp_t *tcp, void *user) {
     (void)uvhttp__ws_start_close(user, UVHTTP_WS_GOING_AWAY, UVHTTP__STR(""));
 }
 
-/* A client that does not read: what is queued for it goes, too. */
-static void give_up(uvhttp_ws_t *ws) {
-    uvhttp_tcp_reset(ws->tcp);
-    tell_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
+const uvhttp__rate_limits_t *uvhttp__ws_output_limits(const uvhttp_tcp_t *tcp) {
+    const uvhttp_ws_t *ws = tcp->user;
+    return &ws->endpoint->output;
 }
 
 static void on_timer(uvhttp_tcp_t *tcp, void *user) {
     uvhttp_ws_t *ws = user;
     uint64_t now_ms = uvhttp__conn_now_ms(tcp);
-    look_at_queue(ws);
     if (ws->state == UVHTTP__WS_CLOSING) {
         if (now_ms >= after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)) {
             end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
@@ -414,14 +384,6 @@ static void on_timer(uvhttp_tcp_t *tcp, void *user) {
     } else if (now_ms >= idle_ms(ws)) {
         uvhttp__counters_add(uvhttp__ws_counters(ws), timeouts_keepalive, 1);
         end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
-        return;
-    } else if (now_ms >= stalled_ms(ws)) {
-        uvhttp__counters_add(uvhttp__ws_counters(ws), timeouts_write, 1);
-        give_up(ws);
-        return;
-    } else if (too_slow(ws)) {
-        uvhttp__counters_add(uvhttp__ws_counters(ws), slow_write, 1);
-        give_up(ws);
         return;
     } else if (now_ms >= message_ms(ws)) {
         fail_by(ws, UVHTTP_E_TIMEOUT);

@@ -22,6 +22,7 @@ typedef struct uvhttp__ws_endpoint {
     uvhttp_ws_handlers_t handlers; /* options points to what follows */
     uvhttp_ws_options_t options;   /* every field set; lists in the memory behind */
     void *user;
+    uvhttp__rate_limits_t output;   /* what a client has to take, of the options */
     uvhttp__ws_hub_t *hub;          /* of the server, which keeps it; set after the endpoint is made */
     _Atomic uint32_t subscriptions; /* of all its connections */
     _Alignas(char *) char text[];   /* lists of pointers, then what they point to */
@@ -72,11 +73,6 @@ struct uvhttp_ws {
     uint64_t received_ms; /* last byte of the client */
     uint64_t pinged_ms;
     uint64_t closing_ms;    /* when our close frame was sent */
-    uint64_t queued;        /* bytes ever queued */
-    uint64_t taken;         /* of those, what the kernel had taken when it was looked at last */
-    uint64_t taken_ms;      /* when that was last seen to grow, or the queue to be empty */
-    uint64_t pressed_ms;    /* when the queue rose above the watermark; 0: it has been empty since */
-    uint64_t pressed_taken; /* what the kernel had taken then */
     uvhttp__ws_parser_t parser;
     uint8_t state; /* uvhttp__ws_state_t */
     bool paused;
@@ -106,6 +102,8 @@ int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uv
 void uvhttp__ws_discard(uvhttp_ws_t *ws);
 
 extern const uvhttp_tcp_handlers_t uvhttp__ws_tcp_handlers;
+/* What the client of a connection that was handed to them has to take. */
+const uvhttp__rate_limits_t *uvhttp__ws_output_limits(const uvhttp_tcp_t *tcp);
 
 /* --- websocket.c --- */
 

@@ -113,6 +113,17 @@ static void fill_in(uvhttp_ws_options_t *options, bool in_pieces) {
     options->subscriptions_max = or_default(options->subscriptions_max, 1000000);
 }
 
+static uint32_t or_none(uint32_t value) {
+    return value == UVHTTP_WS_NEVER ? 0 : value;
+}
+
+static uvhttp__rate_limits_t limits_of(const uvhttp_ws_options_t *options) {
+    bool none = options->rate_grace == UVHTTP_WS_NEVER;
+    return (uvhttp__rate_limits_t){.rate = none ? 0 : or_none(options->min_send_rate),
+                                   .grace = or_none(options->rate_grace),
+                                   .timeout = or_none(options->idle_timeout)};
+}
+
 /* Bytes of a copy: the pointers with the NULL at the end, then the strings. */
 static size_t list_size(const char *const *list) {
     size_t size = 0;
@@ -153,7 +164,7 @@ int uvhttp__ws_endpoint_new(const uvhttp_ws_handlers_t *handlers, void *user, co
     size_t first = (list_size(options.subprotocols) + alignment - 1) / alignment * alignment;
     uvhttp__ws_endpoint_t *made = uvhttp__malloc(sizeof *made + first + list_size(options.origins));
     if (!made) return UVHTTP_E_NOMEM;
-    *made = (uvhttp__ws_endpoint_t){.handlers = *handlers, .options = options, .user = user};
+    *made = (uvhttp__ws_endpoint_t){.handlers = *handlers, .options = options, .output = limits_of(&options), .user = user};
     made->options.subprotocols = copy_list(options.subprotocols, made->text);
     made->options.origins = copy_list(options.origins, made->text + first);
     made->handlers.options = &made->options;

@@ -34,37 +34,13 @@ static bool was_taken(int status) {
 
 /* --- frames --- */
 
-static void before_queuing(uvhttp_ws_t *ws) {
-    if (uvhttp__stream_out_size(&ws->tcp->stream) == 0) ws->taken_ms = uvhttp__conn_now_ms(ws->tcp);
-}
-
-/* From here on the client has to take what is queued at a rate. */
-static void pressed(uvhttp_ws_t *ws) {
-    if (ws->pressed_ms == 0) {
-        ws->pressed_ms = uvhttp__conn_now_ms(ws->tcp);
-        ws->pressed_taken = ws->queued - uvhttp__stream_out_size(&ws->tcp->stream);
-    }
-    uvhttp__ws_set_timer(ws);
-}
-
-static inline int after_queuing(uvhttp_ws_t *ws, int status, size_t size) {
-    if (status == UVHTTP_OK) {
-        ws->queued += size;
-    } else if (status == UVHTTP_E_AGAIN) {
-        ws->queued += size;
-        pressed(ws);
-    }
-    return status;
-}
-
 static int send_frame(uvhttp_ws_t *ws, bool fin, uint8_t opcode, uvhttp_str_t payload, uvhttp__conn_room_t room) {
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
     const uvhttp__conn_parts_t parts = {.head = head,
                                         .head_size = uvhttp__ws_write_head(head, fin, opcode, payload.size),
                                         .data = payload.data,
                                         .size = payload.size};
-    before_queuing(ws);
-    return after_queuing(ws, uvhttp__conn_send_parts(ws->tcp, &parts, room), parts.head_size + payload.size);
+    return uvhttp__conn_send_parts(ws->tcp, &parts, room);
 }
 
 void uvhttp__ws_send_control(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size) {
@@ -113,9 +89,7 @@ static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *d
     if (head_size != guess) memmove(frame + head_size, frame + guess, packed);
     memcpy(frame, head, head_size);
     uvhttp__loop_turn_trim(loop, frame + head_size + packed);
-    before_queuing(ws);
-    int status =
-        after_queuing(ws, uvhttp__conn_send_turn(ws->tcp, frame, head_size + packed, room_of(ws)), head_size + packed);
+    int status = uvhttp__conn_send_turn(ws->tcp, frame, head_size + packed, room_of(ws));
     /* The client will not see what the context holds. */
     if (!was_taken(status) && ws->deflater) uvhttp__ws_deflater_reset(ws->deflater);
     return status;
@@ -168,9 +142,7 @@ int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, siz
 /* What refers to no message before may stand between others, if the next one does not refer to what is before it. */
 static int send_ref(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed, void (*release)(void *arg), void *arg,
                     uvhttp__conn_room_t room) {
-    before_queuing(ws);
-    int status =
-        after_queuing(ws, uvhttp__conn_send_ref(ws->tcp, frame.data, frame.size, release, arg, room), frame.size);
+    int status = uvhttp__conn_send_ref(ws->tcp, frame.data, frame.size, release, arg, room);
     if (compressed && ws->deflater && was_taken(status)) uvhttp__ws_deflater_reset(ws->deflater);
     return status;
 }
@@ -249,12 +221,8 @@ static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
             held->release = NULL;
             status = send_ref(ws, held->frame, held->compressed, release, held->arg, room);
         } else {
-            before_queuing(ws);
-            status = after_queuing(
-                ws,
-                uvhttp__conn_send_parts(
-                    ws->tcp, &(uvhttp__conn_parts_t){.head = held->frame.data, .head_size = held->frame.size}, room),
-                held->frame.size);
+                    status = uvhttp__conn_send_parts(
+                ws->tcp, &(uvhttp__conn_parts_t){.head = held->frame.data, .head_size = held->frame.size}, room);
         }
         if (!was_taken(status)) uvhttp__counters_error(uvhttp__ws_counters(ws), status);
     }

@@ -81,6 +81,9 @@ typedef struct uvhttp__stream_ops {
     /* After uvhttp__stream_close: the kernel holds no reference any more; the memory may be freed here. Exactly once.
      */
     void (*on_closed)(uvhttp__stream_t *stream);
+    /* What is queued goes beyond this turn: the kernel does not take it, it has yet to be brought, or there is too much
+     * of it. Inside of the turn's end or of a completion: nothing may be sent or closed in it. May be NULL. */
+    void (*on_kept)(uvhttp__stream_t *stream);
     /* Result of uvhttp__stream_connect: 0 or a UVHTTP_E_* code. May be NULL for accepted streams. */
     void (*on_connect)(uvhttp__stream_t *stream, int status);
 } uvhttp__stream_ops_t;
@@ -145,6 +148,7 @@ struct uvhttp__stream {
     uint32_t out_flying; /* segments at the head of the queue that the last hand-over gave to the kernel */
     uint32_t flags;      /* UVHTTP__STREAM_* */
     uint32_t held_size;  /* bytes kept for later delivery */
+    uint32_t out_taken;  /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
 };
 
 enum {
@@ -259,6 +263,13 @@ void uvhttp__filter_hold(uvhttp__stream_t *stream);
 static inline uint32_t uvhttp__stream_out_size(const uvhttp__stream_t *stream) {
     return stream->out_size;
 }
+
+/* What the peer has taken, which its system has acknowledged; two system calls at most. */
+typedef struct uvhttp__taken {
+    uint32_t held;  /* bytes that the kernel holds for the peer; a Unix socket's: of its memory */
+    uint32_t bytes; /* taken so far, a counter that wraps; only while some are held */
+} uvhttp__taken_t;
+uvhttp__taken_t uvhttp__stream_taken(const uvhttp__stream_t *stream);
 
 /* Ask for on_sent when all that is queued now (or later, until then) has been handed to the kernel. */
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);

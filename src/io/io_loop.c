@@ -129,6 +129,7 @@ int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int ma
 
 void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
     uvhttp__counters_add(stream->loop->counters, bytes_sent, size);
+    stream->out_taken += (uint32_t)size;
     size_t left = size;
     while (left > 0) {
         uvhttp__segment_t *first = stream->out_first;
@@ -177,6 +178,7 @@ static int keep_segments(uvhttp__stream_t *stream, uint8_t mark) {
 }
 
 int uvhttp__out_keep(uvhttp__stream_t *stream) {
+    if (stream->ops->on_kept) stream->ops->on_kept(stream);
     return keep_segments(stream, 0);
 }
 
@@ -236,6 +238,7 @@ static void settle(uvhttp__stream_t *stream) {
     }
     if (sent > 0) {
         uvhttp__counters_add(stream->loop->counters, bytes_sent, sent);
+        stream->out_taken += (uint32_t)sent;
         uvhttp__out_size_remove(stream, sent);
     }
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {

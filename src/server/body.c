@@ -112,7 +112,7 @@ void uvhttp__exchange_await(uvhttp__exchange_t *exchange) {
 static void let_come(uvhttp__exchange_t *exchange) {
     uvhttp__incoming_t *incoming = exchange->incoming;
     if (!is_open(exchange)) return;
-    exchange->body_start_ms += now_ms(exchange) - incoming->paused_at_ms;
+    uvhttp__rate_excuse(&exchange->body_rate, now_ms(exchange) - incoming->paused_at_ms);
     incoming->paused_at_ms = now_ms(exchange);
     exchange->answer_by_ms = 0;
     if (incoming->owes_continue) send_continue(exchange->session);
@@ -274,7 +274,8 @@ size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t s
                                                                : config->body_size_max;
     exchange->body_left = head->content_length;
     exchange->body_seen = 0;
-    exchange->body_start_ms = now_ms(exchange);
+    const uvhttp__rate_limits_t limits = uvhttp__session_body_limits(session);
+    uvhttp__rate_start(&exchange->body_rate, &limits, 0, now_ms(exchange));
     if (head->content_length > exchange->body_max) {
         uvhttp__session_refuse(session, UVHTTP_E_HTTP_BODY_TOO_LARGE);
         return size;

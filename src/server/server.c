@@ -41,6 +41,9 @@ static void on_host_stopped(void *arg) {
     if (server->on_stopped) server->on_stopped(server, server->on_stopped_user);
 }
 
+/* Without a write_timeout: a connection that ends ends some time. */
+#define FINISH_SECONDS 3600
+
 static int make_host(uvhttp_server_t *server) {
     const uvhttp_server_config_t *config = &server->config;
     uvhttp__host_options_t options = {.engine = (uvhttp__engine_kind_t)config->engine,
@@ -51,6 +54,9 @@ static int make_host(uvhttp_server_t *server) {
                                       .read_buffer_count = config->read_buffer_count,
                                       .drain_timeout = config->drain_timeout,
                                       .proxy_timeout = config->connection_timeout,
+                                      .output = {config->min_send_rate, config->rate_grace, config->write_timeout},
+                                      .finish = {config->min_send_rate, config->rate_grace,
+                                                 config->write_timeout ? config->write_timeout : FINISH_SECONDS},
                                       .write_high_watermark = config->write_buffer_size,
                                       .write_queue_max = config->write_queue_max,
                                       .install_signal_handlers = config->install_signal_handlers,

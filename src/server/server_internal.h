@@ -100,13 +100,11 @@ struct uvhttp__session {
     uint32_t request_count;
     uint32_t turn_number; /* of the loop, that turn_requests belongs to */
     uint32_t turn_requests;
-    uint32_t phase_start; /* ms, low 32 bits of the loop's time: when writing began */
-    uint32_t phase_size;  /* bytes queued when writing began */
     uint32_t discard;     /* bytes of a body that was answered before it came: thrown away before the next head */
     uint8_t state;        /* uvhttp__session_state */
-    bool writing;         /* output waits for the client: rates and the write timeout count */
+    bool writing;         /* output waits for the client: the time for a next request has not begun */
     bool blocked;         /* reading waits for the output to drain */
-    bool closing;         /* the connection ends when the output has drained: under the rates until then */
+    bool closing;         /* the connection ends when the output has drained */
     bool more;            /* bytes behind the request in hand have been received already */
     bool full; /* the last receive filled its buffer: more may have been received and not yet been delivered */
 };
@@ -129,8 +127,10 @@ static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__sessio
 
 /* The answer has been handed over (or given up): goes on with the next request, or ends. */
 void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive);
-/* Starts to watch how fast the client reads what is queued. */
+/* Output is queued that the client has to take before it is expected to ask for more. */
 void uvhttp__session_watch_writing(uvhttp__session_t *session);
+/* What the client has to send of the body of session->exchange. */
+uvhttp__rate_limits_t uvhttp__session_body_limits(const uvhttp__session_t *session);
 /* Sets the timer for what is under way in the states BODY and ANSWER. */
 void uvhttp__session_watch(uvhttp__session_t *session);
 /* Refuses what came: status, Connection: close, a counter by reason. There may be an exchange or not. */
@@ -204,7 +204,7 @@ struct uvhttp__exchange {
     uint64_t body_left; /* Content-Length still to come */
     uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
     uint64_t body_max;
-    uint64_t body_start_ms; /* moved by what does not count */
+    uvhttp__rate_t body_rate;
     void *upgrade_user;
     uvhttp__way_t way;           /* through middleware to the handler */
     uvhttp__unrouted_t unrouted; /* if way.route is NULL */

@@ -6,6 +6,9 @@
 #include "base/alloc.h"
 #include "base/hot.h"
 #include "server/server_internal.h"
+#if UVHTTP_WITH_WEBSOCKET
+#include "handler/websocket.h"
+#endif
 
 static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: at most 320 bytes with all overhead");
 
@@ -29,28 +32,16 @@ UVHTTP__HOT static void set_deadline(uvhttp__session_t *session, uint64_t second
         uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + seconds * 1000);
 }
 
-/* Rates are looked at so often. */
-#define RATE_INTERVAL_MS 1000
-
 void uvhttp__session_watch(uvhttp__session_t *session) {
     const uvhttp__exchange_t *exchange = session->exchange;
     uint64_t at = UINT64_MAX;
     bool receiving = session->state == UVHTTP__SESSION_BODY && !uvhttp__body_held_back(exchange);
-    if (session->writing || receiving) at = uvhttp__conn_now_ms(&session->conn) + RATE_INTERVAL_MS;
+    if (receiving) at = uvhttp__conn_now_ms(&session->conn) + UVHTTP__RATE_INTERVAL_MS;
     if (exchange->answer_by_ms > 0 && exchange->answer_by_ms < at) at = exchange->answer_by_ms;
     if (at == UINT64_MAX)
         uvhttp__conn_timer_stop(&session->conn);
     else
         uvhttp__conn_timer_set(&session->conn, at);
-}
-
-static uint64_t finish_deadline(const uvhttp__session_t *session) {
-    uint32_t seconds = config_of(session)->write_timeout;
-    return uvhttp__conn_now_ms(&session->conn) + (seconds ? (uint64_t)seconds * 1000 : 3600000);
-}
-
-static void finish(uvhttp__session_t *session) {
-    uvhttp__conn_finish(&session->conn, finish_deadline(session));
 }
 
 static void drop_partial(uvhttp__session_t *session) {
@@ -111,9 +102,8 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
     if (session->writing) return;
     session->writing = true;
     uvhttp__stream_notify_sent(&session->conn.stream);
-    session->phase_start = (uint32_t)uvhttp__conn_now_ms(&session->conn);
-    session->phase_size = uvhttp__stream_out_size(&session->conn.stream);
-    uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + RATE_INTERVAL_MS);
+    uvhttp__output_check_start(&session->conn);
+    if (session->state == UVHTTP__SESSION_HEAD) uvhttp__conn_timer_stop(&session->conn); /* on_sent sets it */
 }
 
 /* Another one on a connection that is kept. */
@@ -134,10 +124,13 @@ UVHTTP__HOT void uvhttp__session_answered(uvhttp__session_t *session, bool keep_
         return;
     }
     if (!keep_alive) {
-        finish(session);
+        uvhttp__conn_finish(&session->conn);
         return;
     }
-    if (!session->writing) expect_request(session); /* else on_sent does */
+    if (!session->writing)
+        expect_request(session);
+    else
+        uvhttp__conn_timer_stop(&session->conn); /* on_sent expects it */
     if (was_later) uvhttp__stream_resume(&session->conn.stream);
 }
 
@@ -269,8 +262,8 @@ static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, siz
         if (session->conn.flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
         size_t piece = size - used < piece_max ? size - used : piece_max;
         session->upgraded->on_data(&session->conn, data + used, piece, session->conn.user);
-        used += piece - session->conn.put_back;
-        session->conn.put_back = 0;
+        used += piece - session->conn.worker->put_back;
+        session->conn.worker->put_back = 0;
     }
     return used;
 }
@@ -332,7 +325,7 @@ static void on_end(uvhttp__conn_t *conn) {
     } else if (session->partial || uvhttp__stream_out_size(&conn->stream) == 0) {
         uvhttp__conn_close(conn, UVHTTP_OK);
     } else if (!session->closing) {
-        finish(session);
+        uvhttp__conn_finish(&session->conn);
     }
 }
 
@@ -345,16 +338,14 @@ static void on_sent(uvhttp__conn_t *conn) {
         return;
     }
     if (session->closing) {
-        finish(session);
+        uvhttp__conn_finish(&session->conn);
         return;
     }
     if (session->writing) {
         session->writing = false;
-        if (session->state != UVHTTP__SESSION_HEAD)
-            uvhttp__session_watch(session);
-        else if (session->partial)
+        if (session->state == UVHTTP__SESSION_HEAD && session->partial)
             set_deadline(session, config_of(session)->connection_timeout);
-        else
+        else if (session->state == UVHTTP__SESSION_HEAD)
             expect_request(session);
     }
     if (session->blocked) {
@@ -367,38 +358,24 @@ static void on_sent(uvhttp__conn_t *conn) {
         uvhttp__call_drained(session->exchange);
 }
 
-static bool too_slow(uint64_t bytes, uint64_t ms, uint32_t rate, uint32_t grace) {
-    return rate > 0 && ms > (uint64_t)grace * 1000 && bytes * 1000 < (uint64_t)rate * ms;
-}
-
-/* Returns false if the connection was given up. */
-static bool check_writing(uvhttp__session_t *session) {
+uvhttp__rate_limits_t uvhttp__session_body_limits(const uvhttp__session_t *session) {
     const uvhttp_server_config_t *config = config_of(session);
-    uint32_t ms = (uint32_t)uvhttp__conn_now_ms(&session->conn) - session->phase_start;
-    uint32_t left = uvhttp__stream_out_size(&session->conn.stream);
-    uint32_t sent = session->phase_size > left ? session->phase_size - left : 0;
-    bool late = config->write_timeout > 0 && ms >= (uint64_t)config->write_timeout * 1000;
-    bool slow = session->phase_size != UINT32_MAX && too_slow(sent, ms, config->min_send_rate, config->rate_grace);
-    if (!late && !slow) return true;
-    if (late)
-        uvhttp__counters_add(counters_of(session), timeouts_write, 1);
-    else
-        uvhttp__counters_add(counters_of(session), slow_write, 1);
-    uvhttp__conn_reset(&session->conn, UVHTTP_E_TIMEOUT);
-    return false;
+    const uvhttp__route_t *route = session->exchange->way.route;
+    uint32_t timeout = route ? route->options.body_timeout : 0;
+    if (timeout == 0) timeout = config->body_timeout;
+    if (timeout == UINT32_MAX) timeout = 0; /* a route's: no limit */
+    return (uvhttp__rate_limits_t){config->min_receive_rate, config->rate_grace, timeout};
 }
 
 /* Returns false if the request was given up. */
 static bool check_body(uvhttp__session_t *session) {
-    const uvhttp_server_config_t *config = config_of(session);
-    const uvhttp__exchange_t *exchange = session->exchange;
+    uvhttp__exchange_t *exchange = session->exchange;
     if (uvhttp__body_held_back(exchange)) return true;
-    uint32_t timeout = exchange->way.route ? exchange->way.route->options.body_timeout : 0;
-    if (timeout == 0) timeout = config->body_timeout > 0 ? config->body_timeout : UINT32_MAX;
-    uint64_t ms = uvhttp__conn_now_ms(&session->conn) - exchange->body_start_ms;
-    bool late = timeout != UINT32_MAX && ms >= (uint64_t)timeout * 1000;
-    if (!late && !too_slow(exchange->body_seen, ms, config->min_receive_rate, config->rate_grace)) return true;
-    if (late)
+    const uvhttp__rate_limits_t limits = uvhttp__session_body_limits(session);
+    uint64_t now_ms = uvhttp__conn_now_ms(&session->conn);
+    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, now_ms);
+    if (verdict == UVHTTP__RATE_FINE) return true;
+    if (verdict == UVHTTP__RATE_STALLED)
         uvhttp__counters_add(counters_of(session), timeouts_body, 1);
     else
         uvhttp__counters_add(counters_of(session), slow_read, 1);
@@ -408,7 +385,6 @@ static bool check_body(uvhttp__session_t *session) {
 
 /* A request is received, answered, or both. */
 static void check_exchange(uvhttp__session_t *session) {
-    if (session->writing && !check_writing(session)) return;
     if (session->state == UVHTTP__SESSION_BODY && !check_body(session)) return;
     uint64_t answer_by_ms = session->exchange->answer_by_ms;
     if (answer_by_ms > 0 && uvhttp__conn_now_ms(&session->conn) >= answer_by_ms)
@@ -423,8 +399,6 @@ static void on_timer(uvhttp__conn_t *conn) {
         if (session->upgraded->on_timer) session->upgraded->on_timer(conn, conn->user);
     } else if (session->state != UVHTTP__SESSION_HEAD) {
         check_exchange(session);
-    } else if (session->writing) {
-        if (check_writing(session)) uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + RATE_INTERVAL_MS);
     } else if (session->partial) {
         uvhttp__counters_add(counters_of(session), timeouts_header, 1);
         drop_partial(session);
@@ -438,8 +412,19 @@ static void on_timer(uvhttp__conn_t *conn) {
             uvhttp__counters_add(counters_of(session), timeouts_header, 1);
         else
             uvhttp__counters_add(counters_of(session), timeouts_keepalive, 1);
-        finish(session);
+        uvhttp__conn_finish(&session->conn);
     }
+}
+
+/* Of a protocol that we do not know nothing is asked. */
+static const uvhttp__rate_limits_t *output_limits(const uvhttp__conn_t *conn) {
+    static const uvhttp__rate_limits_t none = {0};
+    const uvhttp__session_t *session = (const uvhttp__session_t *)(const void *)conn;
+    if (session->state != UVHTTP__SESSION_UPGRADED) return &conn->worker->host->options.output;
+#if UVHTTP_WITH_WEBSOCKET
+    if (session->upgraded == &uvhttp__ws_tcp_handlers) return uvhttp__ws_output_limits(conn);
+#endif
+    return &none;
 }
 
 /* Idle connections end, unless a request has arrived that nobody has looked at yet: it is answered first. Nothing is
@@ -457,7 +442,7 @@ static void on_drain(uvhttp__conn_t *conn) {
     if (uvhttp__stream_unread(&conn->stream))
         uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + DRAIN_IDLE_MS);
     else if (uvhttp__stream_out_size(&conn->stream) > 0)
-        finish(session);
+        uvhttp__conn_finish(&session->conn);
     else
         uvhttp__conn_close(conn, UVHTTP_OK);
 }
@@ -554,5 +539,6 @@ const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__sess
                                                 .on_end = on_end,
                                                 .on_sent = on_sent,
                                                 .on_timer = on_timer,
+                                                .output_limits = output_limits,
                                                 .on_drain = on_drain,
                                                 .on_closed = on_closed};

@@ -65,7 +65,7 @@ static void fail(tls_conn_t *tls, uvhttp__conn_t *conn, int code) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     uvhttp__counters_error(counters_of(conn), code);
     conn->close_status = (int16_t)code;
-    uvhttp__conn_finish(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
+    uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
 }
 
 static void tell_end(tls_conn_t *tls, uvhttp__stream_t *stream, int status) {
@@ -162,7 +162,7 @@ static void end_for_new_keys(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     uvhttp__counters_add(counters_of(conn), tls_kernel_ended, 1);
     conn->close_status = UVHTTP_E_ABORTED;
-    uvhttp__conn_finish(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
+    uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
 }
 
 /* --- the handshake --- */
@@ -316,10 +316,14 @@ static bool unread(const uvhttp__stream_t *stream) {
     return tls->held_size > 0 || (!tls->open && tls->received > 0);
 }
 
+static void on_kept(uvhttp__stream_t *stream) {
+    uvhttp__conn_stream_ops.on_kept(stream);
+}
+
 /* --- opening --- */
 
 static const uvhttp__stream_ops_t stream_ops = {
-    .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_closed = on_closed};
+    .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_kept = on_kept, .on_closed = on_closed};
 
 static const uvhttp__filter_ops_t filter_ops = {.encode = encode,
                                                 .encode_end = encode_end,

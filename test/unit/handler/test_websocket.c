@@ -7,11 +7,10 @@
 
 static atomic_int opens, messages, closes, last_code, forgotten;
 
-/* The 101 is queued before there is a WebSocket: not to know of it would make the client look as if it had taken
- * nothing for ever. */
+/* The 101 is queued before there is a WebSocket. */
 static void on_open(uvhttp_ws_t *ws, void *user) {
     (void)user;
-    if (ws->queued != uvhttp_ws_queued(ws) || ws->queued == 0 || ws->taken_ms == 0) atomic_fetch_add(&forgotten, 1);
+    if (uvhttp_ws_queued(ws) == 0) atomic_fetch_add(&forgotten, 1);
     atomic_fetch_add(&opens, 1);
 }
 static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {

@@ -1,0 +1,123 @@
+/* Owns: whether peers take what is sent to them (conn.h). What the kernel took says nothing: it may hold megabytes for
+ * a peer that reads nothing. So what the peer has acknowledged is asked for, once a second, while something waits.
+ *
+ * A check shares the connection's timer: it is set to the earlier of the upper layer's deadline and the next look. Its
+ * memory is a row of a table of the worker, so that a connection that is not checked pays 4 bytes. May include: io,
+ * base, obs. */
+#include "base/alloc.h"
+#include "conn/host_internal.h"
+
+#define FIRST_ROWS 64
+
+static uvhttp__output_check_t *check_of(const uvhttp__conn_t *conn) {
+    return &conn->worker->output_checks[conn->output_check];
+}
+
+static const uvhttp__rate_limits_t *limits_of(const uvhttp__conn_t *conn) {
+    const uvhttp__host_options_t *options = &conn->worker->host->options;
+    if (conn->flags & UVHTTP__CONN_FINISHING) return &options->finish;
+    bool upper = !(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE));
+    return upper && options->ops->output_limits ? options->ops->output_limits(conn) : &options->output;
+}
+
+/* 0: out of memory. */
+static uint32_t take_row(uvhttp__worker_t *worker) {
+    uint32_t row = worker->output_check_free;
+    if (row > 0) {
+        worker->output_check_free = worker->output_checks[row].next_free;
+        return row;
+    }
+    if (worker->output_check_count == worker->output_check_capacity) {
+        uint32_t capacity = worker->output_check_capacity ? worker->output_check_capacity * 2 : FIRST_ROWS;
+        uvhttp__output_check_t *grown = uvhttp__realloc(worker->output_checks, capacity * sizeof *grown);
+        if (!grown) return 0;
+        if (worker->output_check_count == 0) worker->output_check_count = 1;
+        worker->output_checks = grown;
+        worker->output_check_capacity = capacity;
+    }
+    return worker->output_check_count++;
+}
+
+static void arm(uvhttp__conn_t *conn) {
+    const uvhttp__output_check_t *check = check_of(conn);
+    uint64_t at = check->look_ms < check->deadline_ms ? check->look_ms : check->deadline_ms;
+    uvhttp__timer_set(&conn->stream.loop->wheel, &conn->timer, at);
+}
+
+void uvhttp__output_check_start(uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_CHECKED | UVHTTP__CONN_CLOSED)) return;
+    uint32_t row = take_row(conn->worker);
+    if (row == 0) return; /* it is asked for again */
+    bool timed = uvhttp__timer_active(&conn->timer);
+    uint64_t now_ms = uvhttp__conn_now_ms(conn);
+    conn->output_check = row;
+    conn->flags |= UVHTTP__CONN_CHECKED;
+    uvhttp__output_check_t *check = check_of(conn);
+    check->look_ms = now_ms + UVHTTP__RATE_INTERVAL_MS;
+    check->deadline_ms =
+        timed ? uvhttp__timer_deadline(&conn->timer) / UVHTTP__TICKS_PER_MS : UINT64_MAX;
+    /* What it has acknowledged before is not known: the first second is for nothing. */
+    uvhttp__rate_start(&check->rate, limits_of(conn), 0, now_ms);
+    arm(conn);
+}
+
+void uvhttp__output_check_end(uvhttp__conn_t *conn) {
+    uvhttp__worker_t *worker = conn->worker;
+    check_of(conn)->next_free = worker->output_check_free;
+    worker->output_check_free = conn->output_check;
+    conn->output_check = 0;
+    conn->flags &= (uint16_t)~UVHTTP__CONN_CHECKED;
+}
+
+void uvhttp__output_deadline(uvhttp__conn_t *conn, uint64_t deadline_ms) {
+    if (conn->flags & UVHTTP__CONN_CLOSED) return;
+    check_of(conn)->deadline_ms = deadline_ms;
+    arm(conn);
+}
+
+uint64_t uvhttp__output_moved_ms(const uvhttp__conn_t *conn) {
+    uint64_t now_ms = uvhttp__conn_now_ms(conn);
+    if (!(conn->flags & UVHTTP__CONN_CHECKED)) return now_ms;
+    return now_ms - ((uint32_t)now_ms - check_of(conn)->rate.moved_ms);
+}
+
+/* It takes nothing, or too little. */
+static void give_up(uvhttp__conn_t *conn, uvhttp__rate_verdict_t verdict) {
+    if (verdict == UVHTTP__RATE_STALLED)
+        uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
+    else
+        uvhttp__counters_add(&conn->worker->counters, slow_write, 1);
+    uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
+}
+
+/* Returns false if it is not checked any more. */
+static bool check(uvhttp__conn_t *conn) {
+    uvhttp__output_check_t *check = check_of(conn);
+    uint64_t now_ms = uvhttp__conn_now_ms(conn);
+    check->look_ms = now_ms + UVHTTP__RATE_INTERVAL_MS;
+    uvhttp__taken_t taken = uvhttp__stream_taken(&conn->stream);
+    if (taken.held > 0) {
+        uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&check->rate, limits_of(conn), taken.bytes, now_ms);
+        if (verdict == UVHTTP__RATE_FINE) return true;
+        give_up(conn, verdict);
+        return false;
+    }
+    if (uvhttp__stream_out_size(&conn->stream) > 0) { /* not the peer is waited for, but who brings the rest */
+        uvhttp__rate_start(&check->rate, limits_of(conn), check->rate.bytes, now_ms);
+        return true;
+    }
+    uint64_t deadline_ms = check->deadline_ms;
+    uvhttp__output_check_end(conn);
+    if (deadline_ms != UINT64_MAX) uvhttp__conn_timer_set(conn, deadline_ms);
+    return false;
+}
+
+bool uvhttp__output_look(uvhttp__conn_t *conn) {
+    uint64_t now_ms = uvhttp__conn_now_ms(conn);
+    if (now_ms >= check_of(conn)->look_ms && !check(conn)) return false; /* what is due expires in the next turn */
+    uvhttp__output_check_t *check = check_of(conn);
+    bool due = check->deadline_ms <= now_ms;
+    if (due) check->deadline_ms = UINT64_MAX;
+    arm(conn);
+    return due;
+}

@@ -1,0 +1,28 @@
+/* Owns: what the peer of a stream has taken, which is less than the kernel has: its buffers may hold megabytes. May
+ * include: base, obs. */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+
+#include "io/io.h"
+
+/* TCP counts what was acknowledged (RFC 9293 section 3.4); since Linux 4.1. */
+static bool acknowledged(int fd, uint32_t *bytes) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+    if (size < offsetof(struct tcp_info, tcpi_bytes_acked) + sizeof info.tcpi_bytes_acked) return false;
+    *bytes = (uint32_t)info.tcpi_bytes_acked;
+    return true;
+}
+
+uvhttp__taken_t uvhttp__stream_taken(const uvhttp__stream_t *stream) {
+    uvhttp__taken_t taken = {0};
+    int held = 0;
+    if (ioctl(stream->fd, SIOCOUTQ, &held) == 0 && held > 0) taken.held = (uint32_t)held;
+    /* A Unix socket counts what it holds only, in memory. */
+    if (taken.held > 0 && !acknowledged(stream->fd, &taken.bytes)) taken.bytes = stream->out_taken - taken.held;
+    return taken;
+}
