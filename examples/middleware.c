@@ -9,6 +9,7 @@
  *        http://127.0.0.1:8080/admin/name
  *   curl -i -u alice:wonderland http://127.0.0.1:8080/admin/name
  *   curl -i -H 'Authorization: Bearer key-of-ci' http://127.0.0.1:8080/machines/name
+ *   curl -i -H 'Authorization: Bearer key-of-ci' -d '{"load": 1}' http://127.0.0.1:8080/machines/report
  */
 #include <signal.h>
 #include <stdio.h>
@@ -37,6 +38,15 @@ static bool check_token(uvhttp_request_t *req, uvhttp_str_t token, uvhttp_str_t 
     if (token.size <= size || memcmp(token.data, prefix, size) != 0) return false;
     *user = (uvhttp_str_t){token.data + size, token.size - size};
     return true;
+}
+
+/* Needs the body, so it runs when that has come, and behind what refuses by the head alone. */
+static uvhttp_flow_t require_object(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t body = uvhttp_request_body(req);
+    if (body.size > 0 && body.data[0] == '{') return UVHTTP_NEXT;
+    uvhttp_response_text(res, 422, "A report is a JSON object\n");
+    return UVHTTP_STOP;
 }
 
 static uvhttp_middleware_t access_log;
@@ -79,6 +89,8 @@ int main(int argc, char **argv) {
     uvhttp_group_t *machines = uvhttp_group(server, "/machines");
     uvhttp_group_use(machines, uvhttp_bearer_auth(&(uvhttp_bearer_auth_options_t){.check = check_token}));
     uvhttp_group_route(machines, UVHTTP_GET, "/name", show_name, NULL);
+    uvhttp_group_route(machines, UVHTTP_POST, "/report", show_name, NULL);
+    uvhttp_route_use(server, (uvhttp_middleware_t){.run = require_object, .needs_body = true});
 
     int status = uvhttp_server_run(server, argc > 1 ? argv[1] : "127.0.0.1:8080");
     uvhttp_server_free(server);

@@ -29,7 +29,9 @@ typedef enum uvhttp_exec {
 /** What a middleware decided: pass the request on, or stop here because it has answered or deferred. */
 typedef enum uvhttp_flow { UVHTTP_NEXT, UVHTTP_STOP } uvhttp_flow_t;
 
-/** Runs before the handler; to act on the way back it registers uvhttp_response_on_finish or _on_done. */
+/** Runs before the handler, when the head of the request has come: before its body has, so that a request which a
+ * middleware refuses costs no memory for it (see uvhttp_middleware_t.needs_body). To act on the way back it registers
+ * uvhttp_response_on_finish or _on_done. */
 typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
 /** Goes on where a middleware had to wait. It has called uvhttp_response_defer and returned UVHTTP_STOP; in place of an
@@ -42,11 +44,19 @@ typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_resp
 UVHTTP_EXPORT int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on, void *user);
 
 /** By value; `destroy(user)`, if set, is called once: when the server is freed, or when registering it has failed.
- * Register a value once only. run NULL: registering it fails with UVHTTP_E_INVALID. */
+ * Register a value once only. run NULL: registering it fails with UVHTTP_E_INVALID. Members that are not named are 0.
+ *
+ * Without `needs_body` a middleware sees the head alone: uvhttp_request_body is empty, also when the body has come with
+ * the head, and "100 Continue" has not been sent. When it refuses the request, up to 64 KiB of the body that
+ * Content-Length has announced are discarded, else the connection ends after the response (RFC 9112 section 9.6). */
 typedef struct uvhttp_middleware {
     uvhttp_middleware_cb run;
     void *user;
     void (*destroy)(void *user);
+    bool needs_body; /**< true: it and all middleware behind it run when the whole body has come (uvhttp_request_body),
+                          for instance to check a signature of it; put it behind what may refuse. Without effect on
+                          routes with stream_body, whose body is never buffered, and for requests that no route
+                          matches */
 } uvhttp_middleware_t;
 
 /** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */

@@ -65,7 +65,8 @@ typedef struct uvhttp_static_options {
  * is kept and also returned by listen and run. */
 UVHTTP_EXPORT int uvhttp_static(struct uvhttp_server *server, const char *prefix, const char *root,
                                 const uvhttp_static_options_t *options);
-/** The same with a prefix below that of a group, behind its middleware. */
+/** The same with a prefix below that of a group, behind its middleware. Group and prefix may have
+ * parameters ("/tenants/:id"): all their values show the same files. */
 UVHTTP_EXPORT int uvhttp_group_static(uvhttp_group_t *group, const char *prefix, const char *root,
                                       const uvhttp_static_options_t *options);
 

@@ -142,6 +142,7 @@ static void refuse(uvhttp_response_t *res, int status) {
 static void redirect(const uvhttp_request_t *req, uvhttp_response_t *res) {
     static const char hex[] = "0123456789ABCDEF";
     uvhttp_str_t path = uvhttp_request_path(req), query = uvhttp_request_query(req);
+    uint32_t slash = 0; /* the next one that stays escaped */
     char *location = uvhttp_request_alloc(uvhttp_response_request(res), 3 * path.size + query.size + 3), *at = location;
     if (!location) {
         refuse(res, 503);
@@ -149,7 +150,10 @@ static void redirect(const uvhttp_request_t *req, uvhttp_response_t *res) {
     }
     for (size_t i = 0; i < path.size; i++) {
         unsigned char c = (unsigned char)path.data[i];
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("/-._~", c)) {
+        if (slash < req->slash_count && req->slashes[slash] == i) {
+            *at++ = '%';
+            slash++;
+        } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("/-._~", c)) {
             *at++ = (char)c;
         } else {
             *at++ = '%';
@@ -269,23 +273,25 @@ static void open_cache(const uvhttp__static_place_t *place) {
     if (!cache->seeded) seed(cache);
 }
 
+void uvhttp__static_serve_root(uvhttp_request_t *req, uvhttp_response_t *res) {
+    redirect(req, res);
+}
+
 void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res) {
     uvhttp__static_cache_t *cache = place->cache;
-    const uvhttp__static_site_t *site = cache->site;
     if (__builtin_expect(!cache->port.loop, 0)) open_cache(place);
     uvhttp_str_t path = uvhttp_request_path(req);
-    if (path.size <= site->prefix_size) { /* "/assets", which is the directory without its '/' */
-        redirect(req, res);
-        return;
-    }
-    path = (uvhttp_str_t){path.data + site->prefix_size + 1, path.size - site->prefix_size - 1};
-    /* A '/' that was escaped is no separator, and a name can not have it. */
-    bool possible = req->slash_count == 0;
+    /* The wildcard is the last parameter, and the end of the path. A '/' that was escaped is no separator, and a name
+     * cannot have it. */
+    assert(req->param_count > 0);
+    size_t size = req->params[req->param_count - 1].size, begin = path.size - size;
+    bool possible = req->slash_count == 0 || req->slashes[req->slash_count - 1] + 2 < begin;
+    path = (uvhttp_str_t){path.data + begin, size};
     uvhttp__static_entry_t *entry = possible ? uvhttp__static_cache_find(cache, path) : NULL;
     if (entry && entry->ready) {
         uvhttp__counters_add(cache->counters, static_hits, 1);
     } else {
-        possible = possible && uvhttp__static_path_valid(path, site->settings.options.dot_files);
+        possible = possible && uvhttp__static_path_valid(path, cache->site->settings.options.dot_files);
         if (!possible) {
             refuse(res, 404);
             return;

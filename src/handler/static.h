@@ -230,7 +230,6 @@ typedef struct uvhttp__static_warm {
 typedef struct uvhttp__static_site {
     struct uvhttp__static_site *next; /* of the same server */
     uvhttp__static_settings_t settings;
-    size_t prefix_size; /* bytes of "" or "/assets", which paths begin with */
     int root;
     bool walk; /* no openat2 */
     uvhttp__static_memory_t *memory;
@@ -253,7 +252,9 @@ typedef struct uvhttp__static_place {
     uvhttp__counters_t *counters;
 } uvhttp__static_place_t;
 
-/* Answers a request. */
+/* Answers a request for a directory of a mount without its '/': "/assets" of "/assets/". */
+void uvhttp__static_serve_root(uvhttp_request_t *req, uvhttp_response_t *res);
+/* Answers a request of a route whose pattern ends in a wildcard, which is the path below the root. */
 void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res);
 /* The loop ends. */
 void uvhttp__static_cache_close(uvhttp__static_cache_t *cache);

@@ -159,8 +159,6 @@ int uvhttp__static_site_new(const char *prefix, const char *root, const uvhttp_s
     status = make_memory(site);
     if (status == UVHTTP_OK) status = make_caches(site, loops);
     if (status != UVHTTP_OK) goto fail;
-    site->prefix_size = strlen(prefix);
-    while (site->prefix_size > 0 && prefix[site->prefix_size - 1] == '/') site->prefix_size--;
     if (site->settings.options.warm_up) warm_up(site);
     *made = site;
     return UVHTTP_OK;

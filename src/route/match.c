@@ -31,6 +31,8 @@ static uvhttp__chain_t *join(const uvhttp__chain_t *before, const uvhttp__middle
     chain->count = count + list->count;
     if (count) memcpy(chain->items, before->items, count * sizeof *chain->items);
     if (list->count) memcpy(chain->items + count, list->items, list->count * sizeof *chain->items);
+    chain->head_count = 0;
+    while (chain->head_count < chain->count && !chain->items[chain->head_count].needs_body) chain->head_count++;
     return chain;
 }
 
@@ -217,8 +219,9 @@ size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]) {
 
 /* --- running --- */
 
-uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res) {
-    while (way->next < way->chain->count) {
+uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, size_t end, uvhttp_request_t *req,
+                                         uvhttp_response_t *res) {
+    while (way->next < end) {
         const uvhttp_middleware_t *middleware = &way->chain->items[way->next++];
         if (middleware->run(req, res, middleware->user) == UVHTTP_STOP) return UVHTTP_STOP;
     }

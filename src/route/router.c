@@ -323,10 +323,5 @@ int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, 
         return remember(router, UVHTTP_E_INVALID, "%s %s: answer_timeout_ms is %u: give 1 to %u, or 0 for none", method,
                         route->pattern, options->answer_timeout_ms, ANSWER_TIMEOUT_MS_MAX);
     route->options = *options;
-    router->has_options = true;
     return 0;
-}
-
-bool uvhttp__router_has_options(const uvhttp__router_t *router) {
-    return router->has_options;
 }

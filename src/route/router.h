@@ -20,6 +20,7 @@ typedef struct uvhttp__router uvhttp__router_t;
 /* Middleware in the order in which it runs. */
 typedef struct uvhttp__chain {
     size_t count;
+    size_t head_count; /* those before the first that needs the body: they run when the head has come */
     uvhttp_middleware_t items[];
 } uvhttp__chain_t;
 
@@ -75,9 +76,6 @@ int uvhttp__group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 int uvhttp__route_use(uvhttp__router_t *router, uvhttp__route_t *route, uvhttp_middleware_t middleware);
 /* Gives a route its options (NULL: defaults). Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
 int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, const uvhttp_route_options_t *options);
-/* Whether a route has options that matter before its request's body has come: then a request with a body has to be
- * routed early. */
-bool uvhttp__router_has_options(const uvhttp__router_t *router);
 /* The route registered last; NULL if that failed or there is none. */
 uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
 
@@ -135,14 +133,15 @@ typedef struct uvhttp__way {
     size_t next; /* index of the middleware that runs next */
 } uvhttp__way_t;
 
-/* Middleware from way->next on, on this thread, until one says UVHTTP_STOP (returns that; way->next is the one behind
- * it) or all have passed the request on. */
-uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res);
+/* Middleware from way->next to before `end`, on this thread, until one says UVHTTP_STOP (returns that; way->next is the
+ * one behind it) or all have passed the request on. */
+uvhttp_flow_t uvhttp__way_run_middleware(uvhttp__way_t *way, size_t end, uvhttp_request_t *req, uvhttp_response_t *res);
 
 /* The same, then the handler, if there is one. UVHTTP_STOP: a middleware has dealt with the request. UVHTTP_NEXT: the
  * handler has run, or there is none. */
 static inline uvhttp_flow_t uvhttp__way_go(uvhttp__way_t *way, uvhttp_request_t *req, uvhttp_response_t *res) {
-    if (way->next < way->chain->count && uvhttp__way_run_middleware(way, req, res) == UVHTTP_STOP) return UVHTTP_STOP;
+    size_t count = way->chain->count;
+    if (way->next < count && uvhttp__way_run_middleware(way, count, req, res) == UVHTTP_STOP) return UVHTTP_STOP;
     if (way->route) way->route->handler(req, res, way->route->user);
     return UVHTTP_NEXT;
 }

@@ -85,7 +85,6 @@ struct uvhttp__router {
     size_t exact_count;     /* patterns without parameters */
     uint32_t methods;       /* all that are registered, for `OPTIONS *` */
     uint32_t dynamic_count; /* patterns with parameters */
-    bool has_options;       /* of a route */
     bool frozen;
     int error; /* the first failure of a registration */
     char error_text[UVHTTP__ROUTER_ERROR_SIZE];

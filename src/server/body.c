@@ -16,9 +16,10 @@ static uint64_t now_ms(const uvhttp__exchange_t *exchange) {
     return exchange->worker->worker->loop->now_ms;
 }
 
-static void send_continue(uvhttp__session_t *session) {
-    uvhttp__counters_add(&session->conn.worker->counters, responses_1xx, 1);
-    (void)uvhttp__stream_send_turn(&session->conn.stream, continue_line, sizeof continue_line - 1);
+void uvhttp__body_send_continue(uvhttp__exchange_t *exchange) {
+    exchange->owes_continue = false;
+    uvhttp__counters_add(&exchange->worker->worker->counters, responses_1xx, 1);
+    (void)uvhttp__stream_send_turn(&exchange->session->conn.stream, continue_line, sizeof continue_line - 1);
 }
 
 /* One step of the chunked coding: status as of the decoder, and what it has found. */
@@ -44,7 +45,7 @@ static int decode(uvhttp__exchange_t *exchange, const char *data, size_t size, s
 /* The request is whole. */
 static void run(uvhttp__session_t *session) {
     session->state = UVHTTP__SESSION_ANSWER;
-    uvhttp__exchange_run_early(session->exchange);
+    uvhttp__exchange_run_routed(session->exchange);
 }
 
 static size_t collect_sized(uvhttp__session_t *session, const char *data, size_t size) {
@@ -92,12 +93,12 @@ static bool is_open(const uvhttp__exchange_t *exchange) {
 
 bool uvhttp__body_held_back(const uvhttp__exchange_t *exchange) {
     const uvhttp__incoming_t *incoming = exchange->incoming;
-    return incoming && (!incoming->on_end || incoming->paused);
+    return incoming ? !incoming->on_end || incoming->paused : exchange->body_waits;
 }
 
 int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange) {
     bool unbounded = exchange->request.head.chunked || exchange->body_left > DISCARD_MAX;
-    return unbounded || exchange->incoming->owes_continue ? -1 : (int64_t)exchange->body_left;
+    return unbounded || exchange->owes_continue ? -1 : (int64_t)exchange->body_left;
 }
 
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange) {
@@ -115,8 +116,7 @@ static void let_come(uvhttp__exchange_t *exchange) {
     uvhttp__rate_excuse(&exchange->body_rate, now_ms(exchange) - incoming->paused_at_ms);
     incoming->paused_at_ms = now_ms(exchange);
     exchange->answer_by_ms = 0;
-    if (incoming->owes_continue) send_continue(exchange->session);
-    incoming->owes_continue = false;
+    if (exchange->owes_continue) uvhttp__body_send_continue(exchange);
     uvhttp__session_watch(exchange->session);
     uvhttp__stream_resume(&exchange->session->conn.stream);
 }
@@ -234,20 +234,33 @@ static uvhttp__incoming_t *incoming_new(uvhttp__exchange_t *exchange) {
     return incoming;
 }
 
+/* Until it is asked for, whoever answers leaves the body behind. */
+static void leave_open(uvhttp__session_t *session, size_t size) {
+    session->exchange->response.flags |= UVHTTP__RESPONSE_BODY_OPEN;
+    session->more = size > 0 || session->full;
+    session->state = UVHTTP__SESSION_BODY;
+}
+
 /* The handler runs now. */
 static size_t start_stream(uvhttp__session_t *session, size_t size) {
     uvhttp__exchange_t *exchange = session->exchange;
-    const uvhttp__head_t *head = &exchange->request.head;
-    if (uvhttp__exchange_own(exchange) != UVHTTP_OK || !incoming_new(exchange)) {
-        uvhttp__session_refuse(session, UVHTTP_E_NOMEM);
+    int status = exchange->request.head.content_length > exchange->body_max               ? UVHTTP_E_HTTP_BODY_TOO_LARGE
+                 : uvhttp__exchange_own(exchange) != UVHTTP_OK || !incoming_new(exchange) ? UVHTTP_E_NOMEM
+                                                                                          : UVHTTP_OK;
+    if (status != UVHTTP_OK) {
+        uvhttp__session_refuse(session, status);
         return size;
     }
-    exchange->incoming->owes_continue = head->expect_continue && size == 0;
-    exchange->response.flags |= UVHTTP__RESPONSE_BODY_OPEN;
-    session->more = size > 0 || session->full;
-    session->state = UVHTTP__SESSION_BODY;
-    uvhttp__exchange_run_early(exchange);
+    leave_open(session, size);
+    uvhttp__exchange_run_routed(exchange);
     return 0;
+}
+
+/* The client's time for its body starts, under the limits of the route. */
+static void start_rate(uvhttp__session_t *session) {
+    uvhttp__exchange_t *exchange = session->exchange;
+    const uvhttp__rate_limits_t limits = uvhttp__session_body_limits(session);
+    uvhttp__rate_start(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, now_ms(exchange));
 }
 
 /* What is there is kept, the rest is asked for. */
@@ -258,31 +271,28 @@ static size_t start_collecting(uvhttp__session_t *session, const char *data, siz
         return size;
     }
     session->state = UVHTTP__SESSION_BODY;
-    if (exchange->request.head.expect_continue && size == 0) send_continue(session);
+    start_rate(session);
+    if (exchange->owes_continue) uvhttp__body_send_continue(exchange);
     uvhttp__session_watch(session);
     return size > 0 ? uvhttp__body_read(session, data, size) : 0;
 }
 
-size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t size) {
+/* Runs the middleware that needs no body. Returns whether the body is wanted now. */
+static bool admit(uvhttp__exchange_t *exchange) {
+    if (!uvhttp__exchange_run_head(exchange)) return false;
+    exchange->response.flags &= (uint16_t)~UVHTTP__RESPONSE_BODY_OPEN;
+    exchange->body_waits = false;
+    return true;
+}
+
+/* The bytes that have come with the head are used where they are if they are all. */
+static size_t start_whole(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp__exchange_t *exchange = session->exchange;
-    const uvhttp_server_config_t *config = config_of(exchange);
     const uvhttp__head_t *head = &exchange->request.head;
-    const uvhttp_route_options_t *options = uvhttp__exchange_route_early(exchange);
-    bool streamed = options && options->stream_body;
-    exchange->body_max = options && options->body_size_max > 0 ? options->body_size_max
-                         : streamed                            ? UINT64_MAX
-                                                               : config->body_size_max;
-    exchange->body_left = head->content_length;
-    exchange->body_seen = 0;
-    const uvhttp__rate_limits_t limits = uvhttp__session_body_limits(session);
-    uvhttp__rate_start(&exchange->body_rate, &limits, 0, now_ms(exchange));
     if (head->content_length > exchange->body_max) {
         uvhttp__session_refuse(session, UVHTTP_E_HTTP_BODY_TOO_LARGE);
         return size;
     }
-    if (head->chunked)
-        uvhttp__http1_chunked_init(&exchange->chunked_in, config->chunk_extension_max, config->trailer_size_max);
-    if (streamed) return start_stream(session, size);
     if (head->chunked || head->content_length > size) return start_collecting(session, data, size);
     size_t length = (size_t)head->content_length;
     exchange->request.body = (uvhttp_str_t){data, length};
@@ -291,7 +301,46 @@ size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t s
     return length;
 }
 
+void uvhttp__body_go_on(uvhttp__exchange_t *exchange) {
+    uvhttp__session_t *session = exchange->session;
+    if (!admit(exchange)) return;
+    (void)start_whole(session, NULL, 0);
+    if (session->exchange == exchange) uvhttp__stream_resume(&session->conn.stream);
+}
+
+/* CONNECT, which is not served, whatever follows. */
+static size_t start_tunnel(uvhttp__session_t *session, size_t size) {
+    session->exchange->way.route = NULL;
+    start_rate(session);
+    leave_open(session, size);
+    uvhttp__exchange_run(session->exchange);
+    return 0;
+}
+
+size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__exchange_t *exchange = session->exchange;
+    const uvhttp_server_config_t *config = config_of(exchange);
+    const uvhttp__head_t *head = &exchange->request.head;
+    exchange->owes_continue = head->expect_continue && size == 0;
+    exchange->body_left = head->content_length;
+    exchange->body_seen = 0;
+    if (head->form == UVHTTP__FORM_AUTHORITY) return start_tunnel(session, size);
+    const uvhttp_route_options_t *options = uvhttp__exchange_route(exchange);
+    start_rate(session);
+    bool streamed = options && options->stream_body;
+    exchange->body_max = options && options->body_size_max > 0 ? options->body_size_max
+                         : streamed                            ? UINT64_MAX
+                                                               : config->body_size_max;
+    if (head->chunked)
+        uvhttp__http1_chunked_init(&exchange->chunked_in, config->chunk_extension_max, config->trailer_size_max);
+    if (streamed) return start_stream(session, size);
+    if (exchange->way.route && exchange->way.chain->head_count == 0) return start_whole(session, data, size);
+    leave_open(session, size);
+    return admit(exchange) ? start_whole(session, data, size) : 0;
+}
+
 size_t uvhttp__body_read(uvhttp__session_t *session, const char *data, size_t size) {
+    if (session->exchange->body_waits) return 0;
     if (session->exchange->incoming) return stream(session, data, size);
     return session->exchange->request.head.chunked ? collect_chunked(session, data, size)
                                                    : collect_sized(session, data, size);

@@ -251,19 +251,27 @@ UVHTTP__HOT void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
     uvhttp__exchange_conclude(exchange);
 }
 
-const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *exchange) {
-    exchange->routed_early =
-        exchange->worker->server->routes_early && exchange->request.head.form != UVHTTP__FORM_AUTHORITY;
-    exchange->way.route = NULL;
-    if (exchange->routed_early) route(exchange);
+const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange) {
+    route(exchange);
     return exchange->way.route ? &exchange->way.route->options : NULL;
 }
 
-void uvhttp__exchange_run_early(uvhttp__exchange_t *exchange) {
-    if (!exchange->routed_early) {
-        uvhttp__exchange_run(exchange);
-        return;
-    }
+/* What needs the body of a request that no route matches is left out: the body would be read for nothing. */
+bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange) {
+    uvhttp_response_t *res = &exchange->response;
+    uvhttp__way_t *way = &exchange->way;
+    exchange->worker->last_route = way->route;
+    uvhttp_flow_t flow = uvhttp__way_run_middleware(way, way->chain->head_count, &exchange->request, res);
+    if (flow == UVHTTP_NEXT && way->route) return true;
+    if (flow == UVHTTP_STOP)
+        exchange->may_go_on = exchange->body_waits = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+    else if (!answered(res))
+        answer_unrouted(exchange);
+    uvhttp__exchange_conclude(exchange);
+    return false;
+}
+
+void uvhttp__exchange_run_routed(uvhttp__exchange_t *exchange) {
     go(exchange);
     if (exchange->incoming)
         uvhttp__body_handler_returned(exchange);
@@ -278,7 +286,12 @@ void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb g
         exchange->may_go_on = false;
         exchange->answer_by_ms = 0; /* the handler's time begins anew */
         if (streamed) exchange->incoming->handler_runs = true;
-        if (go_on(&exchange->request, res, user) == UVHTTP_NEXT)
+        uvhttp_flow_t flow = go_on(&exchange->request, res, user);
+        if (flow == UVHTTP_NEXT && exchange->body_waits) {
+            uvhttp__body_go_on(exchange);
+            return;
+        }
+        if (flow == UVHTTP_NEXT)
             go(exchange);
         else
             exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);

@@ -226,7 +226,11 @@ UVHTTP__HOT void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     uvhttp__response_finish(res);
     uvhttp__response_commit(res);
     decide_keep_alive(exchange);
-    if (exchange->upgrade && res->status == 101) exchange->keep_alive = true; /* "Connection: close" contradicts 101 */
+    if (exchange->upgrade && res->status == 101) {
+        exchange->keep_alive = true; /* "Connection: close" contradicts 101 */
+        /* RFC 9110 section 7.8: 100 comes first, although there is no body. */
+        if (exchange->request.head.expect_continue) uvhttp__body_send_continue(exchange);
+    }
     exchange->chunked_out = false;
     uvhttp__body_t *body = &res->body;
     bool with_body = body->size > 0 && wants_body(exchange);

@@ -227,7 +227,6 @@ static int freeze(uvhttp_server_t *server) {
                                        text && *text ? text : uvhttp_error_message(status));
     }
     server->frozen = true;
-    server->routes_early = uvhttp__router_has_options(server->router);
     return UVHTTP_OK;
 }
 

@@ -35,10 +35,9 @@ struct uvhttp_server {
     uvhttp__work_t *work;              /* the pool of worker threads */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
     uvhttp__coro_budget_t coro_budget;
-    int setup_status;  /* the first error of what was set up before the routes were complete */
-    bool frozen;       /* routes are complete */
-    bool routes_early; /* a request with a body is routed before it has come: its route may have options */
-    bool ran;          /* once: the loops and listening sockets are gone with the first run */
+    int setup_status; /* the first error of what was set up before the routes were complete */
+    bool frozen;      /* routes are complete */
+    bool ran;         /* once: the loops and listening sockets are gone with the first run */
     char error[512];
     char engine_reason[128];
     _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
@@ -155,7 +154,6 @@ typedef struct uvhttp__incoming {
     bool handler_runs; /* it may ask for the body */
     bool paused;       /* by the application */
     bool end_told;
-    bool owes_continue; /* 100 has to be sent before the client sends the body */
 } uvhttp__incoming_t;
 
 /* A body that the handler asks for piece by piece (pull.c); in the arena. */
@@ -195,11 +193,12 @@ struct uvhttp__exchange {
     uint32_t borrowers;                   /* queued output that still points into the arena */
     bool released;                        /* goes back to the pool when the last borrower has gone */
     bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
+    bool body_waits;                      /* ... before the body was read: it is not wanted yet */
     bool chunked_out;                     /* a streamed answer is chunked; to here */
 
     bool keep_alive;
     uint32_t start_turn;
-    bool routed_early;  /* written when there is a body: routed before it has come */
+    bool owes_continue; /* written when there is a body: 100 has to be sent before the client sends it */
     uint64_t start_ns;  /* turn in which the head was seen whole */
     uint64_t body_left; /* Content-Length still to come */
     uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
@@ -233,12 +232,15 @@ int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
 /* Behind the body. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* Routes a request whose body has not come. Returns what its route says, or NULL if nothing special. */
-const uvhttp_route_options_t *uvhttp__exchange_route_early(uvhttp__exchange_t *exchange);
+/* Routes a request whose body has not come. Returns what its route says, or NULL if there is none. */
+const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange);
+/* Runs the middleware that needs no body. True: the request has passed, and its body is wanted. False: it was answered,
+ * or waits for a middleware with exchange->body_waits. */
+bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange);
 /* Routes the request, runs middleware and handler, and answers unless the answer comes later. */
 void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
-/* The same for a request with a body, which may have been routed before. */
-void uvhttp__exchange_run_early(uvhttp__exchange_t *exchange);
+/* The rest of it for a request that was routed: middleware that has not run yet, and the handler. */
+void uvhttp__exchange_run_routed(uvhttp__exchange_t *exchange);
 /* The application has returned: its answer leaves, now or when it is made; 500 if it has neither answered nor deferred.
  */
 void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
@@ -251,6 +253,10 @@ size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t s
 void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 /* More of it. Returns bytes used of data; 0: nothing is wanted now. */
 size_t uvhttp__body_read(uvhttp__session_t *session, const char *data, size_t size);
+/* The middleware has decided that the body is wanted after all (exchange->body_waits). */
+void uvhttp__body_go_on(uvhttp__exchange_t *exchange);
+/* RFC 9110 section 10.1.1, once. */
+void uvhttp__body_send_continue(uvhttp__exchange_t *exchange);
 /* Whether the client is held back, so that its time does not count. */
 bool uvhttp__body_held_back(const uvhttp__exchange_t *exchange);
 /* The handler of a request whose body is streamed has returned. */

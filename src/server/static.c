@@ -16,6 +16,11 @@ static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__static_serve(&place, req, res);
 }
 
+static void serve_root(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp__static_serve_root(req, res);
+}
+
 void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
     for (uvhttp__static_site_t *site = worker->server->sites; site; site = site->next)
         uvhttp__static_cache_close(&site->caches[worker->worker->index]);
@@ -41,7 +46,7 @@ static int add_routes(uvhttp_group_t *group, const char *prefix, uvhttp__static_
     pattern[size] = '\0';
     bool is_root = size == 0 && uvhttp__group_prefix(group).size == 0;
     if (status != UVHTTP_OK || is_root) return status;
-    return uvhttp__group_add(group, UVHTTP_GET, pattern, serve, site, UVHTTP__EXEC_FIXED, NULL);
+    return uvhttp__group_add(group, UVHTTP_GET, pattern, serve_root, site, UVHTTP__EXEC_FIXED, NULL);
 }
 
 static int add(uvhttp_group_t *group, const char *prefix, const char *root, const uvhttp_static_options_t *options) {

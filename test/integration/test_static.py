@@ -141,6 +141,20 @@ def test_a_prefix_and_a_group(start):
         assert get(server, "/assetstext.txt").status == 404
 
 
+def test_a_mount_behind_parameters(start):
+    for server in [start("group=/t/:tenant", "prefix=/files"), start("prefix=/t/:tenant/files")]:
+        for tenant in ["a", "a-long-name", "%20", "a%2Fb"]:
+            base = f"/t/{tenant}/files"
+            assert get(server, f"{base}/text.txt").status == 200
+            assert get(server, f"{base}/").body == b"<h1>home</h1>"
+            assert get(server, base).header("Location") == f"{base}/"
+            assert get(server, f"{base}/sub").header("Location") == f"{base}/sub/"
+            assert get(server, f"{base}/sub%2Fx.txt").status == 404
+            assert get(server, f"{base}/%2Ftext.txt").status == 404
+            assert get(server, f"{base}/none.txt").status == 404
+        assert get(server, "/t/a/filestext.txt").status == 404
+
+
 def test_types_and_rules_of_the_options(start, root):
     write(root / "app.3f2a9c81.js", "1")
     write(root / "defaced1.js", "2")

@@ -64,10 +64,10 @@ static void test_a_route_may_take_less_or_more_than_the_server(void **state) {
         expect(serving, "/group/large/a%2Fb", 1000, chunked, split, 200);
         expect(serving, "/group/large/x", 1001, chunked, split, 413);
         expect(serving, "/nowhere", 50, chunked, split, 404);
-        expect(serving, "/nowhere", 101, chunked, split, 413);
+        expect(serving, "/nowhere", 101, chunked, split, 404);
         expect(serving, "/%zz", 50, chunked, split, 400);
     }
-    assert_int_equal(counter(serving, "rejected_http_body_too_large"), 16);
+    assert_int_equal(counter(serving, "rejected_http_body_too_large"), 12);
 }
 
 static void test_trailers_of_a_collected_body_can_be_read(void **state) {
