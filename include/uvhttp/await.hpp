@@ -260,6 +260,8 @@ struct client_request {
     std::chrono::milliseconds timeout{30000}; /* for all of it */
     std::uint32_t response_size_max = 0;      /* the default of C */
     std::uint32_t head_size_max = 0;          /* the same */
+    const char *unix_socket = nullptr;        /* where to connect in place of the url's host and port */
+    std::uint32_t interim_max = 0;            /* the default of C */
 };
 
 /** The response of another server, whatever its status. Views are valid as long as the object. */
@@ -317,6 +319,8 @@ class [[nodiscard]] fetching {
         native.timeout_ms = to_ms(asked_.timeout);
         native.response_size_max = asked_.response_size_max;
         native.head_size_max = asked_.head_size_max;
+        native.unix_socket = asked_.unix_socket;
+        native.interim_max = asked_.interim_max;
         uvhttp_client_response_t *made = nullptr;
         check(uvhttp_client_send(&native, done, this, &made));
         response_ = client_response(made);

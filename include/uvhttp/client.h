@@ -17,8 +17,9 @@ typedef struct uvhttp_client_header {
 /** What is asked. A field that is 0 has its default. All but `body` is copied. */
 typedef struct uvhttp_client_request {
     const char *url; /**< "http://host[:port][/path][?query]", with a name, an IPv4 address or an IPv6 one in brackets
-                          for the host; or "http://unix:/path/of/socket[:/path][?query]". Port 80 by default; no
-                        userinfo, no fragment; the rest is sent as it stands, so it has to be encoded. Required */
+                          for the host. Port 80 by default; no userinfo, no fragment; the rest is sent as it
+                          stands, so it has to be encoded. It reaches TCP only, so that a url of a user leads to no
+                          local socket. Required */
     const char *method; /**< a token, as it is sent; not CONNECT. Default: "GET" */
     const uvhttp_client_header_t
         *headers; /**< default: none. The library writes Connection, Content-Length and Host
@@ -30,6 +31,10 @@ typedef struct uvhttp_client_request {
                                      UINT32_MAX: none */
     uint32_t response_size_max; /**< bytes of the response's body, unchunked. Default: 1048576 */
     uint32_t head_size_max; /**< bytes of the response's head, 64..16777216; also of an interim one. Default: 65536 */
+    const char *unix_socket; /**< "/path/of/socket" or "@abstract", at most 108 bytes: connects there in place of the
+                                  url's host and port, which are sent as Host only. Default: none */
+    uint32_t interim_max;    /**< interim responses (1xx) before the final one, 1..; more: UVHTTP_E_PEER_INTERIM.
+                                  Default: 16 */
 } uvhttp_client_request_t;
 
 /** A request to another server, and its response when that has come. */
@@ -41,7 +46,8 @@ typedef struct uvhttp_client_response uvhttp_client_response_t;
  * UVHTTP_E_ABORTED (the client of this server has gone, ...; <uvhttp/coro.h>), UVHTTP_E_TIMEOUT,
  * UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_PEER_RESET (also: it has closed before the response was
  * whole), UVHTTP_E_PEER_RESPONSE (what came is no response, or one that two clients could read differently),
- * UVHTTP_E_PEER_TOO_LARGE (response_size_max, head_size_max), UVHTTP_E_ADDRESS (the url), UVHTTP_E_UNSUPPORTED (https),
+ * UVHTTP_E_PEER_TOO_LARGE (response_size_max, head_size_max), UVHTTP_E_PEER_INTERIM (interim_max), UVHTTP_E_ADDRESS
+ * (the url, unix_socket), UVHTTP_E_CLIENT_UNIX_URL (the url begins with "http://unix:/"), UVHTTP_E_UNSUPPORTED (https),
  * UVHTTP_E_INVALID (any other field), UVHTTP_E_STATE (not in a coroutine), UVHTTP_E_WORK_FULL (the look-up of the
  * name), UVHTTP_E_WORK_CANCELLED (the same, and the server stops), UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM,
  * UVHTTP_E_LIMIT or UVHTTP_E_IO. */

@@ -2,6 +2,7 @@
  * http1, io, base, obs. */
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -39,6 +40,8 @@ struct uvhttp_client_response {
     size_t sent; /* bytes of head and body */
     char *lines; /* header of the response, lines_size bytes; NULL until it has come */
     size_t lines_size;
+    size_t next_index;      /* uvhttp_client_response_header_at: of the field that next_lines begin with */
+    uvhttp_str_t next_lines; /* so that asking for one after the other reads the head once */
     char *body; /* of the response; NULL: empty so far */
     size_t body_size, body_capacity;
     size_t head_size;
@@ -119,7 +122,8 @@ static int keep_head(uvhttp_client_response_t *call, size_t come) {
 }
 
 static int reader_status(int status) {
-    if (status == UVHTTP_E_NOMEM || status == UVHTTP_E_AGAIN || status == UVHTTP_OK) return status;
+    if (status == UVHTTP_E_NOMEM || status == UVHTTP_E_AGAIN || status == UVHTTP_OK || status == UVHTTP_E_PEER_INTERIM)
+        return status;
     bool limit = status == UVHTTP_E_HTTP_HEADERS_TOO_LARGE || status == UVHTTP_E_HTTP_TRAILER_TOO_LARGE;
     return limit ? UVHTTP_E_PEER_TOO_LARGE : UVHTTP_E_PEER_RESPONSE;
 }
@@ -230,23 +234,39 @@ static int make(const uvhttp_client_request_t *request, const uvhttp__client_url
     call->request_body_size = request->body_size;
     call->response_size_max = or_default(request->response_size_max, RESPONSE_SIZE_DEFAULT);
     uvhttp__http1_response_init(&call->reader, or_default(request->head_size_max, HEAD_SIZE_DEFAULT), NULL);
+    call->reader.interim_max = or_default(request->interim_max, UVHTTP__HTTP1_INTERIM_DEFAULT);
     uvhttp__http1_response_begin(&call->reader, request->method && strcmp(request->method, "HEAD") == 0);
     *made = call;
     return UVHTTP_OK;
 }
 
-static int start(uvhttp_client_response_t *call, const uvhttp_client_request_t *request, const char *address) {
+/* Where a request goes: host and port of the url, unless the program has named a socket. */
+typedef struct destination {
+    uvhttp__connect_reach_t reach;
+    char address[UVHTTP__CONNECT_TEXT_MAX];
+} destination_t;
+
+static int find_destination(const uvhttp_client_request_t *request, const uvhttp__client_url_t *url,
+                            destination_t *to) {
+    to->reach = request->unix_socket ? UVHTTP__CONNECT_ANY : UVHTTP__CONNECT_TCP;
+    if (!request->unix_socket) return uvhttp__client_url_address(url, to->address, sizeof to->address);
+    if (request->unix_socket[0] != '/' && request->unix_socket[0] != '@') return UVHTTP_E_INVALID;
+    int size = snprintf(to->address, sizeof to->address, "unix:%s", request->unix_socket);
+    return size < (int)sizeof to->address ? UVHTTP_OK : UVHTTP_E_ADDRESS;
+}
+
+static int start(uvhttp_client_response_t *call, const uvhttp_client_request_t *request, const destination_t *to) {
     uint32_t timeout_ms = or_default(request->timeout_ms, TIMEOUT_DEFAULT_MS);
     int status = UVHTTP_OK;
     if (timeout_ms != UINT32_MAX) status = uvhttp_timer_start(&call->timer, timeout_ms + 1ull, on_deadline, call);
-    return status == UVHTTP_OK ? uvhttp__connector_start(&call->connector, call->loop, address, timeout_ms, on_connect)
-                               : status;
+    if (status != UVHTTP_OK) return status;
+    return uvhttp__connector_start(&call->connector, call->loop, to->address, to->reach, timeout_ms, on_connect);
 }
 
 int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done, void *user,
                        uvhttp_client_response_t **response) {
     uvhttp__client_url_t url;
-    char address[UVHTTP__CONNECT_TEXT_MAX];
+    destination_t to;
     if (!response) return UVHTTP_E_INVALID;
     *response = NULL;
     uint32_t head_size = request && request->head_size_max ? request->head_size_max : HEAD_SIZE_DEFAULT;
@@ -256,13 +276,13 @@ int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb 
     if (!loop) return UVHTTP_E_STATE;
     int status = uvhttp__client_check(request);
     if (status == UVHTTP_OK) status = uvhttp__client_url_parse(uvhttp__str_from(request->url), &url);
-    if (status == UVHTTP_OK) status = uvhttp__client_url_address(&url, address, sizeof address);
+    if (status == UVHTTP_OK) status = find_destination(request, &url, &to);
     uvhttp_client_response_t *call;
     if (status == UVHTTP_OK) status = make(request, &url, loop, &call);
     if (status != UVHTTP_OK) return status;
     call->on_done = on_done;
     call->user = user;
-    status = start(call, request, address);
+    status = start(call, request, &to);
     if (status != UVHTTP_OK) {
         uvhttp_client_response_free(call);
         return status;
@@ -280,9 +300,14 @@ int uvhttp_client_response_status(const uvhttp_client_response_t *response) {
 
 bool uvhttp_client_response_header_at(const uvhttp_client_response_t *response, size_t index, uvhttp_str_t *name,
                                       uvhttp_str_t *value) {
-    uvhttp_str_t lines = {response->lines, response->lines_size};
-    for (size_t i = 0; uvhttp__http1_response_field(&lines, name, value); i++)
-        if (i == index) return true;
+    uvhttp_client_response_t *call = (uvhttp_client_response_t *)(uintptr_t)response; /* one thread's */
+    if (!call->next_lines.data || index < call->next_index) {
+        call->next_lines = (uvhttp_str_t){call->lines, call->lines_size};
+        call->next_index = 0;
+    }
+    while (uvhttp__http1_response_field(&call->next_lines, name, value))
+        if (call->next_index++ == index) return true;
+    call->next_lines.data = NULL; /* from the start again */
     return false;
 }
 

@@ -174,14 +174,19 @@ static int start_name(uvhttp__connector_t *connector, const char *address) {
 
 /* --- life --- */
 
+static bool is_tcp(const uvhttp__endpoint_t *endpoint) {
+    return endpoint->address_size > 0 && endpoint->address.any.sa_family != AF_UNIX;
+}
+
 int uvhttp__connector_start(uvhttp__connector_t *connector, uvhttp__loop_t *loop, const char *address,
-                            uint32_t timeout_ms, uvhttp__connect_cb on_connect) {
+                            uvhttp__connect_reach_t reach, uint32_t timeout_ms, uvhttp__connect_cb on_connect) {
     /* The loop's time is rounded down: one more, so that it is never too short. */
     uint64_t deadline_ms = timeout_ms == UVHTTP__CONNECT_FOREVER ? UINT64_MAX : loop->now_ms + timeout_ms + 1;
     *connector = (uvhttp__connector_t){.loop = loop, .on_connect = on_connect, .deadline_ms = deadline_ms, .fd = -1};
     if (timeout_ms == 0) return UVHTTP_E_TIMEOUT;
     uvhttp__endpoint_t endpoint;
-    if (uvhttp__endpoint_parse(address, &endpoint) != UVHTTP_OK) return start_name(connector, address);
+    if (uvhttp__endpoint_parse(address, &endpoint) != UVHTTP_OK || (reach == UVHTTP__CONNECT_TCP && !is_tcp(&endpoint)))
+        return start_name(connector, address);
     if (endpoint.address_size == 0 || endpoint.dual_stack || endpoint.proxy_protocol) return UVHTTP_E_ADDRESS;
     return try_address(connector, &endpoint.address.any, endpoint.address_size);
 }

@@ -26,8 +26,8 @@ int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd) {
     connecting_t connecting = {.coro = uvhttp__coro_current(), .fd = -1};
     int status = uvhttp__coro_may_wait(connecting.coro);
     if (status != UVHTTP_OK) return status;
-    status =
-        uvhttp__connector_start(&connecting.connector, connecting.coro->sched->loop, address, timeout_ms, on_connect);
+    status = uvhttp__connector_start(&connecting.connector, connecting.coro->sched->loop, address, UVHTTP__CONNECT_ANY,
+                                     timeout_ms, on_connect);
     if (status != UVHTTP_OK) return status;
     status = uvhttp__coro_wait(connecting.coro, UVHTTP_CORO_FOREVER);
     uvhttp__connector_stop(&connecting.connector);

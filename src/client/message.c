@@ -16,14 +16,10 @@ static bool valid_target(uvhttp_str_t target) {
     return true;
 }
 
-/* "unix:/path/of/socket:/target": the colon that ends the path stands before a '/' or a '?'. */
-static int parse_unix(uvhttp_str_t rest, uvhttp__client_url_t *url) {
-    const char *end = rest.data + rest.size, *at = rest.data + sizeof "unix:" - 1;
-    while (at < end && !(*at == ':' && (at + 1 == end || at[1] == '/' || at[1] == '?'))) at++;
-    url->authority = UVHTTP__STR("localhost");
-    url->address = (uvhttp_str_t){rest.data, (size_t)(at - rest.data)};
-    url->target = at < end ? (uvhttp_str_t){at + 1, (size_t)(end - at) - 1} : (uvhttp_str_t){end, 0};
-    return UVHTTP_OK;
+/* What other clients read as a Unix socket. A URL may come from a user: only the program chooses a local socket. */
+static bool names_unix_socket(uvhttp_str_t rest) {
+    return uvhttp__str_starts_with_nocase(rest, UVHTTP__STR("unix:/")) ||
+           uvhttp__str_starts_with_nocase(rest, UVHTTP__STR("unix:@"));
 }
 
 int uvhttp__client_url_parse(uvhttp_str_t text, uvhttp__client_url_t *url) {
@@ -32,17 +28,16 @@ int uvhttp__client_url_parse(uvhttp_str_t text, uvhttp__client_url_t *url) {
     if (!uvhttp__str_starts_with_nocase(text, scheme)) return UVHTTP_E_ADDRESS;
     uvhttp_str_t rest = {text.data + scheme.size, text.size - scheme.size};
     if (!valid_target(rest)) return UVHTTP_E_ADDRESS;
-    if (uvhttp__str_starts_with(rest, UVHTTP__STR("unix:/")) || uvhttp__str_starts_with(rest, UVHTTP__STR("unix:@")))
-        return parse_unix(rest, url);
+    if (names_unix_socket(rest)) return UVHTTP_E_CLIENT_UNIX_URL;
     size_t size = 0;
     while (size < rest.size && rest.data[size] != '/' && rest.data[size] != '?') size++;
-    url->authority = url->address = (uvhttp_str_t){rest.data, size};
+    url->authority = (uvhttp_str_t){rest.data, size};
     url->target = (uvhttp_str_t){rest.data + size, rest.size - size};
     return uvhttp__http1_valid_authority(url->authority, false) ? UVHTTP_OK : UVHTTP_E_ADDRESS;
 }
 
 int uvhttp__client_url_address(const uvhttp__client_url_t *url, char *out, size_t size) {
-    uvhttp_str_t address = url->address;
+    uvhttp_str_t address = url->authority;
     const char *colon = memrchr(address.data, ':', address.size), *bracket = memrchr(address.data, ']', address.size);
     bool has_colon = colon && (!bracket || colon > bracket);
     bool has_port = has_colon && colon + 1 < address.data + address.size;

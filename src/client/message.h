@@ -7,15 +7,15 @@
 #include <uvhttp/client.h>
 
 typedef struct uvhttp__client_url {
-    uvhttp_str_t authority; /* for Host: "localhost" for a Unix socket */
-    uvhttp_str_t address;   /* "name", "127.0.0.1:8080", "unix:/path": without a port it is 80 */
+    uvhttp_str_t authority; /* "name", "127.0.0.1:8080": for Host, and the address; without a port it is 80 */
     uvhttp_str_t target;    /* begins with '/' or '?', or is empty: then a '/' goes before it */
 } uvhttp__client_url_t;
 
-/* Views into `text`. Returns 0, UVHTTP_E_UNSUPPORTED (https) or UVHTTP_E_ADDRESS. */
+/* Views into `text`. Returns 0, UVHTTP_E_UNSUPPORTED (https), UVHTTP_E_CLIENT_UNIX_URL or UVHTTP_E_ADDRESS. */
 int uvhttp__client_url_parse(uvhttp_str_t text, uvhttp__client_url_t *url);
 
-/* Writes the address as uvhttp__connector_start takes it, terminated. Returns 0 or UVHTTP_E_ADDRESS (too long). */
+/* Writes the host and port as uvhttp__connector_start takes them with UVHTTP__CONNECT_TCP, terminated. Returns 0 or
+ * UVHTTP_E_ADDRESS (too long). */
 int uvhttp__client_url_address(const uvhttp__client_url_t *url, char *out, size_t size);
 
 /* Returns 0, or UVHTTP_E_INVALID: the method or a field of the header can not be sent. */

@@ -64,7 +64,7 @@ int uvhttp_connect_start(uvhttp_connector_t *connector, const char *address, uin
     uvhttp__connector_stop(&it->connector);
     it->on_connect = connected;
     it->user = user;
-    return uvhttp__connector_start(&it->connector, loop, address, timeout_ms, on_connect);
+    return uvhttp__connector_start(&it->connector, loop, address, UVHTTP__CONNECT_ANY, timeout_ms, on_connect);
 }
 
 void uvhttp_connect_stop(uvhttp_connector_t *connector) {

@@ -6,9 +6,16 @@
 
 typedef enum state {
     STATE_SIZE,         /* in the chunk size */
-    STATE_EXTENSION,    /* after its ';' */
-    STATE_QUOTED,       /* in a quoted string of an extension */
+    STATE_SIZE_BLANK,   /* in blanks behind it, which a ';' has to follow */
+    STATE_EXTENSION,    /* after a ';': a name has to follow */
+    STATE_NAME,         /* in the name of an extension */
+    STATE_NAME_BLANK,   /* in blanks behind it */
+    STATE_EQUALS,       /* after its '=': a value has to follow */
+    STATE_VALUE,        /* in a value that is a token */
+    STATE_QUOTED,       /* in one that is a quoted string */
     STATE_ESCAPED,      /* after a backslash in one */
+    STATE_QUOTED_END,   /* after its last '"' */
+    STATE_VALUE_BLANK,  /* in blanks behind a value */
     STATE_SIZE_LF,      /* after the CR of the size line */
     STATE_EXTENSION_LF, /* the same if it has extensions */
     STATE_DATA,
@@ -56,21 +63,46 @@ static int hex_value(char c) {
     return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-/* Extensions mean nothing here, but where they end must be beyond doubt: no control characters, quotes closed. */
-static int step_extension(uvhttp__http1_chunked_t *chunked, char c) {
-    if (c == '\r' && chunked->state == STATE_EXTENSION) {
-        chunked->state = STATE_EXTENSION_LF;
-        return 0;
+/* chunk-ext = *( BWS ";" BWS chunk-ext-name [ BWS "=" BWS ( token / quoted-string ) ] ) (RFC 9112 section 7.1.1).
+ * Extensions mean nothing here, but a line that breaks the grammar is one that two parsers could end at different
+ * places. STATE_FAILED: c must not stand here. */
+static state_t after_extension_byte(state_t state, char c) {
+    bool blank = c == ' ' || c == '\t', token = is_class(c, CLASS_TOKEN);
+    switch (state) {
+        case STATE_SIZE_BLANK: return c == ';' ? STATE_EXTENSION : blank ? STATE_SIZE_BLANK : STATE_FAILED;
+        case STATE_EXTENSION: return token ? STATE_NAME : blank ? STATE_EXTENSION : STATE_FAILED;
+        case STATE_NAME:
+            if (token || c == '\r') return token ? STATE_NAME : STATE_EXTENSION_LF;
+            /* fall through */
+        case STATE_NAME_BLANK:
+            if (c == ';' || c == '=') return c == ';' ? STATE_EXTENSION : STATE_EQUALS;
+            return blank ? STATE_NAME_BLANK : STATE_FAILED;
+        case STATE_EQUALS:
+            if (token || c == '"') return token ? STATE_VALUE : STATE_QUOTED;
+            return blank ? STATE_EQUALS : STATE_FAILED;
+        case STATE_QUOTED:
+            if (c == '"' || c == '\\') return c == '"' ? STATE_QUOTED_END : STATE_ESCAPED;
+            return is_class(c, CLASS_VALUE) ? STATE_QUOTED : STATE_FAILED;
+        case STATE_ESCAPED: return is_class(c, CLASS_VALUE) ? STATE_QUOTED : STATE_FAILED;
+        case STATE_VALUE:
+            if (token) return STATE_VALUE;
+            /* fall through */
+        case STATE_QUOTED_END:
+            if (c == '\r') return STATE_EXTENSION_LF;
+            /* fall through */
+        case STATE_VALUE_BLANK: return c == ';' ? STATE_EXTENSION : blank ? STATE_VALUE_BLANK : STATE_FAILED;
+        default: return STATE_FAILED;
     }
-    if (!is_class(c, CLASS_VALUE) || chunked->extension_size >= chunked->extension_size_max)
+}
+
+/* Every byte of extensions counts but the CRLF behind them. */
+static int step_extension(uvhttp__http1_chunked_t *chunked, char c) {
+    state_t next = after_extension_byte((state_t)chunked->state, c);
+    if (next == STATE_FAILED)
+        return chunked->state == STATE_SIZE_BLANK ? UVHTTP_E_HTTP_CHUNK_SIZE : UVHTTP_E_HTTP_CHUNK_EXTENSION;
+    if (next != STATE_EXTENSION_LF && chunked->extension_size++ >= chunked->extension_size_max)
         return UVHTTP_E_HTTP_CHUNK_EXTENSION;
-    ++chunked->extension_size;
-    if (chunked->state == STATE_SIZE || chunked->state == STATE_ESCAPED)
-        chunked->state = chunked->state == STATE_SIZE ? STATE_EXTENSION : STATE_QUOTED;
-    else if (c == '"')
-        chunked->state = chunked->state == STATE_QUOTED ? STATE_EXTENSION : STATE_QUOTED;
-    else if (c == '\\' && chunked->state == STATE_QUOTED)
-        chunked->state = STATE_ESCAPED;
+    chunked->state = (uint8_t)next;
     return 0;
 }
 
@@ -84,7 +116,10 @@ static int step_size(uvhttp__http1_chunked_t *chunked, char c) {
         return 0;
     }
     if (chunked->digits == 0) return UVHTTP_E_HTTP_CHUNK_SIZE;
-    if (c == ';') return step_extension(chunked, c);
+    if (c == ';' || c == ' ' || c == '\t') {
+        chunked->state = STATE_SIZE_BLANK;
+        return step_extension(chunked, c);
+    }
     chunked->state = STATE_SIZE_LF;
     return c == '\r' ? 0 : UVHTTP_E_HTTP_CHUNK_SIZE;
 }
@@ -139,9 +174,16 @@ static int step_trailer(uvhttp__http1_chunked_t *chunked, char c) {
 static int step(uvhttp__http1_chunked_t *chunked, char c) {
     switch ((state_t)chunked->state) {
         case STATE_SIZE: return step_size(chunked, c);
+        case STATE_SIZE_BLANK:
         case STATE_EXTENSION:
+        case STATE_NAME:
+        case STATE_NAME_BLANK:
+        case STATE_EQUALS:
+        case STATE_VALUE:
         case STATE_QUOTED:
-        case STATE_ESCAPED: return step_extension(chunked, c);
+        case STATE_ESCAPED:
+        case STATE_QUOTED_END:
+        case STATE_VALUE_BLANK: return step_extension(chunked, c);
         case STATE_SIZE_LF:
         case STATE_EXTENSION_LF:
             if (c != '\n')

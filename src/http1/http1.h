@@ -76,9 +76,10 @@ void uvhttp__http1_chunked_init(uvhttp__http1_chunked_t *chunked, uint32_t exten
  * an error. *consumed: bytes taken from data; *body: the run of body bytes among them, a view into data (size 0 if
  * none). Returns 0 when the body has ended (trailers are checked for syntax; uvhttp__http1_chunked_trailer has them),
  * UVHTTP_E_AGAIN when not (call again while consumed < size, otherwise with more bytes), or an error, which it then
- * keeps returning: UVHTTP_E_HTTP_CHUNK_SIZE         not 1 to 16 hexadecimal digits, more than INT64_MAX, or not
- * followed by CRLF or
- * ';' UVHTTP_E_HTTP_CHUNK_EXTENSION    a control character, an open quote, or more than extension_size_max
+ * keeps returning:
+ *   UVHTTP_E_HTTP_CHUNK_SIZE         not 1 to 16 hexadecimal digits, more than INT64_MAX, or not followed by CRLF or an
+ *                                    extension
+ *   UVHTTP_E_HTTP_CHUNK_EXTENSION    not by the grammar of RFC 9112 section 7.1.1, or more than extension_size_max
  *   UVHTTP_E_HTTP_CHUNK_DATA         chunk data not followed by CRLF
  *   UVHTTP_E_HTTP_TRAILER            malformed, or a field that frames or routes the message
  *   UVHTTP_E_HTTP_TRAILER_TOO_LARGE  more than trailer_size_max */

@@ -13,7 +13,8 @@ enum { STATUS_LINE_MIN = sizeof "HTTP/1.1 200" - 1, CHUNK_LIMIT = 64 * 1024 };
 
 void uvhttp__http1_response_init(uvhttp__http1_response_t *response, uint32_t head_size_max,
                                  uvhttp__http1_head_cache_t *cache) {
-    *response = (uvhttp__http1_response_t){.head_size_max = head_size_max, .cache = cache};
+    *response = (uvhttp__http1_response_t){
+        .head_size_max = head_size_max, .interim_max = UVHTTP__HTTP1_INTERIM_DEFAULT, .cache = cache};
 }
 
 void uvhttp__http1_response_deinit(uvhttp__http1_response_t *response) {
@@ -26,6 +27,7 @@ void uvhttp__http1_response_begin(uvhttp__http1_response_t *response, bool to_he
     uvhttp__http1_response_deinit(response);
     response->head_text = (uvhttp_str_t){NULL, 0};
     response->state = STATE_HEAD;
+    response->interim_count = 0;
     response->to_head = to_head;
 }
 
@@ -141,11 +143,12 @@ static int read_head(uvhttp_str_t rest, uvhttp__http1_response_head_t *head) {
     return 0;
 }
 
-/* RFC 9112 section 6.3. */
-static void begin_body(uvhttp__http1_response_t *response) {
+/* RFC 9112 section 6.3. Returns 0, or UVHTTP_E_PEER_INTERIM. */
+static int begin_body(uvhttp__http1_response_t *response) {
     const uvhttp__http1_response_head_t *head = &response->head;
     if (head->status < 200 && head->status != 101) {
-        response->state = STATE_HEAD; /* interim */
+        if (response->interim_count++ == response->interim_max) return UVHTTP_E_PEER_INTERIM;
+        response->state = STATE_HEAD;
     } else if (response->to_head || head->status == 101 || head->status == 204 || head->status == 304) {
         response->state = STATE_DONE;
     } else if (head->chunked) {
@@ -158,6 +161,7 @@ static void begin_body(uvhttp__http1_response_t *response) {
         response->head.close = true;
         response->state = STATE_UNTIL_CLOSE;
     }
+    return 0;
 }
 
 /* What does not begin like a response is told at once: it may have no end. */
@@ -177,8 +181,7 @@ static int whole_head(uvhttp__http1_response_t *response, const char *data, size
         cache->size = (uint32_t)size;
         cache->head = response->head;
     }
-    begin_body(response);
-    return 0;
+    return begin_body(response);
 }
 
 /* Keeps a piece of a head; the head ends somewhere in it, or not yet. */
@@ -211,8 +214,7 @@ static int feed_head(uvhttp__http1_response_t *response, const char *data, size_
         response->head = cache->head;
         response->head_text = (uvhttp_str_t){data, cache->size};
         *consumed = cache->size;
-        begin_body(response);
-        return 0;
+        return begin_body(response);
     }
     const char *end = memmem(data, size < response->head_size_max ? size : response->head_size_max, "\r\n\r\n", 4);
     if (!end) return hold(response, data, size, consumed);

@@ -5,6 +5,10 @@
 
 #include "http1/http1.h"
 
+/* Interim responses before a final one, unless interim_max says otherwise: a server sends 100, 103, now and then a 102.
+ */
+#define UVHTTP__HTTP1_INTERIM_DEFAULT 16u
+
 /* Heads up to here are remembered by a uvhttp__http1_head_cache_t. */
 #define UVHTTP__HTTP1_HEAD_CACHED_MAX 1024u
 
@@ -35,6 +39,8 @@ typedef struct uvhttp__http1_response {
     char *held; /* a head that came in pieces so far, or has come so; NULL if none */
     uint32_t held_size;
     uint32_t head_size_max;
+    uint32_t interim_max;   /* interim responses before a final one; the caller may change it after init */
+    uint32_t interim_count; /* of them that have come */
     uint8_t state;
     bool to_head; /* the request was HEAD: no body whatever the fields say */
 } uvhttp__http1_response_t;
@@ -50,8 +56,8 @@ void uvhttp__http1_response_begin(uvhttp__http1_response_t *response, bool to_he
 
 /* Reads from data[0..size). *consumed: bytes taken; *body: the run of body bytes among them, a view into data (size 0:
  * none). Returns 0 when the response is whole (interim 1xx responses are passed over), UVHTTP_E_AGAIN when not (call
- * again while consumed < size, otherwise with more bytes), or what is wrong with it: UVHTTP_E_NOMEM or a
- * UVHTTP_E_HTTP_* code. After an error it is only good for deinit. The result does not depend on how the bytes were cut
+ * again while consumed < size, otherwise with more bytes), or what is wrong with it: UVHTTP_E_NOMEM,
+ * UVHTTP_E_PEER_INTERIM (more than interim_max of them) or a UVHTTP_E_HTTP_* code. After an error it is only good for deinit. The result does not depend on how the bytes were cut
  * into pieces. */
 int uvhttp__http1_response_feed(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
                                 uvhttp_str_t *body);

@@ -63,6 +63,38 @@ static size_t line_size(const char *data, size_t size) {
     return length;
 }
 
+static size_t skip_token(const char *text, size_t size, size_t at) {
+    while (at < size && text[at] != '\0' && (isalnum((unsigned char)text[at]) || strchr("!#$%&'*+-.^_`|~", text[at])))
+        at++;
+    return at;
+}
+
+static size_t skip_blanks(const char *text, size_t size, size_t at) {
+    while (at < size && (text[at] == ' ' || text[at] == '\t')) at++;
+    return at;
+}
+
+static size_t skip_quoted(const char *text, size_t size, size_t at) {
+    for (at++; at < size && text[at] != '"'; at++) at += text[at] == '\\';
+    return at < size ? at + 1 : size + 1;
+}
+
+/* *( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] ) and nothing else. */
+static void expect_extensions(const char *text, size_t size) {
+    for (size_t at = 0, begin; at < size;) {
+        at = skip_blanks(text, size, at);
+        if (at == size || text[at] != ';') die("an extension does not begin with ';'");
+        begin = skip_blanks(text, size, at + 1);
+        at = skip_token(text, size, begin);
+        if (at == begin) die("an extension has no name");
+        size_t equals = skip_blanks(text, size, at);
+        if (equals == size || text[equals] != '=') continue;
+        begin = skip_blanks(text, size, equals + 1);
+        at = begin < size && text[begin] == '"' ? skip_quoted(text, size, begin) : skip_token(text, size, begin);
+        if (at == begin || at > size) die("an extension has no value behind its '='");
+    }
+}
+
 /* Decodes a body that was accepted, data[0..size), once more. */
 static void expect_body(const char *data, size_t size, const outcome_t *out) {
     size_t pos = 0, body_size = 0;
@@ -72,7 +104,7 @@ static void expect_body(const char *data, size_t size, const outcome_t *out) {
         if (!isxdigit((unsigned char)data[pos])) die("a chunk size does not begin with a digit");
         if (data[pos] == '0' && (data[pos + 1] == 'x' || data[pos + 1] == 'X')) die("a chunk size begins with 0x");
         unsigned long long chunk = strtoull(data + pos, &end, 16);
-        if (end != data + pos + line && *end != ';') die("a chunk size is followed by something else");
+        expect_extensions(end, (size_t)(data + pos + line - end));
         pos += line + 2;
         if (chunk == 0) break;
         if (chunk > size - pos || size - pos - chunk < 2) die("a chunk is larger than the body");

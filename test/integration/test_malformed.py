@@ -89,6 +89,10 @@ REFUSED = [
     ("chunk data ended by LF", CHUNKED + b"5\r\nhello\n0\r\n\r\n", 400, "http_chunk_data"),
     ("LF in a chunk extension", CHUNKED + b"5;a\nhello\r\n0\r\n\r\n", 400, "http_chunk_extension"),
     ("open quote in a chunk extension", CHUNKED + b'5;a="b\r\nhello\r\n0\r\n\r\n', 400, "http_chunk_extension"),
+    ("chunk extension without a name", CHUNKED + b"5;=x\r\nhello\r\n0\r\n\r\n", 400, "http_chunk_extension"),
+    ("empty chunk extension", CHUNKED + b"5;;\r\nhello\r\n0\r\n\r\n", 400, "http_chunk_extension"),
+    ("two words as a chunk extension", CHUNKED + b"5;a b\r\nhello\r\n0\r\n\r\n", 400, "http_chunk_extension"),
+    ("obs-text in a chunk extension", CHUNKED + b"5;a\x80\r\nhello\r\n0\r\n\r\n", 400, "http_chunk_extension"),
     ("trailer without a colon", CHUNKED + b"0\r\nA\r\n\r\n", 400, "http_trailer"),
     ("trailer that frames", CHUNKED + b"0\r\nContent-Length: 5\r\n\r\n", 400, "http_trailer"),
     ("trailer ended by LF", CHUNKED + b"0\r\nA: b\n\r\n", 400, "http_trailer"),
@@ -218,7 +222,7 @@ def test_endless_chunk_extensions_are_cut_off(serve):
     server = serve()
     for piece in (b"a" * 1000, b";a=b" * 250):
         with server.connect() as connection:
-            connection.send(CHUNKED + b"5;")
+            connection.send(CHUNKED + b"5;a")
             sent = 0
             while sent < 1_000_000 and connection.send_anyway(piece):
                 sent += len(piece)

@@ -26,11 +26,8 @@ static void test_urls_name_an_address_and_a_target(void **state) {
         {"http://a:/x", "a:80", "GET /x HTTP/1.1\r\nHost: a:\r\n"},
         {"http://[::1]/x", "[::1]:80", "GET /x HTTP/1.1\r\nHost: [::1]\r\n"},
         {"http://[fe80::1]:81", "[fe80::1]:81", "GET / HTTP/1.1\r\nHost: [fe80::1]:81\r\n"},
-        {"http://unix:/run/a.sock", "unix:/run/a.sock", "GET / HTTP/1.1\r\nHost: localhost\r\n"},
-        {"http://unix:/run/a.sock:/x?y", "unix:/run/a.sock", "GET /x?y HTTP/1.1\r\nHost: localhost\r\n"},
-        {"http://unix:/run/a:b.sock:?y", "unix:/run/a:b.sock", "GET /?y HTTP/1.1\r\nHost: localhost\r\n"},
-        {"http://unix:/run/a.sock:", "unix:/run/a.sock", "GET / HTTP/1.1\r\nHost: localhost\r\n"},
-        {"http://unix:@name:/x", "unix:@name", "GET /x HTTP/1.1\r\nHost: localhost\r\n"},
+        {"http://unix/x", "unix:80", "GET /x HTTP/1.1\r\nHost: unix\r\n"}, /* a host like any other: TCP only */
+        {"http://fd:3/x", "fd:3", "GET /x HTTP/1.1\r\nHost: fd:3\r\n"},
     };
     for (size_t i = 0; i < sizeof goods / sizeof *goods; i++) {
         uvhttp__client_url_t url;
@@ -77,6 +74,15 @@ static void test_urls_that_could_be_read_differently_are_refused(void **state) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (uvhttp__client_url_parse(uvhttp__str_from(bad[i]), &url) != UVHTTP_E_ADDRESS) fail_msg("%s", bad[i]);
     assert_int_equal(uvhttp__client_url_parse(UVHTTP__STR("https://a/"), &url), UVHTTP_E_UNSUPPORTED);
+}
+
+static void test_a_url_names_no_unix_socket(void **state) {
+    (void)state;
+    static const char *const bad[] = {"http://unix:/run/a.sock", "http://unix:/run/a.sock:/x?y", "HTTP://UNIX:/run/a",
+                                      "http://unix:@name:/x", "http://unix:/"};
+    uvhttp__client_url_t url;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (uvhttp__client_url_parse(uvhttp__str_from(bad[i]), &url) != UVHTTP_E_CLIENT_UNIX_URL) fail_msg("%s", bad[i]);
 }
 
 static void test_an_address_has_a_limit(void **state) {
@@ -156,6 +162,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urls_name_an_address_and_a_target),
         cmocka_unit_test(test_urls_that_could_be_read_differently_are_refused),
+        cmocka_unit_test(test_a_url_names_no_unix_socket),
         cmocka_unit_test(test_an_address_has_a_limit),
         cmocka_unit_test(test_a_head_has_the_fields_that_were_given),
         cmocka_unit_test(test_fields_that_frame_or_break_the_message_are_refused),

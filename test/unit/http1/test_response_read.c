@@ -182,6 +182,10 @@ static void test_what_is_not_a_response_is_refused(void **state) {
         {"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", UVHTTP_E_HTTP_TRANSFER_ENCODING},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", UVHTTP_E_HTTP_CHUNK_SIZE},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxx", UVHTTP_E_HTTP_CHUNK_DATA},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;=x\r\nhello", UVHTTP_E_HTTP_CHUNK_EXTENSION},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;;\r\nhello", UVHTTP_E_HTTP_CHUNK_EXTENSION},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a b\r\nhello", UVHTTP_E_HTTP_CHUNK_EXTENSION},
+        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a\x80\r\nhello", UVHTTP_E_HTTP_CHUNK_EXTENSION},
     };
     EXPECT_CODES(others);
 }

@@ -32,6 +32,12 @@ static void answer_with(const asked_t *asked, int status) {
     if (body.data[body.size] != '\0') abort();
     for (size_t i = 0; uvhttp_client_response_header_at(asked->response, i, &name, &value); i++)
         if (strlen(names) + name.size < sizeof names) strncat(names, name.data, name.size);
+    /* In any order: the place that the response remembers is not the only way in. */
+    if (uvhttp_client_response_header_at(asked->response, 1, &name, &value)) {
+        uvhttp_str_t second = name;
+        if (!uvhttp_client_response_header_at(asked->response, 0, &name, &value) || name.data >= second.data) abort();
+        if (!uvhttp_client_response_header_at(asked->response, 1, &name, &value) || name.data != second.data) abort();
+    }
     snprintf(text, sizeof text, "%d %.*s %s %zu %.60s", uvhttp_client_response_status(asked->response),
              (int)marked.size, marked.data ? marked.data : "", names, body.size, body.data);
     uvhttp_deferred_text(asked->deferred, 200, text);
@@ -220,6 +226,29 @@ static void test_a_response_has_limits(void **state) {
     close(listener);
 }
 
+static void test_interim_responses_have_a_limit(void **state) {
+    static const char interim[] = "HTTP/1.1 103 Early Hints\r\n\r\n";
+    static const char final[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    static char text[64 * sizeof interim + sizeof final];
+    serving_t *serving = *state;
+    int listener = other_listen();
+    begin(serving);
+    for (uint32_t max = 0; max <= 3; max += 3) { /* 0: the default */
+        uint32_t most = max ? max : 16;
+        ask_for(&(uvhttp_client_request_t){.url = url, .interim_max = max});
+        for (uint32_t count = most; count <= most + 1; count++) {
+            text[0] = '\0';
+            for (uint32_t i = 0; i < count; i++) strcat(text, interim);
+            strcat(text, final);
+            const char *expected = count == most ? "200  Content-Length 2 ok" : "UVHTTP_E_PEER_INTERIM";
+            assert_string_equal(answer_to(serving, listener, text, false), expected);
+            assert_string_equal(answer_to(serving, listener, text, true), expected);
+        }
+    }
+    assert_int_equal(uvhttp_server_counter(serving->server, "rejected_peer_interim"), 4);
+    close(listener);
+}
+
 static void test_a_request_goes_out_whole(void **state) {
     static const uvhttp_client_header_t headers[] = {{"X-One", "1"}};
     static char body[4 * 1024 * 1024], head[1024], piece[65536];
@@ -287,7 +316,9 @@ static void test_what_can_be_said_at_once_is(void **state) {
         {{.url = "http://127.0.0.1:1/", .method = "A B"}, "UVHTTP_E_INVALID"},
         {{.url = "http://127.0.0.1:1/", .head_size_max = 63}, "UVHTTP_E_INVALID"},
         {{.url = "http://127.0.0.1:1/", .head_size_max = 16 * 1024 * 1024 + 1}, "UVHTTP_E_INVALID"},
-        {{.url = "http://unix:/nowhere/at/all"}, "UVHTTP_E_PEER_UNREACHABLE"},
+        {{.url = "http://unix:/nowhere/at/all"}, "UVHTTP_E_CLIENT_UNIX_URL"},
+        {{.url = "http://a/", .unix_socket = "nowhere"}, "UVHTTP_E_INVALID"},
+        {{.url = "http://a/", .unix_socket = "/nowhere/at/all"}, "UVHTTP_E_PEER_UNREACHABLE"},
         {{.url = "http://" NO_NAME "/"}, "UVHTTP_E_PEER_NAME"},
     };
     serving_t *serving = *state;
@@ -325,7 +356,7 @@ static void test_a_name_has_all_its_addresses_tried(void **state) {
 }
 
 static void test_a_unix_socket_is_asked(void **state) {
-    char head[1024], at[64];
+    char head[1024], name[64], at[128];
     serving_t *serving = *state;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "uvhttp-test-client-%d", (int)getpid());
@@ -334,16 +365,51 @@ static void test_a_unix_socket_is_asked(void **state) {
     assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
     assert_int_equal(listen(listener, 1), 0);
     begin(serving);
+    /* A url alone does not lead there. */
     snprintf(at, sizeof at, "http://unix:@%s:/there?x", address.sun_path + 1);
     ask_for(&(uvhttp_client_request_t){.url = at});
     int client = client_ask(serving, GET("/ask"));
+    assert_string_equal(client_read(client)->body, "UVHTTP_E_CLIENT_UNIX_URL");
+    close(client);
+    snprintf(name, sizeof name, "@%s", address.sun_path + 1);
+    ask_for(&(uvhttp_client_request_t){.url = "http://app.internal/there?x", .unix_socket = name});
+    client = client_ask(serving, GET("/ask"));
     int fd = other_asked(listener, head, sizeof head);
-    assert_memory_equal(head, "GET /there?x HTTP/1.1\r\nHost: localhost\r\n", 40);
+    assert_memory_equal(head, "GET /there?x HTTP/1.1\r\nHost: app.internal\r\n", 43);
     client_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_string_equal(client_read(client)->body, "200  Content-Length 2 ok");
     close(fd);
     close(client);
     close(listener);
+}
+
+/* "unix:80" is host and port of the url "http://unix/"; as the address of a listener it is a socket of the current
+ * directory. */
+static void test_a_host_called_unix_is_a_name(void **state) {
+    serving_t *serving = *state;
+    char before[4096], directory[] = "/tmp/uvhttp-test-client-XXXXXX";
+    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "80"};
+    assert_non_null(getcwd(before, sizeof before));
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(chdir(directory), 0);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    begin(serving);
+    static const char *const urls[] = {"http://unix/", "http://unix:80/", "http://UNIX:/x"};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        ask_for(&(uvhttp_client_request_t){.url = urls[i], .timeout_ms = 500}); /* whatever a resolver makes of it */
+        int client = client_ask(serving, GET("/ask"));
+        const char *body = client_read(client)->body;
+        assert_memory_equal(body, "UVHTTP_E_", 9);
+        assert_int_equal(accept(listener, NULL, NULL), -1);
+        assert_int_equal(errno, EAGAIN);
+        close(client);
+    }
+    close(listener);
+    assert_int_equal(unlink("80"), 0);
+    assert_int_equal(chdir(before), 0);
+    assert_int_equal(rmdir(directory), 0);
 }
 
 static void test_a_client_that_goes_gives_the_request_up(void **state) {
@@ -369,11 +435,13 @@ int main(void) {
         ON_EACH(test_responses_of_every_framing_are_read),
         ON_EACH(test_what_is_no_response_is_refused),
         ON_EACH(test_a_response_has_limits),
+        ON_EACH(test_interim_responses_have_a_limit),
         ON_EACH(test_a_request_goes_out_whole),
         ON_EACH(test_a_deadline_holds_for_all_of_it),
         ON_EACH(test_what_can_be_said_at_once_is),
         ON_EACH(test_a_name_has_all_its_addresses_tried),
         ON_EACH(test_a_unix_socket_is_asked),
+        ON_EACH(test_a_host_called_unix_is_a_name),
         ON_EACH(test_a_client_that_goes_gives_the_request_up),
     };
     return RUN_ON_EACH(tests);
