@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -106,7 +107,8 @@ template <class T> class [[nodiscard]] task {
     auto operator co_await() &&noexcept {
         struct awaiter {
             handle frame;
-            bool await_ready() const noexcept {
+            bool await_ready() const {
+                if (!frame || frame.promise().continuation) throw error(UVHTTP_E_STATE); /* moved, or awaited before */
                 return false;
             }
             std::coroutine_handle<> await_suspend(std::coroutine_handle<> awaiting) const noexcept {
@@ -135,26 +137,98 @@ inline task<void> detail::promise<void>::get_return_object() noexcept {
     return task<void>(std::coroutine_handle<promise<void>>::from_promise(*this));
 }
 
+namespace detail {
+
+/* g++ before version 13 copies a temporary that is made from braces, as a closure with captures is, byte by byte into
+ * the coroutine's frame when it is part of an expression with co_await: its members are destroyed twice. Objects with
+ * a constructor are not concerned, nor are those whose bytes may be copied. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
+inline constexpr bool copies_temporaries = true;
+#else
+inline constexpr bool copies_temporaries = false;
+#endif
+template <class T> inline constexpr bool callable_is_safe = !copies_temporaries || std::is_trivially_copyable_v<T>;
+template <class T>
+inline constexpr bool item_is_safe = callable_is_safe<T> || !(std::is_aggregate_v<T> || requires { &T::operator(); });
+
+/* What may be awaited, as a temporary or kept in a variable. Derived has ready(), arm(coroutine), disarm() and
+ * result(). It is armed from when the coroutine is suspended until it goes on or is destroyed, and at no other time:
+ * an arm() that throws leaves nothing armed, and disarm() stops all that could still resume the coroutine.
+ * as_temporary: whether `co_await make_it(...)` is compiled correctly. */
+template <class Derived, bool as_temporary = true> class awaitable {
+    class wait { /* in the coroutine's frame: it goes with that, even where the awaitable itself outlives it */
+      public:
+        explicit wait(Derived &it) noexcept : it_(it) {}
+        wait(const wait &) = delete;
+        wait &operator=(const wait &) = delete;
+        ~wait() {
+            disarm();
+        }
+        bool await_ready() {
+            if (it_.awaited_) throw error(UVHTTP_E_STATE);
+            return it_.ready();
+        }
+        void await_suspend(std::coroutine_handle<> waiter) {
+            it_.arm(waiter);
+            armed_ = it_.awaited_ = true;
+        }
+        decltype(auto) await_resume() {
+            disarm();
+            return it_.result();
+        }
+
+      private:
+        void disarm() noexcept {
+            if (!armed_) return;
+            it_.disarm();
+            armed_ = it_.awaited_ = false;
+        }
+
+        Derived &it_;
+        bool armed_ = false;
+    };
+
+  public:
+    awaitable() noexcept = default;
+    awaitable(const awaitable &) = delete;
+    awaitable &operator=(const awaitable &) = delete;
+
+    wait operator co_await() &noexcept {
+        return wait(static_cast<Derived &>(*this));
+    }
+    wait operator co_await() &&noexcept {
+        static_assert(as_temporary,
+                      "this g++ would destroy what the awaited temporary owns twice; keep it in a variable: "
+                      "auto job = server.work(...); co_await job; (docs/cpp.md)");
+        return wait(static_cast<Derived &>(*this));
+    }
+
+  private:
+    bool awaited_ = false; /* a coroutine waits for it */
+};
+
+} // namespace detail
+
 /** What co_await uvhttp::sleep(...) waits with. */
-class [[nodiscard]] sleeping {
+class [[nodiscard]] sleeping : public detail::awaitable<sleeping> {
   public:
     explicit sleeping(std::uint64_t ms) noexcept : ms_(ms) {}
-    sleeping(const sleeping &) = delete;
-    sleeping &operator=(const sleeping &) = delete;
-    ~sleeping() {
-        uvhttp_timer_stop(&timer_);
-    } /* the coroutine may be destroyed while it sleeps */
 
-    bool await_ready() const noexcept {
+  private:
+    friend class detail::awaitable<sleeping>;
+
+    bool ready() const noexcept {
         return false;
     }
-    void await_suspend(std::coroutine_handle<> waiter) {
+    void arm(std::coroutine_handle<> waiter) {
         waiter_ = waiter;
         check(uvhttp_timer_start(&timer_, ms_, wake, this));
     }
-    void await_resume() const noexcept {}
+    void disarm() noexcept {
+        uvhttp_timer_stop(&timer_);
+    }
+    void result() const noexcept {}
 
-  private:
     static void wake(uvhttp_timer_t *, void *self) {
         static_cast<sleeping *>(self)->waiter_.resume();
     }
@@ -171,53 +245,22 @@ template <class Rep, class Period> sleeping sleep(std::chrono::duration<Rep, Per
     return sleeping(ms > 0 ? static_cast<std::uint64_t>(ms) : 0);
 }
 
-/** What co_await server.work(...) waits with. The job is in memory of its own: a thread may still run it when the
- * coroutine has been destroyed. */
-template <class F> class [[nodiscard]] working {
-    using result = std::invoke_result_t<F &>;
-    struct job {
-        explicit job(F &&f) : run(std::move(f)) {}
-        F run;
-        std::conditional_t<std::is_void_v<result>, std::monostate, std::optional<result>> value{};
-        std::exception_ptr thrown{};
-        std::coroutine_handle<> waiter{}; /* null: nobody waits any more */
-        int status = UVHTTP_OK;
-    };
+namespace detail {
 
-  public:
-    working(uvhttp_server_t *server, F &&run) : server_(server), job_(std::make_unique<job>(std::move(run))) {}
-    working(const working &) = delete;
-    working &operator=(const working &) = delete;
-    ~working() {
-        if (!pending_) return;
-        job_->waiter = nullptr;
-        (void)job_.release(); /* done() frees it */
-    }
+/* The job is in memory of its own: a thread may still run it when the coroutine has been destroyed. */
+template <class F, class... Args> struct job {
+    using result = std::invoke_result_t<F, Args...>;
 
-    bool await_ready() const noexcept {
-        return false;
-    }
-    void await_suspend(std::coroutine_handle<> waiter) {
-        if (!uvhttp_loop_uv()) throw error(UVHTTP_E_STATE);
-        job_->waiter = waiter;
-        check(uvhttp_work(server_, run, done, this->job_.get()));
-        pending_ = true;
-    }
-    result await_resume() {
-        pending_ = false;
-        check(job_->status);
-        if (job_->thrown) std::rethrow_exception(job_->thrown);
-        if constexpr (!std::is_void_v<result>) return std::move(*job_->value);
-    }
+    template <class... From>
+    explicit job(F &&f, From &&...from) : run(std::move(f)), args(std::forward<From>(from)...) {}
 
-  private:
-    static void run(void *user) noexcept {
+    static void run_it(void *user) noexcept {
         job &it = *static_cast<job *>(user);
         try {
             if constexpr (std::is_void_v<result>)
-                it.run();
+                std::apply(std::move(it.run), std::move(it.args));
             else
-                it.value.emplace(it.run());
+                it.value.emplace(std::apply(std::move(it.run), std::move(it.args)));
         } catch (...) {
             it.thrown = std::current_exception();
         }
@@ -226,12 +269,55 @@ template <class F> class [[nodiscard]] working {
         std::unique_ptr<job> it(static_cast<job *>(user));
         if (!it->waiter) return;
         it->status = status;
+        it->ended = true;
         it.release()->waiter.resume();
+    }
+
+    F run;
+    std::tuple<Args...> args;
+    std::conditional_t<std::is_void_v<result>, std::monostate, std::optional<result>> value{};
+    std::exception_ptr thrown{};
+    std::coroutine_handle<> waiter{}; /* null: nobody waits any more */
+    int status = UVHTTP_OK;
+    bool ended = false;
+};
+
+} // namespace detail
+
+/** What co_await server.work(...) waits with; once. */
+template <bool as_temporary, class F, class... Args>
+class [[nodiscard]] working : public detail::awaitable<working<as_temporary, F, Args...>, as_temporary> {
+    using job = detail::job<F, Args...>;
+
+  public:
+    template <class... From>
+    working(uvhttp_server_t *server, F &&run, From &&...from)
+        : server_(server), job_(std::make_unique<job>(std::move(run), std::forward<From>(from)...)) {}
+
+  private:
+    template <class, bool> friend class detail::awaitable;
+
+    bool ready() const {
+        if (!job_ || job_->ended) throw error(UVHTTP_E_STATE);
+        return false;
+    }
+    void arm(std::coroutine_handle<> waiter) {
+        if (!uvhttp_loop_uv()) throw error(UVHTTP_E_STATE);
+        job_->waiter = waiter;
+        check(uvhttp_work(server_, job::run_it, job::done, job_.get()));
+    }
+    void disarm() noexcept {
+        job_->waiter = nullptr;
+        if (!job_->ended) (void)job_.release(); /* done() frees it */
+    }
+    typename job::result result() {
+        check(job_->status);
+        if (job_->thrown) std::rethrow_exception(job_->thrown);
+        if constexpr (!std::is_void_v<typename job::result>) return std::move(*job_->value);
     }
 
     uvhttp_server_t *server_;
     std::unique_ptr<job> job_;
-    bool pending_ = false;
 };
 
 /** The body of a route with `stream_body`, piece by piece, in a coroutine that makes it before its first wait:
@@ -491,12 +577,27 @@ class server {
         return *this;
     }
 
-    /** co_await server.work([] { return read_it(); }): runs it on a thread of the pool, where it may block, and goes on
-     * with what it has returned or thrown. When the coroutine is destroyed meanwhile, the job runs to its end all the
-     * same, so it must own what it uses. Throws UVHTTP_E_WORK_FULL, UVHTTP_E_WORK_CANCELLED (the server stops),
-     * UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a loop's thread. */
-    template <class F> working<F> work(F run) {
-        return working<F>(native(), std::move(run));
+    /** Runs run(args...) on a thread of the pool, where it may block; what is awaited gives what that returns or
+     * throws:
+     *
+     *     auto reading = server.work([file] { return file->read(); });
+     *     std::string text = co_await reading;
+     *
+     *     std::string text = co_await server.work([](auto file) { return file->read(); }, file);
+     *
+     * The arguments are copied or moved into the job, as std::thread does, and given to it as rvalues. When the
+     * coroutine is destroyed meanwhile, the job runs to its end all the same, so it must own what it uses. A closure
+     * that owns something (its captures have a destructor) is kept in a variable as above, or gets what it uses as
+     * arguments: g++ before version 13 destroys the captures of a closure twice that is made in the same expression
+     * as co_await, so that is refused there (docs/cpp.md). It is awaited once; co_await throws UVHTTP_E_WORK_FULL,
+     * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a loop's thread or when
+     * it was awaited before. */
+    template <class F, class... Args>
+    requires std::invocable<F, std::decay_t<Args>...>
+    auto work(F run, Args &&...args) {
+        constexpr bool as_temporary =
+            detail::callable_is_safe<F> && ((std::is_lvalue_reference_v<Args> || detail::item_is_safe<Args>)&&...);
+        return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(run), std::forward<Args>(args)...);
     }
 
     /** Called for each exception that a handler lets out, on the loop's thread; it must not block. */

@@ -21,37 +21,38 @@ inline constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::
 
 namespace detail {
 
-/* A coroutine that waits, until a deadline at most. Whoever derives from it has its own wait end with `over`, and stops
- * it when it is destroyed. */
-class waiting {
-  public:
-    waiting(const waiting &) = delete;
-    waiting &operator=(const waiting &) = delete;
-
+/* A wait with a deadline. Derived has its own wait begin in arm_own(), end with over(), and stop in disarm_own(). */
+template <class Derived, bool as_temporary = true> class waiting : public awaitable<Derived, as_temporary> {
   protected:
-    explicit waiting(std::chrono::milliseconds timeout) noexcept : timeout_(timeout) {}
-    ~waiting() {
-        uvhttp_timer_stop(&timer_);
-    }
+    template <class, bool> friend class awaitable;
 
-    void begin(std::coroutine_handle<> waiter) {
-        waiter_ = waiter;
+    explicit waiting(std::chrono::milliseconds timeout) noexcept : timeout_(timeout) {}
+
+    void arm(std::coroutine_handle<> waiter) {
         if (timeout_ <= std::chrono::milliseconds::zero()) throw error(UVHTTP_E_TIMEOUT);
-        start_timer();
-    }
-    void start_timer() {
+        waiter_ = waiter;
+        check(self().arm_own());
         if (timeout_ == forever) return;
-        check(uvhttp_timer_start(&timer_, static_cast<std::uint64_t>(timeout_.count()), expired, this));
+        int status = uvhttp_timer_start(&timer_, static_cast<std::uint64_t>(timeout_.count()), expired, this);
+        if (status == UVHTTP_OK) return;
+        self().disarm_own();
+        throw error(status);
+    }
+    void disarm() noexcept {
+        uvhttp_timer_stop(&timer_);
+        self().disarm_own();
     }
     void over(int status) {
         status_ = status;
-        uvhttp_timer_stop(&timer_);
-        waiter_.resume(); /* *this may be gone */
+        waiter_.resume(); /* which disarms it; *this may be gone */
     }
 
     int status_ = UVHTTP_OK;
 
   private:
+    Derived &self() noexcept {
+        return static_cast<Derived &>(*this);
+    }
     static void expired(uvhttp_timer_t *, void *self) {
         static_cast<waiting *>(self)->over(UVHTTP_E_TIMEOUT);
     }
@@ -62,21 +63,22 @@ class waiting {
 };
 
 /* One that waits for a descriptor, again and again until `attempt` says something else than UVHTTP_E_AGAIN. */
-template <class Derived> class descriptor_waiting : public waiting {
-  public:
-    bool await_ready() {
-        status_ = self().attempt();
-        return status_ != UVHTTP_E_AGAIN;
-    }
-    void await_suspend(std::coroutine_handle<> waiter) {
-        begin(waiter);
-        check(watch());
-    }
-
+template <class Derived> class descriptor_waiting : public waiting<Derived> {
   protected:
+    template <class, bool> friend class awaitable;
+    template <class, bool> friend class waiting;
+
     descriptor_waiting(int fd, unsigned events, std::chrono::milliseconds timeout) noexcept
-        : waiting(timeout), fd_(fd), events_(events) {}
-    ~descriptor_waiting() {
+        : waiting<Derived>(timeout), fd_(fd), events_(events) {}
+
+    bool ready() {
+        this->status_ = attempt();
+        return this->status_ != UVHTTP_E_AGAIN;
+    }
+    int arm_own() noexcept {
+        return uvhttp_watch_start(&watch_, fd_, events_, on_ready, this);
+    }
+    void disarm_own() noexcept {
         uvhttp_watch_stop(&watch_);
     }
 
@@ -84,16 +86,13 @@ template <class Derived> class descriptor_waiting : public waiting {
     unsigned events_;
 
   private:
-    Derived &self() noexcept {
-        return static_cast<Derived &>(*this);
+    int attempt() noexcept {
+        return static_cast<Derived *>(this)->attempt();
     }
-    int watch() noexcept {
-        return uvhttp_watch_start(&watch_, fd_, events_, ready, this);
-    }
-    static void ready(uvhttp_watch_t *, void *user) {
+    static void on_ready(uvhttp_watch_t *, void *user) {
         auto *it = static_cast<descriptor_waiting *>(user);
-        int status = it->self().attempt();
-        if (status == UVHTTP_E_AGAIN && (status = it->watch()) == UVHTTP_OK) return;
+        int status = it->attempt();
+        if (status == UVHTTP_E_AGAIN && (status = it->arm_own()) == UVHTTP_OK) return;
         it->over(status);
     }
 
@@ -104,6 +103,11 @@ class [[nodiscard]] becoming_ready : public descriptor_waiting<becoming_ready> {
   public:
     becoming_ready(int fd, unsigned events, std::chrono::milliseconds timeout) noexcept
         : descriptor_waiting(fd, events, timeout) {}
+
+  private:
+    template <class, bool> friend class awaitable;
+    template <class> friend class descriptor_waiting;
+
     int attempt() const noexcept {
         pollfd now{
             fd_,
@@ -113,7 +117,7 @@ class [[nodiscard]] becoming_ready : public descriptor_waiting<becoming_ready> {
         if (::poll(&now, 1, 0) <= 0) return UVHTTP_E_AGAIN; /* or a signal came just now */
         return now.revents & POLLNVAL ? UVHTTP_E_INVALID : UVHTTP_OK;
     }
-    void await_resume() const {
+    void result() const {
         check(status_);
     }
 };
@@ -122,15 +126,19 @@ class [[nodiscard]] reading : public descriptor_waiting<reading> {
   public:
     reading(int fd, std::span<char> memory, std::chrono::milliseconds timeout) noexcept
         : descriptor_waiting(fd, UVHTTP_READABLE, timeout), memory_(memory) {}
+
+  private:
+    template <class, bool> friend class awaitable;
+    template <class> friend class descriptor_waiting;
+
     int attempt() noexcept {
         return uvhttp_socket_read(fd_, memory_.data(), memory_.size(), &size_);
     }
-    std::size_t await_resume() const {
+    std::size_t result() const {
         if (status_ != UVHTTP_E_EOF) check(status_);
         return size_;
     }
 
-  private:
     std::span<char> memory_;
     std::size_t size_ = 0;
 };
@@ -139,6 +147,11 @@ class [[nodiscard]] writing : public descriptor_waiting<writing> {
   public:
     writing(int fd, std::string_view data, std::chrono::milliseconds timeout) noexcept
         : descriptor_waiting(fd, UVHTTP_WRITABLE, timeout), data_(data) {}
+
+  private:
+    template <class, bool> friend class awaitable;
+    template <class> friend class descriptor_waiting;
+
     int attempt() noexcept {
         while (!data_.empty()) {
             std::size_t sent = 0;
@@ -148,11 +161,10 @@ class [[nodiscard]] writing : public descriptor_waiting<writing> {
         }
         return UVHTTP_OK;
     }
-    void await_resume() const {
+    void result() const {
         check(status_);
     }
 
-  private:
     std::string_view data_;
 };
 
@@ -203,29 +215,28 @@ inline std::uint32_t to_ms(std::chrono::milliseconds time) noexcept {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(time.count(), 0, UINT32_MAX - 1));
 }
 
-class [[nodiscard]] connecting {
+class [[nodiscard]] connecting : public awaitable<connecting> {
   public:
     connecting(const char *address, std::chrono::milliseconds timeout) noexcept
         : address_(address), timeout_(timeout) {}
-    connecting(const connecting &) = delete;
-    connecting &operator=(const connecting &) = delete;
-    ~connecting() {
-        uvhttp_connect_stop(&connector_);
-    }
 
-    bool await_ready() const noexcept {
+  private:
+    template <class, bool> friend class awaitable;
+
+    bool ready() const noexcept {
         return false;
     }
-    void await_suspend(std::coroutine_handle<> waiter) {
+    void arm(std::coroutine_handle<> waiter) {
         waiter_ = waiter;
         check(uvhttp_connect_start(&connector_, address_, to_ms(timeout_), done, this));
     }
-    socket await_resume() {
+    void disarm() noexcept {
+        uvhttp_connect_stop(&connector_);
+    }
+    socket result() {
         check(status_);
         return std::move(made_);
     }
-
-  private:
     static void done(uvhttp_connector_t *, int status, int fd, void *user) {
         auto *it = static_cast<connecting *>(user);
         it->status_ = status;
@@ -264,6 +275,9 @@ struct client_request {
     std::uint32_t interim_max = 0;            /* the default of C */
 };
 
+/* Made from braces in the expression that awaits it: its bytes may be copied (detail::copies_temporaries). */
+static_assert(std::is_trivially_copyable_v<client_request>);
+
 /** The response of another server, whatever its status. Views are valid as long as the object. */
 class client_response {
   public:
@@ -297,16 +311,17 @@ class client_response {
 
 namespace detail {
 
-class [[nodiscard]] fetching {
+class [[nodiscard]] fetching : public awaitable<fetching> {
   public:
     explicit fetching(const client_request &asked) noexcept : asked_(asked) {}
-    fetching(const fetching &) = delete;
-    fetching &operator=(const fetching &) = delete;
 
-    bool await_ready() const noexcept {
+  private:
+    template <class, bool> friend class awaitable;
+
+    bool ready() const noexcept {
         return false;
     }
-    void await_suspend(std::coroutine_handle<> waiter) {
+    void arm(std::coroutine_handle<> waiter) {
         waiter_ = waiter;
         if (asked_.timeout <= std::chrono::milliseconds::zero()) throw error(UVHTTP_E_TIMEOUT);
         uvhttp_client_request_t native{};
@@ -324,16 +339,20 @@ class [[nodiscard]] fetching {
         uvhttp_client_response_t *made = nullptr;
         check(uvhttp_client_send(&native, done, this, &made));
         response_ = client_response(made);
+        ended_ = false;
     }
-    client_response await_resume() {
+    void disarm() noexcept {
+        if (!ended_) response_ = client_response(nullptr); /* which cancels it */
+    }
+    client_response result() {
         check(status_);
         return std::move(response_);
     }
 
-  private:
     static void done(uvhttp_client_response_t *, int status, void *user) {
         auto *it = static_cast<fetching *>(user);
         it->status_ = status;
+        it->ended_ = true;
         it->waiter_.resume();
     }
 
@@ -341,6 +360,7 @@ class [[nodiscard]] fetching {
     std::coroutine_handle<> waiter_{};
     client_response response_{nullptr};
     int status_ = UVHTTP_OK;
+    bool ended_ = false;
 };
 
 } // namespace detail
@@ -358,18 +378,19 @@ inline detail::fetching fetch(const client_request &request) noexcept {
 template <class T>
 requires std::is_nothrow_move_constructible_v<T>
 class channel {
-    class waiter;
+    template <bool sends> class waiter;
 
-    struct waiters {
-        waiter *first = nullptr, *last = nullptr;
+    template <bool sends> struct waiters {
+        waiter<sends> *first = nullptr, *last = nullptr;
 
-        void push_back(waiter &it) noexcept {
+        void push_back(waiter<sends> &it) noexcept {
             it.before = last;
+            it.after = nullptr;
             (last ? last->after : first) = &it;
             last = &it;
             it.linked = true;
         }
-        void remove(waiter &it) noexcept {
+        void remove(waiter<sends> &it) noexcept {
             if (!it.linked) return;
             (it.before ? it.before->after : first) = it.after;
             (it.after ? it.after->before : last) = it.before;
@@ -377,46 +398,60 @@ class channel {
         }
         /* The one that has waited longest looks again; a second wake goes to the next. */
         void wake_one() noexcept {
-            waiter *it = first;
+            waiter<sends> *it = first;
             while (it && it->woken) it = it->after;
             if (it) it->wake();
         }
         void wake_all() noexcept {
-            for (waiter *it = first; it; it = it->after) it->wake();
+            for (waiter<sends> *it = first; it; it = it->after) it->wake();
         }
     };
 
     /* Who is woken runs in a turn of its own and not in who wakes it, and looks first whether what it was woken for is
-     * still there. */
-    class waiter : public detail::waiting {
+     * still there. An item that could not be sent stays with the wait, which may be awaited again. */
+    template <bool sends>
+    class [[nodiscard]] waiter : public detail::waiting<waiter<sends>, !sends || detail::item_is_safe<T>> {
       public:
-        bool await_ready() {
-            if (uvhttp_loop_uv() != owner.loop_) throw error(UVHTTP_E_STATE);
-            return settle();
+        waiter(channel &of, std::chrono::milliseconds timeout) noexcept
+            : detail::waiting < waiter<sends>,
+        !sends || detail::item_is_safe < T >> (timeout), owner(of) {}
+        waiter(channel &into, T &&sent, std::chrono::milliseconds timeout) noexcept : waiter(into, timeout) {
+            item.emplace(std::move(sent));
         }
-        void await_suspend(std::coroutine_handle<> coroutine) {
-            this->begin(coroutine);
-            list.push_back(*this);
-        }
-
-      protected:
-        waiter(channel &its_owner, waiters &its_list, std::chrono::milliseconds timeout) noexcept
-            : detail::waiting(timeout), owner(its_owner), list(its_list) {}
-        ~waiter() {
-            uvhttp_timer_stop(&timer);
-            list.remove(*this);
-            if (woken) list.wake_one(); /* it is for the next */
-        }
-
-        channel &owner;
-        std::optional<T> item{}; /* to be sent, or received */
 
       private:
-        friend struct waiters;
+        template <class, bool> friend class detail::awaitable;
+        template <class, bool> friend class detail::waiting;
+        friend struct waiters<sends>;
+
+        waiters<sends> &list() const noexcept {
+            if constexpr (sends)
+                return owner.senders_;
+            else
+                return owner.receivers_;
+        }
+        bool ready() {
+            if (uvhttp_loop_uv() != owner.loop_) throw error(UVHTTP_E_STATE);
+            if (sends && !item) throw error(UVHTTP_E_STATE); /* it was sent before */
+            this->status_ = UVHTTP_OK;
+            return settle();
+        }
+        int arm_own() noexcept {
+            list().push_back(*this);
+            return UVHTTP_OK;
+        }
+        void disarm_own() noexcept {
+            uvhttp_timer_stop(&timer);
+            list().remove(*this);
+            if (std::exchange(woken, false)) list().wake_one(); /* it is for the next */
+        }
+        auto result() {
+            if (sends || this->status_ != UVHTTP_E_EOF) check(this->status_);
+            if constexpr (!sends) return std::exchange(item, std::nullopt);
+        }
 
         /* Whether the wait is over; status_ says how. */
         bool settle() noexcept {
-            bool sends = &list == &owner.senders_;
             if (sends && owner.closed_)
                 this->status_ = UVHTTP_E_CLOSED;
             else if (sends ? owner.put(item) : owner.take(item))
@@ -435,31 +470,15 @@ class channel {
             if (it->settle()) it->over(it->status_);
         }
 
-        waiters &list;
+        channel &owner;
+        std::optional<T> item{}; /* to be sent, or received */
         waiter *before = nullptr, *after = nullptr;
         uvhttp_timer_t timer{};
         bool linked = false, woken = false;
     };
 
-    class [[nodiscard]] sending : public waiter {
-      public:
-        sending(channel &into, T &&sent, std::chrono::milliseconds timeout) noexcept
-            : waiter(into, into.senders_, timeout) {
-            this->item.emplace(std::move(sent));
-        }
-        void await_resume() const {
-            check(this->status_);
-        }
-    };
-
-    class [[nodiscard]] receiving : public waiter {
-      public:
-        receiving(channel &from, std::chrono::milliseconds timeout) noexcept : waiter(from, from.receivers_, timeout) {}
-        std::optional<T> await_resume() {
-            if (this->status_ != UVHTTP_E_EOF) check(this->status_);
-            return std::move(this->item);
-        }
-    };
+    using sending = waiter<true>;
+    using receiving = waiter<false>;
 
   public:
     /** capacity: items, 1.. */
@@ -493,6 +512,7 @@ class channel {
     bool put(std::optional<T> &from) noexcept {
         if (count_ == capacity_) return false;
         items_[(first_ + count_++) % capacity_].emplace(std::move(*from));
+        from.reset();
         receivers_.wake_one();
         return true;
     }
@@ -509,7 +529,8 @@ class channel {
     const void *loop_;
     std::size_t capacity_, first_ = 0, count_ = 0;
     std::unique_ptr<std::optional<T>[]> items_;
-    waiters senders_{}, receivers_{};
+    waiters<true> senders_{};
+    waiters<false> receivers_{};
     bool closed_ = false;
 };
 

@@ -255,6 +255,26 @@ def test_a_client_that_goes_ends_every_other_wait(server, reset):
     assert stats(server)["exceptions"] == 0 and server.get("/hello").status == 200
 
 
+@pytest.mark.parametrize("what", ["descriptors", "refused", "channel", "others"])
+def test_a_wait_that_is_kept_in_a_variable_resumes_once_and_may_be_awaited_again(server, what):
+    own = f"{server.address[0]}:{server.address[1]}"
+    with socket.create_server((harness.HOST, 0)) as silent:
+        target = f"/kept/{what}?to={own}&silent={harness.HOST}:{silent.getsockname()[1]}"
+        assert (text_of(server, target), server.new_stderr()) == ("kept", "")
+    assert stats(server)["live"] == 0
+
+
+def test_a_wait_that_outlives_its_coroutine_resumes_nobody(server):
+    with server.connect() as first, server.connect() as second:
+        first.send(request("GET", "/kept/longer?wait="))
+        poll(lambda: stats(server)["live"] == 1)
+        second.send(request("GET", "/kept/longer?wait="))
+        assert second.response().text == "UVHTTP_E_STATE", "two cannot wait for one"
+        leave(first, True)
+    poll(lambda: stats(server)["live"] == 0)
+    assert text_of(server, "/kept/longer") == "ready"
+
+
 def test_bodies_are_read_piece_by_piece(server):
     data = bytes(range(256)) * 2000
     want = f"{len(data)} {sum(data)}"

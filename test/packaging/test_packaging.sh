@@ -39,7 +39,7 @@ struct not_empty;" >"$work/header.c"
 done
 
 echo "the C++ headers compile alone, as C++20"
-for header in uvhttp.hpp uvhttp/config.hpp uvhttp/exchange.hpp; do
+for header in uvhttp.hpp uvhttp/config.hpp uvhttp/exchange.hpp uvhttp/await.hpp; do
     echo "#include <$header>" >"$work/header.cpp"
     c++ -std=c++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -fsyntax-only -I"$prefix/include" \
         "$work/header.cpp" || fail "$header"
@@ -61,6 +61,25 @@ echo "pkg-config, shared, C and C++"
 check "$work/shared"
 check "$work/shared_cpp"
 check "$work/shared_cpp20"
+
+echo "what coroutines give away is destroyed once, by each compiler and optimization"
+for compiler in g++ clang++; do
+    command -v $compiler >/dev/null || fail "$compiler is needed"
+    for level in 0 1 2; do
+        # shellcheck disable=SC2046 # words on purpose
+        $compiler -std=c++20 -O$level -fsanitize=address "$here/owning.cpp" -o "$work/owning" \
+            $(pkg-config --cflags --libs uvhttp)
+        check "$work/owning" 2>"$work/owning.log" || fail "$compiler -O$level: $(cat "$work/owning.log")"
+    done
+    # A closure that is made where it is awaited: right, or refused with a message.
+    # shellcheck disable=SC2046
+    if $compiler -std=c++20 -fsanitize=address -DAWAIT_TEMPORARY "$here/owning.cpp" -o "$work/owning" \
+        $(pkg-config --cflags --libs uvhttp) 2>"$work/refused.log"; then
+        check "$work/owning"
+    else
+        grep -q 'keep it in a variable' "$work/refused.log" || fail "$compiler: $(cat "$work/refused.log")"
+    fi
+done
 
 echo "uvhttp-load"
 [ "$("$prefix/bin/uvhttp-load" --version)" = "uvhttp-load $version" ] || fail "uvhttp-load does not say $version"

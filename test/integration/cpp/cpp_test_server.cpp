@@ -248,6 +248,124 @@ static task<response> pass_word(request &req) {
     co_return uvhttp::text(200, word ? *word : "at its end");
 }
 
+/* --- waits that are kept in a variable --- */
+
+/* The code that co_await throws, or 0. */
+template <class Wait> static task<int> code_of(Wait &wait) {
+    try {
+        (void)co_await wait;
+    } catch (const uvhttp::error &error) {
+        co_return error.code();
+    }
+    co_return UVHTTP_OK;
+}
+
+/* What ends the next wait of the coroutine too early is a wait before it that was still armed. */
+static task<> sleep_whole(const char *after) {
+    auto start = std::chrono::steady_clock::now();
+    co_await uvhttp::sleep(60ms);
+    if (std::chrono::steady_clock::now() - start < 55ms) throw std::runtime_error(after);
+}
+
+static void expect(bool holds, const char *what) {
+    if (!holds) throw std::runtime_error(what);
+}
+
+static task<response> keep_descriptors(request &) {
+    tracker alive;
+    ends pair(true);
+    uvhttp::socket in(std::exchange(pair.fds[0], -1));
+    char memory[8];
+    auto ready = uvhttp::readable(in.fd(), 1ms);
+    expect(co_await code_of(ready) == UVHTTP_E_TIMEOUT, "readable");
+    auto reading = in.read(memory, 1ms);
+    expect(co_await code_of(reading) == UVHTTP_E_TIMEOUT, "read");
+    expect(write(pair.fds[1], "x", 1) == 1, "write");
+    co_await sleep_whole("readable or read");
+    expect(co_await code_of(ready) == UVHTTP_OK && co_await reading == 1, "ready and read the second time");
+    std::string many(8 << 20, 'x');
+    auto writing = in.write(many, 1ms);
+    expect(co_await code_of(writing) == UVHTTP_E_TIMEOUT, "write that is not taken");
+    while (recv(pair.fds[1], many.data(), many.size(), MSG_DONTWAIT) > 0) {
+    }
+    co_await sleep_whole("write");
+    co_return uvhttp::text(200, "kept");
+}
+
+static task<response> keep_refused(request &) {
+    tracker alive;
+    ends pipe(false);
+    uvhttp_watch_t other{};
+    uvhttp::check(uvhttp_watch_start(
+        &other, pipe.fds[0], UVHTTP_READABLE, [](uvhttp_watch_t *, void *) {}, nullptr));
+    auto ready = uvhttp::readable(pipe.fds[0], 20ms);
+    int code = co_await code_of(ready); /* one can wait for a descriptor */
+    uvhttp_watch_stop(&other);
+    expect(code != UVHTTP_OK && code != UVHTTP_E_TIMEOUT, "watched twice");
+    co_await sleep_whole("the timer of a wait that could not begin");
+    co_return uvhttp::text(200, "kept");
+}
+
+static task<response> keep_channel(request &) {
+    tracker alive;
+    uvhttp::channel<std::string> channel(1);
+    auto receiving = channel.receive(1ms);
+    expect(co_await code_of(receiving) == UVHTTP_E_TIMEOUT, "receive");
+    co_await channel.send("a");
+    co_await sleep_whole("receive");
+    auto sending = channel.send("b", 1ms);
+    expect(co_await code_of(sending) == UVHTTP_E_TIMEOUT, "send");
+    expect(co_await receiving == "a", "received the second time");
+    co_await sleep_whole("send");
+    expect(co_await code_of(receiving) == UVHTTP_E_TIMEOUT, "what was not sent in time was sent");
+    co_await sending;
+    expect(co_await receiving == "b", "sent the second time");
+    expect(co_await code_of(sending) == UVHTTP_E_STATE, "sent twice");
+    co_return uvhttp::text(200, "kept");
+}
+
+static task<response> keep_others(request &req, uvhttp::server &server) {
+    tracker alive;
+    std::string to(req.query_param("to").value_or("")), url = "http://" + to + "/hello", silent = "http://";
+    silent.append(req.query_param("silent").value_or("")).append("/");
+    auto late = uvhttp::fetch({.url = silent.c_str(), .timeout = 1ms});
+    expect(co_await code_of(late) == UVHTTP_E_TIMEOUT, "fetch");
+    co_await sleep_whole("fetch");
+    auto asking = uvhttp::fetch({.url = url.c_str()});
+    for (int i = 0; i < 2; i++) expect((co_await asking).status() == 200, "asked again");
+    auto connecting = uvhttp::connect(to.c_str(), 10s);
+    for (int i = 0; i < 2; i++) expect((co_await connecting).fd() >= 0, "connected again");
+    auto sleeping = uvhttp::sleep(1ms);
+    for (int i = 0; i < 2; i++) co_await sleeping;
+    auto own = std::make_unique<int>(42);
+    auto working = server.work([own = std::move(own)] { return *own; });
+    expect(co_await working == 42, "worked");
+    expect(co_await code_of(working) == UVHTTP_E_STATE, "worked twice");
+    auto once = nested(0, 0);
+    expect(co_await std::move(once) == 0, "a task");
+    try {
+        co_await std::move(once);
+        expect(false, "a task twice");
+    } catch (const uvhttp::error &error) {
+        expect(error.code() == UVHTTP_E_STATE, "a task twice");
+    }
+    co_return uvhttp::text(200, "kept");
+}
+
+/* A wait that lives longer than the coroutine: ?wait waits for it, anything else makes it ready. */
+static task<response> keep_longer(request &req) {
+    static auto *pipe = new ends(false);
+    static auto *ready = new auto(uvhttp::readable(pipe->fds[0], 300s));
+    if (req.query_param("wait")) {
+        tracker alive;
+        co_await *ready;
+        co_return uvhttp::text(200, "ready");
+    }
+    expect(write(pipe->fds[1], "x", 1) == 1, "write");
+    co_await sleep_whole("somebody else");
+    co_return uvhttp::text(200, co_await code_of(*ready) == UVHTTP_OK ? "ready" : "not ready");
+}
+
 /* Answers with the name of what was thrown. */
 template <class F> static auto named(F handler) {
     return [handler](request &req) -> task<response> {
@@ -404,7 +522,7 @@ int main(int argc, char **argv) try {
         long ms = number(req, "ms", 0);
         auto own = std::make_unique<int>(0);
         co_await server.work([ms] { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); });
-        int answer = co_await server.work([own = std::move(own)] { return *own += 42; });
+        int answer = co_await server.work([](std::unique_ptr<int> it) { return *it += 42; }, std::move(own));
         std::string thrown;
         try {
             co_await server.work([] { throw std::runtime_error("thrown by a worker"); });
@@ -413,6 +531,11 @@ int main(int argc, char **argv) try {
         }
         co_return uvhttp::text(200, std::to_string(answer) + " " + thrown);
     });
+    server.get("/kept/descriptors", keep_descriptors);
+    server.get("/kept/refused", keep_refused);
+    server.get("/kept/channel", keep_channel);
+    server.get("/kept/others", [&server](request &req) { return keep_others(req, server); });
+    server.get("/kept/longer", named(keep_longer));
     uvhttp_route_options_t streamed{};
     streamed.stream_body = true;
     server.put("/body", read_body).route_options(streamed);
