@@ -30,7 +30,7 @@ typedef struct uvhttp_client_request {
     uint32_t timeout_ms;        /**< for all of it, from the look-up of the name to the last byte. Default: 30000;
                                      UINT32_MAX: none */
     uint32_t response_size_max; /**< bytes of the response's body, unchunked. Default: 1048576 */
-    uint32_t head_size_max; /**< bytes of the response's head, 64..16777216; also of an interim one. Default: 65536 */
+    uint32_t head_size_max;  /**< bytes of the response's head, 64..16777216; also of an interim one. Default: 65536 */
     const char *unix_socket; /**< "/path/of/socket" or "@abstract", at most 108 bytes: connects there in place of the
                                   url's host and port, which are sent as Host only. Default: none */
     uint32_t interim_max;    /**< interim responses (1xx) before the final one, 1..; more: UVHTTP_E_PEER_INTERIM.

@@ -40,9 +40,9 @@ struct uvhttp_client_response {
     size_t sent; /* bytes of head and body */
     char *lines; /* header of the response, lines_size bytes; NULL until it has come */
     size_t lines_size;
-    size_t next_index;      /* uvhttp_client_response_header_at: of the field that next_lines begin with */
+    size_t next_index;       /* uvhttp_client_response_header_at: of the field that next_lines begin with */
     uvhttp_str_t next_lines; /* so that asking for one after the other reads the head once */
-    char *body; /* of the response; NULL: empty so far */
+    char *body;              /* of the response; NULL: empty so far */
     size_t body_size, body_capacity;
     size_t head_size;
     char head[]; /* of the request */

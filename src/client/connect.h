@@ -36,9 +36,9 @@ struct uvhttp__connector {
     int fd;                           /* -1: none */
 };
 
-/* Begins to connect to "127.0.0.1:80", "[::1]:80", "localhost:80", "name:80" or, with UVHTTP__CONNECT_ANY, "unix:/path";
- * an address that was made of what a peer or user has said is UVHTTP__CONNECT_TCP. on_connect follows once,
- * in a turn and never in this call: with status 0 and a connected, non-blocking, close-on-exec socket that is the
+/* Begins to connect to "127.0.0.1:80", "[::1]:80", "localhost:80", "name:80" or, with UVHTTP__CONNECT_ANY,
+ * "unix:/path"; an address that was made of what a peer or user has said is UVHTTP__CONNECT_TCP. on_connect follows
+ * once, in a turn and never in this call: with status 0 and a connected, non-blocking, close-on-exec socket that is the
  * callee's, else with why not and -1: UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_TIMEOUT,
  * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NO_DESCRIPTORS, ... timeout_ms is for all of it; each address of
  * a name has an even share of what is left. Loop's thread. Returns 0, or a code, and on_connect does not come:

@@ -86,8 +86,8 @@ static void linger(uvhttp__conn_t *conn) {
     conn->flags |= UVHTTP__CONN_LINGERING;
     bool brief = conn->worker->draining && (conn->flags & UVHTTP__CONN_IDLE_END);
     uvhttp__conn_timer_stop(conn);
-    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) +
-                                     (brief ? UVHTTP__CONN_IDLE_LINGER_MS : UVHTTP__CONN_LINGER_MS));
+    uvhttp__conn_timer_set(conn,
+                           uvhttp__conn_now_ms(conn) + (brief ? UVHTTP__CONN_IDLE_LINGER_MS : UVHTTP__CONN_LINGER_MS));
 }
 
 /* What the peer has not taken yet it may go on to take, at its rate: it is not closed over it. A server that stops

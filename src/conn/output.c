@@ -54,8 +54,7 @@ void uvhttp__output_check_start(uvhttp__conn_t *conn) {
     conn->flags |= UVHTTP__CONN_CHECKED;
     uvhttp__output_check_t *check = check_of(conn);
     check->look_ms = now_ms + UVHTTP__RATE_INTERVAL_MS;
-    check->deadline_ms =
-        timed ? uvhttp__timer_deadline(&conn->timer) / UVHTTP__TICKS_PER_MS : UINT64_MAX;
+    check->deadline_ms = timed ? uvhttp__timer_deadline(&conn->timer) / UVHTTP__TICKS_PER_MS : UINT64_MAX;
     /* What it has acknowledged before is not known: the first second is for nothing. */
     uvhttp__rate_start(&check->rate, limits_of(conn), 0, now_ms);
     arm(conn);

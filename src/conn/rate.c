@@ -5,10 +5,8 @@
 #define LOST_MAX (UINT32_C(1) << 28)
 
 void uvhttp__rate_start(uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits, uint32_t bytes, uint64_t now_ms) {
-    *rate = (uvhttp__rate_t){.bytes = bytes,
-                             .looked_ms = (uint32_t)now_ms,
-                             .moved_ms = (uint32_t)now_ms,
-                             .credit_ms = limits->grace * 1000};
+    *rate = (uvhttp__rate_t){
+        .bytes = bytes, .looked_ms = (uint32_t)now_ms, .moved_ms = (uint32_t)now_ms, .credit_ms = limits->grace * 1000};
 }
 
 void uvhttp__rate_excuse(uvhttp__rate_t *rate, uint64_t ms) {

@@ -389,23 +389,23 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
     server->user = user;
     uvhttp__host_options_t options;
     if (take_config(config, &server->config) != UVHTTP_OK) goto fail;
-    options = (uvhttp__host_options_t){.engine = choose_engine(server->config.engine),
-                                       .io_threads = server->config.io_threads,
-                                       .max_connections = server->config.max_connections,
-                                       .backlog = server->config.backlog,
-                                       .read_buffer_size = server->config.read_buffer_size,
-                                       .read_buffer_count = server->config.read_buffer_count,
-                                       .drain_timeout = server->config.drain_timeout,
-                                       .idle_timeout = server->config.idle_timeout,
-                                       .output = {server->config.min_send_rate, server->config.rate_grace, 0},
-                                       .finish = {server->config.min_send_rate, server->config.rate_grace,
-                                                  CLOSE_WRITE_SECONDS},
-                                       .write_high_watermark = server->config.write_high_watermark,
-                                       .write_queue_max = server->config.write_queue_max,
-                                       .install_signal_handlers = server->config.install_signal_handlers,
-                                       .name = "tcp",
-                                       .ops = &conn_ops,
-                                       .user = server};
+    options = (uvhttp__host_options_t){
+        .engine = choose_engine(server->config.engine),
+        .io_threads = server->config.io_threads,
+        .max_connections = server->config.max_connections,
+        .backlog = server->config.backlog,
+        .read_buffer_size = server->config.read_buffer_size,
+        .read_buffer_count = server->config.read_buffer_count,
+        .drain_timeout = server->config.drain_timeout,
+        .idle_timeout = server->config.idle_timeout,
+        .output = {server->config.min_send_rate, server->config.rate_grace, 0},
+        .finish = {server->config.min_send_rate, server->config.rate_grace, CLOSE_WRITE_SECONDS},
+        .write_high_watermark = server->config.write_high_watermark,
+        .write_queue_max = server->config.write_queue_max,
+        .install_signal_handlers = server->config.install_signal_handlers,
+        .name = "tcp",
+        .ops = &conn_ops,
+        .user = server};
     if (uvhttp__host_new(&options, &server->host) == UVHTTP_OK) return server;
 fail:
     uvhttp__free(server);

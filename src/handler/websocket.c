@@ -49,10 +49,9 @@ static uint64_t message_ms(const uvhttp_ws_t *ws) {
 /* What is received only puts deadlines off: the timer is set when one can have come nearer, and looks again when it has
  * fired too early. */
 void uvhttp__ws_set_timer(uvhttp_ws_t *ws) {
-    uint64_t deadline_ms =
-        ws->state == UVHTTP__WS_CLOSING
-            ? after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)
-            : earlier(earlier(ping_ms(ws), idle_ms(ws)), message_ms(ws));
+    uint64_t deadline_ms = ws->state == UVHTTP__WS_CLOSING
+                               ? after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)
+                               : earlier(earlier(ping_ms(ws), idle_ms(ws)), message_ms(ws));
     uint64_t now_ms = uvhttp__conn_now_ms(ws->tcp);
     if (deadline_ms == NEVER_MS)
         (void)uvhttp_tcp_set_timer(ws->tcp, 0);

@@ -164,7 +164,8 @@ int uvhttp__ws_endpoint_new(const uvhttp_ws_handlers_t *handlers, void *user, co
     size_t first = (list_size(options.subprotocols) + alignment - 1) / alignment * alignment;
     uvhttp__ws_endpoint_t *made = uvhttp__malloc(sizeof *made + first + list_size(options.origins));
     if (!made) return UVHTTP_E_NOMEM;
-    *made = (uvhttp__ws_endpoint_t){.handlers = *handlers, .options = options, .output = limits_of(&options), .user = user};
+    *made =
+        (uvhttp__ws_endpoint_t){.handlers = *handlers, .options = options, .output = limits_of(&options), .user = user};
     made->options.subprotocols = copy_list(options.subprotocols, made->text);
     made->options.origins = copy_list(options.origins, made->text + first);
     made->handlers.options = &made->options;

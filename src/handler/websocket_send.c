@@ -221,7 +221,7 @@ static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
             held->release = NULL;
             status = send_ref(ws, held->frame, held->compressed, release, held->arg, room);
         } else {
-                    status = uvhttp__conn_send_parts(
+            status = uvhttp__conn_send_parts(
                 ws->tcp, &(uvhttp__conn_parts_t){.head = held->frame.data, .head_size = held->frame.size}, room);
         }
         if (!was_taken(status)) uvhttp__counters_error(uvhttp__ws_counters(ws), status);

@@ -57,8 +57,8 @@ void uvhttp__http1_response_begin(uvhttp__http1_response_t *response, bool to_he
 /* Reads from data[0..size). *consumed: bytes taken; *body: the run of body bytes among them, a view into data (size 0:
  * none). Returns 0 when the response is whole (interim 1xx responses are passed over), UVHTTP_E_AGAIN when not (call
  * again while consumed < size, otherwise with more bytes), or what is wrong with it: UVHTTP_E_NOMEM,
- * UVHTTP_E_PEER_INTERIM (more than interim_max of them) or a UVHTTP_E_HTTP_* code. After an error it is only good for deinit. The result does not depend on how the bytes were cut
- * into pieces. */
+ * UVHTTP_E_PEER_INTERIM (more than interim_max of them) or a UVHTTP_E_HTTP_* code. After an error it is only good for
+ * deinit. The result does not depend on how the bytes were cut into pieces. */
 int uvhttp__http1_response_feed(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
                                 uvhttp_str_t *body);
 

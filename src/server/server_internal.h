@@ -99,13 +99,13 @@ struct uvhttp__session {
     uint32_t request_count;
     uint32_t turn_number; /* of the loop, that turn_requests belongs to */
     uint32_t turn_requests;
-    uint32_t discard;     /* bytes of a body that was answered before it came: thrown away before the next head */
-    uint8_t state;        /* uvhttp__session_state */
-    bool writing;         /* output waits for the client: the time for a next request has not begun */
-    bool blocked;         /* reading waits for the output to drain */
-    bool closing;         /* the connection ends when the output has drained */
-    bool more;            /* bytes behind the request in hand have been received already */
-    bool full; /* the last receive filled its buffer: more may have been received and not yet been delivered */
+    uint32_t discard; /* bytes of a body that was answered before it came: thrown away before the next head */
+    uint8_t state;    /* uvhttp__session_state */
+    bool writing;     /* output waits for the client: the time for a next request has not begun */
+    bool blocked;     /* reading waits for the output to drain */
+    bool closing;     /* the connection ends when the output has drained */
+    bool more;        /* bytes behind the request in hand have been received already */
+    bool full;        /* the last receive filled its buffer: more may have been received and not yet been delivered */
 };
 
 enum uvhttp__session_state {

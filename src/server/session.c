@@ -373,7 +373,8 @@ static bool check_body(uvhttp__session_t *session) {
     if (uvhttp__body_held_back(exchange)) return true;
     const uvhttp__rate_limits_t limits = uvhttp__session_body_limits(session);
     uint64_t now_ms = uvhttp__conn_now_ms(&session->conn);
-    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, now_ms);
+    uvhttp__rate_verdict_t verdict =
+        uvhttp__rate_look(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, now_ms);
     if (verdict == UVHTTP__RATE_FINE) return true;
     if (verdict == UVHTTP__RATE_STALLED)
         uvhttp__counters_add(counters_of(session), timeouts_body, 1);

@@ -82,7 +82,8 @@ static void test_a_url_names_no_unix_socket(void **state) {
                                       "http://unix:@name:/x", "http://unix:/"};
     uvhttp__client_url_t url;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (uvhttp__client_url_parse(uvhttp__str_from(bad[i]), &url) != UVHTTP_E_CLIENT_UNIX_URL) fail_msg("%s", bad[i]);
+        if (uvhttp__client_url_parse(uvhttp__str_from(bad[i]), &url) != UVHTTP_E_CLIENT_UNIX_URL)
+            fail_msg("%s", bad[i]);
 }
 
 static void test_an_address_has_a_limit(void **state) {
