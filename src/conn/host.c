@@ -227,9 +227,7 @@ static void worker_free(uvhttp__worker_t *worker) {
     if (worker->started && worker->host->options.ops->on_worker_stop) worker->host->options.ops->on_worker_stop(worker);
     worker->started = false;
     uvhttp__slab_deinit(&worker->slab);
-    uvhttp__free(worker->waiting);
     uvhttp__free(worker->listeners);
-    worker->waiting = NULL;
     worker->listeners = NULL;
 }
 

@@ -57,12 +57,6 @@ typedef struct uvhttp__host_options {
     void *user;
 } uvhttp__host_options_t;
 
-/* An accepted connection, and at which of the host's addresses. */
-typedef struct uvhttp__waiting {
-    int fd;
-    uint32_t row;
-} uvhttp__waiting_t;
-
 struct uvhttp__worker {
     uvhttp__counters_t counters; /* first: on cache lines of its own */
     uvhttp__host_t *host;
@@ -73,8 +67,6 @@ struct uvhttp__worker {
     uvhttp__listener_t *listeners; /* one per address of the host */
     uint32_t listeners_open;
     uint32_t index;
-    uvhttp__waiting_t *waiting; /* accepted, but over the limit: served first when there is room */
-    uint32_t waiting_count, waiting_capacity;
     uvhttp__timer_t drain_timer;
     uvhttp__post_t stop_post, cut_post, room_post;
     atomic_bool room_posted;
