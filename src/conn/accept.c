@@ -149,12 +149,13 @@ static void leave_place(uvhttp__host_t *host) {
     }
 }
 
-static void serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
+/* Returns NULL if the connection is gone already. */
+static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     uvhttp__conn_t *conn = uvhttp__slab_alloc(&worker->slab);
     if (!conn) {
         close(fd);
         leave_place(worker->host);
-        return;
+        return NULL;
     }
     uvhttp__counters_add(&worker->counters, connections_accepted, 1);
     uvhttp__stream_open(&conn->stream, worker->loop, fd, &uvhttp__conn_stream_ops);
@@ -173,9 +174,15 @@ static void serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
         uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
     else
         status = uvhttp__conn_begin(conn, row);
-    if (conn->flags & UVHTTP__CONN_CLOSED) return;
+    if (conn->flags & UVHTTP__CONN_CLOSED) return NULL;
     if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&conn->stream);
-    if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
+    if (status == UVHTTP_OK) return conn;
+    uvhttp__conn_close(conn, status);
+    return NULL;
+}
+
+static bool has_place(uvhttp__host_t *host) {
+    return atomic_load(&host->connections) < host->options.max_connections;
 }
 
 /* Takes a place among max_connections, or none. */
@@ -201,61 +208,43 @@ static void resume_listeners(uvhttp__worker_t *worker) {
     for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_resume(&worker->listeners[i]);
 }
 
-/* A connection that was already on its way when the listener paused. */
-static void wait_for_room(uvhttp__worker_t *worker, int fd, uint32_t row) {
-    if (worker->waiting_count == worker->waiting_capacity) {
-        uint32_t capacity = worker->waiting_capacity ? worker->waiting_capacity * 2 : 16;
-        uvhttp__waiting_t *waiting = uvhttp__realloc(worker->waiting, capacity * sizeof *waiting);
-        if (!waiting) {
-            close(fd);
-            return;
-        }
-        worker->waiting = waiting;
-        worker->waiting_capacity = capacity;
-    }
-    worker->waiting[worker->waiting_count++] = (uvhttp__waiting_t){fd, row};
-    uvhttp__counters_add(&worker->counters, connections_waited, 1);
-}
-
-/* There may be room: those that wait first, then the backlog. */
-static void fill(uvhttp__worker_t *worker) {
-    uint32_t served = 0;
-    for (; served < worker->waiting_count && take_place(worker->host); served++)
-        serve(worker, worker->waiting[served].fd, worker->waiting[served].row);
-    worker->waiting_count -= served;
-    memmove(worker->waiting, worker->waiting + served, worker->waiting_count * sizeof *worker->waiting);
-    if (worker->waiting_count == 0 &&
-        atomic_load_explicit(&worker->host->connections, memory_order_relaxed) < worker->host->options.max_connections)
-        resume_listeners(worker);
-}
-
 static void on_room_post(uvhttp__post_t *post) {
     uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, room_post);
     atomic_store(&worker->room_posted, false);
-    fill(worker);
+    if (has_place(worker->host)) resume_listeners(worker);
 }
+
+/* --- callbacks of listeners --- */
 
 static uvhttp__worker_t *worker_of(uvhttp__listener_t *listener) {
     return listener->loop->arg;
 }
 
+static bool on_take_place(uvhttp__listener_t *listener) {
+    return take_place(worker_of(listener)->host);
+}
+
+static void on_give_place(uvhttp__listener_t *listener) {
+    leave_place(worker_of(listener)->host);
+}
+
+static void on_full(uvhttp__listener_t *listener) {
+    uvhttp__worker_t *worker = worker_of(listener);
+    uvhttp__counters_add(&worker->counters, connections_waited, 1);
+    pause_listeners(worker);
+    /* A place may have become free between the refusal and the pause, and nobody would tell. */
+    if (has_place(worker->host)) resume_listeners(worker);
+}
+
 static void on_accept(uvhttp__listener_t *listener, int fd) {
     uvhttp__worker_t *worker = worker_of(listener);
-    uint32_t row = (uint32_t)(listener - worker->listeners);
     if (worker->cut) {
         close(fd);
-    } else if (take_place(worker->host)) {
-        serve(worker, fd, row);
-        if (worker->draining && !uvhttp__list_empty(&worker->conns))
-            uvhttp__conn_drain(UVHTTP__CONTAINER_OF(worker->conns.prev, uvhttp__conn_t, link));
-    } else if (worker->draining) {
-        close(fd);
-    } else {
-        wait_for_room(worker, fd, row);
-        pause_listeners(worker);
-        /* A place may have become free between the refusal and the pause, and nobody would tell. */
-        if (atomic_load(&worker->host->connections) < worker->host->options.max_connections) fill(worker);
+        leave_place(worker->host);
+        return;
     }
+    uvhttp__conn_t *conn = serve(worker, fd, (uint32_t)(listener - worker->listeners));
+    if (conn && worker->draining) uvhttp__conn_drain(conn);
 }
 
 static void on_accept_error(uvhttp__listener_t *listener, int status) {
@@ -269,7 +258,12 @@ static void on_listener_closed(uvhttp__listener_t *listener) {
 }
 
 static const uvhttp__listener_ops_t listener_ops = {
-    .on_accept = on_accept, .on_accept_error = on_accept_error, .on_closed = on_listener_closed};
+    .on_accept = on_accept,
+    .take_place = on_take_place,
+    .give_place = on_give_place,
+    .on_full = on_full,
+    .on_accept_error = on_accept_error,
+    .on_closed = on_listener_closed};
 
 /* Own loops: all addresses at once. Attached: called again for each address that is added. */
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
@@ -293,8 +287,6 @@ int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
 
 void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
     for (uint32_t i = worker->listeners_open; i-- > 0;) uvhttp__listener_close(&worker->listeners[i]);
-    for (uint32_t i = 0; i < worker->waiting_count; i++) close(worker->waiting[i].fd);
-    worker->waiting_count = 0;
 }
 
 void uvhttp__worker_conn_closed(uvhttp__conn_t *conn) {

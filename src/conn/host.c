@@ -242,10 +242,8 @@ static void worker_free(uvhttp__worker_t *worker) {
     worker->started = false;
     uvhttp__slab_deinit(&worker->slab);
     uvhttp__free(worker->output_checks);
-    uvhttp__free(worker->waiting);
     worker->output_checks = NULL;
     uvhttp__free(worker->listeners);
-    worker->waiting = NULL;
     worker->listeners = NULL;
 }
 

@@ -61,12 +61,6 @@ typedef struct uvhttp__host_options {
     void *user;
 } uvhttp__host_options_t;
 
-/* An accepted connection, and at which of the host's addresses. */
-typedef struct uvhttp__waiting {
-    int fd;
-    uint32_t row;
-} uvhttp__waiting_t;
-
 /* Of a connection whose output is checked. */
 typedef struct uvhttp__output_check {
     uvhttp__rate_t rate;
@@ -87,8 +81,6 @@ struct uvhttp__worker {
     uvhttp__listener_t *listeners; /* one per address of the host */
     uint32_t listeners_open;
     uint32_t index;
-    uvhttp__waiting_t *waiting; /* accepted, but over the limit: served first when there is room */
-    uint32_t waiting_count, waiting_capacity;
     uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
     uint32_t put_back; /* uvhttp__conn_put_back, until the call that it was made in has returned */

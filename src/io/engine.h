@@ -210,6 +210,15 @@ static inline void *uvhttp__fd_set_object(const struct uvhttp__fd_set *set) {
 /* For an event that is about a wait. NULL: it was stopped by an event before it. */
 void uvhttp__fd_wait_ready(uvhttp__fd_wait_t *wait);
 
+/* --- accepting (io_accept.c) --- */
+
+/* The listener is readable: accepts what waits, a bounded number, each with a place that was taken before. May pause or
+ * park the listener. */
+void uvhttp__listener_accept(uvhttp__listener_t *listener);
+/* The listener's owner has a place for one more connection; it is given back if none comes. */
+bool uvhttp__listener_take_place(uvhttp__listener_t *listener);
+void uvhttp__listener_give_place(uvhttp__listener_t *listener);
+
 /* Accept failed: parks the listener (out of descriptors or memory) or counts a transient error. */
 void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);
 

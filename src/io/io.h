@@ -290,8 +290,17 @@ void uvhttp__stream_reset(uvhttp__stream_t *stream);
 /* --- listeners --- */
 
 typedef struct uvhttp__listener_ops {
-    /* A connection: fd is non-blocking, close-on-exec and the callee's from now on. */
+    /* A connection: fd is non-blocking, close-on-exec and the callee's from now on, as is the place that was taken for
+     * it. */
     void (*on_accept)(uvhttp__listener_t *listener, int fd);
+    /* Before each accept: takes a place for the connection, or returns false if there is none. NULL: there is no limit.
+     */
+    bool (*take_place)(uvhttp__listener_t *listener);
+    /* No connection came for the place that was taken. NULL only if take_place is. */
+    void (*give_place)(uvhttp__listener_t *listener);
+    /* A client waits in the backlog and there is no place for it: the listener has to be paused until there is. NULL
+     * only if take_place is. */
+    void (*on_full)(uvhttp__listener_t *listener);
     /* The process is out of descriptors or memory: the listener has parked itself; it tries again by itself after
      * UVHTTP__ACCEPT_RETRY_MS and whenever a stream of this loop has closed. */
     void (*on_accept_error)(uvhttp__listener_t *listener, int status);
@@ -305,7 +314,9 @@ struct uvhttp__listener {
     const uvhttp__listener_ops_t *ops;
     uvhttp__list_t link; /* in loop->listeners */
     int fd;
-    uint32_t flags; /* UVHTTP__LISTENER_* */
+    uint32_t flags;      /* UVHTTP__LISTENER_* */
+    uint32_t burst;      /* connections that the last event of it was good for, at most ... */
+    uint32_t burst_turn; /* ... and when that was: loop->turn_number */
 };
 
 enum {
@@ -320,7 +331,7 @@ enum {
  */
 int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
                           const uvhttp__listener_ops_t *ops);
-/* Leaves new connections in the backlog; a few that were on their way may still come through on_accept. */
+/* Leaves new connections in the backlog: on_accept does not come any more. */
 void uvhttp__listener_pause(uvhttp__listener_t *listener);
 void uvhttp__listener_resume(uvhttp__listener_t *listener);
 void uvhttp__listener_close(uvhttp__listener_t *listener);

@@ -14,7 +14,6 @@
 #include "base/hot.h"
 
 enum {
-    ACCEPTS_PER_EVENT = 64,      /* a storm of connections must not keep the others waiting */
     SEND_TURN_MAX = 1024 * 1024, /* bytes of memory that one stream may send in a turn, as UVHTTP__FILE_TURN_MAX */
 };
 
@@ -257,23 +256,6 @@ static void close_stream(uvhttp__stream_t *stream) {
 
 /* --- listeners --- */
 
-/* Errors of accept(2) that concern the connection, not the listener: the next one may be fine. */
-static bool is_transient(int error) {
-    switch (error) {
-        case EINTR:
-        case ECONNABORTED:
-        case EPERM:
-        case EPROTO:
-        case ENETDOWN:
-        case ENETUNREACH:
-        case ENOPROTOOPT:
-        case EHOSTDOWN:
-        case EHOSTUNREACH:
-        case ETIMEDOUT: return true;
-        default: return false;
-    }
-}
-
 static void listener_update(uvhttp__listener_t *listener) {
     struct uvhttp__fd_set *set = listener->loop->waited;
     bool wanted = (listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) == UVHTTP__LISTENER_WANTED;
@@ -292,21 +274,8 @@ static void listener_update(uvhttp__listener_t *listener) {
 }
 
 static void on_listener_event(uvhttp__listener_t *listener) {
-    for (int i = 0; i < ACCEPTS_PER_EVENT; i++) {
-        if ((listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) != UVHTTP__LISTENER_WANTED) return;
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            listener->ops->on_accept(listener, fd);
-            continue;
-        }
-        int error = errno;
-        if (error == EAGAIN || error == EWOULDBLOCK) return;
-        if (is_transient(error)) continue;
-        /* What is not known to pass is waited out like a lack of memory: polling is level-triggered and would spin. */
-        uvhttp__listener_failed(listener, error == EMFILE || error == ENFILE ? error : ENOMEM);
-        listener_update(listener);
-        return;
-    }
+    uvhttp__listener_accept(listener);
+    if (listener->flags & UVHTTP__LISTENER_PARKED) listener_update(listener);
 }
 
 /* --- all events --- */

@@ -547,8 +547,12 @@ void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
 static void take_backlog(uvhttp__listener_t *listener) {
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
-    for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;)
-        listener->ops->on_accept(listener, fd);
+    for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
+        if (uvhttp__listener_take_place(listener))
+            listener->ops->on_accept(listener, fd);
+        else
+            close(fd);
+    }
 }
 
 void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number) {

@@ -1,5 +1,6 @@
-/* Owns: streams and listeners on io_uring: multishot accept, multishot receive from one ring of buffers, one send in
- * flight per stream. The loops that drive it are in io_uring_loop.c. May include: base, obs, io.
+/* Owns: streams and listeners on io_uring: multishot receive from one ring of buffers, one send in flight per stream,
+ * accepting where a poll says that somebody waits. The loops that drive it are in io_uring_loop.c. May include: base,
+ * obs, io.
  *
  * How a send is known to be done without a completion: at the end of a turn each stream's output goes out as one send
  * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it when it consumes the entry and never again:
@@ -390,6 +391,9 @@ static void on_connect(uvhttp__stream_t *stream, int result) {
 
 /* --- listeners --- */
 
+/* A poll and accept4, not an accept by the ring: a multishot accept empties the whole backlog before anybody can say
+ * that there is no place left, and one that was submitted before holds a place while nobody comes. The poll is armed
+ * again without a system call of its own, and tells at once if somebody waits already. */
 static void listener_update(uvhttp__listener_t *listener) {
     uvhttp__uring_t *uring = uvhttp__uring_of(listener->loop);
     bool want = (listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) == UVHTTP__LISTENER_WANTED;
@@ -398,7 +402,7 @@ static void listener_update(uvhttp__listener_t *listener) {
     if (want && !armed) {
         listener->flags |= UVHTTP__LISTENER_ARMED;
         struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
-        io_uring_prep_multishot_accept(sqe, listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        io_uring_prep_poll_add(sqe, listener->fd, POLLIN);
         sqe->user_data = data_of(listener, UVHTTP__URING_ACCEPT);
     } else if (!want && armed && !(listener->flags & UVHTTP__LISTENER_CANCELLING)) {
         listener->flags |= UVHTTP__LISTENER_CANCELLING;
@@ -410,11 +414,10 @@ static void listener_update(uvhttp__listener_t *listener) {
     }
 }
 
-static void on_accept(uvhttp__listener_t *listener, int result, unsigned flags) {
-    if (!(flags & IORING_CQE_F_MORE))
-        listener->flags &= ~(uint32_t)(UVHTTP__LISTENER_ARMED | UVHTTP__LISTENER_CANCELLING);
+static void on_acceptable(uvhttp__listener_t *listener, int result) {
+    listener->flags &= ~(uint32_t)(UVHTTP__LISTENER_ARMED | UVHTTP__LISTENER_CANCELLING);
     if (result >= 0)
-        listener->ops->on_accept(listener, result);
+        uvhttp__listener_accept(listener);
     else if (result != -ECANCELED)
         uvhttp__listener_failed(listener, -result);
     if (!(listener->flags & UVHTTP__LISTENER_ARMED)) listener_update(listener);
@@ -443,7 +446,7 @@ static void complete(uvhttp__uring_t *uring, uint64_t data, int result, unsigned
         case UVHTTP__URING_SEND: on_send(object, result); break;
         case UVHTTP__URING_POLL_OUT: on_poll_out(object, result); break;
         case UVHTTP__URING_CONNECT: on_connect(object, result); break;
-        case UVHTTP__URING_ACCEPT: on_accept(object, result, flags); break;
+        case UVHTTP__URING_ACCEPT: on_acceptable(object, result); break;
         case UVHTTP__URING_INTERNAL: on_internal(uring, data >> 4); break;
         case UVHTTP__URING_WATCH: on_watch(object, result); break;
         default: break;

@@ -38,7 +38,7 @@
     X(engine_refusals, "Times that the kernel refused what was submitted to io_uring, or completions")                 \
     X(engine_wakeups, "Wake-ups by other threads")                                                                     \
     X(engine_turns, "Turns of the loop")                                                                               \
-    X(connections_waited, "Connections that waited because max_connections was reached")                               \
+    X(connections_waited, "Times that accepting waited because max_connections was reached")                           \
     X(write_queue_full, "Times that a connection was not read because its output waited for the client")               \
     X(budget_exhausted, "Times that a connection used up its share of a turn")                                         \
     X(upgrades, "Connections handed over to another protocol")                                                         \

@@ -60,6 +60,25 @@ def test_max_connections_counts_all_loops_together(serve):
     assert len(served) == 40
 
 
+@pytest.mark.parametrize("loops", [1, 2])
+def test_exactly_max_connections_are_held_and_the_backlog_keeps_the_rest(serve, loops):
+    server = serve(settings={"max_connections": 10, "io_threads": loops})
+    server.sync()
+    before = server.descriptors()
+    clients = [server.connect() for _ in range(200)]
+    for client in clients:
+        client.send(b"GET /n/1 HTTP/1.1\r\n")  # not idle: nobody can take its place
+    poll(lambda: server.descriptors() >= before + 9)
+    server.wait_counter("connections_accepted", server.counter("connections_closed") + 10)
+    for _ in range(20):
+        server.sync()
+        assert server.descriptors() == before + 9
+    assert server.counter("connections_waited") >= 1
+    for client in clients:
+        client.close()
+    poll(lambda: server.descriptors() == before, message="all that waited are accepted and let go")
+
+
 @pytest.fixture
 def few_descriptors(serve):
     def limit():
