@@ -48,7 +48,8 @@ namespace uvhttp {
     X(worker_warn_ms)                                                                                                  \
     X(handler_warn_ms)                                                                                                 \
     X(coroutine_stack_size)                                                                                            \
-    X(coroutines_max)
+    X(coroutines_max)                                                                                                  \
+    X(drain_idle_ms)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

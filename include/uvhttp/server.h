@@ -43,12 +43,17 @@ typedef struct uvhttp_server_config {
     uint64_t write_queue_max;   /**< bound for uvhttp_response_write, 4096..; default 1 MiB */
 
     uint32_t connection_timeout; /**< from the first byte of a request (or the accept) to its whole head; default 30 */
-    uint32_t body_timeout;       /**< for a whole request body; default 300 */
+    uint32_t body_timeout;       /**< in which no byte of a request body comes, begun again by each that does; 0: no
+                                      limit; default 300 */
     uint32_t keepalive_timeout;  /**< idle between requests; default 60 */
-    uint32_t write_timeout;      /**< for the client to take a whole response; default 300 */
-    uint32_t min_receive_rate; /**< bytes per second of a body, averaged over its time after rate_grace; default 240 */
-    uint32_t min_send_rate;    /**< the same for a response; default 240 */
-    uint32_t rate_grace;       /**< seconds before the rates count; default 5 */
+    uint32_t write_timeout;      /**< in which the client takes (its system acknowledges) no byte of what waits for it,
+                                      begun again by each that it takes; 0: no limit; default 300 */
+    uint32_t min_receive_rate; /**< bytes per second that a client has to send of a body, 0..2^30; else 408. What it sends
+                                    ahead counts for rate_grace seconds; 0: no limit; default 240 */
+    uint32_t min_send_rate;    /**< bytes per second that it has to acknowledge of what waits for it, also of what the
+                                    kernel holds already, in the same way; else it is reset; default 240 */
+    uint32_t rate_grace;       /**< seconds, at the begin and after any number of bytes, that a client may be silent for
+                                    before the rates end its connection; default 5 */
     uint32_t drain_timeout;    /**< from stop to the cutting off of what still runs; default 30 */
 
     uint32_t request_line_max;    /**< 64..1 MiB; default 8192; more: 414 */
@@ -81,6 +86,10 @@ typedef struct uvhttp_server_config {
                                       only those that are touched take memory; default 64 KiB */
     uint32_t coroutines_max; /**< at once, all loops together, 1..10,000,000; beyond it coroutine routes answer 503;
                                 more than 32,000 may need a higher vm.max_map_count; default 30000 */
+    uint32_t drain_idle_ms;  /**< ms after uvhttp_server_stop (or after a response) in which a connection on which nothing
+                                is asked is still served: a request that comes is answered with `Connection: close`,
+                                so that none is lost that its client sent before it could know. 0..86,400,000;
+                                default 1000 */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -140,8 +149,9 @@ UVHTTP_EXPORT int uvhttp_server_run(uvhttp_server_t *server, const char *address
  * whatever brings that about. Returns 0, UVHTTP_E_STATE, UVHTTP_E_UNSUPPORTED, UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_server_attach(uvhttp_server_t *server, struct uv_loop_s *loop);
 
-/** Begins to stop: no new connections, idle ones close, running requests end with `Connection: close`, what runs after
- * config.drain_timeout is cut off and counted. Any thread, but not a signal handler (it takes a lock); idempotent. run
+/** Begins to stop: no new connections, idle ones close when nothing has come for config.drain_idle_ms, running requests
+ * and those that still come are answered with `Connection: close`, what runs after config.drain_timeout is cut off and
+ * counted. Any thread, but not a signal handler (it takes a lock); idempotent. run
  * returns at the end; an attached server calls on_stopped. Returns 0. */
 UVHTTP_EXPORT int uvhttp_server_stop(uvhttp_server_t *server);
 /** For an attached server: called on its loop when the drain is over. */

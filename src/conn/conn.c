@@ -47,13 +47,30 @@ void uvhttp__conn_opened(uvhttp__conn_t *conn) {
     ops_of(conn)->on_open(conn);
 }
 
-/* A handshake that has begun may end, under its own deadline: the request behind it is answered. */
+/* Whether the peer has sent something before the upper layer knows of the connection. */
+static bool has_begun(uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_PROXY) return uvhttp__conn_proxy_begun(conn);
+    return uvhttp__stream_unread(&conn->stream);
+}
+
+/* A handshake that has begun may end, under its own deadline: the request behind it is answered. One that has not has
+ * a moment to begin. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)))
         ops_of(conn)->on_drain(conn);
-    else if ((conn->flags & UVHTTP__CONN_PROXY) || !uvhttp__stream_unread(&conn->stream))
+    else if (!has_begun(conn))
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + conn->worker->host->options.drain_idle_ms);
+}
+
+/* While the server stops the time for a beginning is over. */
+static void end_beginning(uvhttp__conn_t *conn) {
+    if (has_begun(conn) && !(conn->flags & UVHTTP__CONN_BEGAN_LATE)) {
+        conn->flags |= UVHTTP__CONN_BEGAN_LATE;
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LATE_MS);
+    } else {
         uvhttp__conn_close(conn, UVHTTP_OK);
+    }
 }
 
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
@@ -155,6 +172,8 @@ void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
     } else if (conn->flags & UVHTTP__CONN_FINISHING) {
         uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
         uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
+    } else if ((conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)) && conn->worker->draining) {
+        end_beginning(conn);
     } else if (conn->flags & UVHTTP__CONN_PROXY) {
         uvhttp__conn_proxy_late(conn);
     } else if (conn->flags & UVHTTP__CONN_HANDSHAKE) {

@@ -39,6 +39,7 @@ enum {
     UVHTTP__CONN_HANDSHAKE = 1 << 7, /* its filter has not let it open yet: the upper layer does not know of it */
     UVHTTP__CONN_CHECKED = 1 << 8,   /* whether its peer takes the output is looked at (output.c) */
     UVHTTP__CONN_IDLE_END = 1 << 9,  /* it finished while nothing was under way to the peer */
+    UVHTTP__CONN_BEGAN_LATE = 1 << 10, /* its handshake began while the server stops, and has the time for that */
 };
 
 /* How long the peer may take to close after our FIN, once it has all before it. */
@@ -46,6 +47,8 @@ enum {
 /* The same for one that was idle while its server stops: long enough for what crosses our FIN to be thrown away, so
  * that it is answered by an end and not by a reset. */
 #define UVHTTP__CONN_IDLE_LINGER_MS 200
+/* How long a handshake may take that began while its server stops. */
+#define UVHTTP__CONN_LATE_MS 5000
 
 static inline uvhttp__conn_t *uvhttp__conn_of(uvhttp__stream_t *stream) {
     return UVHTTP__CONTAINER_OF(stream, uvhttp__conn_t, stream);

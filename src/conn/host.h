@@ -49,6 +49,7 @@ typedef struct uvhttp__host_options {
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
     uint32_t drain_timeout;        /* seconds */
+    uint32_t drain_idle_ms;        /* for who has sent nothing yet when the host stops */
     uint32_t proxy_timeout;        /* seconds; for a PROXY protocol header, 0: none */
     uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
     uvhttp__rate_limits_t output;  /* what a peer has to take */

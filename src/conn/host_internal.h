@@ -21,6 +21,7 @@ void uvhttp__output_check_end(uvhttp__conn_t *conn);
 /* peer.c: a connection of a listener for the PROXY protocol, from begin to its header's end. */
 void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row);
 size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size);
+bool uvhttp__conn_proxy_begun(const uvhttp__conn_t *conn);
 void uvhttp__conn_proxy_end(uvhttp__conn_t *conn);
 void uvhttp__conn_proxy_late(uvhttp__conn_t *conn);
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);

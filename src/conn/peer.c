@@ -121,6 +121,10 @@ size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t si
     return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
 }
 
+bool uvhttp__conn_proxy_begun(const uvhttp__conn_t *conn) {
+    return conn->peer->proxy->have > 0 || uvhttp__stream_unread(&conn->stream);
+}
+
 /* A connection that ends without a word was a look whether somebody listens. */
 void uvhttp__conn_proxy_end(uvhttp__conn_t *conn) {
     if (conn->peer->proxy->have > 0)

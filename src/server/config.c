@@ -73,6 +73,7 @@ static const field_t fields[] = {
     NUMBER_OF("milliseconds", handler_warn_ms, 100, 0, 86400000),
     BYTES(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
     NUMBER(coroutines_max, 30000, 1, 10000000),
+    NUMBER_OF("milliseconds", drain_idle_ms, 1000, 0, 86400000),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

@@ -53,6 +53,7 @@ static int make_host(uvhttp_server_t *server) {
                                       .read_buffer_size = config->read_buffer_size,
                                       .read_buffer_count = config->read_buffer_count,
                                       .drain_timeout = config->drain_timeout,
+                                      .drain_idle_ms = config->drain_idle_ms,
                                       .proxy_timeout = config->connection_timeout,
                                       .output = {config->min_send_rate, config->rate_grace, config->write_timeout},
                                       .finish = {config->min_send_rate, config->rate_grace,

@@ -12,10 +12,6 @@
 
 static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: at most 320 bytes with all overhead");
 
-/* While the server drains, a connection that was kept for requests already received ends when none has come for so
- * long. */
-#define DRAIN_IDLE_MS 100
-
 static const uvhttp_server_config_t *config_of(const uvhttp__session_t *session) {
     return &uvhttp__session_worker(session)->server->config;
 }
@@ -106,10 +102,16 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
     if (session->state == UVHTTP__SESSION_HEAD) uvhttp__conn_timer_stop(&session->conn); /* on_sent sets it */
 }
 
+/* The server stops. Its client may have sent another request, or be about to, and can not know: that one is answered,
+ * with `Connection: close`. */
+static void await_last_request(uvhttp__session_t *session) {
+    uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + config_of(session)->drain_idle_ms);
+}
+
 /* Another one on a connection that is kept. */
 UVHTTP__HOT static void expect_request(uvhttp__session_t *session) {
     if (session->conn.worker->draining)
-        uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + DRAIN_IDLE_MS);
+        await_last_request(session);
     else
         set_deadline(session, config_of(session)->keepalive_timeout);
 }
@@ -408,7 +410,7 @@ static void on_timer(uvhttp__conn_t *conn) {
         /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
          * one. */
         if (conn->worker->draining)
-            ; /* it was kept for requests that did not come */
+            ; /* no request came */
         else if (session->request_count == 0)
             uvhttp__counters_add(counters_of(session), timeouts_header, 1);
         else
@@ -428,8 +430,7 @@ static const uvhttp__rate_limits_t *output_limits(const uvhttp__conn_t *conn) {
     return &none;
 }
 
-/* Idle connections end, unless a request has arrived that nobody has looked at yet: it is answered first. Nothing is
- * under way to the client, so that there is nothing to linger for. */
+/* What has begun goes on; who has asked for nothing has a moment to do so. */
 static void on_drain(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
@@ -439,13 +440,7 @@ static void on_drain(uvhttp__conn_t *conn) {
             uvhttp_tcp_close(conn);
         return;
     }
-    if (session->state != UVHTTP__SESSION_HEAD || session->partial) return;
-    if (uvhttp__stream_unread(&conn->stream))
-        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + DRAIN_IDLE_MS);
-    else if (uvhttp__stream_out_size(&conn->stream) > 0)
-        uvhttp__conn_finish(&session->conn);
-    else
-        uvhttp__conn_close(conn, UVHTTP_OK);
+    if (session->state == UVHTTP__SESSION_HEAD && !session->partial && !session->writing) await_last_request(session);
 }
 
 static void abort_exchange(uvhttp__session_t *session) {

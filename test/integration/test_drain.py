@@ -4,12 +4,15 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import threading
 import time
 
 import pytest
 
-from harness import poll
+import wire
+from harness import HOST, poll
+from pki import Pki, TlsConnection
 from wire import Closed, head, request
 
 pytestmark = pytest.mark.threads
@@ -78,6 +81,99 @@ def test_a_drain_under_load_loses_nothing(serve, depth, io_threads):
             raise visitor.fault
         assert visitor.lost_at is None or visitor.lost_at >= told_at, "a request sent before SIGTERM was lost"
         assert visitor.answered > 0
+
+
+class Regular(threading.Thread):
+    """Asks again and again on a connection that it keeps until it is told `Connection: close`, then on the next one. What
+    it has sent and gets no response to is an error."""
+
+    def __init__(self, connect, depth):
+        super().__init__()
+        self.connect, self.depth = connect, depth
+        self.answered, self.lost, self.fault = 0, [], None
+        self.enough = threading.Event()
+
+    def run(self):
+        try:
+            while not self.enough.is_set():
+                with self.connect() as connection:
+                    self.visit(connection)
+        except Exception as error:  # for the test's own thread to raise
+            self.fault = error
+
+    def visit(self, connection):
+        batch = b"".join(request("GET", f"/n/{i}") for i in range(self.depth))
+        while not self.enough.is_set():
+            connection.send_anyway(batch)
+            for i in range(self.depth):
+                try:
+                    response = connection.response()
+                except Closed as error:
+                    self.lost.append(f"{self.depth - i} of {self.depth} after {self.answered}: {error}")
+                    return
+                assert response.status == 200 and response.body == b"%d" % i
+                self.answered += 1
+            if response.header("Connection") == "close":
+                return
+
+
+@pytest.mark.parametrize("io_threads", [1, 3])
+@pytest.mark.parametrize("depth", [1, 8], ids=["one", "pipelined"])
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+def test_the_old_one_of_two_servers_on_a_socket_loses_nothing(serve, tmp_path, tls, depth, io_threads):
+    """As at a deployment: the next server has the listening socket, too, before this one is told to stop."""
+    pki = Pki(tmp_path) if tls else None
+    if tls:
+        pki.issue("a", "/CN=a.test", ["a.test"])
+    with socket.create_server((HOST, 0), backlog=1000) as listener:
+        number, address = listener.fileno(), listener.getsockname()[:2]
+        arguments = ["--tls-listen", f"fd:{number}", *pki.use("a")] if tls else ["--listen", f"fd:{number}"]
+
+        def start():
+            # More than the default, which is for machines that have nothing else to do.
+            settings = {"io_threads": io_threads, "drain_idle_ms": 10000}
+            return serve("http_test_server", *arguments, pass_fds=[number], settings=settings)
+
+        def connect():
+            return TlsConnection(address, context, "a.test") if tls else wire.Connection(address)
+
+        context = pki.context() if tls else None
+        old = start()
+        regulars = [Regular(connect, depth) for _ in range(20)]
+        for regular in regulars:
+            regular.start()
+        poll(lambda: all(regular.answered > 2 * depth or regular.fault for regular in regulars))
+        new = start()
+        old.signal()
+        assert old.wait() == 0
+        before = [regular.answered for regular in regulars]
+        poll(lambda: all(now.answered > then or now.fault for now, then in zip(regulars, before)))
+        for regular in regulars:
+            regular.enough.set()
+        for regular in regulars:
+            regular.join(20)
+            assert not regular.is_alive()
+        for regular in regulars:
+            if regular.fault:
+                raise regular.fault
+        assert [lost for regular in regulars for lost in regular.lost] == []
+        assert new.counter("requests") > 0
+
+
+def test_a_request_that_comes_to_an_idle_connection_in_a_drain_is_answered(serve):
+    """Its client could not know."""
+    server = serve(settings={"drain_idle_ms": 10000})
+    with server.connect() as kept, server.connect() as fresh:
+        kept.get("/n/1")
+        server.sync()
+        server.close_control()
+        server.signal()
+        poll(lambda: stopped_listening(server))
+        for connection in (kept, fresh):
+            response = connection.get("/n/2")
+            assert response.body == b"2" and response.header("Connection") == "close"
+            connection.assert_closed()
+    assert server.wait() == 0
 
 
 def blocked(server, tmp_path):

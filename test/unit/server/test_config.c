@@ -33,6 +33,7 @@ static const struct range {
     {"max_backlog", "0", "1", "10000000", "10000001"},
     {"worker_idle_timeout", NULL, "0", "604800", "604801"},
     {"worker_warn_ms", NULL, "0", "86400000", "86400001"},
+    {"drain_idle_ms", NULL, "0", "86400000", "86400001"},
     {"handler_warn_ms", NULL, "0", "86400000", "86400001"},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
