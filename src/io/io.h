@@ -134,6 +134,12 @@ typedef struct uvhttp__segment {
     bool owned;        /* data was copied by the engine: uvhttp__free when sent */
 } uvhttp__segment_t;
 
+/* Bytes kept for later delivery. Those that were consumed stay in front until all have been: nothing is moved. */
+typedef struct uvhttp__held {
+    uint32_t offset, capacity; /* of data: where the kept bytes begin, and all of it */
+    char data[];
+} uvhttp__held_t;
+
 /* Embedded in a connection. Fields are the engines' own: others use the functions. */
 struct uvhttp__stream {
     _Alignas(16) uvhttp__loop_t *loop; /* engines keep marks in the low bits of a stream's address */
@@ -141,7 +147,7 @@ struct uvhttp__stream {
     uvhttp__segment_t *out_first, *out_last; /* output not yet known to be with the kernel */
     uvhttp__list_t dirty;                    /* in loop->dirty while it has output to hand over this turn */
     uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
-    char *held;                              /* bytes kept for later delivery, NULL if none */
+    uvhttp__held_t *held;                    /* NULL: none */
     uvhttp__filter_t *filter;                /* NULL: none */
     int fd;
     uint32_t out_size;   /* bytes queued, saturating: for watermarks */

@@ -359,11 +359,26 @@ int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const
     return status;
 }
 
-static bool keep(uvhttp__stream_t *stream, const char *data, size_t size) {
-    char *held = uvhttp__realloc(stream->held, stream->held_size + size);
-    if (!held) return false;
-    memcpy(held + stream->held_size, data, size);
+/* Capacity for `size` bytes more. It doubles, so that bytes which come one by one are copied a constant number of times.
+ * NULL if out of memory. */
+static uvhttp__held_t *held_grow(uvhttp__stream_t *stream, size_t size) {
+    uvhttp__held_t *old = stream->held;
+    size_t capacity = stream->held_size + size;
+    if (old && capacity < 2 * (size_t)stream->held_size) capacity = 2 * (size_t)stream->held_size;
+    uvhttp__held_t *held = uvhttp__malloc(sizeof *held + capacity);
+    if (!held) return NULL;
+    *held = (uvhttp__held_t){.capacity = (uint32_t)capacity};
+    if (old) memcpy(held->data, old->data + old->offset, stream->held_size);
+    uvhttp__free(old);
     stream->held = held;
+    return held;
+}
+
+static bool keep(uvhttp__stream_t *stream, const char *data, size_t size) {
+    uvhttp__held_t *held = stream->held;
+    if (!held || size > held->capacity - held->offset - stream->held_size) held = held_grow(stream, size);
+    if (!held) return false;
+    memcpy(held->data + held->offset + stream->held_size, data, size);
     stream->held_size += (uint32_t)size;
     return true;
 }
@@ -433,17 +448,17 @@ UVHTTP__HOT void uvhttp__stream_resume(uvhttp__stream_t *stream) {
 static void deliver_held(uvhttp__stream_t *stream) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_PAUSED;
     if (stream->held_size > 0 || stream->filter) {
-        char *held = stream->held;
+        uvhttp__held_t *held = stream->held;
         uint32_t size = stream->held_size;
         stream->held = NULL;
         stream->held_size = 0;
-        size_t used = give(stream, held, size);
+        size_t used = give(stream, held ? held->data + held->offset : NULL, size);
         if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
             uvhttp__free(held);
             return;
         }
         if (used < size) {
-            memmove(held, held + used, size - used);
+            held->offset += (uint32_t)used;
             stream->held = held;
             stream->held_size = (uint32_t)(size - used);
             uvhttp__stream_pause_delivery(stream);

@@ -218,7 +218,8 @@ static size_t stream_chunked(uvhttp__session_t *session, const char *data, size_
 
 static size_t stream(uvhttp__session_t *session, const char *data, size_t size) {
     if (uvhttp__body_held_back(session->exchange)) return 0;
-    size_t piece_max = config_of(session->exchange)->read_buffer_size;
+    size_t piece_max = session->exchange->incoming->piece_max;
+    if (piece_max == 0) piece_max = config_of(session->exchange)->read_buffer_size;
     if (size > piece_max) size = piece_max;
     return session->exchange->request.head.chunked ? stream_chunked(session, data, size)
                                                    : stream_sized(session, data, size);

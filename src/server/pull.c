@@ -1,24 +1,33 @@
-/* Owns: a streamed body that the handler asks for piece by piece: between two pieces it is paused, so that the client
- * is held back. Who waits for a piece, and how, is the business of coroutine.c and worker.c. The loop's thread. */
+/* Owns: a streamed body that the handler asks for piece by piece: what comes until the piece is taken becomes part of it,
+ * so that a body in many small chunks costs no wait for each. From then on the body is paused, so that the client is
+ * held back. Who waits for a piece, and how, is the business of coroutine.c and worker.c. The loop's thread. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "server/server_internal.h"
 
-static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
-    (void)res;
-    uvhttp__pull_t *pull = user;
-    const uvhttp__exchange_t *exchange = pull->exchange;
-    if (!pull->piece) pull->piece = uvhttp__malloc(exchange->worker->server->config.read_buffer_size);
-    if (pull->piece) {
-        memcpy(pull->piece, data.data, data.size);
-        pull->size = data.size;
-    } else {
+static void add(uvhttp__pull_t *pull, uvhttp_str_t data) {
+    const uint32_t piece_max = pull->exchange->worker->server->config.read_buffer_size;
+    if (!pull->piece) pull->piece = uvhttp__malloc(piece_max);
+    if (!pull->piece) {
         pull->end_status = UVHTTP_E_NOMEM;
         pull->ended = true;
+        (void)uvhttp_request_pause_body(&pull->exchange->request);
+        return;
     }
-    (void)uvhttp_request_pause_body(req);
-    pull->come(pull);
+    memcpy(pull->piece + pull->size, data.data, data.size);
+    pull->size += data.size;
+    uint32_t room = piece_max - (uint32_t)pull->size;
+    pull->exchange->incoming->piece_max = room;
+    if (room == 0) (void)uvhttp_request_pause_body(&pull->exchange->request);
+}
+
+static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)req, (void)res;
+    uvhttp__pull_t *pull = user;
+    bool first = pull->size == 0;
+    add(pull, data);
+    if (first) pull->come(pull);
 }
 
 static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
@@ -59,5 +68,7 @@ int uvhttp__pull_take(uvhttp__pull_t *pull, uvhttp_str_t *piece) {
     if (pull->size == 0) return pull->end_status;
     *piece = (uvhttp_str_t){pull->piece, pull->size};
     pull->size = 0;
+    pull->exchange->incoming->piece_max = 0;
+    (void)uvhttp_request_pause_body(&pull->exchange->request); /* it stays as it is until the body is resumed */
     return UVHTTP_OK;
 }

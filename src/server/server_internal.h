@@ -151,7 +151,8 @@ typedef struct uvhttp__incoming {
     uvhttp_body_end_cb on_end; /* NULL: the handler did not ask for the body */
     void *user;
     uint64_t paused_at_ms;
-    bool handler_runs; /* it may ask for the body */
+    uint32_t piece_max; /* bytes for the next on_data, 0: read_buffer_size */
+    bool handler_runs;  /* it may ask for the body */
     bool paused;       /* by the application */
     bool end_told;
 } uvhttp__incoming_t;
@@ -161,7 +162,7 @@ typedef struct uvhttp__pull {
     struct uvhttp__exchange *exchange;
     void (*come)(struct uvhttp__pull *pull); /* a piece, or the end: it is ready now */
     char *piece;                             /* read_buffer_size bytes; NULL before the first */
-    size_t size;                             /* bytes that nobody has taken yet */
+    size_t size;                             /* bytes that nobody has taken yet: more are added until then */
     int end_status;                          /* once it has ended */
     bool ended;                              /* all of it has come, or it has failed */
 } uvhttp__pull_t;

@@ -21,7 +21,7 @@ typedef struct tls_conn {
     uvhttp__tls_contexts_t *contexts;
     char *held; /* decoded bytes that the upper layer has left, NULL if none */
     char *subject;
-    uint32_t held_size;
+    uint32_t held_size, held_offset; /* bytes; in `held`, in front of them those that were consumed */
     uint32_t received;     /* bytes, until the handshake is done */
     uint32_t unasked_size; /* bytes */
     bool open;             /* the handshake is done */
@@ -214,14 +214,17 @@ static bool deliver(tls_conn_t *tls, uvhttp__stream_t *stream, const char *data,
     size_t used = uvhttp__conn_stream_ops.on_data(stream, data, size);
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
     if (used == size) return true;
-    if (data != tls->held) {
+    if (tls->held) { /* that is what data was */
+        tls->held_offset += (uint32_t)used;
+    } else {
         tls->held = uvhttp__malloc(size - used);
         if (!tls->held) {
             uvhttp__conn_close(uvhttp__conn_of(stream), UVHTTP_E_NOMEM);
             return false;
         }
+        memcpy(tls->held, data + used, size - used);
+        tls->held_offset = 0;
     }
-    memmove(tls->held, data + used, size - used);
     tls->held_size = (uint32_t)(size - used);
     uvhttp__filter_hold(stream);
     return false;
@@ -229,7 +232,7 @@ static bool deliver(tls_conn_t *tls, uvhttp__stream_t *stream, const char *data,
 
 static bool deliver_held(tls_conn_t *tls, uvhttp__stream_t *stream) {
     if (!tls->held) return true;
-    if (!deliver(tls, stream, tls->held, tls->held_size)) return false;
+    if (!deliver(tls, stream, tls->held + tls->held_offset, tls->held_size)) return false;
     uvhttp__free(tls->held);
     tls->held = NULL;
     tls->held_size = 0;

@@ -486,6 +486,38 @@ static void test_resume_inside_on_data_asks_for_the_next_turn(void **state) {
     free(data);
 }
 
+static const char *expected_at; /* where the next bytes are if nothing was moved; the loop's */
+static atomic_int moves;
+
+static size_t take_where_it_is(uvhttp__stream_t *stream, const char *data, size_t size) {
+    if (data != expected_at) atomic_fetch_add(&moves, 1);
+    size_t taken = take_a_share(stream, data, size);
+    expected_at = data + taken;
+    return taken;
+}
+
+/* Bytes that are taken little by little are kept once: moving the rest each time makes small pieces of a large
+ * delivery cost its square. */
+static void test_bytes_left_are_not_moved(void **state) {
+    enum { SIZE = 30000 };
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = take_where_it_is, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    atomic_store(&moves, 0);
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(SIZE);
+    client_send(fd, data, SIZE);
+    server_wait(server, EV_BYTES, SIZE);
+    assert_int_equal(server_count(server, EV_WRONG), 0);
+    assert_true(atomic_load(&moves) < 100); /* of 10,000 deliveries: those of new bytes */
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_END_OK, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
 static size_t take_nothing_at_first(uvhttp__stream_t *stream, const char *data, size_t size) {
     peer_t *peer = peer_of(stream);
     if (peer->step == 0) return 0;
@@ -784,6 +816,7 @@ int main(void) {
         ON_EACH(test_client_that_leaves_during_a_file_is_an_abort_and_no_signal),
         ON_EACH(test_bytes_left_come_again_after_resume_and_before_the_end),
         ON_EACH(test_resume_inside_on_data_asks_for_the_next_turn),
+        ON_EACH(test_bytes_left_are_not_moved),
         ON_EACH(test_paused_stream_holds_a_bounded_number_of_bytes),
         ON_EACH(test_reset_of_a_paused_stream_is_told_at_once),
         ON_EACH(test_fin_behind_a_paused_stream_does_not_spin),
