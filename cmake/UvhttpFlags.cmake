@@ -6,6 +6,15 @@ set(uvhttp_link -Wl,--as-needed)
 # Asserts would otherwise carry the directory that the library was built in.
 list(APPEND uvhttp_codegen "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=")
 
+# A frame larger than a page touches each of its pages, so that it cannot step over a guard: of coroutines and of threads.
+include(CheckCCompilerFlag)
+set(CMAKE_REQUIRED_FLAGS -Werror)
+check_c_compiler_flag(-fstack-clash-protection UVHTTP_HAVE_STACK_CLASH_PROTECTION)
+unset(CMAKE_REQUIRED_FLAGS)
+if(UVHTTP_HAVE_STACK_CLASH_PROTECTION)
+  list(APPEND uvhttp_codegen -fstack-clash-protection)
+endif()
+
 if(UVHTTP_SANITIZERS)
   string(REPLACE ";" "," sanitizers "${UVHTTP_SANITIZERS}")
   set(uvhttp_sanitize -fsanitize=${sanitizers} -fno-omit-frame-pointer)

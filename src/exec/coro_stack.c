@@ -10,6 +10,9 @@
 #include "base/sanitize.h"
 #include "exec/coro_tools.h"
 
+/* Bytes of addresses below a stack that no one may touch. A frame without probes (a handler that is compiled without
+ * -fstack-clash-protection) must be larger to pass over them. */
+#define GUARD_SIZE (1u << 20)
 /* Stacks that stay mapped whatever happens. */
 #define KEEP 16
 /* Every so many uses one stack is looked at; what lies idle is looked at when it goes. */
@@ -69,22 +72,36 @@ static void measure(uvhttp__coro_stacks_t *stacks, const uvhttp__coro_stack_t *s
 
 /* --- mapping --- */
 
-static bool set_guard(char *memory, size_t size) {
-    return madvise(memory, size, MADV_GUARD_INSTALL) == 0 || mprotect(memory, size, PROT_NONE) == 0;
+static void *map_pages(size_t size, int protection) {
+    void *memory = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
+    return memory != MAP_FAILED ? memory : NULL;
+}
+
+/* One mapping for both, which the kernel joins with those of other stacks: vm.max_map_count is 65530. */
+static char *map_with_markers(size_t guard, size_t size) {
+    char *memory = map_pages(guard + size, PROT_READ | PROT_WRITE);
+    if (memory && madvise(memory, guard, MADV_GUARD_INSTALL) == 0) return memory;
+    if (memory) munmap(memory, guard + size);
+    return NULL;
+}
+
+/* Kernels before 6.13, and systems that count what may be written as used (vm.overcommit_memory 2): the guard is not.
+ */
+static char *map_with_protection(size_t guard, size_t size) {
+    char *memory = map_pages(guard + size, PROT_NONE);
+    if (memory && mprotect(memory + guard, size, PROT_READ | PROT_WRITE) == 0) return memory;
+    if (memory) munmap(memory, guard + size);
+    return NULL;
 }
 
 static uvhttp__coro_stack_t *map(const uvhttp__coro_budget_t *budget) {
-    size_t guard = page_size(), size = guard + budget->stack_size;
+    size_t guard = GUARD_SIZE, size = guard + budget->stack_size;
     if (uvhttp__coro_stack_fail_at > 0 && --uvhttp__coro_stack_fail_at == 0) return NULL;
-    char *memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return NULL;
+    char *memory = map_with_markers(guard, budget->stack_size);
+    if (!memory) memory = map_with_protection(guard, budget->stack_size);
+    if (!memory) return NULL;
     /* Neighbours become one mapping; huge pages in it would make every stack resident. Not a fault if refused. */
     (void)madvise(memory, size, MADV_NOHUGEPAGE);
-    if (!set_guard(memory, guard)) {
-        munmap(memory, size);
-        return NULL;
-    }
     uvhttp__coro_stack_t *stack = (void *)(memory + size - UVHTTP__CORO_ALIGN(sizeof *stack));
     *stack = (uvhttp__coro_stack_t){
         .guard = memory, .guard_size = guard, .bottom = memory + guard, .size = budget->stack_size};

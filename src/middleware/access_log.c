@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <uvhttp/auth.h>
+#include <uvhttp/log.h>
 #include <uvhttp/request_id.h>
 
 #include "base/alloc.h"
@@ -186,8 +187,11 @@ uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options
     if (log->path) {
         log->fd = uvhttp__access_log_open(log);
         log->owns_fd = true;
-        if (log->fd < 0) {
-            int error = errno;
+        int error = errno;
+        if (log->fd < 0 && uvhttp__access_log_unread(log, error)) {
+            UVHTTP_LOG_WARN("access_log: nobody reads the FIFO \"%.300s\"; lines are lost until somebody does",
+                            log->path);
+        } else if (log->fd < 0) {
             free_log(log);
             return uvhttp__middleware_refused(NAME, "can not open path \"%.300s\": %s", options->path,
                                               strerrordesc_np(error));

@@ -59,7 +59,7 @@ typedef struct uvhttp__entry_ring {
     _Atomic uint64_t dropped;           /* the putter's */
     bool kicked;                        /* the putter's: it has woken the taker because half of it is full */
     alignas(64) _Atomic uint64_t taken; /* the taker's */
-    uint64_t dropped_told;              /* the taker's: of these a line has told */
+    uint64_t dropped_told, told_ns;     /* the taker's: of these a line has told, when (0: never) */
     alignas(64) char data[];
 } uvhttp__entry_ring_t;
 
@@ -92,7 +92,7 @@ typedef struct uvhttp__access_log {
     uvhttp_access_log_format_t format;
     uint32_t ring_size, flush_ms;
     char *path; /* NULL: none */
-    int fd;     /* the thread's once that runs */
+    int fd;     /* the thread's once that runs; -1: a FIFO that had no reader so far */
     bool owns_fd;
     void (*write)(const char *lines, size_t size, void *user);
     void *user;
@@ -110,7 +110,9 @@ typedef struct uvhttp__access_log {
 int uvhttp__access_log_start(uvhttp__access_log_t *log);
 /* Writes what waits, ends the thread. */
 void uvhttp__access_log_stop(uvhttp__access_log_t *log);
-/* Opens log->path. Returns the descriptor, or -1 and errno. */
+/* Opens log->path, without waiting. Returns the descriptor, or -1 and errno. */
 int uvhttp__access_log_open(const uvhttp__access_log_t *log);
+/* Whether that failed with `error` because the path is a FIFO that nobody reads: it is tried again with each batch. */
+bool uvhttp__access_log_unread(const uvhttp__access_log_t *log, int error);
 
 #endif

@@ -5,6 +5,7 @@
  * otherwise never. It reads the clock itself, for it has no loop whose time it could be given. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,35 +17,54 @@
 #include "base/thread.h"
 #include "middleware/access_log.h"
 
-#define BATCH_SIZE (UVHTTP__ACCESS_LINE_MAX + 65536) /* bytes: one line more always fits into what is under 64 KiB */
-#define PIPE_PIECE 4096                              /* bytes that a pipe takes whole once poll says that it can */
-#define LAST_MS 2000                                 /* how long the end waits for somebody who does not read */
+#define ROUND_SIZE 65536 /* bytes of lines that one ring may fill before the next ring, and a reopening, has its turn  \
+                          */
+#define BATCH_SIZE (2 * UVHTTP__ACCESS_LINE_MAX + ROUND_SIZE) /* bytes: a line that is kept, a round, and one line */
+#define PIPE_PIECE 4096         /* bytes that a pipe takes whole once poll says that it can */
+#define LAST_MS 2000            /* how long the end waits for somebody who does not read */
+#define DROPPED_LINE_S 1        /* a line in the access log at most every so many seconds and ring */
+#define DROPPED_WARNING_S 10    /* a warning at most every so many seconds */
+#define NS UINT64_C(1000000000) /* in a second */
 
 typedef struct writer {
     uvhttp__access_log_t *log;
-    size_t size; /* bytes in the batch */
-    uint64_t lines;
+    size_t size;      /* bytes in the batch, whole lines */
+    size_t head_done; /* of its first line, so many bytes are in the file: the disk was full, or a reader is slow */
     int64_t real_offset_ns;
     bool plain_file; /* which never makes us wait for a reader */
     bool broken;     /* the last write failed, and the log has been told */
+    bool last;       /* the end: nobody puts entries any more */
     uint64_t give_up_ns;
+    uint64_t dropped_warned, warned_ns; /* the last warning: of how many, when */
     char batch[BATCH_SIZE];
 } writer_t;
 
 static uint64_t clock_ns(clockid_t id) {
     struct timespec now;
     clock_gettime(id, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return (uint64_t)now.tv_sec * NS + (uint64_t)now.tv_nsec;
 }
 
 static void count(_Atomic uint64_t *counter, uint64_t n) {
     atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
 }
 
+static uint64_t count_lines(const char *at, size_t size) {
+    uint64_t lines = 0;
+    for (const char *end = at + size; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++) lines++;
+    return lines;
+}
+
 /* --- files --- */
 
 int uvhttp__access_log_open(const uvhttp__access_log_t *log) {
-    return open(log->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+    /* O_NONBLOCK is for a FIFO: without it, open would wait for its reader. */
+    return open(log->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
+}
+
+bool uvhttp__access_log_unread(const uvhttp__access_log_t *log, int error) {
+    struct stat info;
+    return error == ENXIO && stat(log->path, &info) == 0 && S_ISFIFO(info.st_mode);
 }
 
 static void look_at_file(writer_t *writer) {
@@ -52,105 +72,186 @@ static void look_at_file(writer_t *writer) {
     writer->plain_file = fstat(writer->log->fd, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+static void use_file(writer_t *writer, int fd) {
+    if (writer->log->fd >= 0) close(writer->log->fd);
+    writer->log->fd = fd;
+    writer->head_done = 0; /* a line that was begun in the old file is written whole into the new one */
+    look_at_file(writer);
+}
+
 static void reopen(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
     int fd = uvhttp__access_log_open(log);
     if (fd < 0) {
+        int error = errno;
         UVHTTP_LOG_ERROR("access_log: can not open \"%s\" anew, the old file is kept: %s", log->path,
-                         strerrordesc_np(errno));
+                         uvhttp__access_log_unread(log, error) ? "nobody reads this FIFO" : strerrordesc_np(error));
         return;
     }
-    close(log->fd);
-    log->fd = fd;
-    look_at_file(writer);
+    use_file(writer, fd);
     count(&log->reopened, 1);
+    UVHTTP_LOG_INFO("access_log: opened \"%s\" anew", log->path);
 }
 
-/* Whether a reader takes more; false when the end does not wait for it any longer. */
-static bool wait_for_reader(writer_t *writer) {
+/* A FIFO that had no reader when it was to be opened. False: it still has none; errno. */
+static bool have_file(writer_t *writer) {
+    uvhttp__access_log_t *log = writer->log;
+    if (log->fd >= 0) return true;
+    int fd = uvhttp__access_log_open(log);
+    if (fd >= 0) use_file(writer, fd);
+    return fd >= 0;
+}
+
+/* --- writing --- */
+
+typedef enum outcome { WRITTEN, FAILED, INTERRUPTED } outcome_t;
+
+/* INTERRUPTED: nobody reads, and the file is to be opened anew. FAILED: the end does not wait any longer; errno. */
+static outcome_t wait_for_reader(writer_t *writer) {
     struct pollfd wanted = {.fd = writer->log->fd, .events = POLLOUT};
     while (poll(&wanted, 1, 100) == 0) {
-        if (!atomic_load(&writer->log->stopping)) continue;
+        if (!atomic_load(&writer->log->stopping)) {
+            if (atomic_load(&writer->log->reopen_wanted)) return INTERRUPTED;
+            continue;
+        }
         uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
         if (writer->give_up_ns == 0) writer->give_up_ns = now_ns + LAST_MS * UINT64_C(1000000);
-        if (now_ns > writer->give_up_ns) return false;
+        if (now_ns <= writer->give_up_ns) continue;
+        errno = ETIMEDOUT;
+        return FAILED;
     }
-    return true;
+    return WRITTEN;
 }
 
-/* False if it could not be written; errno. */
-static bool write_all(writer_t *writer) {
-    const char *at = writer->batch;
-    size_t left = writer->size;
-    while (left > 0) {
-        size_t piece = writer->plain_file || left < PIPE_PIECE ? left : PIPE_PIECE;
-        if (!writer->plain_file && !wait_for_reader(writer)) {
-            errno = ETIMEDOUT;
-            return false;
-        }
-        ssize_t wrote = write(writer->log->fd, at, piece);
+/* Writes from *done on, which it moves. */
+static outcome_t write_from(writer_t *writer, size_t *done) {
+    if (!have_file(writer)) return FAILED;
+    while (*done < writer->size) {
+        size_t left = writer->size - *done, piece = writer->plain_file || left < PIPE_PIECE ? left : PIPE_PIECE;
+        outcome_t waited = writer->plain_file ? WRITTEN : wait_for_reader(writer);
+        if (waited != WRITTEN) return waited;
+        ssize_t wrote = write(writer->log->fd, writer->batch + *done, piece);
         if (wrote < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-        if (wrote <= 0) return false;
-        at += wrote;
-        left -= (size_t)wrote;
+        if (wrote <= 0) return FAILED;
+        *done += (size_t)wrote;
     }
-    return true;
+    return WRITTEN;
+}
+
+/* Forgets the lines that are in the file whole: `done` bytes of the batch are. What is left begins with a line. */
+static void forget_written(writer_t *writer, size_t done) {
+    uvhttp__access_log_t *log = writer->log;
+    count(&log->bytes, done - writer->head_done);
+    const char *end = memrchr(writer->batch, '\n', done);
+    size_t whole = end ? (size_t)(end - writer->batch) + 1 : 0;
+    count(&log->lines, count_lines(writer->batch, whole));
+    memmove(writer->batch, writer->batch + whole, writer->size - whole);
+    writer->size -= whole;
+    writer->head_done = done - whole;
+}
+
+/* Loses what is in the batch, but for a line whose begin is in the file: it is finished first when writing works
+ * again, so that the file has whole lines only. */
+static void lose_batch(writer_t *writer) {
+    const char *end = writer->head_done > 0 ? memchr(writer->batch, '\n', writer->size) : NULL;
+    size_t kept = end ? (size_t)(end - writer->batch) + 1 : 0;
+    count(&writer->log->failed, count_lines(writer->batch + kept, writer->size - kept));
+    writer->size = kept;
+}
+
+static void tell_broken(const writer_t *writer, int error) {
+    const uvhttp__access_log_t *log = writer->log;
+    bool unread = log->fd < 0 && uvhttp__access_log_unread(log, error);
+    UVHTTP_LOG_ERROR("access_log: can not write to %s: %s; lines are lost until it works again",
+                     log->path ? log->path : "its descriptor",
+                     unread ? "nobody reads this FIFO" : strerrordesc_np(error));
 }
 
 static void flush(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
     if (writer->size == 0) return;
-    bool written = true;
-    if (log->write)
+    size_t done = writer->head_done;
+    outcome_t outcome = WRITTEN;
+    if (log->write) {
         log->write(writer->batch, writer->size, log->user);
-    else
-        written = write_all(writer);
-    count(written ? &log->lines : &log->failed, writer->lines);
-    if (written) count(&log->bytes, writer->size);
-    /* Once, not at every batch. */
-    if (!written && !writer->broken)
-        UVHTTP_LOG_ERROR("access_log: can not write to %s: %s; lines are lost until it works again",
-                         log->path ? log->path : "its descriptor", strerrordesc_np(errno));
-    writer->broken = !written;
-    writer->size = 0;
-    writer->lines = 0;
+        done = writer->size;
+    } else {
+        outcome = write_from(writer, &done);
+    }
+    int error = errno;
+    forget_written(writer, done);
+    if (outcome == INTERRUPTED) return;
+    if (outcome == FAILED) {
+        lose_batch(writer);
+        if (!writer->broken) tell_broken(writer, error); /* once, not at every batch */
+    }
+    writer->broken = outcome == FAILED;
 }
 
 /* --- entries --- */
 
+/* In the access log, where they are missing, and so often that a full ring does not fill the disk with such lines. */
 static void tell_dropped(writer_t *writer, uvhttp__entry_ring_t *ring) {
     uint64_t dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
     if (dropped == ring->dropped_told) return;
+    uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    if (!writer->last && ring->told_ns != 0 && now_ns - ring->told_ns < DROPPED_LINE_S * NS) return;
     int64_t real_ns = (int64_t)clock_ns(CLOCK_REALTIME);
     writer->size += uvhttp__access_dropped_line(writer->log->format, dropped - ring->dropped_told, real_ns,
                                                 writer->batch + writer->size);
-    writer->lines++;
     ring->dropped_told = dropped;
+    ring->told_ns = now_ns;
 }
 
-/* Returns whether there was anything. */
+/* In the server's log. */
+static void warn_dropped(writer_t *writer) {
+    uvhttp__access_log_t *log = writer->log;
+    uint64_t dropped = 0, now_ns = clock_ns(CLOCK_MONOTONIC);
+    for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring; ring = ring->next)
+        dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+    if (dropped == writer->dropped_warned) return;
+    if (!writer->last && writer->warned_ns != 0 && now_ns - writer->warned_ns < DROPPED_WARNING_S * NS) return;
+    UVHTTP_LOG_WARN("access_log: %" PRIu64 " requests were not logged, for lines come faster than %s takes them; a "
+                    "larger ring_size carries over longer bursts",
+                    dropped - writer->dropped_warned, log->path ? log->path : "the writer");
+    writer->dropped_warned = dropped;
+    writer->warned_ns = now_ns;
+}
+
+static bool has_room(const writer_t *writer) {
+    return writer->size + UVHTTP__ACCESS_LINE_MAX <= BATCH_SIZE;
+}
+
+/* A round's share of a ring, at most. Returns whether there was anything. */
 static bool take_ring(writer_t *writer, uvhttp__entry_ring_t *ring) {
-    const uvhttp__entry_t *entry = uvhttp__entry_ring_peek(ring);
-    bool any = entry != NULL;
-    for (; entry; entry = uvhttp__entry_ring_peek(ring)) {
-        writer->size +=
+    const uvhttp__entry_t *entry = NULL;
+    bool any = false;
+    for (size_t taken = 0; taken < ROUND_SIZE && has_room(writer);) {
+        entry = uvhttp__entry_ring_peek(ring);
+        if (!entry) break;
+        size_t size =
             uvhttp__access_line(writer->log->format, entry, writer->real_offset_ns, writer->batch + writer->size);
-        writer->lines++;
+        writer->size += size;
+        taken += size;
+        any = true;
         uvhttp__entry_ring_release(ring, entry);
-        if (writer->size + UVHTTP__ACCESS_LINE_MAX > BATCH_SIZE) flush(writer);
     }
-    tell_dropped(writer, ring);
-    if (writer->size + UVHTTP__ACCESS_LINE_MAX > BATCH_SIZE) flush(writer);
+    if (has_room(writer)) tell_dropped(writer, ring);
     return any;
 }
 
-static bool take_all(writer_t *writer) {
+/* One round: every ring gets its share. Returns whether there was anything: then there may be more. */
+static bool take_round(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
     bool any = false;
     writer->real_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
-    for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring; ring = ring->next)
+    for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring;
+         ring = ring->next) {
+        if (!has_room(writer)) flush(writer);
         any |= take_ring(writer, ring);
+    }
     flush(writer);
+    warn_dropped(writer);
     return any;
 }
 
@@ -174,10 +275,27 @@ static void wait_ms(uvhttp__access_log_t *log, uint32_t ms) {
 static void sleep_until_woken(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
     atomic_store(&log->asleep, true);
-    if (!take_all(writer) && !atomic_load(&log->stopping) && !atomic_load(&log->reopen_wanted))
+    if (!take_round(writer) && !atomic_load(&log->stopping) && !atomic_load(&log->reopen_wanted))
         while (sem_wait(&log->wake) != 0 && errno == EINTR) {
         }
     atomic_store(&log->asleep, false);
+}
+
+/* What waits when the file is to be opened anew goes to the old one, but not more than a round: writing may be slower
+ * than traffic. */
+static void reopen_if_wanted(writer_t *writer) {
+    uvhttp__access_log_t *log = writer->log;
+    if (!atomic_load(&log->reopen_wanted)) return;
+    (void)take_round(writer);
+    atomic_store(&log->reopen_wanted, false); /* before it is done: the next wish is for another time */
+    reopen(writer);
+}
+
+static void write_last(writer_t *writer) {
+    writer->last = true;
+    while (take_round(writer)) {
+    }
+    count(&writer->log->failed, count_lines(writer->batch, writer->size)); /* a line that was begun, if any */
 }
 
 static void *run(void *arg) {
@@ -186,13 +304,11 @@ static void *run(void *arg) {
     look_at_file(writer);
     while (!atomic_load(&log->stopping)) {
         wait_ms(log, log->flush_ms);
-        if (atomic_exchange(&log->reopen_wanted, false)) {
-            (void)take_all(writer);
-            reopen(writer);
-        }
-        if (!take_all(writer)) sleep_until_woken(writer);
+        reopen_if_wanted(writer);
+        while (take_round(writer) && !atomic_load(&log->stopping)) reopen_if_wanted(writer);
+        if (!atomic_load(&log->stopping)) sleep_until_woken(writer);
     }
-    (void)take_all(writer);
+    write_last(writer);
     uvhttp__free(writer);
     return NULL;
 }

@@ -36,7 +36,9 @@
 #define KEY_PLAIN_MAX 64 /* bytes of a key that are sent as they are; of longer ones 128 bits of hash */
 #define BACKOFF_MS_MIN 50
 #define BACKOFF_MS_MAX 2000
-#define DEAD_MS 2000 /* with an answer that is so late the connection is given up */
+#define DEAD_MS 2000        /* with an answer that is so late the connection is given up */
+#define REPLY_SIZE_MAX 4096 /* bytes of an answer; those that are expected have less than 100, errors some hundred */
+#define AWAY_LINE_S 10      /* a line that says that Redis is away, at most every so many seconds */
 #define MS UINT64_C(1000000)
 
 /* The bucket of rate_limit.h. Times are sixteenths of a microsecond since 9 October 2025: whole numbers that a double
@@ -97,9 +99,13 @@ typedef struct store {
     _Atomic uint64_t allowed, refused;
 
     /* The thread's. */
-    redisContext *redis;
+    redisContext *redis; /* connects, and makes and writes commands; answers are read here, with a bound */
     state_t state;
+    char input[REPLY_SIZE_MAX];
+    size_t input_size;
     bool told_away;     /* the log has been told */
+    uint64_t told_ns;   /* when, the last time; 0: never */
+    uint32_t untold;    /* how often it has gone since then */
     unsigned preparing; /* answers to AUTH, SELECT and SCRIPT LOAD that are still to come */
     char sha[41];
     list_t waiting, sent;
@@ -154,11 +160,31 @@ static void fail_all(store_t *store, list_t *list, int status) {
 
 /* --- the connection --- */
 
-static void go_away(store_t *store, const char *why) {
-    if (!store->told_away)
-        UVHTTP_LOG_WARN(NAME ": %s is away: %s; requests are decided by refuse_on_error until it is back",
-                        store->address_text, why);
+/* Not for each time that it comes and goes, which may be many in a second. */
+static void tell_away(store_t *store, const char *why) {
+    uint64_t now = now_ns();
+    if (store->told_away) return;
+    if (store->told_ns != 0 && now - store->told_ns < AWAY_LINE_S * 1000 * MS) {
+        store->untold++;
+        return;
+    }
+    UVHTTP_LOG_WARN(NAME ": %s is away: %s; requests are decided by refuse_on_error until it is back (%" PRIu32
+                         " more times since the last such line)",
+                    store->address_text, why, store->untold);
     store->told_away = true;
+    store->told_ns = now;
+    store->untold = 0;
+}
+
+/* Only a decision shows that it works: one that cannot write (a replica, maxmemory) takes connections and scripts. */
+static void be_there(store_t *store) {
+    if (store->told_away) UVHTTP_LOG_WARN(NAME ": %s is there", store->address_text);
+    store->told_away = false;
+    store->backoff_ms = BACKOFF_MS_MIN;
+}
+
+static void go_away(store_t *store, const char *why) {
+    tell_away(store, why);
     if (store->redis) redisFree(store->redis);
     store->redis = NULL;
     store->state = AWAY;
@@ -176,6 +202,7 @@ static void connect_now(store_t *store) {
         return;
     }
     store->state = CONNECTING;
+    store->input_size = 0;
     store->connect_until_ns = now_ns() + DEAD_MS * MS;
 }
 
@@ -237,36 +264,119 @@ static void ask_all(store_t *store) {
     }
 }
 
-static bool read_decision(const redisReply *reply, uvhttp_rate_limit_decision_t *decision) {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3) return false;
-    for (size_t i = 0; i < 3; i++)
-        if (reply->element[i]->type != REDIS_REPLY_INTEGER || reply->element[i]->integer < 0) return false;
-    decision->allowed = reply->element[0]->integer == 1;
-    decision->remaining = (uint32_t)reply->element[1]->integer;
-    decision->next_ns = (uint64_t)reply->element[2]->integer * 1000;
+/* --- answers ---
+ *
+ * RESP2, as far as it is expected: a line, a string, or three integers. Whatever else a server sends, however long it
+ * says that it is, ends the connection before anything is kept for it. */
+
+#define NUMBER_COUNT 3 /* of a decision */
+
+typedef struct reply {
+    char type; /* '+' '-' ':' '$' '*' */
+    uvhttp_str_t text;
+    int64_t numbers[NUMBER_COUNT];
+} reply_t;
+
+typedef enum parsed { WHOLE, PART, WRONG } parsed_t;
+
+/* A line from *at on, which moves behind it. */
+static parsed_t parse_line(const char **at, const char *end, uvhttp_str_t *line) {
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    if (!stop) return PART;
+    if (stop == *at || stop[-1] != '\r') return WRONG;
+    *line = (uvhttp_str_t){*at, (size_t)(stop - 1 - *at)};
+    *at = stop + 1;
+    return WHOLE;
+}
+
+static bool parse_number(uvhttp_str_t text, int64_t *number) {
+    uint64_t value;
+    bool negative = text.size > 0 && *text.data == '-';
+    if (negative) text = (uvhttp_str_t){text.data + 1, text.size - 1};
+    if (uvhttp__str_parse_u64(text, &value) != UVHTTP_OK || value > INT64_MAX) return false;
+    *number = negative ? -(int64_t)value : (int64_t)value;
     return true;
 }
 
+static parsed_t parse_string(const char **at, const char *end, int64_t size, uvhttp_str_t *text) {
+    if (size < 0 || size > REPLY_SIZE_MAX - 32) return WRONG;
+    if (end - *at < size + 2) return PART;
+    *text = (uvhttp_str_t){*at, (size_t)size};
+    *at += size + 2;
+    return memcmp(*at - 2, "\r\n", 2) == 0 ? WHOLE : WRONG;
+}
+
+static parsed_t parse_numbers(const char **at, const char *end, int64_t count, int64_t *numbers) {
+    if (count != NUMBER_COUNT) return WRONG;
+    for (int i = 0; i < NUMBER_COUNT; i++) {
+        uvhttp_str_t line;
+        parsed_t parsed = parse_line(at, end, &line);
+        if (parsed != WHOLE) return parsed;
+        if (line.size < 2 || *line.data != ':') return WRONG;
+        if (!parse_number((uvhttp_str_t){line.data + 1, line.size - 1}, &numbers[i])) return WRONG;
+    }
+    return WHOLE;
+}
+
+/* The answer from *at on, which moves behind it when it is whole. */
+static parsed_t parse_reply(const char **at, const char *end, reply_t *reply) {
+    const char *next = *at;
+    uvhttp_str_t line;
+    int64_t size;
+    parsed_t parsed = parse_line(&next, end, &line);
+    if (parsed != WHOLE) return parsed;
+    *reply = (reply_t){.type = line.size ? *line.data : '\0'};
+    reply->text = line.size ? (uvhttp_str_t){line.data + 1, line.size - 1} : line;
+    switch (reply->type) {
+        case '+':
+        case '-': break;
+        case '$':
+            if (!parse_number(reply->text, &size)) return WRONG;
+            parsed = parse_string(&next, end, size, &reply->text);
+            break;
+        case '*':
+            if (!parse_number(reply->text, &size)) return WRONG;
+            parsed = parse_numbers(&next, end, size, reply->numbers);
+            break;
+        default: return WRONG;
+    }
+    if (parsed == WHOLE) *at = next;
+    return parsed;
+}
+
+static bool read_decision(const reply_t *reply, uvhttp_rate_limit_decision_t *decision) {
+    if (reply->type != '*') return false;
+    for (int i = 0; i < NUMBER_COUNT; i++)
+        if (reply->numbers[i] < 0) return false;
+    decision->allowed = reply->numbers[0] == 1;
+    decision->remaining = (uint32_t)reply->numbers[1];
+    decision->next_ns = (uint64_t)reply->numbers[2] * 1000;
+    return true;
+}
+
+static void say_error(const reply_t *reply, const char *otherwise, char *why, size_t size) {
+    bool error = reply->type == '-';
+    snprintf(why, size, "%.*s", error ? (int)(reply->text.size < 100 ? reply->text.size : 100) : 100,
+             error ? reply->text.data : otherwise);
+}
+
 /* Returns false if the connection is of no use. */
-static bool on_prepared(store_t *store, const redisReply *reply, char *why, size_t size) {
-    if (reply->type == REDIS_REPLY_ERROR) {
-        snprintf(why, size, "%.100s", reply->str);
+static bool on_prepared(store_t *store, const reply_t *reply, char *why, size_t size) {
+    bool last = store->preparing == 1;
+    bool good = reply->type != '-' && (!last || (reply->type == '$' && reply->text.size == sizeof store->sha - 1));
+    if (!good) {
+        say_error(reply, "no answer of Redis to SCRIPT LOAD", why, size);
         return false;
     }
-    if (--store->preparing > 0) return true;
-    if (reply->type != REDIS_REPLY_STRING || reply->len != sizeof store->sha - 1) {
-        snprintf(why, size, "no answer of Redis to SCRIPT LOAD");
-        return false;
-    }
-    memcpy(store->sha, reply->str, sizeof store->sha);
-    if (store->told_away) UVHTTP_LOG_WARN(NAME ": %s is there", store->address_text);
-    store->told_away = false;
-    store->backoff_ms = BACKOFF_MS_MIN;
+    store->preparing--;
+    if (!last) return true;
+    memcpy(store->sha, reply->text.data, reply->text.size);
+    store->sha[reply->text.size] = '\0';
     store->state = READY;
     return true;
 }
 
-static bool on_answer(store_t *store, const redisReply *reply, char *why, size_t size) {
+static bool on_answer(store_t *store, const reply_t *reply, char *why, size_t size) {
     job_t *job = list_take(&store->sent);
     uvhttp_rate_limit_decision_t decision;
     if (!job) {
@@ -275,31 +385,54 @@ static bool on_answer(store_t *store, const redisReply *reply, char *why, size_t
     }
     bool good = read_decision(reply, &decision);
     if (good) {
+        be_there(store);
         atomic_fetch_add_explicit(decision.allowed ? &store->allowed : &store->refused, 1, memory_order_relaxed);
         decide(job, UVHTTP_OK, &decision);
     } else {
         /* NOSCRIPT after a SCRIPT FLUSH, a replica, out of memory: a new connection prepares everything anew. */
-        snprintf(why, size, "%.100s", reply->type == REDIS_REPLY_ERROR ? reply->str : "unexpected answer");
+        say_error(reply, "unexpected answer", why, size);
     }
     decide(job, UVHTTP_E_IO, NULL);
     end_job(store, job);
     return good;
 }
 
-static void read_answers(store_t *store) {
-    char why[128] = "connection lost";
-    bool good = redisBufferRead(store->redis) == REDIS_OK;
-    if (!good) snprintf(why, sizeof why, "%.100s", store->redis->errstr);
-    while (good) {
-        void *reply = NULL;
-        good = redisGetReplyFromReader(store->redis, &reply) == REDIS_OK;
-        if (good && !reply) return; /* no whole one */
-        if (good)
-            good = store->preparing > 0 ? on_prepared(store, reply, why, sizeof why)
-                                        : on_answer(store, reply, why, sizeof why);
-        if (reply) freeReplyObject(reply);
+/* What is there now, at most so much as fits. Returns false if the connection has ended. */
+static bool receive(store_t *store, char *why, size_t size) {
+    ssize_t got =
+        recv(store->redis->fd, store->input + store->input_size, sizeof store->input - store->input_size, MSG_DONTWAIT);
+    if (got > 0) {
+        store->input_size += (size_t)got;
+        return true;
     }
-    go_away(store, why);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+    snprintf(why, size, "%s", got == 0 ? "Server closed the connection" : strerrordesc_np(errno));
+    return false;
+}
+
+static void read_answers(store_t *store) {
+    char why[128] = "";
+    bool good = receive(store, why, sizeof why);
+    const char *at = store->input, *end = at + store->input_size;
+    while (good && at < end) {
+        reply_t reply;
+        parsed_t parsed = parse_reply(&at, end, &reply);
+        if (parsed == PART && (at > store->input || store->input_size < sizeof store->input)) break;
+        if (parsed == WHOLE) {
+            good = store->preparing > 0 ? on_prepared(store, &reply, why, sizeof why)
+                                        : on_answer(store, &reply, why, sizeof why);
+        } else {
+            snprintf(why, sizeof why, "an answer that no question of ours has, or one of more than %d bytes",
+                     REPLY_SIZE_MAX);
+            good = false;
+        }
+    }
+    if (!good) {
+        go_away(store, why);
+        return;
+    }
+    store->input_size = (size_t)(end - at);
+    memmove(store->input, at, store->input_size);
 }
 
 /* --- time --- */

@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import resource
 import re
 import threading
 import time
@@ -169,6 +170,70 @@ def test_a_pipe_without_a_reader_does_not_end_the_server(serve, tmp_path):
         server.get(f"/n/{i}")
     poll(lambda: json.loads(server.get("/access_log/stats").body)["failed"] > 2)
     assert server.new_stderr().count("access_log: can not write") == 1
+
+
+def stats_of(server):
+    return json.loads(server.get("/access_log/stats").body)
+
+
+def test_a_fifo_without_a_reader_holds_up_neither_start_nor_rotation_nor_the_end(serve, tmp_path):
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    server = serve("http_test_server", "--access-log", f"json:{path}")
+    assert f'nobody reads the FIFO "{path}"' in server.stderr()
+    server.get("/n/1")
+    poll(lambda: stats_of(server)["failed"] > 0)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    poll(lambda: server.get("/n/2").status == 200 and stats_of(server)["lines"] > 0)
+    os.close(reader)
+    assert server.get("/access_log/reopen").status == 200
+    poll(lambda: "nobody reads this FIFO" in server.stderr() and server.get("/n/3").status == 200)
+    server.stop()
+
+
+def test_a_reader_that_does_not_read_does_not_hold_up_a_rotation(serve, tmp_path):
+    """The old file is a full pipe; what comes after the reopening is in the new file, in whole lines."""
+    path = tmp_path / "log"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    server = serve("http_test_server", "--access-log", f"json:{path}")
+    with server.connect() as connection:
+        for _ in range(20):
+            connection.send(request(target="/n/1", headers=[("User-Agent", "u" * 500)]) * 50)
+            for _ in range(50):
+                assert connection.response().status == 200
+    path.unlink()
+    assert server.get("/access_log/reopen").status == 200
+    poll(lambda: stats_of(server)["reopened"] == 1)
+    server.get("/n/2")
+    server.stop()
+    os.close(reader)
+    objects = [json.loads(one) for one in path.read_text().splitlines()]
+    assert any(one.get("target") == "/n/2" for one in objects)
+    assert any("dropped" in one for one in objects)
+    assert "requests were not logged, for lines come faster" in server.stderr()
+
+
+def test_a_full_disk_leaves_whole_lines_and_exact_counts(serve, tmp_path):
+    """RLIMIT_FSIZE stands for the full disk: a write that crosses it is cut in the middle of a line."""
+    log = Log(serve, tmp_path)
+    limit = 10_000
+    for i in range(10):
+        log.server.get(f"/n/{i}")
+    log.lines(10)
+    resource.prlimit(log.server.process.pid, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    poll(lambda: log.server.get("/n/full").status == 200 and stats_of(log.server)["failed"] > 20)
+    assert log.path.stat().st_size == limit
+    resource.prlimit(log.server.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+    written = stats_of(log.server)["lines"]
+    poll(lambda: log.server.get("/n/again").status == 200 and stats_of(log.server)["lines"] > written)
+    stats = stats_of(log.server)
+    log.server.stop()
+    text = log.path.read_text()
+    lines = text.splitlines()
+    for line in lines:
+        json.loads(line) # none is half, none is two
+    assert text.endswith("\n") and stats["lines"] <= len(lines)
 
 
 def test_a_file_that_can_not_be_opened_ends_the_start(serve, tmp_path):

@@ -167,6 +167,112 @@ def test_a_redis_that_forgets_the_script_is_taught_it_again(serve, redis):
     poll(lambda: status(server, "k", "closed") == 200)
 
 
+class FakeRedis:
+    """Says what it likes: `prepared` to SCRIPT LOAD, `answer` to each question."""
+
+    SHA = b"$40\r\n" + b"a" * 40 + b"\r\n"
+
+    def __init__(self, answer, prepared=SHA):
+        self.listener = socket.create_server((HOST, 0))
+        self.address = f"{HOST}:{self.listener.getsockname()[1]}"
+        self.answer, self.prepared, self.connections, self.taken, self.client = answer, prepared, 0, 0, None
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self.client, _ = self.listener.accept()
+                self.connections += 1
+                with contextlib.suppress(OSError), self.client:
+                    self.talk(self.client)
+
+    def talk(self, client):
+        while data := client.recv(65536):
+            if b"SCRIPT" in data:
+                self.send(client, self.prepared)
+            for _ in range(data.count(b"EVALSHA")):
+                self.send(client, self.answer)
+
+    def send(self, client, answer):
+        for piece in [answer] if isinstance(answer, bytes) else answer():
+            client.sendall(piece)
+            self.taken += len(piece)
+
+    def stop(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        with contextlib.suppress(OSError, AttributeError): # nobody has come
+            self.client.shutdown(socket.SHUT_RDWR)
+        self.thread.join(10)
+
+
+@contextlib.contextmanager
+def fake_redis(*what, **more):
+    fake = FakeRedis(*what, **more)
+    try:
+        yield fake
+    finally:
+        fake.stop()
+
+
+def test_a_redis_that_takes_connections_and_decides_nothing_is_asked_seldom(serve):
+    """maxmemory, a replica after a failover: SCRIPT LOAD works, EVALSHA does not."""
+    with fake_redis(b"-READONLY You can't write against a read only replica.\r\n") as fake:
+        server = start(serve, fake)
+        begin, asked = time.monotonic(), 0
+        while time.monotonic() - begin < 3:
+            assert status(server, "a") == 200
+            asked += 1
+        # 50 + 100 + 200 + ... ms between them; without that there were about 20 a second.
+        assert 2 <= fake.connections <= 9 and asked > 30
+        assert server.new_stderr().count("is away") == 1
+        fake.answer = b"*3\r\n:1\r\n:99\r\n:1000\r\n"
+        poll(lambda: status(server, "a") == 200 and json.loads(server.get("/shared-stats").body)["allowed"] > 0)
+        assert server.new_stderr().count("is there") == 1
+
+
+def test_a_redis_that_comes_and_goes_does_not_fill_the_log(serve):
+    def once():
+        yield b"*3\r\n:1\r\n:99\r\n:1000\r\n"
+        raise OSError
+
+    with fake_redis(once) as fake:
+        server = start(serve, fake)
+        poll(lambda: status(server, "a") == 200 and fake.connections > 15)
+        assert server.new_stderr().count("is away") <= 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"*2147483647\r\n", b"*3\r\n*2147483647\r\n", b"$2147483647\r\n", b"*-1\r\n", b"*3\r\n:1\r\n:1\r\n:9223372036854775808\r\n",
+     b"-" + b"x" * 100_000, b"nonsense\r\n", b"\n", b":1\r\n", b"*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n"],
+    ids=["array", "nested", "string", "null", "number", "line", "type", "empty", "integer", "four"],
+)
+def test_a_hostile_redis_is_left_at_once(serve, answer):
+    with fake_redis(answer) as fake:
+        server = start(serve, fake, timeout_ms=10_000)
+        begin = time.monotonic()
+        assert status(server, "a", "closed") == 503 and status(server, "a", "open") == 200
+        assert time.monotonic() - begin < 8, "not by its time limit"
+        assert "is away: an answer that no question of ours has" in server.new_stderr()
+
+
+def test_what_a_hostile_redis_sends_unasked_is_not_kept(serve):
+    def endless():
+        yield b"*3\r\n:1\r\n:99\r\n:1000\r\n$2000000000\r\n"
+        for _ in range(200):
+            yield b"x" * 1_000_000
+
+    with fake_redis(endless) as fake:
+        server = start(serve, fake)
+        before = server.resident_bytes()
+        assert status(server, "a") == 200
+        poll(lambda: "is away" in server.stderr())
+        assert fake.taken < 50_000_000, "the connection was closed"
+        assert server.resident_bytes() - before < 30 << 20
+
+
 def test_a_stop_with_questions_under_way(serve, redis):
     redis.start()
     server = start(serve, redis, timeout_ms=1000, drain_timeout=5)

@@ -58,7 +58,8 @@ static answer through_a_channel(uvhttp::server &, shared file) {
     uvhttp::channel<shared> files(1);
     uvhttp::channel<item> items(1);
     co_await files.send(file);
-    auto sending = items.send({*co_await files.receive(), "a name that is long enough to be allocated"});
+    auto passed = co_await files.receive();
+    auto sending = items.send({*passed, "a name that is long enough to be allocated"});
     co_await sending;
     auto got = co_await items.receive();
     co_return got->what->read();

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -263,13 +264,44 @@ static void overflow(void) {
     (void)start(use_some, &size);
 }
 
+/* A write far below the stack without touching what lies between, as an application's code without probes does it:
+ * `char text[100000]`. A neighbour that is mapped there must not be hit. */
+static void write_below(void *arg) {
+    volatile char *text = (char *)__builtin_frame_address(0) - *(const size_t *)arg;
+    *text = 1;
+}
+
+static void wait_long(void *arg) {
+    (void)arg;
+    (void)uvhttp_coro_sleep(60000);
+}
+
+static void step_over(size_t distance) {
+    open_fixture(32768, 10);
+    (void)start(write_below, &distance);
+}
+static void overflow_by_100_kb(void) {
+    step_over(100000);
+}
+static void overflow_by_1_mb(void) {
+    step_over((size_t)32768 * UVHTTP__CORO_STACK_FACTOR + (1u << 20) - 8192);
+}
+
+/* Every way to end it is in the guard, also where neighbours of the stack are mapped. */
+static void overflow_beside_others(void) {
+    open_fixture(32768, 64);
+    for (int i = 0; i < 32; i++) (void)start(wait_long, NULL);
+    size_t distance = 200000;
+    (void)start(write_below, &distance);
+}
+
 static void handler_before(int number) {
     (void)number;
     _exit(42);
 }
 
 /* What a process that overflows says, and how it ends. */
-static int die(char *said, size_t size, bool with_handler) {
+static int die(void (*overflow_it)(void), char *said, size_t size, bool with_handler) {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     pid_t pid = fork();
@@ -279,7 +311,7 @@ static int die(char *said, size_t size, bool with_handler) {
         struct sigaction action = {.sa_handler = with_handler ? handler_before : SIG_DFL, .sa_flags = SA_ONSTACK};
         if (with_handler) sigaltstack(&memory, NULL);
         sigaction(SIGSEGV, &action, NULL);
-        overflow();
+        overflow_it();
         _exit(0);
     }
     close(ends[1]);
@@ -295,19 +327,53 @@ static int die(char *said, size_t size, bool with_handler) {
 static void test_an_overflow_says_which_route_and_what_to_do(void **state) {
     (void)state;
     char said[4096];
-    int status = die(said, sizeof said, false);
+    int status = die(overflow, said, sizeof said, false);
     assert_non_null(strstr(said, "uvhttp: coroutine stack overflow in route /test: it has "));
     assert_non_null(strstr(said, " bytes; raise coroutine_stack_size\n"));
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    status = die(said, sizeof said, true);
+    status = die(overflow, said, sizeof said, true);
     assert_non_null(strstr(said, "coroutine stack overflow"));
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42); /* the handler that was there before has its say */
+}
+
+static void test_a_large_frame_does_not_step_over_the_guard(void **state) {
+    (void)state;
+    void (*const ways[])(void) = {overflow_by_100_kb, overflow_by_1_mb, overflow_beside_others};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char said[4096];
+        int status = die(ways[i], said, sizeof said, false);
+        assert_non_null(strstr(said, "uvhttp: coroutine stack overflow in route /test: it has "));
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    }
+}
+
+/* RLIMIT_AS, or a system that is out of addresses: a status, and no stack with a smaller guard. */
+static void limit_addresses_and_start(void) {
+    struct rlimit limit;
+    open_fixture(32768, 10);
+    getrlimit(RLIMIT_AS, &limit);
+    limit.rlim_cur = 0;
+    setrlimit(RLIMIT_AS, &limit);
+    int status = start(wait_long, NULL);
+    dprintf(STDERR_FILENO, "%s", uvhttp_error_name(status));
+    _exit(0);
+}
+
+static void test_without_addresses_there_is_no_coroutine(void **state) {
+    (void)state;
+    if (UVHTTP__CORO_STACK_FACTOR > 1) skip(); /* a sanitizer needs addresses of its own */
+    char said[4096];
+    int status = die(limit_addresses_and_start, said, sizeof said, false);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_string_equal(said, "UVHTTP_E_NOMEM");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         /* First: the handler is set once in a process. */
         cmocka_unit_test(test_an_overflow_says_which_route_and_what_to_do),
+        cmocka_unit_test(test_a_large_frame_does_not_step_over_the_guard),
+        cmocka_unit_test(test_without_addresses_there_is_no_coroutine),
         cmocka_unit_test(test_those_that_are_ready_take_turns),
         cmocka_unit_test(test_many_that_yield_let_the_others_wake_up),
         cmocka_unit_test(test_cleanups_run_last_first),

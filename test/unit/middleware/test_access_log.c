@@ -2,8 +2,11 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/str.h"
 #include "message/exchange.h"
@@ -210,6 +213,20 @@ static void test_two_threads_share_a_ring(void **state) {
 
 /* --- the middleware --- */
 
+static atomic_int warnings; /* of requests that were not logged */
+
+/* For tests that drop: on the log's thread. */
+static void take_warning(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)size, (void)user;
+    if (level == UVHTTP_LOG_LEVEL_WARN && strstr(message, "requests were not logged, for lines come faster"))
+        atomic_fetch_add(&warnings, 1);
+}
+
+static void expect_warnings(void) {
+    warnings = 0;
+    uvhttp_log_set_callback(take_warning, NULL);
+}
+
 typedef struct kept {
     pthread_mutex_t lock;
     size_t lines, calls;
@@ -282,6 +299,7 @@ static void *answer_many(void *arg) {
 
 static void test_all_loops_log_without_losing_a_line(void **state) {
     (void)state;
+    expect_warnings();
     kept_t kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
     uvhttp_middleware_t log = uvhttp_access_log(
         &(uvhttp_access_log_options_t){.write = keep, .user = &kept, .flush_ms = 1, .ring_size = 65536});
@@ -312,6 +330,7 @@ static void wait_at_gate(const char *lines, size_t size, void *user) {
 
 static void test_a_writer_that_waits_stops_nobody(void **state) {
     (void)state;
+    expect_warnings();
     kept_t kept = {.lock = PTHREAD_MUTEX_INITIALIZER};
     sem_init(&gate, 0, 0);
     uvhttp_middleware_t log = uvhttp_access_log(
@@ -324,6 +343,7 @@ static void test_a_writer_that_waits_stops_nobody(void **state) {
     sem_post(&gate);
     drop(log);
     assert_in_range(kept.lines, 5000 - stats.dropped + 1, 5000 - stats.dropped + 3);
+    assert_in_range(warnings, 1, 3);
     assert_true(told_dropped); /* in any batch: requests that found room again may come behind it */
     sem_destroy(&gate);
 }
@@ -343,6 +363,113 @@ static void test_two_logs_on_a_thread_do_not_mix(void **state) {
     answer(&ex, logs[0], UVHTTP_OK);
     drop(logs[0]);
     assert_int_equal(kept[0].lines, 21);
+}
+
+/* --- files --- */
+
+static uvhttp_access_log_stats_t settled(uvhttp_middleware_t log, uint64_t lines) {
+    uvhttp_access_log_stats_t stats = {0};
+    for (int i = 0; i < 2000; i++) {
+        assert_int_equal(uvhttp_access_log_stats(log, &stats), UVHTTP_OK);
+        if (stats.lines + stats.failed >= lines) break;
+        usleep(5000);
+    }
+    return stats;
+}
+
+static void limit_files(rlim_t size) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = size;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* RLIMIT_FSIZE stands for the full disk: the write that crosses it is cut. */
+static void test_a_full_disk_cuts_no_line_and_every_line_is_counted_once(void **state) {
+    (void)state;
+    char path[] = "/tmp/access_logXXXXXX", text[65536];
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    uvhttp_middleware_t log = uvhttp_access_log(
+        &(uvhttp_access_log_options_t){.path = path, .flush_ms = 1, .format = UVHTTP_ACCESS_LOG_JSON});
+    limit_files(5003);
+    for (int i = 0; i < 200; i++) answer(&ex, log, UVHTTP_OK);
+    uvhttp_access_log_stats_t stats = settled(log, 199); /* one may be half in the file */
+    assert_true(stats.failed > 100);
+    assert_true(stats.lines > 10);
+    assert_int_equal(lseek(fd, 0, SEEK_END), 5003);
+    limit_files(RLIM_INFINITY);
+    answer(&ex, log, UVHTTP_OK);
+    stats = settled(log, 201);
+    assert_int_equal(stats.lines + stats.failed, 201);
+    ssize_t size = pread(fd, text, sizeof text, 0);
+    assert_int_equal(size, stats.bytes);
+    uint64_t lines = 0;
+    for (const char *at = text, *end; at < text + size; at = end + 1, lines++) {
+        end = memchr(at, '\n', (size_t)(text + size - at));
+        assert_non_null(end);
+        assert_memory_equal(at, "{\"time\"", 7);
+        assert_int_equal(end[-1], '}');
+        assert_null(memmem(at + 1, (size_t)(end - at - 1), "{\"time\"", 7)); /* not two in one */
+    }
+    assert_int_equal(lines, stats.lines);
+    drop(log);
+    close(fd);
+    unlink(path);
+    logged[0] = '\0';
+}
+
+typedef struct flood {
+    uvhttp_middleware_t log;
+    atomic_bool over;
+    _Atomic uint64_t asked;
+} flood_t;
+
+static void *flood(void *user) {
+    flood_t *it = user;
+    exchange_t *own = calloc(1, sizeof *own);
+    exchange_init(own, SIZE_MAX);
+    while (!it->over) {
+        answer(own, it->log, UVHTTP_OK);
+        it->asked++;
+    }
+    exchange_deinit(own);
+    free(own);
+    return NULL;
+}
+
+/* Two loops put without end what one thread can not write: the file is opened anew all the same, and what is missing
+ * is said from time to time. */
+static void test_a_log_that_falls_behind_is_rotated_and_says_so(void **state) {
+    (void)state;
+    expect_warnings();
+    char path[] = "/tmp/access_logXXXXXX";
+    close(mkstemp(path));
+    flood_t it = {
+        .log = uvhttp_access_log(&(uvhttp_access_log_options_t){.path = path, .flush_ms = 1, .ring_size = 65536})};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, flood, &it), 0);
+    uvhttp_access_log_stats_t stats = {0};
+    for (int i = 0; i < 2000 && stats.dropped < 10000; i++) {
+        usleep(5000);
+        assert_int_equal(uvhttp_access_log_stats(it.log, &stats), UVHTTP_OK);
+    }
+    assert_true(stats.dropped >= 10000);
+    for (uint64_t n = 1; n <= 3; n++) {
+        assert_int_equal(truncate(path, 0), 0); /* no megabytes on the disk */
+        assert_int_equal(uvhttp_access_log_reopen(it.log), UVHTTP_OK);
+        for (int i = 0; i < 2000 && stats.reopened < n; i++) {
+            usleep(5000);
+            assert_int_equal(uvhttp_access_log_stats(it.log, &stats), UVHTTP_OK);
+        }
+        assert_int_equal(stats.reopened, n);
+    }
+    assert_in_range(warnings, 1, 3); /* of more than 10,000 requests, within 10 s or a few */
+    it.over = true;
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
+    drop(it.log);
+    unlink(path);
+    logged[0] = '\0';
 }
 
 static void test_wrong_options_are_refused(void **state) {
@@ -398,6 +525,8 @@ int main(void) {
         TEST(test_all_loops_log_without_losing_a_line),
         TEST(test_a_writer_that_waits_stops_nobody),
         TEST(test_two_logs_on_a_thread_do_not_mix),
+        TEST(test_a_full_disk_cuts_no_line_and_every_line_is_counted_once),
+        TEST(test_a_log_that_falls_behind_is_rotated_and_says_so),
         TEST(test_wrong_options_are_refused),
         TEST(test_without_memory_requests_go_on_and_are_counted),
     };
