@@ -51,6 +51,12 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn) {
         uvhttp__conn_close(conn, UVHTTP_OK);
 }
 
+void uvhttp__conn_drain_alone(uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_LAST) return;
+    conn->flags |= UVHTTP__CONN_LAST;
+    uvhttp__conn_drain(conn);
+}
+
 void uvhttp__conn_finish(uvhttp__conn_t *conn, uint64_t write_deadline_ms) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     conn->flags |= UVHTTP__CONN_FINISHING;

@@ -39,7 +39,8 @@ enum {
     UVHTTP__CONN_PRESSED = 1 << 5,   /* on_drain is owed to it */
     UVHTTP__CONN_PROXY = 1 << 6,     /* a PROXY protocol header is awaited; the upper layer knows of nothing */
     UVHTTP__CONN_HANDSHAKE = 1 << 7, /* its filter has not let it open yet: the upper layer does not know of it */
-    UVHTTP__CONN_UPPER = 1 << 8,     /* this bit and those above are the upper layer's */
+    UVHTTP__CONN_LAST = 1 << 8,      /* ends when what is running is done, though the server goes on */
+    UVHTTP__CONN_UPPER = 1 << 9,     /* this bit and those above are the upper layer's */
 };
 
 /* How long the peer may take to close after our FIN. */
@@ -70,6 +71,8 @@ void uvhttp__conn_opened(uvhttp__conn_t *conn);
 extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
 /* The server stops: the connection ends when what is running is done. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn);
+/* The same for this connection alone. Idempotent. */
+void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
 /* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away; closes when the peer has
  * closed too, or after UVHTTP__CONN_LINGER_MS. write_deadline_ms: when to give up sending. Idempotent. */
