@@ -73,6 +73,12 @@ static void end_beginning(uvhttp__conn_t *conn) {
     }
 }
 
+void uvhttp__conn_drain_alone(uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_LAST) return;
+    conn->flags |= UVHTTP__CONN_LAST;
+    uvhttp__conn_drain(conn);
+}
+
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     conn->flags |= UVHTTP__CONN_FINISHING;

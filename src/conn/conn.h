@@ -40,6 +40,7 @@ enum {
     UVHTTP__CONN_CHECKED = 1 << 8,   /* whether its peer takes the output is looked at (output.c) */
     UVHTTP__CONN_IDLE_END = 1 << 9,  /* it finished while nothing was under way to the peer */
     UVHTTP__CONN_BEGAN_LATE = 1 << 10, /* its handshake began while the server stops, and has the time for that */
+    UVHTTP__CONN_LAST = 1 << 11,     /* ends when what is running is done, though the server goes on */
 };
 
 /* How long the peer may take to close after our FIN, once it has all before it. */
@@ -84,6 +85,8 @@ void uvhttp__conn_opened(uvhttp__conn_t *conn);
 extern const uvhttp__stream_ops_t uvhttp__conn_stream_ops;
 /* The server stops: the connection ends when what is running is done. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn);
+/* The same for this connection alone. Idempotent. */
+void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
 /* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away; closes when the peer has
  * closed too, or UVHTTP__CONN_LINGER_MS after it has taken everything, under the limits of the host. Idempotent. */

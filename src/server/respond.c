@@ -81,7 +81,7 @@ UVHTTP__HOT static void decide_keep_alive(uvhttp__exchange_t *exchange) {
     const uvhttp__session_t *session = exchange->session;
     const uvhttp_response_t *res = &exchange->response;
     bool drained = session->conn.worker->draining && !session->more && !uvhttp__stream_unread(&session->conn.stream);
-    if (drained || (session->conn.flags & UVHTTP__CONN_PEER_ENDED)) exchange->keep_alive = false;
+    if (drained || (session->conn.flags & (UVHTTP__CONN_PEER_ENDED | UVHTTP__CONN_LAST))) exchange->keep_alive = false;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_CLOSE | UVHTTP__RESPONSE_BODY_OPEN) &&
         (uvhttp__response_is(res, UVHTTP__RESPONSE_CLOSE) ||
          (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN) && uvhttp__body_rest(exchange) < 0)))

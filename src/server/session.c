@@ -409,7 +409,7 @@ static void on_timer(uvhttp__conn_t *conn) {
     } else {
         /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
          * one. */
-        if (conn->worker->draining)
+        if (conn->worker->draining || (conn->flags & UVHTTP__CONN_LAST))
             ; /* no request came */
         else if (session->request_count == 0)
             uvhttp__counters_add(counters_of(session), timeouts_header, 1);

@@ -155,14 +155,16 @@ static int pass_end(uvhttp__stream_t *stream) {
     return alert ? uvhttp__ktls_alert(stream->fd, alert) : UVHTTP_OK;
 }
 
-/* The peer wants an answer under new keys, before anything else is sent (RFC 8446 section 4.6.3), and kernels before
- * Linux 6.14 take no second key. What was queued by now may have been under way: it has the time that an alert has. */
+/* The peer has new keys for what it sends, which the session takes, and may ask for new ones from here. Kernels before
+ * Linux 6.14 take no second key, so that this end goes no further than what it owes: the responses to what has come are
+ * sent under the old key, as if they had been under way already (RFC 8446 section 4.6.3 has the peer accept those),
+ * then close_notify. The same as in a drain, and under the same timeouts. */
 static void end_for_new_keys(tls_conn_t *tls, uvhttp__conn_t *conn) {
-    if (!tls->kernel || tls->dead || !uvhttp__tls_notes->rekeyed(tls->session)) return;
+    if (!tls->kernel || tls->dead || (conn->flags & UVHTTP__CONN_LAST) || !uvhttp__tls_notes->rekeyed(tls->session))
+        return;
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     uvhttp__counters_add(counters_of(conn), tls_kernel_ended, 1);
-    conn->close_status = UVHTTP_E_ABORTED;
-    uvhttp__conn_finish_by(conn, uvhttp__conn_now_ms(conn) + FAIL_WRITE_MS);
+    uvhttp__conn_drain_alone(conn);
 }
 
 /* --- the handshake --- */
@@ -358,7 +360,7 @@ int uvhttp__tls_open(uvhttp__conn_t *conn, void *arg) {
         return UVHTTP_E_NOMEM;
     }
     made->noted = begin_notes(made);
-    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + uvhttp__tls_handshake_timeout_ms(tls));
+    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + made->contexts->settings->handshake_timeout_ms);
     return UVHTTP_OK;
 }
 

@@ -201,6 +201,32 @@ def test_a_bad_record_gets_an_alert(https, pki, data):
     expect_handed_over(https, 1)
 
 
+def test_a_client_that_asks_for_new_keys_gets_what_it_was_owed(https, data):
+    """In the middle of a file, and of one whose response has not begun."""
+    with Client(https) as client:
+        client.wait(b"Verify return code")
+        client.send(request(target="/tls/files/large.bin"))
+        client.wait(b"\r\n\r\n" + data[:1000])
+        client.send(b"K\n")
+        client.wait(data[-100_000:])
+        if CAN:
+            client.wait(b"closed")
+            https.wait_counter("tls_kernel_ended", 1)
+    with Client(https) as client:
+        client.wait(b"Verify return code")
+        client.send(request(target="/tls/files/large.bin"))
+        client.wait(data[-100_000:])
+        client.got = b""
+        client.send(request(target="/later?ms=1000"))
+        poll(lambda: https.counter("deferred") == 1)
+        client.send(b"K\n")
+        client.wait(b"later")
+        if CAN:
+            client.wait(b"closed")
+            assert b"Connection: close" in client.got
+            https.wait_counter("tls_kernel_ended", 2)
+
+
 def test_a_client_that_asks_for_new_keys(https, data):
     """The kernel can not give them: the connection ends, in order. The process can."""
     with Client(https) as client:
