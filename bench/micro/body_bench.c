@@ -1,5 +1,5 @@
-/* Owns: what a request body costs the server's process by how it comes and how its route takes it: CPU time for a body in
- * chunks of one byte and in chunks of 64 KiB, per byte of content. The difference is the constant per chunk.
+/* Owns: what a request body costs the server's process by how it comes and how its route takes it: CPU time for a body
+ * in chunks of one byte and in chunks of 64 KiB, per byte of content. The difference is the constant per chunk.
  *
  *   body_bench [uring|libuv]     # default: libuv */
 #include <arpa/inet.h>
@@ -146,7 +146,10 @@ int main(int argc, char **argv) {
         {"loop, streamed, paused at each piece", "/paused", pausing, {.stream_body = true}},
         {"worker, streamed", "/worker", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER}},
 #ifdef BODY_BENCH_LIVE
-        {"worker, streamed live", "/live", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER, .live_body = true}},
+        {"worker, streamed live",
+         "/live",
+         on_worker,
+         {.stream_body = true, .exec = UVHTTP_EXEC_WORKER, .live_body = true}},
 #endif
         {"coroutine, streamed", "/coro", in_coroutine, {.stream_body = true, .exec = UVHTTP_EXEC_COROUTINE}},
     };

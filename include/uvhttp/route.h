@@ -67,8 +67,8 @@ typedef struct uvhttp_route_options {
     uint64_t body_size_max; /**< bytes of a request's body, more or less than config.body_size_max, up to 2^62 and for a
                                  stream any; larger ones are refused with 413. Default: config.body_size_max, or, with
                                  stream_body, no limit */
-    uint32_t body_timeout;  /**< seconds in which no byte of a body comes, in which a stream that is paused does not count;
-                                 UINT32_MAX: no limit; default: config.body_timeout */
+    uint32_t body_timeout;  /**< seconds in which no byte of a body comes, in which a stream that is paused does not
+                               count;  UINT32_MAX: no limit; default: config.body_timeout */
     uint32_t answer_timeout_ms; /**< how long the server waits for the application: from the return of the handler that
                                      has deferred its answer (with a stream: from the end of its body, or while it is
                                      paused) to the answer or the begin of one in pieces; then the client gets a 503.

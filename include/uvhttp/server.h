@@ -48,13 +48,13 @@ typedef struct uvhttp_server_config {
     uint32_t keepalive_timeout;  /**< idle between requests; default 60 */
     uint32_t write_timeout;      /**< in which the client takes (its system acknowledges) no byte of what waits for it,
                                       begun again by each that it takes; 0: no limit; default 300 */
-    uint32_t min_receive_rate; /**< bytes per second that a client has to send of a body, 0..2^30; else 408. What it sends
-                                    ahead counts for rate_grace seconds; 0: no limit; default 240 */
-    uint32_t min_send_rate;    /**< bytes per second that it has to acknowledge of what waits for it, also of what the
-                                    kernel holds already, in the same way; else it is reset; default 240 */
-    uint32_t rate_grace;       /**< seconds, at the begin and after any number of bytes, that a client may be silent for
-                                    before the rates end its connection; default 5 */
-    uint32_t drain_timeout;    /**< from stop to the cutting off of what still runs; default 30 */
+    uint32_t min_receive_rate;   /**< bytes per second that a client has to send of a body, 0..2^30; else 408. What it
+                                    sends   ahead counts for rate_grace seconds; 0: no limit; default 240 */
+    uint32_t min_send_rate;      /**< bytes per second that it has to acknowledge of what waits for it, also of what the
+                                      kernel holds already, in the same way; else it is reset; default 240 */
+    uint32_t rate_grace;    /**< seconds, at the begin and after any number of bytes, that a client may be silent for
+                                 before the rates end its connection; default 5 */
+    uint32_t drain_timeout; /**< from stop to the cutting off of what still runs; default 30 */
 
     uint32_t request_line_max;    /**< 64..1 MiB; default 8192; more: 414 */
     uint32_t headers_size_max;    /**< 64..1 MiB; default 32768; more: 431 */
@@ -86,9 +86,9 @@ typedef struct uvhttp_server_config {
                                       only those that are touched take memory; default 64 KiB */
     uint32_t coroutines_max; /**< at once, all loops together, 1..10,000,000; beyond it coroutine routes answer 503;
                                 more than 32,000 may need a higher vm.max_map_count; default 30000 */
-    uint32_t drain_idle_ms;  /**< ms after uvhttp_server_stop (or after a response) in which a connection on which nothing
-                                is asked is still served: a request that comes is answered with `Connection: close`,
-                                so that none is lost that its client sent before it could know. 0..86,400,000;
+    uint32_t drain_idle_ms;  /**< ms after uvhttp_server_stop (or after a response) in which a connection on which
+                                nothing  is asked is still served: a request that comes is answered with `Connection:
+                                close`,  so that none is lost that its client sent before it could know. 0..86,400,000;
                                 default 1000 */
 } uvhttp_server_config_t;
 

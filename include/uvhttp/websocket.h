@@ -64,10 +64,10 @@ typedef struct uvhttp_ws_options {
     uint32_t close_timeout;       /**< for the client to answer our close frame; default 5 */
     uint32_t send_high_watermark; /**< bytes queued above which send reports backpressure; default 65536 */
     uint32_t send_queue_max;      /**< bytes queued at most; default 4 MiB */
-    uint32_t min_send_rate;       /**< bytes per second that a client must acknowledge of what waits for it, also of what
-                                       the kernel holds already; what it acknowledges ahead counts for rate_grace
-                                       seconds; 1..2^30 or UVHTTP_WS_NEVER; default 240; then it is reset */
-    uint32_t rate_grace;          /**< seconds that it may take nothing for; default 5 */
+    uint32_t min_send_rate; /**< bytes per second that a client must acknowledge of what waits for it, also of what
+                                 the kernel holds already; what it acknowledges ahead counts for rate_grace
+                                 seconds; 1..2^30 or UVHTTP_WS_NEVER; default 240; then it is reset */
+    uint32_t rate_grace;    /**< seconds that it may take nothing for; default 5 */
     /** permessage-deflate (RFC 7692) with clients that offer it; default false. A build without compression
      * declines all offers, and says so in the log. Secrets do not belong into one message with what others choose: the
      * size tells. */

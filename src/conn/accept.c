@@ -257,13 +257,12 @@ static void on_listener_closed(uvhttp__listener_t *listener) {
     uvhttp__worker_check_done(worker);
 }
 
-static const uvhttp__listener_ops_t listener_ops = {
-    .on_accept = on_accept,
-    .take_place = on_take_place,
-    .give_place = on_give_place,
-    .on_full = on_full,
-    .on_accept_error = on_accept_error,
-    .on_closed = on_listener_closed};
+static const uvhttp__listener_ops_t listener_ops = {.on_accept = on_accept,
+                                                    .take_place = on_take_place,
+                                                    .give_place = on_give_place,
+                                                    .on_full = on_full,
+                                                    .on_accept_error = on_accept_error,
+                                                    .on_closed = on_listener_closed};
 
 /* Own loops: all addresses at once. Attached: called again for each address that is added. */
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {

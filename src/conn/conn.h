@@ -32,15 +32,15 @@ enum {
     UVHTTP__CONN_FINISHING = 1 << 0, /* no more data for the upper layer: what is queued goes out, then FIN */
     UVHTTP__CONN_LINGERING = 1 << 1, /* FIN sent: waits for the peer's, so that it can read our last bytes */
     UVHTTP__CONN_PEER_ENDED = 1 << 2,
-    UVHTTP__CONN_CLOSED = 1 << 3,    /* uvhttp__conn_close was called */
-    UVHTTP__CONN_PAUSED = 1 << 4,    /* uvhttp_tcp_pause: the application does not want data */
-    UVHTTP__CONN_PRESSED = 1 << 5,   /* on_drain is owed to it */
-    UVHTTP__CONN_PROXY = 1 << 6,     /* a PROXY protocol header is awaited; the upper layer knows of nothing */
-    UVHTTP__CONN_HANDSHAKE = 1 << 7, /* its filter has not let it open yet: the upper layer does not know of it */
-    UVHTTP__CONN_CHECKED = 1 << 8,   /* whether its peer takes the output is looked at (output.c) */
-    UVHTTP__CONN_IDLE_END = 1 << 9,  /* it finished while nothing was under way to the peer */
+    UVHTTP__CONN_CLOSED = 1 << 3,      /* uvhttp__conn_close was called */
+    UVHTTP__CONN_PAUSED = 1 << 4,      /* uvhttp_tcp_pause: the application does not want data */
+    UVHTTP__CONN_PRESSED = 1 << 5,     /* on_drain is owed to it */
+    UVHTTP__CONN_PROXY = 1 << 6,       /* a PROXY protocol header is awaited; the upper layer knows of nothing */
+    UVHTTP__CONN_HANDSHAKE = 1 << 7,   /* its filter has not let it open yet: the upper layer does not know of it */
+    UVHTTP__CONN_CHECKED = 1 << 8,     /* whether its peer takes the output is looked at (output.c) */
+    UVHTTP__CONN_IDLE_END = 1 << 9,    /* it finished while nothing was under way to the peer */
     UVHTTP__CONN_BEGAN_LATE = 1 << 10, /* its handshake began while the server stops, and has the time for that */
-    UVHTTP__CONN_LAST = 1 << 11,     /* ends when what is running is done, though the server goes on */
+    UVHTTP__CONN_LAST = 1 << 11,       /* ends when what is running is done, though the server goes on */
 };
 
 /* How long the peer may take to close after our FIN, once it has all before it. */

@@ -1,5 +1,5 @@
-/* Owns: stacks of coroutines: mapped with a guard of 1 MiB below, kept for the next one, given back when a burst is over.
- * One pool a loop; what all loops may map together is counted in the budget. May include: io, base, obs. */
+/* Owns: stacks of coroutines: mapped with a guard of 1 MiB below, kept for the next one, given back when a burst is
+ * over. One pool a loop; what all loops may map together is counted in the budget. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_EXEC_CORO_STACK_H
 #define UVHTTP_SRC_EXEC_CORO_STACK_H
 

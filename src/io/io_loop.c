@@ -359,8 +359,8 @@ int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const
     return status;
 }
 
-/* Capacity for `size` bytes more. It doubles, so that bytes which come one by one are copied a constant number of times.
- * NULL if out of memory. */
+/* Capacity for `size` bytes more. It doubles, so that bytes which come one by one are copied a constant number of
+ * times. NULL if out of memory. */
 static uvhttp__held_t *held_grow(uvhttp__stream_t *stream, size_t size) {
     uvhttp__held_t *old = stream->held;
     size_t capacity = stream->held_size + size;

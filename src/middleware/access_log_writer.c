@@ -17,8 +17,9 @@
 #include "base/thread.h"
 #include "middleware/access_log.h"
 
-#define ROUND_SIZE 65536 /* bytes of lines that one ring may fill before the next ring, and a reopening, has its turn  \
-                          */
+#define ROUND_SIZE                                                                                                     \
+    65536 /* bytes of lines that one ring may fill before the next ring, and a reopening, has its turn                 \
+           */
 #define BATCH_SIZE (2 * UVHTTP__ACCESS_LINE_MAX + ROUND_SIZE) /* bytes: a line that is kept, a round, and one line */
 #define PIPE_PIECE 4096         /* bytes that a pipe takes whole once poll says that it can */
 #define LAST_MS 2000            /* how long the end waits for somebody who does not read */

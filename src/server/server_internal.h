@@ -153,7 +153,7 @@ typedef struct uvhttp__incoming {
     uint64_t paused_at_ms;
     uint32_t piece_max; /* bytes for the next on_data, 0: read_buffer_size */
     bool handler_runs;  /* it may ask for the body */
-    bool paused;       /* by the application */
+    bool paused;        /* by the application */
     bool end_told;
 } uvhttp__incoming_t;
 

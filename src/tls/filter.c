@@ -22,14 +22,14 @@ typedef struct tls_conn {
     char *held; /* decoded bytes that the upper layer has left, NULL if none */
     char *subject;
     uint32_t held_size, held_offset; /* bytes; in `held`, in front of them those that were consumed */
-    uint32_t received;     /* bytes, until the handshake is done */
-    uint32_t unasked_size; /* bytes */
-    bool open;             /* the handshake is done */
-    bool dead;             /* it has failed: nothing can be encoded or decoded any more */
-    bool ended;            /* the peer's close_notify or FIN was told upwards */
-    bool direct;           /* what is written goes straight to the descriptor */
-    bool noted;            /* uvhttp__tls_notes has begun */
-    bool kernel;           /* the kernel encrypts: what the session writes is void */
+    uint32_t received;               /* bytes, until the handshake is done */
+    uint32_t unasked_size;           /* bytes */
+    bool open;                       /* the handshake is done */
+    bool dead;                       /* it has failed: nothing can be encoded or decoded any more */
+    bool ended;                      /* the peer's close_notify or FIN was told upwards */
+    bool direct;                     /* what is written goes straight to the descriptor */
+    bool noted;                      /* uvhttp__tls_notes has begun */
+    bool kernel;                     /* the kernel encrypts: what the session writes is void */
 } tls_conn_t;
 
 static const unsigned char close_notify[] = {1, 0};

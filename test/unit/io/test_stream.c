@@ -501,8 +501,10 @@ static size_t take_where_it_is(uvhttp__stream_t *stream, const char *data, size_
 static void test_bytes_left_are_not_moved(void **state) {
     enum { SIZE = 30000 };
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = take_where_it_is, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = {.on_data = take_where_it_is,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
     atomic_store(&moves, 0);
     server_start(server, &ops);
     int fd = client_connect(server);
