@@ -413,10 +413,12 @@ static void listener_update(uvhttp__listener_t *listener) {
 static void on_accept(uvhttp__listener_t *listener, int result, unsigned flags) {
     if (!(flags & IORING_CQE_F_MORE))
         listener->flags &= ~(uint32_t)(UVHTTP__LISTENER_ARMED | UVHTTP__LISTENER_CANCELLING);
-    if (result >= 0)
+    if (result >= 0) {
+        listener->failures = 0;
         listener->ops->on_accept(listener, result);
-    else if (result != -ECANCELED)
-        uvhttp__listener_failed(listener, -result);
+    } else if (result != -ECANCELED) {
+        (void)uvhttp__listener_failed(listener, -result);
+    }
     if (!(listener->flags & UVHTTP__LISTENER_ARMED)) listener_update(listener);
 }
 
