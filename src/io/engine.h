@@ -98,6 +98,26 @@ bool uvhttp__out_waits(uvhttp__stream_t *stream);
  * or what breaks the stream. */
 int uvhttp__filter_encode(uvhttp__stream_t *stream);
 
+/* --- refusals (io_refusal.c) --- */
+
+/* Calls in a row by which the kernel refused to take or to tell of anything. Zeroed memory: there were none. */
+typedef struct uvhttp__refusals {
+    uint32_t count;
+    uint64_t since_ns;           /* the first of them */
+    uint64_t forbidden_since_ns; /* the first of those in a row that are not known to pass; 0: the last one may pass */
+    uint64_t told_ns;            /* when the log last said so; 0: never */
+} uvhttp__refusals_t;
+
+/* Counts a refusal, and logs that they go on. Returns whether they have gone on for too long. */
+bool uvhttp__refusals_add(uvhttp__refusals_t *refusals, uvhttp__loop_t *loop, const char *call, int error_number);
+static inline void uvhttp__refusals_end(uvhttp__refusals_t *refusals) {
+    refusals->count = 0;
+}
+/* How long to wait before the next try, ms. */
+int uvhttp__refusals_backoff_ms(const uvhttp__refusals_t *refusals);
+/* The backend cannot be used any more: logs it and tells the loop's owner. */
+void uvhttp__loop_fail(uvhttp__loop_t *loop, const char *call, int error_number);
+
 /* --- turn memory (io_turn.c) --- */
 
 /* The mark of the half that is not loop->turn_mark's. */
@@ -155,6 +175,9 @@ void uvhttp__out_size_add(uvhttp__stream_t *stream, uint64_t size);
 void uvhttp__out_size_remove(uvhttp__stream_t *stream, uint64_t size);
 void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
 
+/* Runs the messages that are pending, and those that they post. For the end of a guest, which turns no more. */
+void uvhttp__loop_run_posts(uvhttp__loop_t *loop);
+
 /* Called by engines when no reference is left: on_closed follows in the turn. */
 void uvhttp__stream_closed_due(uvhttp__stream_t *stream);
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener);
@@ -185,6 +208,7 @@ struct uvhttp__fd_set {
     int fd;    /* -1: closed */
     int at;    /* the event that is being looked at, of `count` */
     int count; /* 0: none is */
+    int error; /* errno of the last wait; 0: it did not fail */
     bool posted;
     struct epoll_event events[UVHTTP__FD_EVENTS_MAX];
 };
@@ -199,9 +223,9 @@ void uvhttp__fd_set_close(uvhttp__loop_t *loop);
  * UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (fs.epoll.max_user_watches), UVHTTP_E_IO. */
 int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uint32_t events, const void *object,
                           unsigned what);
-/* Before the descriptor is closed: a copy of it would keep the entry in the set. */
-void uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd);
-/* Waits up to `timeout_ms` (-1: for ever) and fills set->events and set->count. */
+/* Before the descriptor is closed: a copy of it would keep the entry in the set. Returns whether it is out of it. */
+bool uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd);
+/* Waits up to `timeout_ms` (-1: for ever) and fills set->events, set->count and set->error. */
 void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms);
 /* What the event that is being looked at is about. */
 static inline void *uvhttp__fd_set_object(const struct uvhttp__fd_set *set) {
@@ -219,7 +243,8 @@ void uvhttp__listener_accept(uvhttp__listener_t *listener);
 bool uvhttp__listener_take_place(uvhttp__listener_t *listener);
 void uvhttp__listener_give_place(uvhttp__listener_t *listener);
 
-/* Accept failed: parks the listener (out of descriptors or memory) or counts a transient error. */
-void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);
+/* Accepting failed. Counts it, and parks the listener unless the error is about one connection, and not one of many in
+ * a row. Returns whether it is parked. */
+bool uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);
 
 #endif

@@ -307,8 +307,9 @@ typedef struct uvhttp__listener_ops {
     /* A client waits in the backlog and there is no place for it: the listener has to be paused until there is. NULL
      * only if take_place is. */
     void (*on_full)(uvhttp__listener_t *listener);
-    /* The process is out of descriptors or memory: the listener has parked itself; it tries again by itself after
-     * UVHTTP__ACCEPT_RETRY_MS and whenever a stream of this loop has closed. */
+    /* The process is out of descriptors (UVHTTP_E_NO_DESCRIPTORS) or memory (UVHTTP_E_NOMEM), or accepting fails again
+     * and again (UVHTTP_E_IO): the listener has parked itself; it tries again by itself after UVHTTP__ACCEPT_RETRY_MS
+     * and whenever a stream of this loop has closed. */
     void (*on_accept_error)(uvhttp__listener_t *listener, int status);
     void (*on_closed)(uvhttp__listener_t *listener);
 } uvhttp__listener_ops_t;
@@ -323,12 +324,13 @@ struct uvhttp__listener {
     uint32_t flags;      /* UVHTTP__LISTENER_* */
     uint32_t burst;      /* connections that the last event of it was good for, at most ... */
     uint32_t burst_turn; /* ... and when that was: loop->turn_number */
+    uint32_t failures;   /* of accepting, in a row, each about one connection */
 };
 
 enum {
     UVHTTP__LISTENER_ARMED = 1 << 0,
     UVHTTP__LISTENER_WANTED = 1 << 1, /* started and not paused */
-    UVHTTP__LISTENER_PARKED = 1 << 2, /* out of descriptors */
+    UVHTTP__LISTENER_PARKED = 1 << 2, /* accepting failed: tried again later */
     UVHTTP__LISTENER_CLOSING = 1 << 3,
     UVHTTP__LISTENER_CANCELLING = 1 << 4,
 };
@@ -395,6 +397,7 @@ struct uvhttp__loop {
     uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
     uvhttp__timer_t accept_timer;     /* tries parked listeners again */
+    uint64_t accept_told_ms;          /* when the log last told of a failure to accept; 0: never */
     uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;

@@ -7,23 +7,6 @@
 
 enum { BURST_MAX = 64 }; /* a storm of connections must not keep the others waiting */
 
-/* Errors of accept(2) that concern the connection, not the listener: the next one may be fine. */
-static bool is_transient(int error) {
-    switch (error) {
-        case EINTR:
-        case ECONNABORTED:
-        case EPERM:
-        case EPROTO:
-        case ENETDOWN:
-        case ENETUNREACH:
-        case ENOPROTOOPT:
-        case EHOSTDOWN:
-        case EHOSTUNREACH:
-        case ETIMEDOUT: return true;
-        default: return false;
-    }
-}
-
 bool uvhttp__listener_take_place(uvhttp__listener_t *listener) {
     return !listener->ops->take_place || listener->ops->take_place(listener);
 }
@@ -53,15 +36,13 @@ void uvhttp__listener_accept(uvhttp__listener_t *listener) {
         }
         int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
+            listener->failures = 0;
             listener->ops->on_accept(listener, fd);
             continue;
         }
         int error = errno;
         uvhttp__listener_give_place(listener);
         if (error == EAGAIN || error == EWOULDBLOCK) return;
-        if (is_transient(error)) continue;
-        /* What is not known to pass is waited out like a lack of memory: polling is level-triggered and would spin. */
-        uvhttp__listener_failed(listener, error == EMFILE || error == ENFILE ? error : ENOMEM);
-        return;
+        if (uvhttp__listener_failed(listener, error)) return; /* polling is level-triggered and would spin */
     }
 }

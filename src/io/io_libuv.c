@@ -27,8 +27,8 @@ enum {
 
 static void leave_set(uvhttp__stream_t *stream) {
     if (!(stream->flags & IN_SET)) return;
-    stream->flags &= ~IN_SET;
-    uvhttp__fd_set_remove(stream->loop->waited, stream->fd);
+    /* If it stays in, its close ends that; an event meanwhile comes here again. */
+    if (uvhttp__fd_set_remove(stream->loop->waited, stream->fd)) stream->flags &= ~IN_SET;
 }
 
 /* Makes the loop wait for what the flags say. Costs a system call: called only when they have changed. Returns as
@@ -60,8 +60,17 @@ static void end_stream(uvhttp__stream_t *stream, int status) {
         stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT; /* after a FIN, what is queued still goes out */
     }
     stream->flags |= UVHTTP__STREAM_ENDED;
-    update_interest(stream);
+    if (update_interest(stream) != UVHTTP_OK) {
+        stream->flags |= UVHTTP__STREAM_BROKEN;
+        leave_set(stream);
+        if (status == UVHTTP_OK) status = UVHTTP_E_ABORTED;
+    }
     uvhttp__stream_ended(stream, status);
+}
+
+/* For changes whose failure nobody is told of otherwise: what is waited for would wake the loop for ever, or never. */
+static void change_interest(uvhttp__stream_t *stream) {
+    if (update_interest(stream) != UVHTTP_OK) end_stream(stream, UVHTTP_E_ABORTED);
 }
 
 /* --- receiving --- */
@@ -78,7 +87,7 @@ static int read_start(uvhttp__stream_t *stream) {
 static void read_stop(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_READING)) return;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_READING;
-    update_interest(stream);
+    change_interest(stream);
 }
 
 /* One recv in a turn: polling is level-triggered, so what is left comes in the next one, after everybody else's. */
@@ -137,12 +146,13 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
 static void stop_polling_out(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_POLLING_OUT)) return;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
-    update_interest(stream);
+    change_interest(stream);
 }
 
 /* What comes next has yet to be brought: the stream is handed over again when it is. */
 static void wait_source(uvhttp__stream_t *stream) {
     stop_polling_out(stream);
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
     int status = uvhttp__out_keep(stream);
     if (status != UVHTTP_OK) end_stream(stream, status);
 }
@@ -151,6 +161,7 @@ static void wait_source(uvhttp__stream_t *stream) {
  * is looked at again: the others, which are most, must not keep the loop from waiting. */
 static void flushed(uvhttp__stream_t *stream) {
     if (!stream->out_first) stop_polling_out(stream);
+    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
     if (stream->out_first || (stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED))) {
         uvhttp__out_progress(stream);
     }
@@ -216,11 +227,12 @@ static void finish_connect(uvhttp__stream_t *stream) {
     socklen_t size = sizeof error;
     if (getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_CONNECTING;
+    if (error == 0 && update_interest(stream) != UVHTTP_OK) error = ENOMEM;
     if (error != 0) { /* on_connect is the news: on_end would be the same once more */
         stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
         uvhttp__out_drop(stream);
+        leave_set(stream);
     }
-    update_interest(stream);
     stream->ops->on_connect(stream, uvhttp__connect_status(error));
     if (error == 0 && !(stream->flags & UVHTTP__STREAM_CLOSING)) flushed(stream); /* what was queued meanwhile */
 }
@@ -242,7 +254,7 @@ UVHTTP__HOT static void on_stream_event(uvhttp__stream_t *stream, uint32_t event
         if (events & EPOLLIN) receive(stream);
     } else if ((events & EPOLLRDHUP) && !(stream->flags & UVHTTP__STREAM_ENDED)) {
         stream->flags |= HANG_UP_SEEN;
-        update_interest(stream);
+        change_interest(stream);
     }
     if (!(events & EPOLLOUT) || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return;
     if (stream->flags & UVHTTP__STREAM_POLLING_OUT) hand_over(stream);
@@ -264,16 +276,20 @@ static void listener_update(uvhttp__listener_t *listener) {
             UVHTTP_OK) {
             listener->flags |= UVHTTP__LISTENER_ARMED;
         } else {
-            uvhttp__listener_failed(listener, ENOMEM);
+            (void)uvhttp__listener_failed(listener, ENOMEM);
         }
     } else if (!wanted && (listener->flags & UVHTTP__LISTENER_ARMED)) {
-        listener->flags &= ~(uint32_t)UVHTTP__LISTENER_ARMED;
-        uvhttp__fd_set_remove(set, listener->fd);
+        if (uvhttp__fd_set_remove(set, listener->fd)) listener->flags &= ~(uint32_t)UVHTTP__LISTENER_ARMED;
     }
     if (listener->flags & UVHTTP__LISTENER_CLOSING) uvhttp__listener_closed_due(listener);
 }
 
 static void on_listener_event(uvhttp__listener_t *listener) {
+    if ((listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) != UVHTTP__LISTENER_WANTED) {
+        /* In the batch still, or the set has not let it go. */
+        if (!(listener->flags & UVHTTP__LISTENER_CLOSING)) listener_update(listener);
+        return;
+    }
     uvhttp__listener_accept(listener);
     if (listener->flags & UVHTTP__LISTENER_PARKED) listener_update(listener);
 }

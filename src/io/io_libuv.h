@@ -10,8 +10,9 @@
 typedef struct uvhttp__libuv {
     uvhttp__loop_t loop; /* first: the loop is found by it */
     char *receive_buffer;
-    size_t receive_size; /* bytes */
-    int wake_fd;         /* edge-triggered: each write is an event, and nobody has to read */
+    size_t receive_size;         /* bytes */
+    uvhttp__refusals_t refusals; /* of epoll_wait */
+    int wake_fd;                 /* edge-triggered: each write is an event, and nobody has to read */
 
     /* Loop of our own: */
     uvhttp__inner_t inner;

@@ -2,7 +2,9 @@
  * (with a libuv loop inside, for the application's handles) or as a guest of the application's libuv loop, which then
  * watches the set as one descriptor. May include: base, obs, io. */
 #include <assert.h>
+#include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -16,6 +18,17 @@ enum {
     RECEIVE_SIZE_MIN = 64 * 1024, /* one buffer serves the whole loop: there is no point in a small one */
     HANDLE_COUNT = 4,             /* handles of a guest that are closed with it */
 };
+
+/* --- refusals --- */
+
+/* Whether epoll_wait(2) goes on refusing. A signal is no refusal. */
+static void look_at_refusal(uvhttp__libuv_t *libuv) {
+    int error = libuv->loop.waited->error;
+    if (error == 0 || error == EINTR)
+        uvhttp__refusals_end(&libuv->refusals);
+    else if (uvhttp__refusals_add(&libuv->refusals, &libuv->loop, "epoll_wait", error) && !libuv->loop.failure)
+        uvhttp__loop_fail(&libuv->loop, "epoll_wait", error);
+}
 
 /* --- guest of the application's loop --- */
 
@@ -64,6 +77,7 @@ static void guest_on_readable(void *arg) {
     uvhttp__libuv_t *libuv = arg;
     guest_enter(libuv);
     uvhttp__fd_set_poll(libuv->loop.waited, 0);
+    if (__builtin_expect(libuv->refusals.count > 0 || libuv->loop.waited->error, 0)) look_at_refusal(libuv);
     uvhttp__libuv_drain(libuv);
 }
 
@@ -128,6 +142,13 @@ UVHTTP__HOT static int wait_ms(uvhttp__libuv_t *libuv) {
     return left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms;
 }
 
+/* After a refusal: for what the inner loop watches, signals among them, until the next try. */
+static void wait_otherwise(uvhttp__libuv_t *libuv) {
+    struct pollfd uv = {.fd = uv_backend_fd(&libuv->inner.uv), .events = POLLIN};
+    if (libuv->refusals.count > 0 && poll(&uv, 1, uvhttp__refusals_backoff_ms(&libuv->refusals)) > 0)
+        libuv->inner.due = true;
+}
+
 UVHTTP__HOT void uvhttp__libuv_loop_run(uvhttp__loop_t *loop) {
     uvhttp__libuv_t *libuv = uvhttp__libuv_of(loop);
     assert(!loop->is_guest);
@@ -137,6 +158,10 @@ UVHTTP__HOT void uvhttp__libuv_loop_run(uvhttp__loop_t *loop) {
         int timeout_ms = wait_ms(libuv);
         if (loop->stopping && !uvhttp__turn_pending(loop)) break;
         uvhttp__fd_set_poll(loop->waited, timeout_ms);
+        if (__builtin_expect(libuv->refusals.count > 0 || loop->waited->error, 0)) {
+            look_at_refusal(libuv);
+            wait_otherwise(libuv);
+        }
         uvhttp__turn_begin(loop);
         uvhttp__libuv_drain(libuv);
         uvhttp__turn_settle(loop);
@@ -202,6 +227,7 @@ static void guest_on_closed(uv_handle_t *handle) {
     uvhttp__libuv_t *libuv = handle->data;
     if (--libuv->handles_open > 0) return;
     guest_leave(libuv);
+    uvhttp__loop_run_posts(&libuv->loop); /* those that the turn's messages have posted */
     void (*on_freed)(void *) = libuv->on_freed;
     void *arg = libuv->freed_arg;
     libuv_release(libuv);

@@ -2,6 +2,7 @@
  * bytes, posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -552,32 +553,88 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
     listener->loop->engine->listener_update(listener);
 }
 
+enum {
+    BACKLOG_TAKEN_MAX = 4096, /* the kernel's bound of a backlog, net.core.somaxconn, as it is delivered */
+    ACCEPT_FAILURES_MAX = 16, /* in a row, each about one connection: then it is not the connections */
+    ACCEPT_TELL_MS = 10000,
+};
+
+/* Errors of accept(2) that concern the connection, not the listener: the next one may be fine. */
+static bool is_of_one_connection(int error_number) {
+    switch (error_number) {
+        case EINTR:
+        case ECONNABORTED:
+        case EPERM:
+        case EPROTO:
+        case ENETDOWN:
+        case ENETUNREACH:
+        case ENOPROTOOPT:
+        case EHOSTDOWN:
+        case EHOSTUNREACH:
+        case ETIMEDOUT: return true;
+        default: return false;
+    }
+}
+
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
     uvhttp__list_remove(&listener->link);
     uvhttp__list_push_back(&listener->loop->closed_listeners, &listener->link);
 }
 
+/* Connections that wait in a backlog now; of a Unix socket, which does not tell, a number that ends it. */
+static uint32_t backlog_size(int fd) {
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return BACKLOG_TAKEN_MAX;
+    return info.tcpi_unacked; /* that is what it says of a listening socket */
+}
+
 /* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
- * are accepted first. */
+ * are accepted first. Those that come meanwhile are as late as those that come after the close: clients that connect
+ * as fast as they are accepted would keep the loop here for ever. */
 static void take_backlog(uvhttp__listener_t *listener) {
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
-    for (int fd; (fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
-        if (uvhttp__listener_take_place(listener))
+    uint32_t left = backlog_size(listener->fd), failures = 0;
+    while (left > 0) {
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0 && uvhttp__listener_take_place(listener)) {
             listener->ops->on_accept(listener, fd);
-        else
+        } else if (fd >= 0) {
             close(fd);
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK || !is_of_one_connection(errno) ||
+                   ++failures > ACCEPT_FAILURES_MAX) {
+            return;
+        }
+        left--;
     }
 }
 
-void uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number) {
+static void tell_accept(uvhttp__listener_t *listener, int error_number) {
     uvhttp__loop_t *loop = listener->loop;
-    bool memory = error_number == ENOMEM || error_number == ENOBUFS;
-    if (!memory && error_number != EMFILE && error_number != ENFILE) return; /* that one connection only */
+    if (loop->accept_told_ms > 0 && loop->now_ms < loop->accept_told_ms + ACCEPT_TELL_MS) return;
+    loop->accept_told_ms = loop->now_ms;
+    UVHTTP_LOG_WARN(
+        "io: connections cannot be accepted (%s): they wait in the backlog, and it is tried again every %d ms "
+        "(counter accept_errors)",
+        strerrordesc_np(error_number), UVHTTP__ACCEPT_RETRY_MS);
+}
+
+bool uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number) {
+    uvhttp__loop_t *loop = listener->loop;
+    uvhttp__counters_add(loop->counters, accept_errors, 1);
+    if (is_of_one_connection(error_number) && ++listener->failures <= ACCEPT_FAILURES_MAX) return false;
     if (!(listener->flags & UVHTTP__LISTENER_PARKED)) uvhttp__counters_add(loop->counters, accept_paused, 1);
     listener->flags |= UVHTTP__LISTENER_PARKED;
+    listener->failures = 0;
+    tell_accept(listener, error_number);
     uvhttp__timer_set(&loop->wheel, &loop->accept_timer, loop->now_ms + UVHTTP__ACCEPT_RETRY_MS);
-    listener->ops->on_accept_error(listener, memory ? UVHTTP_E_NOMEM : UVHTTP_E_NO_DESCRIPTORS);
+    bool descriptors = error_number == EMFILE || error_number == ENFILE;
+    bool memory = error_number == ENOMEM || error_number == ENOBUFS;
+    listener->ops->on_accept_error(listener, descriptors ? UVHTTP_E_NO_DESCRIPTORS
+                                             : memory    ? UVHTTP_E_NOMEM
+                                                         : UVHTTP_E_IO);
+    return true;
 }
 
 /* Listeners that ran out of descriptors try again: some may be free now. */
@@ -615,6 +672,10 @@ static void run_posts(uvhttp__loop_t *loop) {
     }
 }
 
+void uvhttp__loop_run_posts(uvhttp__loop_t *loop) {
+    while (!uvhttp__mpsc_empty(&loop->posts)) run_posts(loop);
+}
+
 /* Only those that are ready now: a stream that is not done goes to the back and waits for the next turn. */
 static void deliver_ready(uvhttp__loop_t *loop) {
     uvhttp__list_t due;
@@ -640,10 +701,26 @@ static void tell_closed(uvhttp__loop_t *loop) {
     if (any && uvhttp__timer_active(&loop->accept_timer)) unpark_listeners(loop);
 }
 
-/* Until the list is empty, since a broken stream's on_end may send on others, and turn memory does not survive the
- * turn. */
-static void hand_over(uvhttp__loop_t *loop) {
+/* What is queued while others are handed over (a broken stream's on_end may send) waits for the next turn, in copies,
+ * because turn memory does not survive this one. It must not follow at once: its stream may be among those that were
+ * handed over, and two sends of one stream under way could each be accepted in part. */
+static void keep_late_output(uvhttp__loop_t *loop) {
+    uvhttp__list_t late;
+    uvhttp__list_init(&late);
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->dirty));) {
+        uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
+        if (stream->flags & UVHTTP__STREAM_BROKEN) continue;
+        uvhttp__list_push_back(&late, node);
+        if (uvhttp__out_keep(stream) != UVHTTP_OK) uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
+    }
+    uvhttp__list_splice(&loop->dirty, &late);
+}
+
+static void hand_over(uvhttp__loop_t *loop) {
+    uvhttp__list_t due;
+    uvhttp__list_init(&due);
+    uvhttp__list_splice(&due, &loop->dirty);
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&due));) {
         uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
         if (stream->flags & UVHTTP__STREAM_BROKEN)
             continue; /* what is left is dropped when the kernel has done with it */
@@ -654,6 +731,7 @@ static void hand_over(uvhttp__loop_t *loop) {
         else if (uvhttp__out_keep(stream) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
     }
+    if (__builtin_expect(!uvhttp__list_empty(&loop->dirty), 0)) keep_late_output(loop);
 }
 
 UVHTTP__HOT void uvhttp__turn_settle(uvhttp__loop_t *loop) {

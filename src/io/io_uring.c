@@ -419,7 +419,7 @@ static void on_acceptable(uvhttp__listener_t *listener, int result) {
     if (result >= 0)
         uvhttp__listener_accept(listener);
     else if (result != -ECANCELED)
-        uvhttp__listener_failed(listener, -result);
+        (void)uvhttp__listener_failed(listener, -result);
     if (!(listener->flags & UVHTTP__LISTENER_ARMED)) listener_update(listener);
 }
 

@@ -33,14 +33,11 @@ typedef struct uvhttp__uring {
     bool trouble; /* refusals, spilled entries or a held loop: the only one of these that the plain path looks at */
     bool failed;  /* the ring is not used any more */
     int fatal;    /* errno: the loop fails at the end of this drain; 0: it does not */
-    uint32_t refusals;           /* in a row */
-    uint64_t refused_since_ns;   /* the first of them */
-    uint64_t forbidden_since_ns; /* the first of those in a row that do not pass with time; 0: the last may pass */
-    uint64_t told_ns;            /* when the log last said so; 0: never */
-    unsigned held_tail;          /* position behind the last entry of the hand-over that is held */
-    unsigned cq_dropped;         /* completions that the kernel has dropped, as far as we know */
-    struct io_uring_sqe *spill;  /* entries for which a full queue had no room, in order. While there are any, the
-                                    queue is full */
+    uvhttp__refusals_t refusals;
+    unsigned held_tail;         /* position behind the last entry of the hand-over that is held */
+    unsigned cq_dropped;        /* completions that the kernel has dropped, as far as we know */
+    struct io_uring_sqe *spill; /* entries for which a full queue had no room, in order. While there are any, the
+                                   queue is full */
     uint32_t spill_count, spill_capacity;
     struct io_uring_sqe nowhere; /* an entry that is not submitted */
     uvhttp__list_t closing;      /* streams that wait for the kernel's references, linked by `dirty` */
@@ -106,8 +103,6 @@ static inline void uvhttp__uring_submitted(uvhttp__uring_t *uring, int status) {
 void uvhttp__uring_refused(uvhttp__uring_t *uring, int error);
 /* Completions may be unseen that belong to what was handed over. */
 void uvhttp__uring_hold(uvhttp__uring_t *uring);
-/* How long to wait before the next try, ms. */
-int uvhttp__uring_backoff_ms(const uvhttp__uring_t *uring);
 /* Ends the use of the ring: nothing is submitted and no completion is looked at any more. */
 void uvhttp__uring_fail(uvhttp__uring_t *uring);
 /* Closes the descriptors whose close was not submitted. */

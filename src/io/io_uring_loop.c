@@ -210,7 +210,7 @@ static void guest_on_timer(uv_timer_t *timer) {
 static void guest_try_again(uvhttp__uring_t *uring) {
     if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit_and_get_events(&uring->ring));
     if (!uring->trouble) return;
-    uint64_t wait_ms = uring->failed ? FAILED_WAIT_MS : (uint64_t)uvhttp__uring_backoff_ms(uring);
+    uint64_t wait_ms = uring->failed ? FAILED_WAIT_MS : (uint64_t)uvhttp__refusals_backoff_ms(&uring->refusals);
     uv_timer_start(&uring->uv_timer, guest_on_timer, wait_ms, 0);
 }
 
@@ -262,6 +262,7 @@ static void guest_on_async(uv_async_t *async) {
 static void guest_closed(uv_handle_t *handle) {
     uvhttp__uring_t *uring = handle->data;
     if (--uring->handles_open > 0) return;
+    uvhttp__loop_run_posts(&uring->loop); /* those that came while the handles closed */
     void (*on_freed)(void *) = uring->on_freed;
     void *arg = uring->on_freed_arg;
     uring_free(uring);
@@ -376,7 +377,7 @@ static void submit_in_trouble(uvhttp__uring_t *uring, int uv_wait_ms) {
         wait_without_ring(uring, due ? 0 : FAILED_WAIT_MS);
         return;
     }
-    int wait_ms = uvhttp__uring_backoff_ms(uring);
+    int wait_ms = uvhttp__refusals_backoff_ms(&uring->refusals);
     if (wait_ms > 0) wait_without_ring(uring, wait_ms);
     uvhttp__uring_submitted(uring, io_uring_submit_and_get_events(&uring->ring));
 }

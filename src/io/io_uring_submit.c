@@ -7,25 +7,16 @@
  * collects output in the current half of turn memory, but it settles nothing, hands over nothing, and lets no stream
  * go. A full queue is no reason to wait in a callback: further entries are kept aside, in order.
  *
- * Every turn tries again, soon at first, then every RETRY_MS_MAX. What does not pass within a bound ends the backend
- * (uvhttp__uring_fail): connections are reset by plain system calls, and the loop's owner is told. */
+ * Every turn tries again (io_refusal.c). What does not pass within a bound ends the backend (uvhttp__uring_fail):
+ * connections are reset by plain system calls, and the loop's owner is told. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
-#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "io/io_uring.h"
 
-enum {
-    RETRY_MS_MAX = 20,
-    REFUSALS_MIN = 8, /* however long it took: a process that was stopped for a while has not tried */
-    TELL_AFTER = 8,   /* refusals in a row; they take about 50 ms */
-    SPILL_MIN = 256,
-};
-#define REFUSED_NS_MAX UINT64_C(10000000000)  /* lack of memory and the like */
-#define FORBIDDEN_NS_MAX UINT64_C(1000000000) /* errors that are not known to pass: EPERM, EINVAL, ... */
-#define TELL_INTERVAL_NS UINT64_C(10000000000)
+#define SPILL_MIN 256u
 
 /* --- entries --- */
 
@@ -92,39 +83,10 @@ void uvhttp__uring_abandon(uvhttp__uring_t *uring) {
 
 /* --- refusals --- */
 
-static bool may_pass(int error) {
-    switch (error) {
-        case EAGAIN:
-        case EBUSY:
-        case ENOMEM:
-        case ENOBUFS:
-        case EINTR: return true;
-        default: return false;
-    }
-}
-
-static void tell(uvhttp__uring_t *uring, int error, uint64_t now_ns) {
-    if (uring->refusals != TELL_AFTER || (uring->told_ns > 0 && now_ns < uring->told_ns + TELL_INTERVAL_NS)) return;
-    uring->told_ns = now_ns;
-    UVHTTP_LOG_WARN("io: io_uring refuses requests (%s): they are kept and tried again", strerrordesc_np(error));
-}
-
 void uvhttp__uring_refused(uvhttp__uring_t *uring, int error) {
-    uint64_t now_ns = uvhttp__clock_ns();
     uring->trouble = true;
-    uvhttp__counters_add(uring->loop.counters, engine_refusals, 1);
-    if (uring->refusals++ == 0) {
-        uring->refused_since_ns = now_ns;
-        uring->forbidden_since_ns = 0;
-    }
-    if (may_pass(error))
-        uring->forbidden_since_ns = 0;
-    else if (uring->forbidden_since_ns == 0)
-        uring->forbidden_since_ns = now_ns;
-    tell(uring, error, now_ns);
-    bool too_long = now_ns - uring->refused_since_ns >= REFUSED_NS_MAX ||
-                    (uring->forbidden_since_ns > 0 && now_ns - uring->forbidden_since_ns >= FORBIDDEN_NS_MAX);
-    if (error == EBADR || (too_long && uring->refusals >= REFUSALS_MIN)) uring->fatal = error;
+    bool too_long = uvhttp__refusals_add(&uring->refusals, &uring->loop, "io_uring_enter", error);
+    if (error == EBADR || too_long) uring->fatal = error;
 }
 
 void uvhttp__uring_hold(uvhttp__uring_t *uring) {
@@ -144,20 +106,14 @@ void uvhttp__uring_trouble(uvhttp__uring_t *uring, int status) {
     if (!consumed || !entered)
         uvhttp__uring_refused(uring, status < 0 && status != -ETIME ? -status : EAGAIN);
     else
-        uring->refusals = 0;
+        uvhttp__refusals_end(&uring->refusals);
     if (loop->held) {
         loop->held = (int)(sq_head(uring) - uring->held_tail) < 0;
     } else if (!consumed) {
         loop->held = true;
         uring->held_tail = uring->ring.sq.sqe_tail + uring->spill_count;
     }
-    uring->trouble = loop->held || uring->refusals > 0 || uring->spill_count > 0;
-}
-
-int uvhttp__uring_backoff_ms(const uvhttp__uring_t *uring) {
-    if (uring->refusals < 2) return 0;
-    uint32_t doublings = uring->refusals - 2;
-    return doublings < 5 ? 1 << doublings : RETRY_MS_MAX;
+    uring->trouble = loop->held || uring->refusals.count > 0 || uring->spill_count > 0;
 }
 
 /* --- the end of a ring --- */
@@ -187,18 +143,11 @@ static void disarm_listeners(uvhttp__loop_t *loop) {
 
 void uvhttp__uring_fail(uvhttp__uring_t *uring) {
     uvhttp__loop_t *loop = &uring->loop;
-    UVHTTP_LOG_ERROR("io: io_uring cannot be used any more (%s): this loop's connections are closed and it stops; "
-                     "start with the engine \"libuv\" where io_uring may be forbidden in mid-run",
-                     strerrordesc_np(uring->fatal));
     uring->failed = loop->held = true;
-    loop->failure = uring->fatal;
     uvhttp__uring_abandon(uring);
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&uring->closing));)
         uvhttp__uring_close_directly(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
     drop_hand_over(loop);
     disarm_listeners(loop);
-    if (loop->on_failed)
-        loop->on_failed(loop, loop->arg);
-    else
-        loop->stopping = true;
+    uvhttp__loop_fail(loop, "io_uring_enter", uring->fatal);
 }

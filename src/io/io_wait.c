@@ -54,13 +54,15 @@ int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uin
     return epoll_ctl(set->fd, operation, fd, &event) == 0 ? UVHTTP_OK : refusal();
 }
 
-void uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd) {
-    (void)epoll_ctl(set->fd, EPOLL_CTL_DEL, fd, NULL); /* somebody may have closed it: then it is gone already */
+/* Somebody may have closed it: then it is gone already. */
+bool uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd) {
+    return epoll_ctl(set->fd, EPOLL_CTL_DEL, fd, NULL) == 0 || errno == ENOENT || errno == EBADF;
 }
 
 UVHTTP__HOT void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms) {
     int count = epoll_wait(set->fd, set->events, UVHTTP__FD_EVENTS_MAX, timeout_ms);
-    set->count = count > 0 ? count : 0; /* a signal has interrupted it: a turn without events */
+    set->count = count > 0 ? count : 0; /* a signal, or a refusal: a turn without events */
+    set->error = count < 0 ? errno : 0;
 }
 
 /* --- waits --- */
@@ -121,5 +123,7 @@ void uvhttp__fd_wait_stop(uvhttp__fd_wait_t *wait) {
     for (int i = set->at; i < set->count; i++)
         if (set->events[i].data.u64 == UVHTTP__FD_DATA(wait, UVHTTP__FD_WAIT))
             set->events[i].data.u64 = UVHTTP__FD_DATA(NULL, UVHTTP__FD_WAIT);
-    uvhttp__fd_set_remove(set, wait->fd);
+    if (uvhttp__fd_set_remove(set, wait->fd)) return;
+    /* It stays: what is told of it from here on is about nobody, and told once. */
+    (void)uvhttp__fd_set_change(set, EPOLL_CTL_MOD, wait->fd, EPOLLONESHOT, NULL, UVHTTP__FD_WAIT);
 }

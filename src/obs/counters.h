@@ -15,6 +15,7 @@
     X(connections_closed, "Connections closed")                                                                        \
     X(connections_refused_limit, "Connections closed at once because a limit of connections was reached")              \
     X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
+    X(accept_errors, "Errors of accepting connections")                                                                \
     X(requests, "Requests whose head was received whole")                                                              \
     X(requests_pipelined, "Requests that were received before the response to the one before was made")                \
     X(responses_1xx, "Responses with status 100-199")                                                                  \

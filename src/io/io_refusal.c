@@ -1,0 +1,68 @@
+/* Owns: what a loop does when the kernel refuses the call by which it submits or waits: how long to wait before the
+ * next try, when the log says so, and when to give up. May include: base, obs, io. */
+#include <errno.h>
+#include <string.h>
+#include <uvhttp/log.h>
+
+#include "io/engine.h"
+
+enum {
+    RETRY_MS_MAX = 20,
+    REFUSALS_MIN = 8, /* however long it took: a process that was stopped for a while has not tried */
+    TELL_AFTER = 8,   /* refusals in a row, about 50 ms */
+};
+#define MAY_PASS_NS_MAX UINT64_C(10000000000) /* lack of memory and the like */
+#define FORBIDDEN_NS_MAX UINT64_C(1000000000) /* errors that are not known to pass: EPERM, EINVAL, ... */
+#define TELL_INTERVAL_NS UINT64_C(10000000000)
+
+static bool may_pass(int error_number) {
+    switch (error_number) {
+        case EAGAIN:
+        case EBUSY:
+        case ENOMEM:
+        case ENOBUFS:
+        case EINTR: return true;
+        default: return false;
+    }
+}
+
+static void tell(uvhttp__refusals_t *refusals, const char *call, int error_number, uint64_t now_ns) {
+    if (refusals->count != TELL_AFTER) return;
+    if (refusals->told_ns > 0 && now_ns < refusals->told_ns + TELL_INTERVAL_NS) return;
+    refusals->told_ns = now_ns;
+    UVHTTP_LOG_WARN("io: the kernel refuses %s (%s): nothing is lost, it is tried again (counter engine_refusals)",
+                    call, strerrordesc_np(error_number));
+}
+
+bool uvhttp__refusals_add(uvhttp__refusals_t *refusals, uvhttp__loop_t *loop, const char *call, int error_number) {
+    uint64_t now_ns = uvhttp__clock_ns();
+    uvhttp__counters_add(loop->counters, engine_refusals, 1);
+    if (refusals->count++ == 0) {
+        refusals->since_ns = now_ns;
+        refusals->forbidden_since_ns = 0;
+    }
+    if (may_pass(error_number))
+        refusals->forbidden_since_ns = 0;
+    else if (refusals->forbidden_since_ns == 0)
+        refusals->forbidden_since_ns = now_ns;
+    tell(refusals, call, error_number, now_ns);
+    if (refusals->count < REFUSALS_MIN) return false;
+    return now_ns - refusals->since_ns >= MAY_PASS_NS_MAX ||
+           (refusals->forbidden_since_ns > 0 && now_ns - refusals->forbidden_since_ns >= FORBIDDEN_NS_MAX);
+}
+
+int uvhttp__refusals_backoff_ms(const uvhttp__refusals_t *refusals) {
+    if (refusals->count < 2) return 0;
+    uint32_t doublings = refusals->count - 2;
+    return doublings < 5 ? 1 << doublings : RETRY_MS_MAX;
+}
+
+void uvhttp__loop_fail(uvhttp__loop_t *loop, const char *call, int error_number) {
+    UVHTTP_LOG_ERROR("io: the kernel does not allow %s any more (%s): the loop's connections are closed and it stops",
+                     call, strerrordesc_np(error_number));
+    loop->failure = error_number;
+    if (loop->on_failed)
+        loop->on_failed(loop, loop->arg);
+    else
+        loop->stopping = true;
+}
