@@ -88,6 +88,15 @@ void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t align
     return block->data;
 }
 
+char *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size) {
+    size_t used = arena->used, size_max = arena->size_max;
+    arena->size_max = SIZE_MAX;
+    char *memory = uvhttp__arena_alloc_bytes(arena, size);
+    arena->used = used;
+    arena->size_max = size_max;
+    return memory;
+}
+
 uvhttp_str_t uvhttp__arena_copy(uvhttp__arena_t *arena, uvhttp_str_t str) {
     if (str.size == SIZE_MAX) return (uvhttp_str_t){0};
     char *copy = uvhttp__arena_alloc_bytes(arena, str.size + 1);

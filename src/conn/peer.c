@@ -1,8 +1,9 @@
 /* Owns: who is at the other end of a connection: by its socket, asked for once, and by the PROXY protocol, whose header
  * is read before anybody else sees a byte. May include: io, base, obs. */
-#include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
+#include "base/str.h"
 #include "conn/host_internal.h"
 #include "conn/proxy_protocol.h"
 
@@ -10,6 +11,7 @@ struct uvhttp__conn_peer {
     uvhttp__peer_t socket;
     uvhttp__peer_t source;  /* whom a proxy speaks for; of kind UNKNOWN: nobody but itself */
     uvhttp__proxy_t *proxy; /* while its header is awaited */
+    char *text;             /* what only the kernel knows (see needs_kernel), once it was asked for; NULL until then */
     uint32_t row;           /* of the address that it came to */
 };
 
@@ -52,28 +54,47 @@ static bool needs_kernel(const uvhttp__peer_t *peer) {
            (peer->ip.size == 16 && peer->ip.bytes[0] == 0xfe && (peer->ip.bytes[1] & 0xc0) == 0x80);
 }
 
+static void write_text(const uvhttp__peer_t *peer, char *text) {
+    bool v6 = peer->ip.size == 16;
+    if (v6) *text++ = '[';
+    text += uvhttp__peer_text(peer, text);
+    if (v6) *text++ = ']';
+    *text++ = ':';
+    text += uvhttp__write_decimal(text, peer->port);
+    *text = '\0';
+}
+
+static void remember_text(uvhttp__conn_peer_t *peer, const char *text) {
+    size_t size = strlen(text) + 1;
+    peer->text = uvhttp__malloc(size);
+    if (peer->text) memcpy(peer->text, text, size);
+}
+
 bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text) {
     uvhttp__address_t address;
     socklen_t size;
-    const uvhttp__conn_peer_t *peer = remembered(conn);
+    uvhttp__conn_peer_t *peer = remembered(conn);
     if (peer && !needs_kernel(&peer->socket)) {
-        bool v6 = peer->socket.ip.size == 16;
-        char host[UVHTTP__IP_TEXT_MAX];
-        (void)uvhttp__peer_text(&peer->socket, host);
-        snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, v6 ? "[%s]:%u" : "%s:%u", host, peer->socket.port);
+        write_text(&peer->socket, text);
+        return true;
+    }
+    if (peer && peer->text) {
+        memcpy(text, peer->text, strlen(peer->text) + 1);
         return true;
     }
     if (!ask_socket(conn, &address, &size)) {
-        snprintf(text, UVHTTP__ADDRESS_TEXT_MAX, "unknown");
+        memcpy(text, "unknown", sizeof "unknown");
         return false;
     }
     uvhttp__address_format(&address, size, text);
+    if (peer) remember_text(peer, text); /* without memory it is asked for again */
     return true;
 }
 
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn) {
     if (!conn->peer) return;
     uvhttp__free(conn->peer->proxy);
+    uvhttp__free(conn->peer->text);
     uvhttp__free(conn->peer);
     conn->peer = NULL;
 }

@@ -30,18 +30,39 @@ typedef struct uvhttp__client {
     uvhttp_str_t host; /* what it has addressed; size 0: what the request says. Lives as long as the request */
 } uvhttp__client_t;
 
-/* What the owner of a request knows and the request does not. */
+/* What a request shows of its connection: a copy, so that no path leads from a request to a connection. Each part is
+ * learnt when somebody asks for it on the loop, and all of them before another thread sees the request or the request
+ * may outlive its connection. From then on nothing in it is written, and any thread may read it. */
+typedef struct uvhttp__origin {
+    uvhttp_str_t peer; /* as uvhttp_request_peer */
+    uvhttp__client_t client;
+    uvhttp_str_t client_text; /* as uvhttp_request_client */
+    const char *subject;      /* of the client's certificate, terminated; NULL: none */
+    bool tls;                 /* the connection is encrypted */
+} uvhttp__origin_t;
+
+enum { /* parts of it */
+       UVHTTP__ORIGIN_PEER = 1 << 0,
+       UVHTTP__ORIGIN_CLIENT = 1 << 1, /* client and client_text */
+       UVHTTP__ORIGIN_TLS = 1 << 2,    /* tls and subject */
+       UVHTTP__ORIGIN_ALL = UVHTTP__ORIGIN_PEER | UVHTTP__ORIGIN_CLIENT | UVHTTP__ORIGIN_TLS,
+};
+
+/* What the owner of a request knows and the request does not. peer, client and tls are called on the loop's thread, at
+ * most once per request if there is memory; NULL: nothing is known. The others are for any thread. */
 typedef struct uvhttp__request_ops {
-    /* Writes the peer's address, terminated: "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:". Called at most once
-     * per request, on the thread that asks. */
+    /* Writes the peer's address, terminated: "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:". */
     void (*peer)(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]);
-    /* Who the request comes from, by what trusted proxies say. Called at most once per request if there is memory. */
+    /* Who the request comes from, by what trusted proxies say. */
     void (*client)(uvhttp_request_t *req, struct uvhttp__client *client);
-    /* The shard of the request's loop; its thread. May be NULL. */
+    /* Whether the connection is encrypted. *subject: of the client's certificate, valid during the caller's call; NULL
+     * before. */
+    bool (*tls)(const uvhttp_request_t *req, const char **subject);
+    /* The shard of the loop that the caller runs on; NULL on any other thread. May be NULL. */
     struct uvhttp__counters *(*counters)(const uvhttp_request_t *req);
-    /* CLOCK_MONOTONIC at the begin of the loop's turn. Loop's thread. */
+    /* CLOCK_MONOTONIC, on the request's loop at the begin of its turn. */
     uint64_t (*time_ns)(const uvhttp_request_t *req);
-    /* CLOCK_MONOTONIC when the head was seen whole, and now. Loop's thread. */
+    /* CLOCK_MONOTONIC when the head was seen whole, and now. */
     void (*times)(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns);
 } uvhttp__request_ops_t;
 
@@ -66,7 +87,6 @@ struct uvhttp_request {
     uvhttp_str_t
         body; /* whole, unchunked; the session sets it, also after a rebase. From here on: zero after a reset */
     uvhttp_str_t trailer; /* "Name: value" lines with CRLF, well-formed; the session sets it */
-    uvhttp_str_t peer;
     const char *decoded;    /* the decoded path, in the arena; NULL: the raw path */
     const char *param_text; /* what params are offsets into; NULL: the decoded path */
     void *data;
@@ -74,14 +94,16 @@ struct uvhttp_request {
     uint32_t query_count;
     uint32_t slash_count; /* how many %2F were left in the decoded path */
     uint8_t param_count;
-    bool query_parsed; /* to here */
+    bool query_parsed;
+    uint8_t origin_known; /* UVHTTP__ORIGIN_*: the parts of it that have been learnt; to here */
     uint32_t decoded_size;
     const uint32_t *slashes; /* where those %2F stand in the decoded path, ascending */
     const uvhttp_str_t *param_names;
     const char *query_text;
     const uvhttp__query_param_t *query_params;
-    uvhttp__arena_t *arena;           /* set once by init */
+    uvhttp__arena_t *arena;           /* the session's to set: what the thread that reads the request takes memory from */
     const uvhttp__request_ops_t *ops; /* set once by init */
+    uvhttp__origin_t origin;          /* see origin_known */
     uvhttp__span_t params[UVHTTP__PARAM_MAX];
 };
 
@@ -110,6 +132,9 @@ int uvhttp__request_decode_path(uvhttp_request_t *req);
 int uvhttp__request_set_params(uvhttp_request_t *req, const uvhttp_str_t *names, const uvhttp__span_t *params,
                                size_t count);
 
+/* The names, which are the route's, become copies: the request may outlive the server. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__request_own_params(uvhttp_request_t *req);
+
 /* Leaves a copy of `text` under the address `key`: for middleware, for uvhttp_request_data is the application's. A
  * later one of the same key hides it. Returns 0 or UVHTTP_E_NOMEM (also when the arena's limit is reached). */
 int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_t text);
@@ -117,8 +142,15 @@ int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_
 /* What was left under `key`, valid as long as the request; data NULL if nothing was. */
 uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key);
 
-/* Who the request comes from. Loop thread, or the one thread that has the deferred handle. */
-void uvhttp__request_client(uvhttp_request_t *req, uvhttp__client_t *client);
+/* Learns the parts (UVHTTP__ORIGIN_*) that are not known. Loop's thread, unless all are known. Returns 0 or
+ * UVHTTP_E_NOMEM. */
+int uvhttp__request_learn_missing(uvhttp_request_t *req, unsigned parts);
+static inline int uvhttp__request_learn(uvhttp_request_t *req, unsigned parts) {
+    return (req->origin_known & parts) == parts ? UVHTTP_OK : uvhttp__request_learn_missing(req, parts);
+}
+
+/* Who the request comes from. Threads as for uvhttp__request_learn. */
+const uvhttp__client_t *uvhttp__request_client(uvhttp_request_t *req);
 
 /* --- proxies (forwarded.c) --- */
 

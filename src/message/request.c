@@ -168,24 +168,3 @@ uvhttp_str_t uvhttp_request_param(const uvhttp_request_t *req, const char *name)
 uint64_t uvhttp_request_time_ns(const uvhttp_request_t *req) {
     return req->ops->time_ns(req);
 }
-
-/* --- peer --- */
-
-uvhttp_str_t uvhttp_request_peer(uvhttp_request_t *req) {
-    if (req->peer.data) return req->peer;
-    char *text = uvhttp__arena_alloc_bytes(req->arena, UVHTTP__PEER_TEXT_MAX);
-    if (!text) return (uvhttp_str_t){NULL, 0};
-    req->ops->peer(req, text);
-    req->peer = uvhttp__str_from(text);
-    return req->peer;
-}
-
-uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req) {
-    uvhttp_str_t peer = uvhttp_request_peer(req);
-    if (peer.size == 0 || uvhttp__str_starts_with(peer, UVHTTP__STR("unix:"))) return peer;
-    const char *colon = memrchr(peer.data, ':', peer.size);
-    if (colon) peer.size = (size_t)(colon - peer.data);
-    if (peer.size >= 2 && peer.data[0] == '[' && peer.data[peer.size - 1] == ']')
-        return (uvhttp_str_t){peer.data + 1, peer.size - 2};
-    return peer;
-}

@@ -111,6 +111,24 @@ static size_t decode_param(const uvhttp_request_t *req, uvhttp__span_t span, siz
     return size;
 }
 
+int uvhttp__request_own_params(uvhttp_request_t *req) {
+    size_t count = req->param_count, size = count * sizeof(uvhttp_str_t);
+    if (count == 0) return UVHTTP_OK;
+    for (size_t i = 0; i < count; ++i) size += req->param_names[i].size;
+    char *memory = uvhttp__arena_alloc_uncounted(req->arena, size + _Alignof(uvhttp_str_t));
+    if (!memory) return UVHTTP_E_NOMEM;
+    memory += (size_t) - (uintptr_t)memory & (_Alignof(uvhttp_str_t) - 1);
+    uvhttp_str_t *names = (uvhttp_str_t *)(void *)memory;
+    char *text = (char *)(names + count);
+    for (size_t i = 0; i < count; ++i) {
+        names[i] = (uvhttp_str_t){text, req->param_names[i].size};
+        memcpy(text, req->param_names[i].data, names[i].size);
+        text += names[i].size;
+    }
+    req->param_names = names;
+    return UVHTTP_OK;
+}
+
 int uvhttp__request_set_params(uvhttp_request_t *req, const uvhttp_str_t *names, const uvhttp__span_t *params,
                                size_t count) {
     assert(count <= UVHTTP__PARAM_MAX);

@@ -68,11 +68,9 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
                         uvhttp__entry_source_t *source) {
     uvhttp_request_t *req = uvhttp_response_request(res);
     uvhttp__entry_t *entry = &source->entry;
-    uvhttp__client_t client;
     uint64_t now_ns;
-    uvhttp__request_client(req, &client);
     bool begun = uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN);
-    entry->client = client.address;
+    entry->client = uvhttp__request_client(req)->address;
     req->ops->times(req, &entry->begin_ns, &now_ns);
     entry->duration_ns = now_ns - entry->begin_ns;
     entry->status = begun ? res->status : STATUS_GONE;
@@ -113,8 +111,7 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
 
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     /* Now, because the connection can be gone when the answer is given up. */
-    uvhttp__client_t client;
-    uvhttp__request_client(req, &client);
+    (void)uvhttp__request_client(req);
     if (uvhttp_response_on_done(res, on_done, user) == UVHTTP_OK) return UVHTTP_NEXT;
     uvhttp__access_log_t *log = user;
     atomic_fetch_add_explicit(&log->homeless, 1, memory_order_relaxed);

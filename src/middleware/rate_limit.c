@@ -27,11 +27,7 @@ static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *re
         take->key = uvhttp_request_header(req, limiter->header);
         by_address = !take->key.data;
     }
-    if (by_address || limiter->allow) {
-        uvhttp__client_t client;
-        uvhttp__request_client(req, &client);
-        *who = client.address;
-    }
+    if (by_address || limiter->allow) *who = uvhttp__request_client(req)->address;
     if (uvhttp__ip_ranges_have(limiter->allow, who)) return false;
     if (by_address) key_by_address(limiter, who, take);
     if (limiter->by == UVHTTP_RATE_LIMIT_BY_ROUTE) {

@@ -20,6 +20,7 @@ static int before_wait(void *owner) {
     coroutine_t *coroutine = owner;
     uvhttp__exchange_t *exchange = coroutine->exchange;
     if (coroutine->deferred) return UVHTTP_OK;
+    if (uvhttp__exchange_leave(exchange) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     coroutine->deferred = uvhttp__deferred_new(exchange);
     if (!coroutine->deferred) return UVHTTP_E_NOMEM;
     uvhttp__counters_add(&exchange->worker->worker->counters, coroutines_waited, 1);

@@ -12,32 +12,41 @@ static const uvhttp__exchange_t *exchange_of_request(const uvhttp_request_t *req
     return (const uvhttp__exchange_t *)(const void *)((const char *)req - offsetof(uvhttp__exchange_t, request));
 }
 
+/* --- what a request shows of its connection; learnt while there is one, see uvhttp__origin_t --- */
+
 static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
-    const uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (!exchange->call && exchange->session) /* a worker thread must not look at the session */
-        (void)uvhttp__conn_peer(&exchange->session->conn, text);
-    else
-        memcpy(text, "unknown", sizeof "unknown");
+    uvhttp__session_t *session = uvhttp__exchange_session(exchange_of_request(req));
+    if (session) (void)uvhttp__conn_peer(&session->conn, text);
 }
 
 static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
+    uvhttp__session_t *session = uvhttp__exchange_session(exchange);
     const uvhttp__trust_t *trust = &exchange->worker->server->trust;
-    if (exchange->call || !exchange->session) return;
-    client->address = uvhttp__conn_client(&exchange->session->conn);
-    client->https = uvhttp_tcp_is_tls(&exchange->session->conn);
+    if (!session) return;
+    client->address = uvhttp__conn_client(&session->conn);
+    client->https = uvhttp_tcp_is_tls(&session->conn);
     if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;
     if (!uvhttp__forwarded_resolve(req, trust, client))
         uvhttp__counters_add(&exchange->worker->worker->counters, forwarded_ignored, 1);
 }
 
+static bool read_tls(const uvhttp_request_t *req, const char **subject) {
+    uvhttp__session_t *session = uvhttp__exchange_session(exchange_of_request(req));
+    if (!session || !uvhttp_tcp_is_tls(&session->conn)) return false;
+    *subject = uvhttp_tcp_client_subject(&session->conn);
+    return true;
+}
+
+/* --- what any thread may ask for, also when the loop is gone: nothing of it is read unless the caller runs on it --- */
+
 static uvhttp__counters_t *counters_of(const uvhttp_request_t *req) {
-    return &exchange_of_request(req)->worker->worker->counters;
+    return uvhttp__host_current_loop() ? &exchange_of_request(req)->worker->worker->counters : NULL;
 }
 
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
-    const uvhttp__exchange_t *exchange = exchange_of_request(req);
-    return exchange->call ? uvhttp__clock_ns() : exchange->worker->worker->loop->now_ns;
+    const uvhttp__loop_t *here = uvhttp__host_current_loop();
+    return here && here == exchange_of_request(req)->loop ? here->now_ns : uvhttp__clock_ns();
 }
 
 static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
@@ -45,8 +54,12 @@ static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t
     *now_ns = uvhttp__clock_ns();
 }
 
-static const uvhttp__request_ops_t request_ops = {
-    .peer = write_peer, .client = read_client, .counters = counters_of, .time_ns = read_time_ns, .times = read_times};
+static const uvhttp__request_ops_t request_ops = {.peer = write_peer,
+                                                  .client = read_client,
+                                                  .tls = read_tls,
+                                                  .counters = counters_of,
+                                                  .time_ns = read_time_ns,
+                                                  .times = read_times};
 
 static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     const uvhttp_server_t *server = worker->server;
@@ -59,6 +72,7 @@ static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     uvhttp__request_init(&exchange->request, &exchange->arena, &request_ops);
     uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &uvhttp__exchange_sink);
     exchange->worker = worker;
+    exchange->loop = worker->worker->loop;
     exchange->request.head.headers = exchange->fields;
     return exchange;
 }
@@ -93,7 +107,14 @@ void uvhttp__exchange_cancel(uvhttp__session_t *session) {
     session->exchange = NULL;
 }
 
+/* Nobody but the loop has the request any more. */
+static void forget_aside(uvhttp__exchange_t *exchange) {
+    uvhttp__arena_deinit(&exchange->aside);
+    exchange->request.arena = &exchange->arena;
+}
+
 void uvhttp__exchange_free(uvhttp__exchange_t *exchange) {
+    if (exchange->request.arena == &exchange->aside) forget_aside(exchange);
     uvhttp__arena_deinit(&exchange->arena);
     uvhttp__free(exchange->body);
     uvhttp__free(exchange);
@@ -107,6 +128,7 @@ static void recycle(uvhttp__exchange_t *exchange) {
     }
     uvhttp__free(exchange->body);
     exchange->body = NULL;
+    if (__builtin_expect(exchange->request.arena == &exchange->aside, 0)) forget_aside(exchange);
     uvhttp__arena_reset(&exchange->arena);
     exchange->next_free = worker->free_exchanges;
     worker->free_exchanges = exchange;
@@ -135,17 +157,29 @@ int uvhttp__exchange_own(uvhttp__exchange_t *exchange) {
     uvhttp_str_t body = exchange->request.body;
     if (body.size > 0 && !exchange->body && uvhttp__exchange_body_append(exchange, body.data, body.size) != UVHTTP_OK)
         return UVHTTP_E_NOMEM;
-    /* The head is bounded by the limits, not by what an application may allocate: it goes past the arena's limit. */
-    size_t limit = exchange->arena.size_max;
-    exchange->arena.size_max = SIZE_MAX;
-    char *copy = uvhttp__arena_alloc_bytes(&exchange->arena, exchange->request.head.size);
-    exchange->arena.size_max =
-        limit + exchange->request.head.size < limit ? SIZE_MAX : limit + exchange->request.head.size;
+    /* The head is bounded by the limits, not by what an application may allocate. */
+    char *copy = uvhttp__arena_alloc_uncounted(&exchange->arena, exchange->request.head.size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, exchange->borrowed, exchange->request.head.size);
     uvhttp__request_rebase(&exchange->request, copy, exchange->fields);
     exchange->borrowed = NULL;
     return UVHTTP_OK;
+}
+
+int uvhttp__exchange_leave(uvhttp__exchange_t *exchange) {
+    if (exchange->may_leave) return UVHTTP_OK;
+    int status = uvhttp__exchange_own(exchange);
+    if (status == UVHTTP_OK) status = uvhttp__request_own_params(&exchange->request);
+    if (status == UVHTTP_OK) status = uvhttp__request_learn(&exchange->request, UVHTTP__ORIGIN_ALL);
+    exchange->may_leave = status == UVHTTP_OK;
+    return status;
+}
+
+void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange) {
+    const uvhttp__arena_t *arena = &exchange->arena;
+    if (exchange->request.arena == &exchange->aside) return; /* it was deferred before */
+    uvhttp__arena_init(&exchange->aside, NULL, 0, arena->size_max - arena->used);
+    exchange->request.arena = &exchange->aside;
 }
 
 static int append(uvhttp__exchange_t *exchange, const char *data, size_t size) {

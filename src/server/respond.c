@@ -343,8 +343,10 @@ static int sink_end(uvhttp_response_t *res) {
 
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    if (!exchange->session || exchange->coroutine || uvhttp__exchange_own(exchange) != UVHTTP_OK) return NULL;
-    return uvhttp__deferred_new(exchange);
+    if (!exchange->session || exchange->coroutine || uvhttp__exchange_leave(exchange) != UVHTTP_OK) return NULL;
+    uvhttp_deferred_t *deferred = uvhttp__deferred_new(exchange);
+    if (deferred) uvhttp__exchange_set_aside(exchange);
+    return deferred;
 }
 
 const uvhttp__response_sink_t uvhttp__exchange_sink = {.begin = sink_begin,

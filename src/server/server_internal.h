@@ -177,9 +177,11 @@ typedef struct uvhttp__unrouted {
 struct uvhttp__exchange {
     uvhttp_request_t request;
     uvhttp_response_t response;
-    uvhttp__arena_t arena;
-    uvhttp__session_t *session; /* NULL: the client has gone */
-    uvhttp__http_worker_t *worker;
+    uvhttp__arena_t arena;      /* of the response, and of the request unless it is deferred */
+    uvhttp__arena_t aside;      /* of the request while it is deferred; written when request.arena is this one */
+    uvhttp__session_t *session; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_session */
+    uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
+    const uvhttp__loop_t *loop;    /* the address, to be compared: the loop itself may be gone */
     uvhttp__exchange_t *next_free;
 
     uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
@@ -195,6 +197,7 @@ struct uvhttp__exchange {
     bool released;                        /* goes back to the pool when the last borrower has gone */
     bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
     bool body_waits;                      /* ... before the body was read: it is not wanted yet */
+    bool may_leave;                       /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
     bool chunked_out;                     /* a streamed answer is chunked; to here */
 
     bool keep_alive;
@@ -217,6 +220,12 @@ static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
     return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
 }
 
+/* The session that the loop may free. A thread that is no loop's has no way to it: it has request.origin. */
+static inline uvhttp__session_t *uvhttp__exchange_session(const uvhttp__exchange_t *exchange) {
+    assert(uvhttp__host_current_loop());
+    return exchange->session;
+}
+
 /* Makes session->exchange, for a request that is about to be read. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_begin(uvhttp__session_t *session);
 /* A head that can not be read is answered as if it had been that of a plain GET. */
@@ -230,6 +239,13 @@ void uvhttp__exchange_free(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker);
 /* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
+/* Before another thread sees the exchange, or it may outlive its session (a worker thread, a deferred handle, a
+ * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0 or
+ * UVHTTP_E_NOMEM. */
+int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
+/* The request gets memory of its own, for the thread that will have it: the loop goes on to take the response's from
+ * `arena`. Both may take what is left of request_memory_max now. */
+void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
 /* Behind the body. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size);

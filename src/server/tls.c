@@ -17,17 +17,13 @@ int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *address, uvhtt
     return status;
 }
 
-static uvhttp_tcp_t *connection_of(const uvhttp_request_t *req) {
-    if (!req) return NULL;
-    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
-    return exchange->session ? &exchange->session->conn : NULL;
-}
-
 bool uvhttp_request_is_tls(const uvhttp_request_t *req) {
-    return uvhttp_tcp_is_tls(connection_of(req));
+    if (!req) return false;
+    /* Written only to remember what does not change; for want of memory only the subject is missing. */
+    (void)uvhttp__request_learn((uvhttp_request_t *)(uintptr_t)req, UVHTTP__ORIGIN_TLS);
+    return req->origin.tls;
 }
 
 const char *uvhttp_request_client_subject(uvhttp_request_t *req) {
-    uvhttp_tcp_t *connection = connection_of(req);
-    return connection ? uvhttp_tcp_client_subject(connection) : NULL;
+    return req && uvhttp__request_learn(req, UVHTTP__ORIGIN_TLS) == UVHTTP_OK ? req->origin.subject : NULL;
 }

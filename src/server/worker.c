@@ -35,6 +35,9 @@ typedef struct uvhttp__call {
 
 /* --- on the worker thread --- */
 
+/* Whose handler this thread runs; NULL: none's. A thread with a deferred handle of the same request has no call. */
+static _Thread_local uvhttp__call_t *running;
+
 static int await(uvhttp__call_t *call, operation_t operation) {
     pthread_mutex_lock(&call->lock);
     call->operation = operation;
@@ -80,7 +83,9 @@ static int sink_end(uvhttp_response_t *res) {
 
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    return exchange->call->deferred = uvhttp__deferred_new_held(exchange);
+    exchange->call->deferred = uvhttp__deferred_new_held(exchange);
+    if (exchange->call->deferred) uvhttp__exchange_set_aside(exchange);
+    return exchange->call->deferred;
 }
 
 static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
@@ -93,9 +98,8 @@ static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
 int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
     if (!req || !piece) return UVHTTP_E_INVALID;
     *piece = (uvhttp_str_t){NULL, 0};
-    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
-    if (exchange->response.sink != &worker_sink) return UVHTTP_E_STATE;
-    uvhttp__call_t *call = exchange->call;
+    uvhttp__call_t *call = running;
+    if (!call || &call->exchange->request != req) return UVHTTP_E_STATE;
     call->timeout_ms = timeout_ms;
     int status = await(call, READ);
     if (status == UVHTTP_OK) *piece = call->piece;
@@ -103,9 +107,12 @@ int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_
 }
 
 static void run(uvhttp__job_t *job) {
-    uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job)->exchange;
+    uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
+    uvhttp__exchange_t *exchange = call->exchange;
     const uvhttp__route_t *route = exchange->way.route;
+    running = call;
     route->inner(&exchange->request, &exchange->response, route->inner_user);
+    running = NULL;
 }
 
 /* --- on the loop: operations --- */
@@ -219,18 +226,15 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
 }
 
 void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
     const uvhttp__route_t *route = user;
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     uvhttp__http_worker_t *worker = exchange->worker;
     uvhttp__call_t *call = uvhttp__arena_alloc(&exchange->arena, sizeof *call);
-    if (!call || uvhttp__exchange_own(exchange) != UVHTTP_OK) {
+    if (!call || uvhttp__exchange_leave(exchange) != UVHTTP_OK) {
         uvhttp__response_fail(res, 503, "Service Unavailable\n");
         return;
     }
-    /* What only the connection knows, which may go while the thread runs. */
-    uvhttp__client_t client;
-    (void)uvhttp_request_peer(req);
-    uvhttp__request_client(req, &client);
     *call = (uvhttp__call_t){.exchange = exchange, .post.run = on_post};
     uvhttp__job_init(&call->job, run, on_returned);
     call->job.name = route->pattern;
