@@ -47,6 +47,8 @@ typedef struct uvhttp_middleware {
     uvhttp_middleware_cb run;
     void *user;
     void (*destroy)(void *user);
+    void (*reload)(void *user); /**< may be NULL; uvhttp_server_reload calls it: open files again. On the thread of
+                                   that, while requests run */
 } uvhttp_middleware_t;
 
 /** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */

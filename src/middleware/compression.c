@@ -241,7 +241,7 @@ static bool option(const char *name, uint32_t given, uint32_t initial, uint32_t 
 
 uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options) {
     const uvhttp_compression_options_t none = {0};
-    const uvhttp_middleware_t failed = {NULL, NULL, NULL};
+    const uvhttp_middleware_t failed = {.run = NULL};
     const uvhttp_compression_options_t *given = options ? options : &none;
     uint32_t level, quality, size_min, size_max, streams_max;
     if (!option("gzip_level", given->gzip_level, 4, 9, &level) ||
@@ -262,7 +262,8 @@ uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *optio
                             .streams = !given->no_streams};
     self->encoders = uvhttp__encoder_pool_new((int)level, (int)quality, streams_max);
     if (given->types) self->types = copy_types(given->types);
-    if (self->encoders && (self->types || !given->types)) return (uvhttp_middleware_t){run, self, destroy};
+    if (self->encoders && (self->types || !given->types))
+        return (uvhttp_middleware_t){.run = run, .user = self, .destroy = destroy};
     destroy(self);
     return failed;
 }

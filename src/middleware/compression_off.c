@@ -5,5 +5,5 @@
 uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options) {
     (void)options;
     UVHTTP_LOG_ERROR("compression: this library was built without it (BUILD_WITH_COMPRESSION=OFF)");
-    return (uvhttp_middleware_t){NULL, NULL, NULL};
+    return (uvhttp_middleware_t){.run = NULL};
 }
