@@ -198,7 +198,6 @@ static void remove_files(void) {}
 
 typedef struct settings {
     const char *address, *files;
-    listen_tls_t https;
     unsigned long port, https_port;
     int sendfile; /* 0: auto, 1: off */
     uvhttp_server_config_t config;
@@ -213,10 +212,10 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "0..65535; 0: chosen by the kernel (default 8080)"},
         {"--https-port", OPTION_TEXT, &https_port,
          .help = "the same for HTTPS, or off (default 8443; off when --port is given)"},
-        {"--certificate", OPTION_TEXT, &settings->https.certificate,
+        {"--certificate", OPTION_FIELD, .field = "tls_certificate",
          .help = "PEM file, with --key FILE; default: a certificate that it makes for itself"},
-        {"--key", OPTION_TEXT, &settings->https.key, .help = "PEM file"},
-        {"--kernel-tls", OPTION_FLAG, &settings->https.kernel,
+        {"--key", OPTION_FIELD, .field = "tls_key", .help = "PEM file"},
+        {"--kernel-tls", OPTION_SWITCH, .field = "tls_kernel",
          .help = "HTTPS: the kernel encrypts large files where it can"},
         {"--static", OPTION_TEXT, &settings->files,
          .help = "directory of what is below /static/ (default: a file of each size, made for the run)"},
@@ -290,7 +289,7 @@ static bool listen_https(uvhttp_server_t *server, const settings_t *settings) {
     if (settings->https_port == NONE || !listen_has_port(settings->address)) return true;
     char text[LISTEN_TEXT_SIZE];
     const char *address = listen_address(settings->address, settings->https_port, text);
-    return listen_with_tls(server, address, &settings->https, NULL) == UVHTTP_OK;
+    return listen_with_tls(server, address, &settings->config, NULL) == UVHTTP_OK;
 }
 
 int main(int argc, char **argv) {
@@ -301,6 +300,7 @@ int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(&settings.config);
     if (!server) return 2; /* the environment asks for something impossible, which has been logged */
 
+    uvhttp_server_on_reload(server, options_reload, NULL);
     bool ready = make_contents(&settings);
     add_routes(server, &settings);
     char text[LISTEN_TEXT_SIZE];

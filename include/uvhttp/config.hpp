@@ -49,7 +49,21 @@ namespace uvhttp {
     X(handler_warn_ms)                                                                                                 \
     X(coroutine_stack_size)                                                                                            \
     X(coroutines_max)                                                                                                  \
-    X(drain_idle_ms)
+    X(drain_idle_ms)                                                                                                   \
+    X(tls_clients)                                                                                                     \
+    X(tls_min_version)                                                                                                 \
+    X(tls_max_version)                                                                                                 \
+    X(tls_handshake_timeout)                                                                                           \
+    X(tls_tickets)                                                                                                     \
+    X(tls_ticket_period)                                                                                               \
+    X(tls_kernel)
+#define UVHTTP_HPP_TEXTS(X)                                                                                            \
+    X(tls_certificate)                                                                                                 \
+    X(tls_key)                                                                                                         \
+    X(tls_ocsp)                                                                                                        \
+    X(tls_client_ca)                                                                                                   \
+    X(tls_client_crl)                                                                                                  \
+    X(tls_alpn)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \
@@ -65,6 +79,9 @@ struct config {
 #define UVHTTP_HPP_FIELD(name) std::optional<decltype(uvhttp_server_config_t::name)> name{};
     UVHTTP_HPP_CONFIG(UVHTTP_HPP_FIELD)
 #undef UVHTTP_HPP_FIELD
+#define UVHTTP_HPP_FIELD(name) const char *name = nullptr;
+    UVHTTP_HPP_TEXTS(UVHTTP_HPP_FIELD)
+#undef UVHTTP_HPP_FIELD
     performance_config performance{};
 
     /** Sets what is named here, for a configuration that was loaded from a file before. */
@@ -76,6 +93,11 @@ struct config {
 #define UVHTTP_HPP_FIELD(name)                                                                                         \
     if (performance.name) to.performance.name = *performance.name;
         UVHTTP_HPP_PERFORMANCE(UVHTTP_HPP_FIELD)
+#undef UVHTTP_HPP_FIELD
+        /* A text that is too long becomes one that uvhttp_server_new refuses. */
+#define UVHTTP_HPP_FIELD(name)                                                                                         \
+    if (name && uvhttp_server_config_set(&to, #name, name, nullptr, 0) != 0) to.name[0] = '\n';
+        UVHTTP_HPP_TEXTS(UVHTTP_HPP_FIELD)
 #undef UVHTTP_HPP_FIELD
     }
 
@@ -89,6 +111,7 @@ struct config {
 
 #undef UVHTTP_HPP_CONFIG
 #undef UVHTTP_HPP_PERFORMANCE
+#undef UVHTTP_HPP_TEXTS
 
 } // namespace uvhttp
 

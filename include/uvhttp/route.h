@@ -57,6 +57,8 @@ typedef struct uvhttp_middleware {
                           for instance to check a signature of it; put it behind what may refuse. Without effect on
                           routes with stream_body, whose body is never buffered, and for requests that no route
                           matches */
+    void (*reload)(void *user); /**< may be NULL; uvhttp_server_reload calls it: open files again. On the thread of
+                                   that, while requests run */
 } uvhttp_middleware_t;
 
 /** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */

@@ -6,6 +6,7 @@
 #include <uvhttp/method.h>
 #include <uvhttp/route.h>
 #include <uvhttp/tcp.h>
+#include <uvhttp/tls.h>
 
 UVHTTP_BEGIN_DECLS
 
@@ -25,6 +26,8 @@ typedef enum uvhttp_engine {
     UVHTTP_ENGINE_URING, /**< io_uring, or fail */
     UVHTTP_ENGINE_LIBUV
 } uvhttp_engine_t;
+
+#define UVHTTP_CONFIG_TEXT_SIZE 1024 /**< bytes of a text in the configuration, its NUL included */
 
 /** Set all fields by uvhttp_server_config_default, then change some. Sizes are bytes, times seconds unless the name
  * says ms, 0 switches a time limit off. A value out of range is refused by uvhttp_server_new with a message that names
@@ -90,6 +93,25 @@ typedef struct uvhttp_server_config {
                                 nothing  is asked is still served: a request that comes is answered with `Connection:
                                 close`,  so that none is lost that its client sent before it could know. 0..86,400,000;
                                 default 1000 */
+
+    /* TLS, for uvhttp_tls_from_config: the fields of uvhttp_tls_options_t (tls.h). Texts are in the structure, so that
+     * it can be copied; they end with NUL, and "" is none. */
+    char tls_certificate[UVHTTP_CONFIG_TEXT_SIZE]; /**< PEM files, a certificate with its chain each, commas between */
+    char tls_key[UVHTTP_CONFIG_TEXT_SIZE];         /**< PEM files: the key of each certificate, in the same order */
+    char tls_ocsp[UVHTTP_CONFIG_TEXT_SIZE];        /**< DER files: OCSP responses to staple, in the same order; a place
+                                                         may be empty */
+    char tls_client_ca[UVHTTP_CONFIG_TEXT_SIZE];   /**< PEM file: authorities of clients' certificates */
+    char tls_client_crl[UVHTTP_CONFIG_TEXT_SIZE];  /**< PEM file: revocation lists of those authorities */
+    uvhttp_tls_clients_t tls_clients;              /**< what is asked of clients: any (default), verify or require */
+    uvhttp_tls_version_t tls_min_version;          /**< default TLS 1.2 */
+    uvhttp_tls_version_t tls_max_version;          /**< default TLS 1.3 */
+    char tls_alpn[UVHTTP_CONFIG_TEXT_SIZE];        /**< protocols by preference, commas between, or "none"; default
+                                                         http/1.1 */
+    uint32_t tls_handshake_timeout;                /**< seconds from the accept to the end of the handshake, 1..3600;
+                                                         default 10 */
+    bool tls_tickets;                              /**< false: sessions are not resumed; default true */
+    uint32_t tls_ticket_period; /**< seconds that a key for tickets is used for new ones, 1..604800; default 43200 */
+    bool tls_kernel;            /**< true: kernel TLS where it can be had (tls.h); default false */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -157,6 +179,26 @@ UVHTTP_EXPORT int uvhttp_server_stop(uvhttp_server_t *server);
 /** For an attached server: called on its loop when the drain is over. */
 UVHTTP_EXPORT void uvhttp_server_on_stopped(uvhttp_server_t *server,
                                             void (*on_stopped)(uvhttp_server_t *server, void *user), void *user);
+
+/** Takes a configuration and files that have changed, while requests run:
+ * - what listens with TLS reads its certificates, keys, authorities, revocation lists and OCSP responses again, and one
+ *   that was made by uvhttp_tls_from_config takes the tls_* fields of `config`; connections keep what they have;
+ * - log_level and performance_mode of `config` come into force;
+ * - middleware is notified (uvhttp_middleware_t.reload): access logs open their files again.
+ * Fields of other kinds that differ from those that the server was made with need a restart: a warning names them.
+ * config NULL: the files alone. All or nothing: after an error nothing has changed, and uvhttp_server_error_text, the
+ * log, and `message` (size bytes, may be NULL) say what is wrong and where. A line at level INFO says what was taken.
+ * Blocks (it reads files): any thread but a loop's, one call at a time, after listen and before free. Returns 0,
+ * UVHTTP_E_CONFIG, UVHTTP_E_TLS_CERTIFICATE, UVHTTP_E_NOMEM or UVHTTP_E_INVALID (server NULL). */
+UVHTTP_EXPORT int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message,
+                                       size_t size);
+
+/** For uvhttp_server_run with install_signal_handlers: SIGHUP calls on_reload, which may block, on a thread that is
+ * made for it. It reads the configuration as the program does, and calls uvhttp_server_reload. Signals that come
+ * meanwhile call it once more; run waits for it before it returns. Without on_reload (NULL, the default) the library
+ * does not touch SIGHUP. Before run. Returns 0, UVHTTP_E_STATE or UVHTTP_E_INVALID (server NULL). */
+UVHTTP_EXPORT int uvhttp_server_on_reload(uvhttp_server_t *server,
+                                          void (*on_reload)(uvhttp_server_t *server, void *user), void *user);
 
 /** After run has returned, or in or after on_stopped of an attached server (the memory goes when its handles have
  * closed: let the loop turn once more), or if neither was started. NULL is allowed. */

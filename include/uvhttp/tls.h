@@ -10,6 +10,7 @@
 
 UVHTTP_BEGIN_DECLS
 
+struct uvhttp_server_config;
 typedef struct uvhttp_server uvhttp_server_t;
 typedef struct uvhttp_request uvhttp_request_t;
 typedef struct uvhttp_tls uvhttp_tls_t;
@@ -35,7 +36,8 @@ typedef struct uvhttp_tls_certificate {
     size_t certificate_size;      /**< bytes */
     const void *key;              /**< instead of key_file */
     size_t key_size;              /**< bytes */
-    const char *ocsp_file;        /**< an OCSP response (DER, RFC 6960) to staple; default none */
+    const char *ocsp_file;        /**< an OCSP response (DER, RFC 6960) to staple; default none. One that is for another
+                                       certificate, or that says "revoked", is refused; one that has expired is not sent */
     const char *names; /**< host names it serves, "example.org, *.example.org"; default: those in it (DNS names
                             of its subjectAltName, else its common name) */
 } uvhttp_tls_certificate_t;
@@ -52,13 +54,18 @@ typedef struct uvhttp_tls_options {
     const char *alpn; /**< protocols by preference, "http/1.1" (default); "none": ALPN is ignored. A client that offers
                            ALPN and has none of them is refused (RFC 7301 section 3.2) */
     uvhttp_tls_clients_t clients;
-    const char *client_ca_file; /**< certificates, PEM, that clients' ones must lead to; for VERIFY and REQUIRE */
-    const void *client_ca;      /**< instead of client_ca_file */
-    size_t client_ca_size;      /**< bytes */
-    uint32_t handshake_timeout; /**< seconds from accepting to the end of the handshake, 1..3600; default 10 */
-    uint32_t ticket_period;     /**< seconds that a key for session tickets is used for new ones, and as long again for
-                                     old ones, 1..604800; default 43200 */
-    bool no_tickets;            /**< true: sessions are not resumed */
+    const char *client_ca_file;  /**< certificates, PEM, that clients' ones must lead to; for VERIFY and REQUIRE */
+    const void *client_ca;       /**< instead of client_ca_file */
+    size_t client_ca_size;       /**< bytes */
+    const char *client_crl_file; /**< revocation lists, PEM (RFC 5280): one of each authority that clients' certificates
+                                    lead to. A certificate that is in one, or whose authority has none that is valid
+                                    now, is not trusted. Default: revocation is not checked */
+    const void *client_crl;      /**< instead of client_crl_file */
+    size_t client_crl_size;      /**< bytes */
+    uint32_t handshake_timeout;  /**< seconds from accepting to the end of the handshake, 1..3600; default 10 */
+    uint32_t ticket_period;      /**< seconds that a key for session tickets is used for new ones, and as long again for
+                                      old ones, 1..604800; default 43200 */
+    bool no_tickets;             /**< true: sessions are not resumed */
     bool kernel_tls; /**< true: from a connection's first file of 64 KiB on the kernel encrypts what it is sent, where
                           it can (Linux with the module tls, TLS 1.3, OpenSSL), and files go by sendfile(2); where it
                         can not, they are read and encrypted in the process. docs/tls.md says what that costs */
@@ -71,6 +78,11 @@ UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options);
 /** For development only: as uvhttp_tls_new with a certificate that it makes in memory, ECDSA P-256, signed by itself,
  * for localhost, 127.0.0.1 and ::1, valid for 30 days. options may be NULL; its certificates are ignored. */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options);
+
+/** From the fields tls_* of a configuration (server.h), which may have come from a file, the environment or options. As
+ * uvhttp_tls_new, or, when tls_certificate is empty, as uvhttp_tls_development. uvhttp_server_reload gives what it has
+ * made the fields of a new configuration. */
+UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_from_config(const struct uvhttp_server_config *config);
 
 /** Counted: servers that listen with it keep it. Any thread. NULL is allowed in free. */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls);

@@ -67,8 +67,8 @@ UVHTTP_MUST_USE static inline char *uvhttp__arena_alloc_bytes(uvhttp__arena_t *a
     return uvhttp__arena_alloc_with(arena, size, 1);
 }
 
-/* The same without alignment for the library's own, which is bounded elsewhere: neither held up by the limit nor counted
- * in `used`, so that the limit stays exactly what the application may have. NULL only when out of memory. */
+/* The same without alignment for the library's own, which is bounded elsewhere: neither held up by the limit nor
+ * counted in `used`, so that the limit stays exactly what the application may have. NULL only when out of memory. */
 UVHTTP_MUST_USE char *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size);
 
 /* A copy of `str` with a NUL behind it that is not counted. Returns data NULL when there is no memory. */

@@ -3,6 +3,7 @@
 #include "conn/host.h"
 #include "base/hot.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -173,7 +174,10 @@ void uvhttp__host_stop(uvhttp__host_t *host) {
 /* The first signal drains, the second cuts off. */
 static void on_signal(int signal_number, void *arg) {
     uvhttp__host_t *host = arg;
-    (void)signal_number;
+    if (signal_number == SIGHUP) {
+        host->on_hangup(host->on_hangup_arg);
+        return;
+    }
     pthread_mutex_lock(&host->stop_lock);
     raise_stop_level(host, host->stop_level ? 2 : 1);
     pthread_mutex_unlock(&host->stop_lock);
@@ -279,7 +283,7 @@ static int make_loops(uvhttp__host_t *host) {
         int status = worker_make_loop(&host->workers[i]);
         /* As early as there is a loop for them: clients can connect already. */
         if (status == UVHTTP_OK && i == 0 && host->options.install_signal_handlers)
-            (void)uvhttp__loop_signals_start(host->workers[0].loop, on_signal, host);
+            (void)uvhttp__loop_signals_start(host->workers[0].loop, host->on_hangup, on_signal, host);
         if (status == UVHTTP_OK) status = worker_start(&host->workers[i]);
         if (status != UVHTTP_OK) return status;
     }

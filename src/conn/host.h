@@ -116,6 +116,8 @@ struct uvhttp__host {
     bool finished;                 /* it has run: a host runs once, because its sockets went with its loops */
     void (*on_stopped)(void *arg); /* attached */
     void *on_stopped_arg;
+    void (*on_hangup)(void *arg); /* SIGHUP, on the first loop's thread; NULL: that signal is not watched */
+    void *on_hangup_arg;
     char error[256];
 };
 

@@ -450,7 +450,7 @@ static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
 
 /* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them.
  * Returns 0 or UVHTTP_E_IO. The handler that was there before is in force again afterwards. */
-int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg);
+int uvhttp__loop_signals_start(uvhttp__loop_t *loop, bool hangup, void (*cb)(int signal_number, void *arg), void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
 /* A timer finer than the wheel's: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one that has passed: soon; 0:

@@ -1,5 +1,5 @@
-/* Owns: SIGINT and SIGTERM on a loop of our own, through the libuv loop that is its guest: libuv shares the process's
- * handlers with whatever else of the application watches signals. May include: base, io. */
+/* Owns: SIGINT, SIGTERM and, if it is wanted, SIGHUP on a loop of our own, through the libuv loop that is its guest:
+ * libuv shares the process's handlers with whatever else of the application watches signals. May include: base, io. */
 #include <signal.h>
 #include <uv.h>
 
@@ -7,7 +7,7 @@
 #include "io/io.h"
 
 struct uvhttp__signals {
-    uv_signal_t handles[2];
+    uv_signal_t handles[3];
     int open;
     void (*cb)(int signal_number, void *arg);
     void *arg;
@@ -31,14 +31,15 @@ void uvhttp__loop_signals_stop(uvhttp__loop_t *loop) {
     for (int i = 0; i < open; i++) uv_close((uv_handle_t *)&signals->handles[i], on_closed);
 }
 
-int uvhttp__loop_signals_start(uvhttp__loop_t *loop, void (*cb)(int signal_number, void *arg), void *arg) {
-    static const int numbers[] = {SIGINT, SIGTERM};
+int uvhttp__loop_signals_start(uvhttp__loop_t *loop, bool hangup, void (*cb)(int signal_number, void *arg), void *arg) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    int count = hangup ? 3 : 2;
     struct uvhttp__signals *signals = uvhttp__calloc(1, sizeof *signals);
     if (!signals) return UVHTTP_E_NOMEM;
     signals->cb = cb;
     signals->arg = arg;
     loop->signals = signals;
-    for (; signals->open < 2; signals->open++) {
+    for (; signals->open < count; signals->open++) {
         uv_signal_t *handle = &signals->handles[signals->open];
         handle->data = signals;
         if (uv_signal_init(loop->uv, handle) != 0) goto fail;

@@ -86,7 +86,7 @@ struct uvhttp_request {
 
     uvhttp_str_t
         body; /* whole, unchunked; the session sets it, also after a rebase. From here on: zero after a reset */
-    uvhttp_str_t trailer; /* "Name: value" lines with CRLF, well-formed; the session sets it */
+    uvhttp_str_t trailer;   /* "Name: value" lines with CRLF, well-formed; the session sets it */
     const char *decoded;    /* the decoded path, in the arena; NULL: the raw path */
     const char *param_text; /* what params are offsets into; NULL: the decoded path */
     void *data;
@@ -101,7 +101,7 @@ struct uvhttp_request {
     const uvhttp_str_t *param_names;
     const char *query_text;
     const uvhttp__query_param_t *query_params;
-    uvhttp__arena_t *arena;           /* the session's to set: what the thread that reads the request takes memory from */
+    uvhttp__arena_t *arena; /* the session's to set: what the thread that reads the request takes memory from */
     const uvhttp__request_ops_t *ops; /* set once by init */
     uvhttp__origin_t origin;          /* see origin_known */
     uvhttp__span_t params[UVHTTP__PARAM_MAX];

@@ -36,7 +36,7 @@ static bool learn_tls(uvhttp_request_t *req) {
 }
 
 int uvhttp__request_learn_missing(uvhttp_request_t *req, unsigned parts) {
-    static bool (*const learn[])(uvhttp_request_t *req) = {learn_peer, learn_client, learn_tls};
+    static bool (*const learn[])(uvhttp_request_t * req) = {learn_peer, learn_client, learn_tls};
     for (unsigned i = 0; i < sizeof learn / sizeof *learn; i++) {
         unsigned part = 1u << i;
         if (!(parts & part) || (req->origin_known & part)) continue;

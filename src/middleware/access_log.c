@@ -174,6 +174,10 @@ static uvhttp__access_log_t *make(const uvhttp_access_log_options_t *options) {
     return NULL;
 }
 
+static void reload(void *user) {
+    (void)uvhttp_access_log_reopen((uvhttp_middleware_t){.run = run, .user = user}); /* one without a path stays */
+}
+
 uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options) {
     static const uvhttp_access_log_options_t defaults;
     if (!options) options = &defaults;
@@ -194,7 +198,7 @@ uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options
                                               strerrordesc_np(error));
         }
     }
-    return (uvhttp_middleware_t){.run = run, .user = log, .destroy = destroy};
+    return (uvhttp_middleware_t){.run = run, .user = log, .destroy = destroy, .reload = reload};
 }
 
 /* --- the rest --- */

@@ -12,7 +12,8 @@
 /* Logs "middleware: <name>: <message>" as an error; the result can not be registered. */
 UVHTTP_PRINTF(2, 3) uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *format, ...);
 
-/* Counts in the shard of the request's loop, whose thread calls (on another one it counts nothing): uvhttp__middleware_count(req, rate_limited). */
+/* Counts in the shard of the request's loop, whose thread calls (on another one it counts nothing):
+ * uvhttp__middleware_count(req, rate_limited). */
 #define uvhttp__middleware_count(req, name)                                                                            \
     do {                                                                                                               \
         uvhttp__counters_t *shard_ = (req)->ops->counters ? (req)->ops->counters(req) : NULL;                          \

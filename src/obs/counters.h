@@ -64,6 +64,7 @@
     X(file_pieces_brought, "Pieces of files that a thread read because sendfile would have waited for the disk")       \
     X(tls_handshakes, "TLS handshakes done")                                                                           \
     X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
+    X(tls_resumption_refused, "TLS sessions not resumed because their client certificate is not trusted any more")     \
     X(tls_kernel, "TLS connections whose sending was handed over to the kernel")                                       \
     X(tls_kernel_refused, "Times that the kernel refused to send for a TLS connection")                                \
     X(tls_kernel_ended, "TLS connections ended because their client asked the kernel for new keys")                    \

@@ -96,6 +96,18 @@ void uvhttp__router_free(uvhttp__router_t *router) {
     uvhttp__free(router);
 }
 
+static void reload_middleware(const uvhttp__middleware_list_t *list) {
+    for (size_t i = 0; i < list->count; ++i)
+        if (list->items[i].reload) list->items[i].reload(list->items[i].user);
+}
+
+void uvhttp__router_reload(const uvhttp__router_t *router) {
+    for (const uvhttp_group_t *group = router->groups; group; group = group->next)
+        reload_middleware(&group->middleware);
+    for (const uvhttp__route_entry_t *entry = router->routes; entry; entry = entry->next)
+        reload_middleware(&entry->middleware);
+}
+
 void uvhttp__router_set_owner(uvhttp__router_t *router, void *owner) {
     router->owner = owner;
 }

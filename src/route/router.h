@@ -79,6 +79,9 @@ int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, 
 /* The route registered last; NULL if that failed or there is none. */
 uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
 
+/* Calls reload of every middleware that has one. */
+void uvhttp__router_reload(const uvhttp__router_t *router);
+
 /* What a group's patterns begin with. */
 uvhttp_str_t uvhttp__group_prefix(const uvhttp_group_t *group);
 

@@ -10,36 +10,51 @@
 #include "server/config.h"
 #include "server/server_internal.h"
 
-/* POWER is a U32 that is a power of two. */
-typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL } kind_t;
+/* POWER is a U32 that is a power of two. WORD is an enumeration: `min` is the number of the first of its words. */
+typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL, WORD, TEXT } kind_t;
 
 typedef struct field {
     const char *name;
     kind_t kind;
     size_t offset;
     uint64_t initial, min, max;
-    const char *unit; /* of a number, for messages; NULL: it is a count */
+    const char *unit; /* of a number, for messages; NULL: it is a count. Of a TEXT and a WORD: what is expected */
+    const char *const *words; /* of a WORD */
+    const char *initial_text; /* of a TEXT; NULL: none */
+    bool live;                /* a server that runs takes it, too (uvhttp_server_reload) */
 } field_t;
 
+static const char *const clients_words[] = {"any", "verify", "require"};
+static const char *const version_words[] = {"1.2", "1.3"};
+
 #define AT(member) offsetof(uvhttp_server_config_t, member)
-#define NUMBER_OF(unit, member, initial, min, max)                                                                     \
-    { #member, U32, AT(member), (initial), (min), (max), unit }
+#define NUMBER_OF(of, member, initial, min, max)                                                                       \
+    { #member, U32, AT(member), (initial), (min), (max), .unit = (of) }
 #define NUMBER(member, initial, min, max) NUMBER_OF(NULL, member, initial, min, max)
 #define BYTES(member, initial, min, max) NUMBER_OF("bytes", member, initial, min, max)
 #define BYTES64(member, initial, min, max)                                                                             \
-    { #member, U64, AT(member), (initial), (min), (max), "bytes" }
+    { #member, U64, AT(member), (initial), (min), (max), .unit = "bytes" }
 #define RATE(member, initial) NUMBER_OF("bytes per second", member, initial, 0, 1 << 30)
 #define SECONDS(member, initial) NUMBER_OF("seconds", member, initial, 0, 86400 * 7)
 #define SWITCH(member, initial)                                                                                        \
-    { #member, BOOL, AT(member), (initial), 0, 1, NULL }
+    { #member, BOOL, AT(member), (initial), 0, 1, .unit = NULL }
+#define LIVE_NUMBER(of, member, initial, min, max)                                                                     \
+    { #member, U32, AT(member), (initial), (min), (max), .unit = (of), .live = true }
+#define LIVE_SWITCH(member, initial)                                                                                   \
+    { #member, BOOL, AT(member), (initial), 0, 1, .live = true }
+#define TEXTUAL .unit = "text of at most 1023 bytes"
+#define LIVE_TEXT(member, initial)                                                                                     \
+    { #member, TEXT, AT(member), 0, 0, 0, TEXTUAL, .initial_text = (initial), .live = true }
+#define LIVE_WORD(member, initial, min, max, of, list)                                                                 \
+    { #member, WORD, AT(member), (initial), (min), (max), .unit = (of), .words = (list), .live = true }
 
 static const field_t fields[] = {
     NUMBER(io_threads, 0, 0, 1024),
-    {"engine", ENGINE, AT(engine), UVHTTP_ENGINE_AUTO, 0, UVHTTP_ENGINE_LIBUV, NULL},
+    {"engine", ENGINE, AT(engine), UVHTTP_ENGINE_AUTO, 0, UVHTTP_ENGINE_LIBUV, .unit = NULL},
     NUMBER(max_connections, 10000, 1, 10000000),
     NUMBER(backlog, 4096, 1, 65535),
     BYTES(read_buffer_size, 16384, 1024, 1 << 20),
-    {"read_buffer_count", POWER, AT(read_buffer_count), 64, 8, 32768, NULL},
+    {"read_buffer_count", POWER, AT(read_buffer_count), 64, 8, 32768, .unit = NULL},
     BYTES(write_buffer_size, 16384, 1024, 64 << 20),
     BYTES64(write_queue_max, 1 << 20, 4096, UINT32_MAX),
     SECONDS(connection_timeout, 30),
@@ -62,9 +77,9 @@ static const field_t fields[] = {
     SWITCH(half_close, false),
     SWITCH(install_signal_handlers, true),
     SWITCH(quiet, false),
-    {"performance_mode", BOOL, AT(performance.performance_mode), false, 0, 1, NULL},
-    {"log_level", LEVEL, AT(performance.log_level), 0, 0, UVHTTP_LOG_LEVEL_NONE, NULL},
-    {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, NULL},
+    {"performance_mode", BOOL, AT(performance.performance_mode), false, 0, 1, .live = true},
+    {"log_level", LEVEL, AT(performance.log_level), 0, 0, UVHTTP_LOG_LEVEL_NONE, .live = true},
+    {"enable_statistics", BOOL, AT(performance.enable_statistics), true, 0, 1, .unit = NULL},
     NUMBER(worker_threads, 512, 1, 16384),
     NUMBER(worker_threads_min, 0, 0, 16384),
     NUMBER(max_backlog, 10000, 1, 10000000),
@@ -74,6 +89,20 @@ static const field_t fields[] = {
     BYTES(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
     NUMBER(coroutines_max, 30000, 1, 10000000),
     NUMBER_OF("milliseconds", drain_idle_ms, 1000, 0, 86400000),
+    LIVE_TEXT(tls_certificate, NULL),
+    LIVE_TEXT(tls_key, NULL),
+    LIVE_TEXT(tls_ocsp, NULL),
+    LIVE_TEXT(tls_client_ca, NULL),
+    LIVE_TEXT(tls_client_crl, NULL),
+    LIVE_WORD(tls_clients, UVHTTP_TLS_CLIENTS_ANY, UVHTTP_TLS_CLIENTS_ANY, UVHTTP_TLS_CLIENTS_REQUIRE,
+              "any, verify or require", clients_words),
+    LIVE_WORD(tls_min_version, UVHTTP_TLS_1_2, UVHTTP_TLS_1_2, UVHTTP_TLS_1_3, "1.2 or 1.3", version_words),
+    LIVE_WORD(tls_max_version, UVHTTP_TLS_1_3, UVHTTP_TLS_1_2, UVHTTP_TLS_1_3, "1.2 or 1.3", version_words),
+    LIVE_TEXT(tls_alpn, "http/1.1"),
+    LIVE_NUMBER("seconds", tls_handshake_timeout, 10, 1, 3600),
+    LIVE_SWITCH(tls_tickets, true),
+    LIVE_NUMBER("seconds", tls_ticket_period, 43200, 1, 604800),
+    LIVE_SWITCH(tls_kernel, false),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
@@ -95,9 +124,13 @@ static size_t size_of(const field_t *field) {
         case BOOL: return sizeof(bool);
         case ENGINE: return sizeof(uvhttp_engine_t);
         case LEVEL: return sizeof(uvhttp_log_level_t);
+        case WORD: return sizeof(unsigned);
+        case TEXT: return UVHTTP_CONFIG_TEXT_SIZE;
     }
     return 0;
 }
+static_assert(sizeof(uvhttp_tls_clients_t) == sizeof(unsigned) && sizeof(uvhttp_tls_version_t) == sizeof(unsigned),
+              "a WORD is as large as an enumeration");
 
 /* A program that was compiled with an older header has a shorter structure: what lies beyond is not its memory. */
 static bool has(const uvhttp_server_config_t *config, const field_t *field) {
@@ -113,7 +146,24 @@ static void store(uvhttp_server_config_t *config, const field_t *field, uint64_t
         case BOOL: *(bool *)(void *)at = value != 0; break;
         case ENGINE: *(uvhttp_engine_t *)(void *)at = (uvhttp_engine_t)value; break;
         case LEVEL: *(uvhttp_log_level_t *)(void *)at = (uvhttp_log_level_t)value; break;
+        case WORD: {
+            unsigned number = (unsigned)value;
+            memcpy(at, &number, sizeof number);
+            break;
+        }
+        case TEXT: break;
     }
+}
+
+static const char *text_of(const uvhttp_server_config_t *config, const field_t *field) {
+    return (const char *)config + field->offset;
+}
+
+/* The whole field is written: configurations that are equal have equal bytes. */
+static void store_text(uvhttp_server_config_t *config, const field_t *field, const char *text) {
+    char *at = (char *)config + field->offset;
+    memset(at, 0, UVHTTP_CONFIG_TEXT_SIZE);
+    memcpy(at, text, strlen(text));
 }
 
 static uint64_t load(const uvhttp_server_config_t *config, const field_t *field) {
@@ -125,6 +175,12 @@ static uint64_t load(const uvhttp_server_config_t *config, const field_t *field)
         case BOOL: return *(const unsigned char *)at;
         case ENGINE: return (uint64_t) * (const uvhttp_engine_t *)(const void *)at;
         case LEVEL: return (uint64_t) * (const uvhttp_log_level_t *)(const void *)at;
+        case WORD: {
+            unsigned number;
+            memcpy(&number, at, sizeof number);
+            return number;
+        }
+        case TEXT: return 0;
     }
     return 0;
 }
@@ -132,7 +188,10 @@ static uint64_t load(const uvhttp_server_config_t *config, const field_t *field)
 void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size) {
     uvhttp_server_config_t defaults;
     memset(&defaults, 0, sizeof defaults);
-    for (size_t i = 0; i < FIELD_COUNT; i++) store(&defaults, &fields[i], fields[i].initial);
+    for (size_t i = 0; i < FIELD_COUNT; i++) {
+        store(&defaults, &fields[i], fields[i].initial);
+        if (fields[i].initial_text) store_text(&defaults, &fields[i], fields[i].initial_text);
+    }
     defaults.performance.log_level = uvhttp_log_get_level();
     defaults.struct_size = (uint32_t)struct_size;
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
@@ -144,6 +203,7 @@ static bool in_range(const field_t *field, uint64_t value) {
 
 static const char *expected(const field_t *field, char *text, size_t size) {
     if (field->kind == BOOL) return "true or false";
+    if (field->kind == WORD || field->kind == TEXT) return field->unit;
     if (field->kind == ENGINE) return "auto, uring or libuv";
     if (field->kind == LEVEL) return "debug, info, warn, error or none";
     snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s%s%s", field->min, field->max,
@@ -183,6 +243,11 @@ static bool parse(const field_t *field, const char *text, uint64_t *value) {
         *value = (uint64_t)level;
         return true;
     }
+    if (field->kind == WORD) {
+        for (*value = field->min; *value <= field->max; ++*value)
+            if (strcasecmp(field->words[*value - field->min], text) == 0) return true;
+        return false;
+    }
     if (*text < '0' || *text > '9') return false;        /* strtoull would take signs and spaces */
     if (text[0] == '0' && text[1] != '\0') return false; /* octal for some readers, decimal for others */
     char *end;
@@ -201,8 +266,17 @@ static void print_value(const field_t *field, uint64_t value, char *text, size_t
             for (char *at = text; *at; at++) *at = (char)tolower((unsigned char)*at);
             break;
         }
+        case WORD: snprintf(text, size, "%s", field->words[value - field->min]); break;
         default: snprintf(text, size, "%" PRIu64, value); break;
     }
+}
+
+/* Names of files and protocols: any bytes but control characters. */
+static bool is_text(const char *text) {
+    size_t size = strnlen(text, UVHTTP_CONFIG_TEXT_SIZE);
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) return false;
+    return size < UVHTTP_CONFIG_TEXT_SIZE;
 }
 
 /* --- for the other sources --- */
@@ -221,7 +295,12 @@ const char *uvhttp__config_group(size_t index) {
 }
 
 bool uvhttp__config_takes_words(size_t index) {
-    return fields[index].kind == ENGINE || fields[index].kind == LEVEL;
+    kind_t kind = fields[index].kind;
+    return kind == ENGINE || kind == LEVEL || kind == WORD || kind == TEXT;
+}
+
+bool uvhttp__config_takes_nothing(size_t index) {
+    return fields[index].kind == TEXT;
 }
 
 const char *uvhttp__config_expected(size_t index, char *text) {
@@ -231,10 +310,24 @@ const char *uvhttp__config_expected(size_t index, char *text) {
 int uvhttp__config_assign(uvhttp_server_config_t *config, size_t index, const char *name, const char *value,
                           char *message, size_t size) {
     uint64_t number;
+    if (fields[index].kind == TEXT) {
+        if (!is_text(value)) return refuse(&fields[index], name, value, message, size);
+        store_text(config, &fields[index], value);
+        return UVHTTP_OK;
+    }
     if (!parse(&fields[index], value, &number) || !in_range(&fields[index], number))
         return refuse(&fields[index], name, value, message, size);
     store(config, &fields[index], number);
     return UVHTTP_OK;
+}
+
+const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uvhttp_server_config_t *changed,
+                                  size_t index) {
+    const field_t *field = &fields[index];
+    if (index >= FIELD_COUNT || field->live || !has(changed, field)) return NULL;
+    bool same =
+        memcmp((const char *)config + field->offset, (const char *)changed + field->offset, size_of(field)) == 0;
+    return same ? NULL : field->name;
 }
 
 int uvhttp__config_check_size(const uvhttp_server_config_t *config, char *message, size_t size) {
@@ -270,6 +363,10 @@ int uvhttp_server_config_check(const uvhttp_server_config_t *config, char *messa
     if (status != UVHTTP_OK) return status;
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         if (!has(config, &fields[i])) continue;
+        if (fields[i].kind == TEXT) {
+            if (is_text(text_of(config, &fields[i]))) continue;
+            return refuse(&fields[i], fields[i].name, "...", message, size);
+        }
         uint64_t value = load(config, &fields[i]);
         if (in_range(&fields[i], value)) continue;
         char text[24];
@@ -294,7 +391,9 @@ void uvhttp_server_config_fields(const uvhttp_server_config_t *config,
     char value[24], range[UVHTTP__CONFIG_EXPECTED_SIZE];
     for (size_t i = 0; i < FIELD_COUNT; i++) {
         if (!(name = uvhttp__config_name(config, i, &group))) continue;
-        print_value(&fields[i], load(config, &fields[i]), value, sizeof value);
-        each(name, group, value, expected(&fields[i], range, sizeof range), user);
+        bool is_text_field = fields[i].kind == TEXT;
+        if (!is_text_field) print_value(&fields[i], load(config, &fields[i]), value, sizeof value);
+        each(name, group, is_text_field ? text_of(config, &fields[i]) : value,
+             expected(&fields[i], range, sizeof range), user);
     }
 }

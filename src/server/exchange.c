@@ -38,7 +38,8 @@ static bool read_tls(const uvhttp_request_t *req, const char **subject) {
     return true;
 }
 
-/* --- what any thread may ask for, also when the loop is gone: nothing of it is read unless the caller runs on it --- */
+/* --- what any thread may ask for, also when the loop is gone: nothing of it is read unless the caller runs on it ---
+ */
 
 static uvhttp__counters_t *counters_of(const uvhttp_request_t *req) {
     return uvhttp__host_current_loop() ? &exchange_of_request(req)->worker->worker->counters : NULL;

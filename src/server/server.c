@@ -12,8 +12,8 @@
 /* --- making --- */
 
 /* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
-static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
-                       size_t size) {
+int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+                               size_t size) {
     uvhttp_server_config_default(config);
     if (given) {
         int status = uvhttp_server_config_check(given, message, size);
@@ -30,7 +30,7 @@ static int take_config(const uvhttp_server_config_t *given, uvhttp_server_config
     return UVHTTP_OK;
 }
 
-static void apply_log_level(const uvhttp_performance_config_t *performance) {
+void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance) {
     uvhttp_log_level_t level = performance->log_level;
     if (performance->performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
     if (level != uvhttp_log_get_level()) (void)uvhttp_log_set_level(level);
@@ -86,15 +86,16 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
     if (!server) return NULL;
-    if (take_config(config, &server->config, message, sizeof message) != UVHTTP_OK) {
+    if (uvhttp__server_take_config(config, &server->config, message, sizeof message) != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("http: configuration: %s", message);
         goto fail;
     }
-    apply_log_level(&server->config.performance);
+    uvhttp__server_apply_log_level(&server->config.performance);
     server->limits = (uvhttp__http1_limits_t){.line_size_max = server->config.request_line_max,
                                               .headers_size_max = server->config.headers_size_max,
                                               .header_count_max = server->config.header_count_max};
     uvhttp__coroutine_server_init(server);
+    uvhttp__reload_init(&server->reload);
     server->router = uvhttp__router_new();
     if (!server->router || make_pool(server) != UVHTTP_OK || make_host(server) != UVHTTP_OK) goto fail;
     uvhttp__router_set_owner(server->router, server);
@@ -128,6 +129,7 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     uvhttp__router_free(server->router);
     uvhttp__free(server->trust.ranges);
     if (server->ws_hub) server->ws_hub_release(server->ws_hub);
+    uvhttp__reload_deinit(&server->reload);
     uvhttp__free(server);
 }
 
@@ -290,6 +292,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
         return uvhttp__server_remember(server, UVHTTP_E_STATE, "run: the server is attached to a loop");
     server->ran = true;
     status = uvhttp__host_run(server->host, announce, server);
+    uvhttp__reload_wait(&server->reload);
     uvhttp__work_stop(server->work, drain_deadline_ns(server));
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->host->error);
     tell_end(server);

@@ -21,6 +21,22 @@
 typedef struct uvhttp__session uvhttp__session_t;
 typedef struct uvhttp__exchange uvhttp__exchange_t;
 
+/* What SIGHUP calls (reload.c). */
+typedef struct uvhttp__reload {
+    void (*cb)(uvhttp_server_t *server, void *user); /* NULL: nothing */
+    void *user;
+    pthread_mutex_t lock;
+    pthread_t thread;
+    bool made;    /* thread is to be joined; of the thread of the first loop */
+    bool running; /* under lock */
+    bool wanted;  /* under lock: a signal has come */
+} uvhttp__reload_t;
+
+void uvhttp__reload_init(uvhttp__reload_t *reload);
+/* For the thread that runs; the loops have ended. */
+void uvhttp__reload_wait(uvhttp__reload_t *reload);
+void uvhttp__reload_deinit(uvhttp__reload_t *reload);
+
 struct uvhttp_server {
     uvhttp_server_config_t config;
     uvhttp__host_t *host;
@@ -35,6 +51,7 @@ struct uvhttp_server {
     uvhttp__work_t *work;              /* the pool of worker threads */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
     uvhttp__coro_budget_t coro_budget;
+    uvhttp__reload_t reload;
     int setup_status; /* the first error of what was set up before the routes were complete */
     bool frozen;      /* routes are complete */
     bool ran;         /* once: the loops and listening sockets are gone with the first run */
@@ -73,6 +90,17 @@ typedef struct uvhttp__http_worker {
     char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
+
+/* server.c: *config becomes what is given, checked and made whole (it may be of an older, shorter header; NULL: the
+ * defaults). Returns 0 or UVHTTP_E_CONFIG, and says why. */
+int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+                               size_t size);
+void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance);
+
+/* tls_config.c: all or nothing. config NULL: the files alone. *count: what was read again. Returns as
+ * uvhttp_server_reload. */
+int uvhttp__server_reload_tls(uvhttp_server_t *server, const uvhttp_server_config_t *config, unsigned *count,
+                              char *message, size_t size);
 
 /* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
 UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
@@ -177,9 +205,10 @@ typedef struct uvhttp__unrouted {
 struct uvhttp__exchange {
     uvhttp_request_t request;
     uvhttp_response_t response;
-    uvhttp__arena_t arena;      /* of the response, and of the request unless it is deferred */
-    uvhttp__arena_t aside;      /* of the request while it is deferred; written when request.arena is this one */
-    uvhttp__session_t *session; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_session */
+    uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred */
+    uvhttp__arena_t aside; /* of the request while it is deferred; written when request.arena is this one */
+    uvhttp__session_t
+        *session; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_session */
     uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
     const uvhttp__loop_t *loop;    /* the address, to be compared: the loop itself may be gone */
     uvhttp__exchange_t *next_free;
@@ -197,8 +226,8 @@ struct uvhttp__exchange {
     bool released;                        /* goes back to the pool when the last borrower has gone */
     bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
     bool body_waits;                      /* ... before the body was read: it is not wanted yet */
-    bool may_leave;                       /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
-    bool chunked_out;                     /* a streamed answer is chunked; to here */
+    bool may_leave;   /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
+    bool chunked_out; /* a streamed answer is chunked; to here */
 
     bool keep_alive;
     uint32_t start_turn;
@@ -240,8 +269,8 @@ void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker);
 /* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
 /* Before another thread sees the exchange, or it may outlive its session (a worker thread, a deferred handle, a
- * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0 or
- * UVHTTP_E_NOMEM. */
+ * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0
+ * or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
 /* The request gets memory of its own, for the thread that will have it: the loop goes on to take the response's from
  * `arena`. Both may take what is left of request_memory_max now. */

@@ -12,8 +12,9 @@
 #include "tls/names.h"
 #include "tls/tickets.h"
 
-/* The options, checked and copied. */
+/* The options, checked and copied. Reference-counted: the contexts that were made from them hold a reference. */
 typedef struct uvhttp__tls_settings {
+    uvhttp__ref_t count;
     uvhttp__arena_t arena; /* all that is pointed to */
     uvhttp_tls_certificate_t *certificates;
     uint32_t certificate_count;
@@ -24,7 +25,11 @@ typedef struct uvhttp__tls_settings {
     const char *client_ca_file;
     const void *client_ca;
     size_t client_ca_size;
+    const char *client_crl_file;
+    const void *client_crl;
+    size_t client_crl_size;
     uint64_t handshake_timeout_ms;
+    uint64_t ticket_period_ms;
     bool no_tickets;
     bool kernel_tls;
 } uvhttp__tls_settings_t;
@@ -38,6 +43,8 @@ typedef struct uvhttp__tls_error {
 int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format, ...) UVHTTP_PRINTF(3, 4);
 
 #define UVHTTP__TLS_FILE_SIZE_MAX (16u << 20)
+
+void uvhttp__tls_settings_release(uvhttp__tls_settings_t *settings);
 
 /* --- load.c: for backends --- */
 
@@ -77,7 +84,7 @@ typedef struct uvhttp__tls_library uvhttp__tls_library_t;
  */
 typedef struct uvhttp__tls_contexts {
     uvhttp__ref_t count;
-    const uvhttp__tls_settings_t *settings;
+    uvhttp__tls_settings_t *settings;
     uvhttp__tickets_t *tickets;
     uvhttp__tls_names_t names;
     unsigned char clients_digest[UVHTTP__TLS_DIGEST_SIZE]; /* of what clients are asked for */
@@ -85,9 +92,9 @@ typedef struct uvhttp__tls_contexts {
     _Atomic uint8_t kernel_refuses; /* bits, by cipher: what the kernel need not be asked again */
 } uvhttp__tls_contexts_t;
 
-/* settings and tickets must live as long as the contexts. Returns 0, UVHTTP_E_NOMEM, UVHTTP_E_CONFIG or
- * UVHTTP_E_TLS_CERTIFICATE, with the reason. */
-int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
+/* The contexts hold a reference to the settings; tickets must live as long as the contexts. Returns 0, UVHTTP_E_NOMEM,
+ * UVHTTP_E_CONFIG or UVHTTP_E_TLS_CERTIFICATE, with the reason. */
+int uvhttp__tls_contexts_new(uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
                              uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error);
 uvhttp__tls_contexts_t *uvhttp__tls_contexts_retain(uvhttp__tls_contexts_t *contexts);
 void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts);
@@ -113,7 +120,7 @@ bool uvhttp__tls_random(void *memory, size_t size);
 int uvhttp__tls_library_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
 /* Reads settings->certificates[index] and adds its names. */
 int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error);
-/* Reads the authorities of clients, if clients are asked, and sets clients_digest. */
+/* Reads the authorities of clients and their revocation lists, if clients are asked, and sets clients_digest. */
 int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
 /* The names are built: the library is told all that was read. */
 int uvhttp__tls_library_configure(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);

@@ -15,11 +15,12 @@ static int fill(uvhttp__tls_contexts_t *made, uvhttp__tls_error_t *error) {
     return uvhttp__tls_library_configure(made, error);
 }
 
-int uvhttp__tls_contexts_new(const uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
+int uvhttp__tls_contexts_new(uvhttp__tls_settings_t *settings, uvhttp__tickets_t *tickets,
                              uvhttp__tls_contexts_t **contexts, uvhttp__tls_error_t *error) {
     uvhttp__tls_contexts_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
     uvhttp__ref_init(&made->count);
+    uvhttp__ref_acquire(&settings->count);
     made->settings = settings;
     made->tickets = tickets;
     int status = fill(made, error);
@@ -39,5 +40,6 @@ void uvhttp__tls_contexts_release(uvhttp__tls_contexts_t *contexts) {
     if (!contexts || !uvhttp__ref_release(&contexts->count)) return;
     uvhttp__tls_library_free(contexts);
     uvhttp__tls_names_deinit(&contexts->names);
+    uvhttp__tls_settings_release(contexts->settings);
     uvhttp__free(contexts);
 }

@@ -5,6 +5,7 @@
 
 #include <mbedtls/pk.h>
 #include <mbedtls/ssl.h>
+#include <mbedtls/x509_crl.h>
 #include <mbedtls/x509_crt.h>
 
 #include "tls/backend.h"
@@ -18,7 +19,9 @@ typedef struct uvhttp__tls_loaded {
 /* One configuration for all names: what belongs to a name is chosen when the client has said it. */
 struct uvhttp__tls_library {
     mbedtls_ssl_config config;
-    mbedtls_x509_crt authorities;  /* of clients */
+    mbedtls_x509_crt authorities; /* of clients */
+    mbedtls_x509_crl lists;       /* of what the authorities have revoked */
+    bool has_lists;
     const char **alpn;             /* NULL behind the last; NULL: ALPN is ignored */
     uvhttp__tls_loaded_t loaded[]; /* settings->certificate_count */
 };
@@ -37,6 +40,9 @@ struct uvhttp__tls_session {
  * not return 0, and returns that. */
 int uvhttp__tls_each_of_site(uvhttp__tls_contexts_t *contexts, size_t site,
                              int (*add)(void *arg, mbedtls_x509_crt *chain, mbedtls_pk_context *key), void *arg);
+
+/* mbedtls_library.c: whether a client's certificate is trusted now, as in a full handshake. */
+bool uvhttp__tls_is_trusted(uvhttp__tls_contexts_t *contexts, mbedtls_x509_crt *peer);
 
 /* mbedtls_session.c: for mbedtls_ssl_conf_*. */
 int uvhttp__tls_f_rng(void *arg, unsigned char *memory, size_t size);

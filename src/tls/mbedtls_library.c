@@ -62,10 +62,30 @@ static int set_alpn(uvhttp__tls_contexts_t *contexts) {
                                                                                                      : UVHTTP_E_CONFIG;
 }
 
-/* With VERIFY_OPTIONAL mbedTLS would go on, and let the application decide. */
+/* mbedTLS takes a certificate whose authority has no list as not revoked; who gives lists wants to know. */
+static bool lacks_list(const uvhttp__tls_library_t *library, const mbedtls_x509_crt *certificate) {
+    if (!library->has_lists) return false;
+    for (const mbedtls_x509_crl *list = &library->lists; list; list = list->next)
+        if (list->issuer_raw.len == certificate->issuer_raw.len &&
+            memcmp(list->issuer_raw.p, certificate->issuer_raw.p, list->issuer_raw.len) == 0)
+            return false;
+    return true;
+}
+
 static int on_verify(void *arg, mbedtls_x509_crt *certificate, int depth, uint32_t *flags) {
-    (void)arg, (void)certificate, (void)depth;
+    (void)depth;
+    const uvhttp__tls_contexts_t *contexts = arg;
+    if (lacks_list(contexts->library, certificate)) *flags |= MBEDTLS_X509_BADCERT_OTHER;
+    /* With VERIFY_OPTIONAL mbedTLS would go on, and let the application decide. */
+    if (contexts->settings->clients == UVHTTP_TLS_CLIENTS_REQUIRE) return 0;
     return *flags == 0 ? 0 : MBEDTLS_ERR_X509_FATAL_ERROR;
+}
+
+bool uvhttp__tls_is_trusted(uvhttp__tls_contexts_t *contexts, mbedtls_x509_crt *peer) {
+    uvhttp__tls_library_t *library = contexts->library;
+    uint32_t flags;
+    return mbedtls_x509_crt_verify(peer, &library->authorities, library->has_lists ? &library->lists : NULL, NULL,
+                                   &flags, on_verify, contexts) == 0;
 }
 
 static void set_clients(uvhttp__tls_contexts_t *contexts) {
@@ -74,9 +94,10 @@ static void set_clients(uvhttp__tls_contexts_t *contexts) {
                                 [UVHTTP_TLS_CLIENTS_REQUIRE] = MBEDTLS_SSL_VERIFY_REQUIRED};
     uvhttp_tls_clients_t clients = contexts->settings->clients;
     mbedtls_ssl_conf_authmode(&contexts->library->config, modes[clients]);
-    if (clients == UVHTTP_TLS_CLIENTS_VERIFY) mbedtls_ssl_conf_verify(&contexts->library->config, on_verify, NULL);
-    if (clients != UVHTTP_TLS_CLIENTS_ANY)
-        mbedtls_ssl_conf_ca_chain(&contexts->library->config, &contexts->library->authorities, NULL);
+    if (clients == UVHTTP_TLS_CLIENTS_ANY) return;
+    mbedtls_ssl_conf_verify(&contexts->library->config, on_verify, contexts);
+    mbedtls_ssl_conf_ca_chain(&contexts->library->config, &contexts->library->authorities,
+                              contexts->library->has_lists ? &contexts->library->lists : NULL);
 }
 
 static int add_own(void *arg, mbedtls_x509_crt *chain, mbedtls_pk_context *key) {
@@ -113,6 +134,7 @@ int uvhttp__tls_library_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_
     if (!made) return uvhttp__tls_fail(error, UVHTTP_E_NOMEM, "out of memory");
     mbedtls_ssl_config_init(&made->config);
     mbedtls_x509_crt_init(&made->authorities);
+    mbedtls_x509_crl_init(&made->lists);
     return UVHTTP_OK;
 }
 
@@ -127,6 +149,7 @@ void uvhttp__tls_library_free(uvhttp__tls_contexts_t *contexts) {
     if (!library) return;
     mbedtls_ssl_config_free(&library->config);
     mbedtls_x509_crt_free(&library->authorities);
+    mbedtls_x509_crl_free(&library->lists);
     for (uint32_t i = 0; i < contexts->settings->certificate_count; i++) {
         mbedtls_x509_crt_free(&library->loaded[i].chain);
         mbedtls_pk_free(&library->loaded[i].key);

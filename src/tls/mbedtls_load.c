@@ -6,6 +6,7 @@
 #include <mbedtls/rsa.h>
 #include <mbedtls/sha256.h>
 #include <string.h>
+#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "tls/mbedtls.h"
@@ -164,9 +165,8 @@ static int digest_clients(uvhttp__tls_contexts_t *contexts, const uvhttp__tls_so
     return code;
 }
 
-int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+static int read_authorities(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
     const uvhttp__tls_settings_t *settings = contexts->settings;
-    if (settings->clients == UVHTTP_TLS_CLIENTS_ANY) return UVHTTP_OK;
     uvhttp__tls_source_t source;
     int status = uvhttp__tls_source_open(&source, settings->client_ca_file, settings->client_ca,
                                          settings->client_ca_size, error);
@@ -178,4 +178,40 @@ int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error
     if (code != 0) status = refuse(error, code, source.name, what);
     uvhttp__tls_source_close(&source);
     return status;
+}
+
+/* --- revocation lists --- */
+
+/* With a list that has expired nobody is trusted whom it could name: the log says so before clients do. */
+static void warn_of_lists(const mbedtls_x509_crl *lists, const char *name) {
+    for (const mbedtls_x509_crl *list = lists; list; list = list->next)
+        if (mbedtls_x509_time_is_past(&list->next_update))
+            UVHTTP_LOG_WARN("tls: %s: the revocation list has expired: no certificate of its authority is accepted",
+                            name);
+}
+
+static int read_lists(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    const uvhttp__tls_settings_t *settings = contexts->settings;
+    if (!settings->client_crl_file && !settings->client_crl) return UVHTTP_OK;
+    uvhttp__tls_source_t source;
+    int status = uvhttp__tls_source_open(&source, settings->client_crl_file, settings->client_crl,
+                                         settings->client_crl_size, error);
+    if (status != UVHTTP_OK) return status;
+    int code = MBEDTLS_ERR_PEM_NO_HEADER_FOOTER_PRESENT;
+    if (strstr(source.data, "-----BEGIN X509 CRL-----"))
+        code = mbedtls_x509_crl_parse(&contexts->library->lists, (const unsigned char *)source.data, source.size + 1);
+    if (code != 0) {
+        status = refuse(error, code, source.name, "revocation list");
+    } else {
+        contexts->library->has_lists = true;
+        warn_of_lists(&contexts->library->lists, source.name);
+    }
+    uvhttp__tls_source_close(&source);
+    return status;
+}
+
+int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    if (contexts->settings->clients == UVHTTP_TLS_CLIENTS_ANY) return UVHTTP_OK;
+    int status = read_authorities(contexts, error);
+    return status == UVHTTP_OK ? read_lists(contexts, error) : status;
 }

@@ -120,7 +120,7 @@ int uvhttp__tls_on_ticket_write(void *arg, const mbedtls_ssl_session *session, u
         return code;
     }
     *size = NAME_SIZE + IV_SIZE + session_size + TAG_SIZE;
-    *lifetime = (uint32_t)(contexts->tickets->period_ms / 1000);
+    *lifetime = (uint32_t)(contexts->settings->ticket_period_ms / 1000);
     return 0;
 }
 
@@ -140,11 +140,15 @@ int uvhttp__tls_on_ticket_parse(void *arg, mbedtls_ssl_session *session, unsigne
     explicit_bzero(&key, sizeof key);
     if (code != 0) return MBEDTLS_ERR_SSL_INVALID_MAC;
     memcpy(&made_ms, sealed, TIME_SIZE);
-    if (now_ms > made_ms && now_ms - made_ms > contexts->tickets->period_ms)
+    if (now_ms > made_ms && now_ms - made_ms > contexts->settings->ticket_period_ms)
         code = MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
     else
         code = mbedtls_ssl_session_load(session, sealed + TIME_SIZE, sealed_size - TIME_SIZE);
     explicit_bzero(sealed, sealed_size);
+    if (code == 0 && session->peer_cert && !uvhttp__tls_is_trusted(current->contexts, session->peer_cert)) {
+        uvhttp__counters_add(current->io->stream->loop->counters, tls_resumption_refused, 1);
+        code = MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED; /* a full handshake, in which the client is asked again */
+    }
     current->resumed = code == 0;
     return code;
 }

@@ -13,6 +13,7 @@ typedef struct uvhttp__tls_loaded {
     STACK_OF(X509) * chain;
     unsigned char *ocsp; /* OPENSSL memory, NULL if none */
     int ocsp_size;       /* bytes */
+    time_t ocsp_until;   /* seconds since 1970: it is sent before that */
 } uvhttp__tls_loaded_t;
 
 struct uvhttp__tls_library {
@@ -41,6 +42,9 @@ int uvhttp__tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_
                         unsigned in_size, void *arg);
 int uvhttp__tls_on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac,
                           int encrypt);
+/* For SSL_CTX_set_session_ticket_cb: whether a decrypted session may be resumed. */
+SSL_TICKET_RETURN uvhttp__tls_on_resume(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_size,
+                                        SSL_TICKET_STATUS status, void *arg);
 int uvhttp__tls_on_status(SSL *ssl, void *arg);
 
 #endif

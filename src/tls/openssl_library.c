@@ -43,8 +43,9 @@ static void set_tickets(SSL_CTX *ctx, const uvhttp__tls_contexts_t *contexts) {
         SSL_CTX_set_num_tickets(ctx, 0);
         return;
     }
-    SSL_CTX_set_timeout(ctx, (long)(contexts->tickets->period_ms / 1000));
+    SSL_CTX_set_timeout(ctx, (long)(contexts->settings->ticket_period_ms / 1000));
     SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, uvhttp__tls_on_ticket);
+    SSL_CTX_set_session_ticket_cb(ctx, NULL, uvhttp__tls_on_resume, NULL);
 }
 
 static bool set_clients(SSL_CTX *ctx, const uvhttp__tls_contexts_t *contexts) {

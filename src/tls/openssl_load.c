@@ -5,6 +5,8 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <string.h>
+#include <time.h>
+#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "tls/openssl.h"
@@ -92,6 +94,59 @@ static int read_key(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t *
 
 /* --- OCSP --- */
 
+/* Whether a CertID (RFC 6960 section 4.1.1) is that of the certificate. The key of the issuer is compared if the chain
+ * has it. */
+static bool is_for(const OCSP_CERTID *id, const uvhttp__tls_loaded_t *loaded) {
+    ASN1_OCTET_STRING *name_hash, *key_hash;
+    ASN1_OBJECT *algorithm;
+    ASN1_INTEGER *serial;
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned size = 0;
+    if (OCSP_id_get0_info(&name_hash, &algorithm, &key_hash, &serial, (OCSP_CERTID *)(uintptr_t)id) != 1) return false;
+    const EVP_MD *md = EVP_get_digestbyobj(algorithm);
+    if (!md || ASN1_INTEGER_cmp(serial, X509_get0_serialNumber(loaded->leaf)) != 0) return false;
+    if (X509_NAME_digest(X509_get_issuer_name(loaded->leaf), md, digest, &size) != 1 ||
+        ASN1_STRING_length(name_hash) != (int)size || memcmp(ASN1_STRING_get0_data(name_hash), digest, size) != 0)
+        return false;
+    const X509 *issuer = sk_X509_value(loaded->chain, 0);
+    if (!issuer) return true;
+    return X509_pubkey_digest(issuer, md, digest, &size) == 1 && ASN1_STRING_length(key_hash) == (int)size &&
+           memcmp(ASN1_STRING_get0_data(key_hash), digest, size) == 0;
+}
+
+static OCSP_SINGLERESP *find_single(OCSP_BASICRESP *basic, const uvhttp__tls_loaded_t *loaded) {
+    for (int i = 0; i < OCSP_resp_count(basic); i++) {
+        OCSP_SINGLERESP *single = OCSP_resp_get0(basic, i);
+        if (is_for(OCSP_SINGLERESP_get0_id(single), loaded)) return single;
+    }
+    return NULL;
+}
+
+/* Seconds since 1970; the largest time if there is none. */
+static time_t time_of(const ASN1_GENERALIZEDTIME *at) {
+    struct tm parts;
+    if (!at) return (time_t)INT64_MAX;
+    return ASN1_TIME_to_tm(at, &parts) == 1 ? timegm(&parts) : 0;
+}
+
+/* One that has expired is kept back, and is no reason not to serve: a client then asks for itself, or does without. */
+static int check_ocsp(const char *file, OCSP_BASICRESP *basic, uvhttp__tls_loaded_t *loaded,
+                      const uvhttp_tls_certificate_t *from, uvhttp__tls_error_t *error) {
+    OCSP_SINGLERESP *single = find_single(basic, loaded);
+    if (!single)
+        return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: an OCSP response for another certificate than %s",
+                                file, uvhttp__tls_label(from->certificate_file));
+    ASN1_GENERALIZEDTIME *since, *until;
+    if (OCSP_single_get0_status(single, NULL, NULL, &since, &until) != V_OCSP_CERTSTATUS_GOOD)
+        return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE,
+                                "%s: the OCSP response says that %s is revoked or unknown", file,
+                                uvhttp__tls_label(from->certificate_file));
+    loaded->ocsp_until = time_of(until);
+    if ((time_t)(uvhttp__clock_unix_ms() / 1000) >= loaded->ocsp_until)
+        UVHTTP_LOG_WARN("tls: %s: the OCSP response has expired and is not sent: fetch a new one, then reload", file);
+    return UVHTTP_OK;
+}
+
 static int read_ocsp(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t *loaded, uvhttp__tls_error_t *error) {
     if (!from->ocsp_file) return UVHTTP_OK;
     char *data;
@@ -103,6 +158,12 @@ static int read_ocsp(const uvhttp_tls_certificate_t *from, uvhttp__tls_loaded_t 
     if (!response || OCSP_response_status(response) != OCSP_RESPONSE_STATUS_SUCCESSFUL)
         status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: %s", from->ocsp_file,
                                   response ? "an OCSP response that says failure" : "not an OCSP response (DER)");
+    OCSP_BASICRESP *basic = status == UVHTTP_OK ? OCSP_response_get1_basic(response) : NULL;
+    if (basic)
+        status = check_ocsp(from->ocsp_file, basic, loaded, from, error);
+    else if (status == UVHTTP_OK)
+        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: not a basic OCSP response", from->ocsp_file);
+    OCSP_BASICRESP_free(basic);
     OCSP_RESPONSE_free(response);
     ERR_clear_error();
     if (status == UVHTTP_OK) {
@@ -185,9 +246,8 @@ static int digest_clients(uvhttp__tls_contexts_t *contexts, const void *data, si
     return done ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 
-int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+static int read_authorities(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
     const uvhttp__tls_settings_t *settings = contexts->settings;
-    if (settings->clients == UVHTTP_TLS_CLIENTS_ANY) return UVHTTP_OK;
     const char *name = uvhttp__tls_label(settings->client_ca_file);
     source_t source;
     int status = source_open(&source, settings->client_ca_file, settings->client_ca, settings->client_ca_size, error);
@@ -202,9 +262,7 @@ int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error
         X509_free(authority);
         count++;
     }
-    if (status == UVHTTP_OK) {
-        status = digest_clients(contexts, source.text.data, source.text.size);
-    }
+    if (status == UVHTTP_OK) status = digest_clients(contexts, source.text.data, source.text.size);
     source_close(&source);
     if (status != UVHTTP_OK) {
         ERR_clear_error();
@@ -216,4 +274,48 @@ int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error
     }
     return uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: certificate %d of the authorities: %s", name,
                             count + 1, uvhttp__tls_reason());
+}
+
+/* --- revocation lists --- */
+
+/* With a list that has expired nobody is trusted whom it could name: the log says so before clients do. */
+static int add_list(X509_STORE *store, X509_CRL *list, const char *name) {
+    if (X509_cmp_current_time(X509_CRL_get0_nextUpdate(list)) < 0)
+        UVHTTP_LOG_WARN("tls: %s: the revocation list has expired: no certificate of its authority is accepted", name);
+    return X509_STORE_add_crl(store, list) == 1 ? UVHTTP_OK : UVHTTP_E_NOMEM;
+}
+
+static int read_lists(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    const uvhttp__tls_settings_t *settings = contexts->settings;
+    X509_STORE *store = contexts->library->client_store;
+    if (!settings->client_crl_file && !settings->client_crl) return UVHTTP_OK;
+    const char *name = uvhttp__tls_label(settings->client_crl_file);
+    source_t source;
+    int status =
+        source_open(&source, settings->client_crl_file, settings->client_crl, settings->client_crl_size, error);
+    if (status != UVHTTP_OK) return status;
+    X509_CRL *list;
+    int count = 0;
+    while (status == UVHTTP_OK && (list = PEM_read_bio_X509_CRL(source.bio, NULL, no_password, NULL))) {
+        status = add_list(store, list, name);
+        X509_CRL_free(list);
+        count++;
+    }
+    source_close(&source);
+    if (status == UVHTTP_OK && X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL) != 1)
+        status = UVHTTP_E_NOMEM;
+    bool whole = count > 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+    if (status != UVHTTP_OK)
+        status = uvhttp__tls_fail(error, status, "%s: out of memory", name);
+    else if (!whole)
+        status = uvhttp__tls_fail(error, UVHTTP_E_TLS_CERTIFICATE, "%s: revocation list %d: %s", name, count + 1,
+                                  uvhttp__tls_reason());
+    ERR_clear_error();
+    return status;
+}
+
+int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error) {
+    if (contexts->settings->clients == UVHTTP_TLS_CLIENTS_ANY) return UVHTTP_OK;
+    int status = read_authorities(contexts, error);
+    return status == UVHTTP_OK ? read_lists(contexts, error) : status;
 }

@@ -275,7 +275,39 @@ int uvhttp__tls_on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_
     bool done = set_keys(&key, iv, cipher, mac, encrypt);
     explicit_bzero(&key, sizeof key);
     if (!done) return -1;
-    return old ? 2 : 1;
+    /* TLS 1.3: each ticket is for one connection (RFC 8446 section C.4), so that a resumed session gets the next one.
+     */
+    return !encrypt && (old || SSL_version(ssl) == TLS1_3_VERSION) ? 2 : 1;
+}
+
+/* As in a full handshake, but with what a ticket holds: the certificate alone, without the client's intermediate ones.
+ */
+static bool is_trusted_now(SSL *ssl, X509 *peer) {
+    X509_STORE_CTX *context = X509_STORE_CTX_new();
+    X509_STORE *store = SSL_CTX_get_cert_store(SSL_get_SSL_CTX(ssl));
+    bool trusted = context && X509_STORE_CTX_init(context, store, peer, NULL) == 1 &&
+                   X509_STORE_CTX_set_default(context, "ssl_client") == 1;
+    if (trusted) {
+        X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context), SSL_get_security_level(ssl));
+        trusted = X509_verify_cert(context) == 1;
+    }
+    X509_STORE_CTX_free(context);
+    no_errors();
+    return trusted;
+}
+
+/* What is not resumed gets a full handshake, in which the client is asked for its certificate again. */
+SSL_TICKET_RETURN uvhttp__tls_on_resume(SSL *ssl, SSL_SESSION *session, const unsigned char *name, size_t name_size,
+                                        SSL_TICKET_STATUS status, void *arg) {
+    (void)name, (void)name_size, (void)arg;
+    if (status == SSL_TICKET_EMPTY || status == SSL_TICKET_NO_DECRYPT) return SSL_TICKET_RETURN_IGNORE_RENEW;
+    X509 *peer = SSL_SESSION_get0_peer(session);
+    if (peer && !is_trusted_now(ssl, peer)) {
+        const uvhttp__tls_io_t *io = SSL_get_app_data(ssl);
+        uvhttp__counters_add(io->stream->loop->counters, tls_resumption_refused, 1);
+        return SSL_TICKET_RETURN_IGNORE_RENEW;
+    }
+    return status == SSL_TICKET_SUCCESS_RENEW ? SSL_TICKET_RETURN_USE_RENEW : SSL_TICKET_RETURN_USE;
 }
 
 /* The response of the certificate that was chosen. */
@@ -285,6 +317,7 @@ int uvhttp__tls_on_status(SSL *ssl, void *arg) {
     for (uint32_t i = 0; i < contexts->settings->certificate_count; i++) {
         const uvhttp__tls_loaded_t *one = &contexts->library->loaded[i];
         if (one->leaf != chosen || !one->ocsp) continue;
+        if ((time_t)(uvhttp__clock_unix_ms() / 1000) >= one->ocsp_until) break;
         unsigned char *copy = OPENSSL_memdup(one->ocsp, (size_t)one->ocsp_size); /* the session frees it */
         if (!copy || SSL_set_tlsext_status_ocsp_resp(ssl, copy, one->ocsp_size) != 1) break;
         return SSL_TLSEXT_ERR_OK;

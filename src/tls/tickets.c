@@ -10,6 +10,12 @@ void uvhttp__tickets_init(uvhttp__tickets_t *tickets, uint64_t period_ms, bool (
     tickets->random = random;
 }
 
+void uvhttp__tickets_set_period(uvhttp__tickets_t *tickets, uint64_t period_ms) {
+    pthread_mutex_lock(&tickets->lock);
+    tickets->period_ms = period_ms;
+    pthread_mutex_unlock(&tickets->lock);
+}
+
 void uvhttp__tickets_deinit(uvhttp__tickets_t *tickets) {
     pthread_mutex_destroy(&tickets->lock);
     explicit_bzero(&tickets->current, sizeof tickets->current);

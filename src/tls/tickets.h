@@ -16,13 +16,15 @@ typedef struct uvhttp__ticket_key {
 typedef struct uvhttp__tickets {
     pthread_mutex_t lock;
     uvhttp__ticket_key_t current, previous;
-    uint64_t period_ms;
-    uint64_t since_ms; /* when `current` was made */
+    uint64_t period_ms; /* under lock */
+    uint64_t since_ms;  /* when `current` was made */
     bool has_current, has_previous;
     bool (*random)(void *memory, size_t size);
 } uvhttp__tickets_t;
 
 void uvhttp__tickets_init(uvhttp__tickets_t *tickets, uint64_t period_ms, bool (*random)(void *memory, size_t size));
+/* Any thread. */
+void uvhttp__tickets_set_period(uvhttp__tickets_t *tickets, uint64_t period_ms);
 void uvhttp__tickets_deinit(uvhttp__tickets_t *tickets);
 
 /* now_ms: monotonic. The key for a new ticket. Returns false without random numbers. Any thread. */

@@ -15,11 +15,12 @@
 
 struct uvhttp_tls {
     uvhttp__ref_t count;
-    uvhttp__tls_settings_t settings;
     uvhttp__tickets_t tickets;
     pthread_mutex_t lock;             /* loops take contexts while another thread reloads */
-    uvhttp__tls_contexts_t *contexts; /* under lock */
+    uvhttp__tls_contexts_t *contexts; /* written under lock */
     uvhttp__tls_error_t error;
+    bool development;   /* made by uvhttp_tls_development: its certificate is in the settings alone */
+    bool is_configured; /* made from a server's configuration, which may come anew */
 };
 
 /* --- options --- */
@@ -68,6 +69,16 @@ static int take_certificate(uvhttp__tls_settings_t *settings, const uvhttp_tls_c
     return copied ? UVHTTP_OK : no_memory(error);
 }
 
+/* One of a file and memory, or none. */
+static int take_source(uvhttp__tls_settings_t *settings, const char *name, const char **file, const void **memory,
+                       size_t size, uvhttp__tls_error_t *error) {
+    if (*file && *memory) return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "set one of %s_file and %s", name, name);
+    if (*memory && (size == 0 || size > UVHTTP__TLS_FILE_SIZE_MAX))
+        return uvhttp__tls_fail(error, UVHTTP_E_CONFIG, "%s_size is bytes, 1 to 16 MiB", name);
+    bool copied = copy_text(&settings->arena, file) && copy_bytes(&settings->arena, memory, size);
+    return copied ? UVHTTP_OK : no_memory(error);
+}
+
 /* "a,b" becomes 1 a 1 b. */
 static int take_alpn(uvhttp__tls_settings_t *settings, const char *list, uvhttp__tls_error_t *error) {
     if (!list) list = "http/1.1";
@@ -96,28 +107,32 @@ static int take_clients(uvhttp__tls_settings_t *settings, const uvhttp_tls_optio
                         uvhttp__tls_error_t *error) {
     if ((unsigned)given->clients > UVHTTP_TLS_CLIENTS_REQUIRE) return wrong(error, "clients is none of its values");
     bool authority = given->client_ca_file || given->client_ca;
-    if (given->client_ca_file && given->client_ca) return wrong(error, "set one of client_ca_file and client_ca");
-    if (given->client_ca && (given->client_ca_size == 0 || given->client_ca_size > UVHTTP__TLS_FILE_SIZE_MAX))
-        return wrong(error, "client_ca_size is bytes, 1 to 16 MiB");
     if (given->clients != UVHTTP_TLS_CLIENTS_ANY && !authority)
         return wrong(error, "clients are to be verified, but client_ca_file does not say against what");
     if (given->clients == UVHTTP_TLS_CLIENTS_ANY && authority)
         return wrong(error, "client_ca_file is set, but clients says that nobody is asked: set VERIFY or REQUIRE");
+    if (!authority && (given->client_crl_file || given->client_crl))
+        return wrong(error, "client_crl_file is set, but client_ca_file does not say whose certificates it revokes");
     settings->clients = given->clients;
     settings->client_ca_file = given->client_ca_file;
     settings->client_ca = given->client_ca;
     settings->client_ca_size = given->client_ca_size;
-    bool copied = copy_text(&settings->arena, &settings->client_ca_file) &&
-                  copy_bytes(&settings->arena, &settings->client_ca, settings->client_ca_size);
-    return copied ? UVHTTP_OK : no_memory(error);
+    settings->client_crl_file = given->client_crl_file;
+    settings->client_crl = given->client_crl;
+    settings->client_crl_size = given->client_crl_size;
+    int status = take_source(settings, "client_ca", &settings->client_ca_file, &settings->client_ca,
+                             settings->client_ca_size, error);
+    if (status != UVHTTP_OK) return status;
+    return take_source(settings, "client_crl", &settings->client_crl_file, &settings->client_crl,
+                       settings->client_crl_size, error);
 }
 
 static bool is_version(uvhttp_tls_version_t version) {
     return version == UVHTTP_TLS_DEFAULT || version == UVHTTP_TLS_1_2 || version == UVHTTP_TLS_1_3;
 }
 
-static int take_options(uvhttp_tls_t *tls, const uvhttp_tls_options_t *given, uvhttp__tls_error_t *error) {
-    uvhttp__tls_settings_t *settings = &tls->settings;
+static int take_options(uvhttp__tls_settings_t *settings, const uvhttp_tls_options_t *given,
+                        uvhttp__tls_error_t *error) {
     if (!given->certificates || given->certificate_count == 0 || given->certificate_count > CERTIFICATES_MAX)
         return wrong(error, "certificates: 1 to 10000 are needed");
     if (!is_version(given->min_version) || !is_version(given->max_version))
@@ -130,7 +145,7 @@ static int take_options(uvhttp_tls_t *tls, const uvhttp_tls_options_t *given, uv
     settings->handshake_timeout_ms = (given->handshake_timeout ? given->handshake_timeout : 10) * UINT64_C(1000);
     settings->no_tickets = given->no_tickets;
     settings->kernel_tls = given->kernel_tls;
-    tls->tickets.period_ms = (given->ticket_period ? given->ticket_period : 43200) * UINT64_C(1000);
+    settings->ticket_period_ms = (given->ticket_period ? given->ticket_period : 43200) * UINT64_C(1000);
     settings->certificate_count = (uint32_t)given->certificate_count;
     settings->certificates =
         uvhttp__arena_alloc(&settings->arena, given->certificate_count * sizeof *settings->certificates);
@@ -143,7 +158,44 @@ static int take_options(uvhttp_tls_t *tls, const uvhttp_tls_options_t *given, uv
     return status;
 }
 
+/* Keys that were given in memory were copied: nothing of them stays behind. */
+static void wipe_keys(uvhttp__tls_settings_t *settings) {
+    for (uint32_t i = 0; settings->certificates && i < settings->certificate_count; i++)
+        if (settings->certificates[i].key)
+            explicit_bzero((char *)(uintptr_t)settings->certificates[i].key, settings->certificates[i].key_size);
+}
+
+void uvhttp__tls_settings_release(uvhttp__tls_settings_t *settings) {
+    if (!settings || !uvhttp__ref_release(&settings->count)) return;
+    wipe_keys(settings);
+    uvhttp__arena_deinit(&settings->arena);
+    uvhttp__free(settings);
+}
+
+static int settings_new(const uvhttp_tls_options_t *options, uvhttp__tls_settings_t **settings,
+                        uvhttp__tls_error_t *error) {
+    uvhttp__tls_settings_t *made = uvhttp__calloc(1, sizeof *made);
+    if (!made) return no_memory(error);
+    uvhttp__ref_init(&made->count);
+    uvhttp__arena_init(&made->arena, NULL, 0, SIZE_MAX);
+    int status = take_options(made, options, error);
+    if (status == UVHTTP_OK)
+        *settings = made;
+    else
+        uvhttp__tls_settings_release(made);
+    return status;
+}
+
 /* --- life --- */
+
+static int make_contexts(uvhttp_tls_t *tls, const uvhttp_tls_options_t *options, uvhttp__tls_contexts_t **contexts,
+                         uvhttp__tls_error_t *error) {
+    uvhttp__tls_settings_t *settings = NULL;
+    int status = settings_new(options, &settings, error);
+    if (status == UVHTTP_OK) status = uvhttp__tls_contexts_new(settings, &tls->tickets, contexts, error);
+    uvhttp__tls_settings_release(settings);
+    return status;
+}
 
 uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
     uvhttp__tls_error_t error = {.text = "options are missing"};
@@ -151,14 +203,14 @@ uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
     int status = tls ? UVHTTP_OK : options ? no_memory(&error) : UVHTTP_E_INVALID;
     if (tls) {
         uvhttp__ref_init(&tls->count);
-        uvhttp__arena_init(&tls->settings.arena, NULL, 0, SIZE_MAX);
         pthread_mutex_init(&tls->lock, NULL);
         uvhttp__tickets_init(&tls->tickets, 0, uvhttp__tls_random);
-        status = take_options(tls, options, &error);
-        if (status == UVHTTP_OK)
-            status = uvhttp__tls_contexts_new(&tls->settings, &tls->tickets, &tls->contexts, &error);
+        status = make_contexts(tls, options, &tls->contexts, &error);
     }
-    if (status == UVHTTP_OK) return tls;
+    if (status == UVHTTP_OK) {
+        uvhttp__tickets_set_period(&tls->tickets, tls->contexts->settings->ticket_period_ms);
+        return tls;
+    }
     UVHTTP_LOG_ERROR("tls: %s", error.text);
     uvhttp_tls_free(tls);
     return NULL;
@@ -169,38 +221,51 @@ uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls) {
     return tls;
 }
 
-/* Keys that were given in memory were copied: nothing of them stays behind. */
-static void wipe_keys(uvhttp__tls_settings_t *settings) {
-    for (uint32_t i = 0; settings->certificates && i < settings->certificate_count; i++)
-        if (settings->certificates[i].key)
-            explicit_bzero((char *)(uintptr_t)settings->certificates[i].key, settings->certificates[i].key_size);
-}
-
 void uvhttp_tls_free(uvhttp_tls_t *tls) {
     if (!tls || !uvhttp__ref_release(&tls->count)) return;
     uvhttp__tls_contexts_release(tls->contexts);
     uvhttp__tickets_deinit(&tls->tickets);
     pthread_mutex_destroy(&tls->lock);
-    wipe_keys(&tls->settings);
-    uvhttp__arena_deinit(&tls->settings.arena);
     uvhttp__free(tls);
 }
 
-int uvhttp_tls_reload(uvhttp_tls_t *tls) {
-    if (!tls) return UVHTTP_E_INVALID;
-    uvhttp__tls_contexts_t *fresh = NULL;
+/* --- reloading --- */
+
+/* Only a reload writes tls->contexts, and there is one at a time: reading them needs no lock here. */
+int uvhttp__tls_prepare(uvhttp_tls_t *tls, const uvhttp_tls_options_t *options, uvhttp__tls_contexts_t **fresh) {
+    uvhttp__tls_settings_t *current = tls->contexts->settings;
     tls->error.text[0] = '\0';
-    int status = uvhttp__tls_contexts_new(&tls->settings, &tls->tickets, &fresh, &tls->error);
-    if (status != UVHTTP_OK) {
-        UVHTTP_LOG_ERROR("tls: reload: %s; what was loaded before stays", tls->error.text);
-        return status;
+    *fresh = NULL;
+    int status;
+    if (!options) {
+        status = uvhttp__tls_contexts_new(current, &tls->tickets, fresh, &tls->error);
+    } else if (options->certificate_count == 0 && tls->development) {
+        uvhttp_tls_options_t with = *options;
+        with.certificates = current->certificates;
+        with.certificate_count = current->certificate_count;
+        status = make_contexts(tls, &with, fresh, &tls->error);
+    } else {
+        status = make_contexts(tls, options, fresh, &tls->error);
     }
+    if (status != UVHTTP_OK) UVHTTP_LOG_ERROR("tls: reload: %s; what was loaded before stays", tls->error.text);
+    return status;
+}
+
+void uvhttp__tls_commit(uvhttp_tls_t *tls, uvhttp__tls_contexts_t *fresh) {
+    uvhttp__tickets_set_period(&tls->tickets, fresh->settings->ticket_period_ms);
     pthread_mutex_lock(&tls->lock);
     uvhttp__tls_contexts_t *before = tls->contexts;
     tls->contexts = fresh;
     pthread_mutex_unlock(&tls->lock);
     uvhttp__tls_contexts_release(before);
-    return UVHTTP_OK;
+}
+
+int uvhttp_tls_reload(uvhttp_tls_t *tls) {
+    if (!tls) return UVHTTP_E_INVALID;
+    uvhttp__tls_contexts_t *fresh;
+    int status = uvhttp__tls_prepare(tls, NULL, &fresh);
+    if (status == UVHTTP_OK) uvhttp__tls_commit(tls, fresh);
+    return status;
 }
 
 const char *uvhttp_tls_error_text(const uvhttp_tls_t *tls) {
@@ -214,8 +279,12 @@ uvhttp__tls_contexts_t *uvhttp__tls_now(uvhttp_tls_t *tls) {
     return contexts;
 }
 
-uint64_t uvhttp__tls_handshake_timeout_ms(const uvhttp_tls_t *tls) {
-    return tls->settings.handshake_timeout_ms;
+void uvhttp__tls_set_configured(uvhttp_tls_t *tls) {
+    tls->is_configured = true;
+}
+
+bool uvhttp__tls_is_configured(const uvhttp_tls_t *tls) {
+    return tls->is_configured;
 }
 
 uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
@@ -230,6 +299,7 @@ uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
     with.certificates = &own;
     with.certificate_count = 1;
     uvhttp_tls_t *tls = uvhttp_tls_new(&with);
+    if (tls) tls->development = true;
     explicit_bzero(key, own.key_size);
     uvhttp__free(certificate);
     uvhttp__free(key);
@@ -247,6 +317,10 @@ int uvhttp__tls_filter(uvhttp_tls_t *tls, uvhttp__conn_filter_t *filter) {
     *filter = (uvhttp__conn_filter_t){
         .open = uvhttp__tls_open, .release = release, .arg = uvhttp_tls_retain(tls), .name = " (TLS)"};
     return UVHTTP_OK;
+}
+
+uvhttp_tls_t *uvhttp__tls_of_filter(const uvhttp__conn_filter_t *filter) {
+    return filter->open == uvhttp__tls_open ? filter->arg : NULL;
 }
 
 int uvhttp_tcp_server_listen_tls(uvhttp_tcp_server_t *server, const char *address, uvhttp_tls_t *tls, uint16_t *port) {

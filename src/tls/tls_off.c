@@ -57,3 +57,31 @@ const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp) {
     (void)tcp;
     return NULL;
 }
+
+/* Nothing listens with TLS, so that nothing is reloaded. */
+uvhttp_tls_t *uvhttp__tls_of_filter(const uvhttp__conn_filter_t *filter) {
+    (void)filter;
+    return NULL;
+}
+
+int uvhttp__tls_prepare(uvhttp_tls_t *tls, const uvhttp_tls_options_t *options, struct uvhttp__tls_contexts **fresh) {
+    (void)tls, (void)options, (void)fresh;
+    return UVHTTP_E_UNSUPPORTED;
+}
+
+void uvhttp__tls_commit(uvhttp_tls_t *tls, struct uvhttp__tls_contexts *fresh) {
+    (void)tls, (void)fresh;
+}
+
+void uvhttp__tls_contexts_release(struct uvhttp__tls_contexts *contexts) {
+    (void)contexts;
+}
+
+void uvhttp__tls_set_configured(uvhttp_tls_t *tls) {
+    (void)tls;
+}
+
+bool uvhttp__tls_is_configured(const uvhttp_tls_t *tls) {
+    (void)tls;
+    return false;
+}

@@ -3,6 +3,7 @@ import contextlib
 import pathlib
 import ssl
 import subprocess
+import time
 
 import pytest
 
@@ -61,6 +62,35 @@ class Pki:
         )  # fmt: skip
         self.path(f"{name}.pem").write_bytes(certificate)
         return self.serial
+
+    def _ca(self, ca, *arguments, data=None):
+        """openssl ca, which knows exact times and revocation: its database is in the directory."""
+        settings = self.path(f"{ca}.cnf")
+        if not settings.exists():
+            self.path(f"{ca}.db").write_text("")
+            self.path(f"{ca}.db.attr").write_text("unique_subject = no\n")
+            settings.write_text(
+                f"[ca]\ndefault_ca=a\n[a]\ndatabase={self.path(ca)}.db\nnew_certs_dir={self.directory}\nrand_serial=yes\ndefault_md=sha256\n"
+                "policy=p\n[p]\ncommonName=supplied\n[crl]\nauthorityKeyIdentifier=keyid\n[x]\nextendedKeyUsage=clientAuth\n"
+            )
+        return openssl("ca", "-batch", "-config", settings, "-cert", self.path(f"{ca}.pem"), "-keyfile", self.path(f"{ca}.key"), *arguments, data=data)
+
+    def issue_until(self, name, until, ca="ca"):
+        """A client's certificate, valid until a time (seconds of time.time())."""
+        self._key(name, "ec")
+        self.path(f"{name}.csr").write_bytes(openssl("req", "-new", "-key", self.path(f"{name}.key"), "-subj", f"/CN={name}"))
+        start, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(at)) for at in (time.time() - 86400, until))
+        self._ca(ca, "-notext", "-in", self.path(f"{name}.csr"), "-out", self.path(f"{name}.pem"), "-startdate", start, "-enddate", end, "-extensions", "x")
+
+    def revoke(self, *names, ca="ca"):
+        for name in names:
+            self._ca(ca, "-revoke", self.path(f"{name}.pem"))
+
+    def list_revoked(self, name, ca="ca", until=None):
+        """Writes <name>.crl, of what was revoked by now."""
+        end = time.strftime("%Y%m%d%H%M%SZ", time.gmtime(until or time.time() + 86400))
+        self._ca(ca, "-gencrl", "-crlexts", "crl", "-crl_nextupdate", end, "-out", self.path(f"{name}.crl"))
+        return self.path(f"{name}.crl")
 
     def use(self, name):
         return ["--cert", self.path(f"{name}.pem"), "--key", self.path(f"{name}.key")]

@@ -1,10 +1,15 @@
 """uvhttp, the command line over the library."""
 import http.client
+import signal
 import ssl
 import subprocess
+import threading
+import time
 
 import pytest
-from harness import EXAMPLES, HOST, free_port
+from harness import EXAMPLES, HOST, build_option, free_port, poll
+from pki import IS_MBEDTLS, Pki, TlsConnection
+from wire import Connection
 
 PROGRAM = EXAMPLES / "uvhttp"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without static files or middleware")
@@ -94,6 +99,174 @@ def test_https_needs_no_certificate(serve, site):
 def test_fields_of_the_configuration_are_options(serve, site):
     server = serve("uvhttp", site, "--io-threads", 1, "--request-line-max", 64)
     assert server.get("/" + "a" * 100).status == 414
+
+
+# --- TLS from the configuration ---
+
+needs_tls = pytest.mark.skipif(build_option("UVHTTP_TLS") == "off", reason="built without TLS")
+with_yaml = pytest.mark.skipif(build_option("BUILD_WITH_YAML") != "ON", reason="built without YAML")
+READ = "were read again"
+
+
+@pytest.fixture
+def pki(tmp_path):
+    (tmp_path / "pki").mkdir()
+    made = Pki(tmp_path / "pki")
+    made.issue("live", "/CN=a.test", ["a.test"])
+    return made
+
+
+def use(pki, name="live"):
+    return ["--certificate", pki.path(f"{name}.pem"), "--key", pki.path(f"{name}.key")]
+
+
+def serial(server, pki, **options):
+    with TlsConnection(server.address, pki.context(**options)) as connection:
+        assert connection.get("/").body == b"<p>home"
+        return int(connection.socket.getpeercert()["serialNumber"], 16)
+
+
+@needs_tls
+@with_yaml
+def test_tls_stands_in_the_file(serve, site, pki, tmp_path):
+    pki.issue_until("alice", time.time() + 86400)
+    pki.issue_until("mallory", time.time() + 86400)
+    pki.revoke("mallory")
+    lists = pki.list_revoked("ca")
+    file = tmp_path / "server.yaml"
+    newest = "1.2" if IS_MBEDTLS else "1.3"
+    file.write_text(
+        f"tls_certificate: {pki.path('live.pem')}\ntls_key: {pki.path('live.key')}\ntls_client_ca: {pki.ca}\n"
+        f"tls_client_crl: {lists}\ntls_clients: require\ntls_min_version: {newest}\n"
+    )
+    server = serve("uvhttp", site, "--config", file)
+    serial(server, pki, client="alice")
+    for wrong in ({}, {"client": "mallory"}):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            serial(server, pki, **wrong)
+    if not IS_MBEDTLS:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            serial(server, pki, client="alice", version=ssl.TLSVersion.TLSv1_2)
+
+
+@needs_tls
+@pytest.mark.parametrize("how", ["option", "environment"])
+def test_the_handshake_timeout_can_be_set(serve, site, how):
+    """The default is longer than the connection waits here."""
+    options = ["--tls-handshake-timeout", "1"] if how == "option" else []
+    environment = {"UVHTTP_TLS_HANDSHAKE_TIMEOUT": "1"} if how == "environment" else {}
+    server = serve("uvhttp", site, "--tls", *options, env=environment)
+    with Connection(server.address) as silent:
+        silent.socket.settimeout(8)
+        assert silent.socket.recv(1) == b""
+
+
+@needs_tls
+@pytest.mark.parametrize("arguments, says", [
+    (["--certificate", "x.pem"], "tls_key names 0 files, tls_certificate 1: expected one for each certificate"),
+    (["--tls-key", "x.key"], "tls_key names 1 files, tls_certificate 0"),
+    (["--certificate", "x.pem,y.pem", "--key", "x.key,"], "the name of file 2 is empty"),
+    (["--tls", "--tls-client-crl", "x.crl"], "client_crl_file is set, but client_ca_file does not say"),
+])
+def test_tls_settings_that_contradict_are_said(site, arguments, says):
+    text, status = refused("serve", site, "--port", 0, *arguments)
+    assert status == 1 and says in text, text
+
+
+# --- SIGHUP ---
+
+
+@pytest.mark.parametrize("program", ["uvhttp", "performance_test"])
+def test_sighup_does_not_end_the_server(serve, site, program):
+    server = serve(program, *([site] if program == "uvhttp" else []))
+    server.signal(signal.SIGHUP)
+    poll(lambda: READ in server.stderr())
+    assert server.get("/").status == 200
+    server.signal()
+    assert server.wait() == 0
+
+
+@needs_tls
+def test_sighup_takes_new_handshakes_to_the_new_certificate_under_load(serve, site, pki):
+    server = serve("uvhttp", site, *use(pki), "--io-threads", 2)
+    first, stop, errors, serials = serial(server, pki), threading.Event(), [], set()
+
+    def work(requests):
+        context, count = pki.context(), 0
+        try:
+            while not stop.is_set() or count < 5:
+                with TlsConnection(server.address, context) as connection:
+                    serials.add(int(connection.socket.getpeercert()["serialNumber"], 16))
+                    for _ in range(requests):
+                        assert connection.get("/").body == b"<p>home"
+                count += 1
+        except Exception as error:  # whatever it is, it is the result
+            errors.append(error)
+
+    workers = [threading.Thread(target=work, args=(1 + 20 * i,)) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    made = [first]
+    for count in range(1, 4):
+        made.append(pki.issue("next", "/CN=a.test", ["a.test"]))
+        for kind in ("key", "pem"):
+            pki.path(f"next.{kind}").replace(pki.path(f"live.{kind}"))
+        server.signal(signal.SIGHUP)
+        poll(lambda count=count: server.stderr().count(READ) == count)
+        assert serial(server, pki) == made[-1]
+    stop.set()
+    for worker in workers:
+        worker.join()
+    assert not errors and serials <= set(made) and made[-1] in serials | {serial(server, pki)}
+
+
+@needs_tls
+def test_sighup_with_a_wrong_certificate_keeps_what_is_served(serve, site, pki):
+    server = serve("uvhttp", site, *use(pki))
+    first, good = serial(server, pki), pki.path("live.pem").read_bytes()
+    pki.path("live.pem").write_text("no certificate")
+    server.signal(signal.SIGHUP)
+    poll(lambda: "not reloaded: " in server.stderr())
+    assert f"{pki.path('live.pem')}: no PEM certificate" in server.stderr()
+    assert serial(server, pki) == first
+    pki.path("live.pem").write_bytes(good)
+    server.signal(signal.SIGHUP)
+    poll(lambda: READ in server.stderr())
+    assert serial(server, pki) == first
+
+
+@with_yaml
+def test_sighup_reads_the_configuration_again(serve, site, tmp_path):
+    file = tmp_path / "server.yaml"
+    file.write_text("backlog: 100\n")
+    server = serve("uvhttp", site, "--config", file, "--keepalive-timeout", 50)
+    file.write_text("backlog: many\n")
+    server.signal(signal.SIGHUP)
+    poll(lambda: "not reloaded: " in server.stderr())
+    assert f'not reloaded: {file}:1:10: backlog is "many": expected 1..65535' in server.stderr()
+    assert server.get("/").status == 200 and READ not in server.stderr()
+    file.write_text("backlog: 100\nkeepalive_timeout: 7\nperformance:\n  log_level: info\n")
+    server.signal(signal.SIGHUP)
+    poll(lambda: READ in server.stderr())
+    assert "http: reloaded: configuration" in server.stderr()  # at level info, which is in force now
+    assert "restart" not in server.stderr()  # the option is above the file
+    file.write_text("backlog: 101\nread_buffer_size: 4096\n")
+    server.signal(signal.SIGHUP)
+    poll(lambda: server.stderr().count(READ) == 2)
+    assert "changed, but taken only by a restart: backlog, read_buffer_size\n" in server.stderr()
+
+
+def test_sighup_opens_the_access_log_again(serve, site, tmp_path):
+    log, old = tmp_path / "access.log", tmp_path / "access.log.1"
+    server = serve("uvhttp", site, "--access-log", log)
+    server.get("/docs/a.txt")
+    poll(lambda: "a.txt" in log.read_text())
+    log.rename(old)
+    server.signal(signal.SIGHUP)
+    poll(log.exists)
+    server.get("/index.html")
+    poll(lambda: "index.html" in log.read_text())
+    assert "index.html" not in old.read_text()
 
 
 def test_what_can_not_be_served_is_said(serve, site, tmp_path):

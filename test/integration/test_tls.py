@@ -9,6 +9,7 @@ import re
 import ssl
 import subprocess
 import threading
+import time
 
 import httpx
 import pytest
@@ -327,6 +328,96 @@ def test_a_session_of_other_demands_on_clients_is_not_resumed(https, pki, tmp_pa
     assert server.get("/tls/reload", method="POST").text == "reloaded"
     with pytest.raises((ssl.SSLError, ConnectionError)):
         TlsConnection(server.tls, context, session=session)
+
+
+def ask_for_subject(server, context, session=None):
+    """(the subject that the server sees, whether the session was resumed, the session to resume next)"""
+    with TlsConnection(server.tls, context, session=session) as connection:
+        subject = json.loads(connection.get("/tls").body)["subject"]
+        return subject, connection.socket.session_reused, connection.socket.session
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_expired_client_certificate_does_not_resume(https, pki, version):
+    until = int(time.time()) + 6
+    pki.issue_until("brief", until)
+    server = https(*pki.use("a-ec"), "--client-ca", pki.ca, "--clients", "require")
+    context = pki.context(client="brief", version=version)
+    subject, _, session = ask_for_subject(server, context)
+    assert subject == "CN=brief"
+    assert ask_for_subject(server, context, session)[:2] == ("CN=brief", True)
+    poll(lambda: time.time() > until + 1)
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        ask_for_subject(server, context, session)
+    server.wait_counter("tls_resumption_refused", 1)
+    server.wait_counter("rejected_tls_client_certificate", 1)
+
+
+@pytest.fixture
+def revoking(tmp_path):
+    """An authority of the test's own, with two clients."""
+    made = Pki(tmp_path)
+    made.issue("site", "/CN=a.test", ["a.test"])
+    for name in ("alice", "bob"):
+        made.issue_until(name, time.time() + 86400)
+    return made
+
+
+def expect_no_client(server, context, session=None):
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        ask_for_subject(server, context, session)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_revoked_client_certificate_neither_connects_nor_resumes(https, revoking, version):
+    lists = revoking.list_revoked("ca")
+    server = https(*revoking.use("site"), "--client-ca", revoking.ca, "--client-crl", lists, "--clients", "require")
+    alice, bob = (revoking.context(client=name, version=version) for name in ("alice", "bob"))
+    sessions = {}
+    for name, context in (("alice", alice), ("bob", bob)):
+        subject, _, sessions[name] = ask_for_subject(server, context)
+        assert subject == f"CN={name}"
+    revoking.revoke("alice")
+    revoking.list_revoked("ca")
+    assert ask_for_subject(server, alice, sessions["alice"])[:2] == ("CN=alice", True)  # the old list is in force
+    assert server.get("/tls/reload", method="POST").text == "reloaded"
+    expect_no_client(server, alice, sessions["alice"])
+    expect_no_client(server, alice)
+    assert ask_for_subject(server, bob, sessions["bob"])[:2] == ("CN=bob", True)
+    assert ask_for_subject(server, bob)[:2] == ("CN=bob", False)
+    assert server.counter("tls_resumption_refused") == 1
+    lists.write_text("nothing")
+    refused = server.get("/tls/reload", method="POST")
+    assert refused.status == 500 and "ca.crl: revocation list" in refused.text, refused.text
+    expect_no_client(server, alice)
+
+
+def test_without_a_valid_list_of_its_authority_nobody_is_trusted(https, revoking):
+    revoking.authority("other")
+    options = [*revoking.use("site"), "--client-ca", revoking.ca, "--client-crl", "{crl}", "--clients", "require"]
+    bob = revoking.context(client="bob")
+    for name, arguments in (("other", {"ca": "other"}), ("old", {"until": time.time() - 60})):
+        if name == "old":
+            revoking.directory.joinpath("old.pem").write_bytes(revoking.ca.read_bytes())
+        lists = revoking.list_revoked(name, **arguments)
+        server = https(*[lists if one == "{crl}" else one for one in options])
+        expect_no_client(server, bob)
+        server.wait_counter("rejected_tls_client_certificate", 1)
+        assert ("the revocation list has expired" in server.stderr()) == (name == "old")
+
+
+@needs_openssl
+def test_a_resumed_session_gets_the_next_ticket(site, tmp_path):
+    """RFC 8446 section C.4: a ticket is for one connection. The answer comes behind the tickets."""
+    saved = tmp_path / "session"
+    ask = b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
+    s_client(site, "-tls1_3", "-sess_out", saved, "-ign_eof", data=ask)
+    seen = {saved.read_bytes()}
+    for _ in range(3):
+        text = s_client(site, "-tls1_3", "-sess_in", saved, "-sess_out", saved, "-ign_eof", data=ask)
+        assert "Reused, " in text and text.count("Post-Handshake New Session Ticket arrived") == 1
+        seen.add(saved.read_bytes())
+    assert len(seen) == 4 and site.counter("tls_resumed") == 3
 
 
 # --- bodies ---

@@ -14,7 +14,6 @@
 
 typedef struct settings {
     const char *directory, *address, *fallback, *cors, *access_log;
-    listen_tls_t https;
     unsigned long port, max_age;
     bool tls, no_listing, dot_files, no_symlinks;
     uvhttp_server_config_t config;
@@ -26,10 +25,9 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "IP address; 0.0.0.0 or :: for everybody; also unix:/path (default 127.0.0.1)"},
         {"--port", OPTION_NUMBER, &settings->port, 0, 65535, .help = "0..65535; 0: a free one (default 8080)"},
         {"--tls", OPTION_FLAG, &settings->tls, .help = "HTTPS, with a certificate that is made for the run"},
-        {"--certificate", OPTION_TEXT, &settings->https.certificate,
-         .help = "HTTPS with this PEM file, and --key FILE"},
-        {"--key", OPTION_TEXT, &settings->https.key, .help = "PEM file"},
-        {"--kernel-tls", OPTION_FLAG, &settings->https.kernel,
+        {"--certificate", OPTION_FIELD, .field = "tls_certificate", .help = "HTTPS with this PEM file, and --key FILE"},
+        {"--key", OPTION_FIELD, .field = "tls_key", .help = "PEM file"},
+        {"--kernel-tls", OPTION_SWITCH, .field = "tls_kernel",
          .help = "HTTPS: the kernel encrypts large files where it can"},
         {"--fallback", OPTION_TEXT, &settings->fallback,
          .help = "file below DIR for paths that are missing, for single-page applications: index.html"},
@@ -104,11 +102,12 @@ static int serve(char **argv) {
     if (!server) return 2; /* what is wrong has been logged, here and below */
     char text[LISTEN_TEXT_SIZE];
     const char *address = listen_address(settings.address, settings.port, text);
-    bool tls = settings.tls || settings.https.certificate || settings.https.key;
+    bool tls = settings.tls || *settings.config.tls_certificate || *settings.config.tls_key;
     uint16_t port = 0;
+    uvhttp_server_on_reload(server, options_reload, NULL);
     int status = add_middleware(server, &settings) && add_files(server, &settings) ? UVHTTP_OK : UVHTTP_E_CONFIG;
     if (status == UVHTTP_OK)
-        status = tls ? listen_with_tls(server, address, &settings.https, &port)
+        status = tls ? listen_with_tls(server, address, &settings.config, &port)
                      : uvhttp_server_listen(server, address, &port);
     if (status == UVHTTP_OK) {
         say_where(&settings, tls, port);

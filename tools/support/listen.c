@@ -14,11 +14,9 @@ const char *listen_address(const char *address, unsigned long port, char *text) 
     return text;
 }
 
-int listen_with_tls(uvhttp_server_t *server, const char *address, const listen_tls_t *tls, uint16_t *port) {
-    const uvhttp_tls_certificate_t one = {.certificate_file = tls->certificate, .key_file = tls->key};
-    const uvhttp_tls_options_t options = {.certificates = &one, .certificate_count = 1, .kernel_tls = tls->kernel};
-    bool given = tls->certificate || tls->key;
-    uvhttp_tls_t *made = given ? uvhttp_tls_new(&options) : uvhttp_tls_development(&options);
+int listen_with_tls(uvhttp_server_t *server, const char *address, const uvhttp_server_config_t *config,
+                    uint16_t *port) {
+    uvhttp_tls_t *made = uvhttp_tls_from_config(config);
     if (!made) return UVHTTP_E_TLS_CERTIFICATE;
     int status = uvhttp_server_listen_tls(server, address, made, port);
     uvhttp_tls_free(made); /* the server keeps it */

@@ -54,6 +54,7 @@ static void option_of(const char *field, char *name) {
 
 typedef struct search {
     const char *wanted;
+    bool is_switch;        /* it takes no value */
     bool found;            /* it is an option of a field, ... */
     char field[NAME_SIZE]; /* ... this one */
     char nearest[NAME_SIZE];
@@ -101,6 +102,13 @@ static void consider_field(const char *field, const char *group, const char *val
 static search_t find_field(const options_t *options, const char *name) {
     search_t search = {.wanted = name, .distance = 5};
     if (options->config) uvhttp_server_config_fields(options->config, consider_field, &search);
+    for (size_t i = 0; i < options->count; ++i) {
+        const option_t *option = &options->table[i];
+        if (!option->field || strcmp(option->name, name) != 0) continue;
+        search.found = true;
+        search.is_switch = option->kind == OPTION_SWITCH;
+        snprintf(search.field, sizeof search.field, "%s", option->field);
+    }
     return search;
 }
 
@@ -118,11 +126,11 @@ static void print_field(const char *field, const char *group, const char *value,
     char name[NAME_SIZE];
     (void)group, (void)user;
     option_of(field, name);
-    printf("  %-26s %s (default %s)\n", name, expected, value);
+    printf("  %-26s %s (default %s)\n", name, expected, *value ? value : "none");
 }
 
 static void print_help(const options_t *options) {
-    static const char *const values[] = {" TEXT", " N", " WORD", ""};
+    static const char *const values[] = {" TEXT", " N", " WORD", "", " TEXT", ""};
     printf("Usage: %s [options]", options->program);
     if (options->positional) printf(" [%s]", options->positional_name ? options->positional_name : "ADDRESS");
     putchar('\n');
@@ -180,7 +188,7 @@ static void take_option(const options_t *options, const option_t *option, const 
 
 static bool take_from_table(const options_t *options, const argument_t *argument, char ***at) {
     for (size_t i = 0; i < options->count; ++i) {
-        if (strcmp(options->table[i].name, argument->name) != 0) continue;
+        if (options->table[i].field || strcmp(options->table[i].name, argument->name) != 0) continue;
         take_option(options, &options->table[i], argument, at);
         return true;
     }
@@ -209,8 +217,9 @@ static const char *parse_own(const options_t *options, char **argv) {
         } else {
             search_t search = find_field(options, argument.name);
             if (!search.found) refuse_unknown(options, &search);
+            if (search.is_switch && argument.value) refuse(options, argument.name, argument.value, "takes no value");
             *left++ = *at;
-            if (!argument.value) *left++ = (char *)take_value(options, &argument, &at);
+            if (!argument.value && !search.is_switch) *left++ = (char *)take_value(options, &argument, &at);
         }
     }
     *left = NULL;
@@ -225,21 +234,65 @@ static _Noreturn void refuse_config(const options_t *options, const char *messag
     exit(2);
 }
 
+/* What a reload has to do again: a program has one command line. */
+static struct {
+    const char *program, *file;
+    uvhttp_server_config_t initial;
+    size_t count;
+    struct {
+        char name[NAME_SIZE];
+        const char *value;
+    } fields[128]; /* of the command line; more are set, but not again */
+} given;
+
+static void keep_field(const char *field, const char *value) {
+    if (given.count == sizeof given.fields / sizeof given.fields[0]) return;
+    snprintf(given.fields[given.count].name, NAME_SIZE, "%s", field);
+    given.fields[given.count++].value = value;
+}
+
 static void parse_fields(const options_t *options, char **argv) {
     char message[256];
     for (char **at = argv; *at; ++at) {
         argument_t argument = split(*at);
         search_t search = find_field(options, argument.name);
-        const char *value = take_value(options, &argument, &at);
+        const char *value = search.is_switch ? "true" : take_value(options, &argument, &at);
         if (uvhttp_server_config_set(options->config, search.field, value, message, sizeof message) != 0)
             refuse(options, argument.name, value, strstr(message, "expected"));
+        keep_field(search.field, value);
     }
+}
+
+static void say(const char *what, const char *lines) {
+    for (const char *line = lines; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        fprintf(stderr, "%s: %s%.*s\n", given.program, what, (int)strcspn(line, "\n"), line);
+    }
+}
+
+void options_reload(uvhttp_server_t *server, void *user) {
+    (void)user;
+    char message[1024] = "";
+    uvhttp_server_config_t config = given.initial;
+    int status = given.file ? uvhttp_server_config_load(&config, given.file, message, sizeof message) : 0;
+    if (status == 0) status = uvhttp_server_config_env(&config, message, sizeof message);
+    for (size_t i = 0; i < given.count && status == 0; ++i)
+        status =
+            uvhttp_server_config_set(&config, given.fields[i].name, given.fields[i].value, message, sizeof message);
+    if (status == 0) status = uvhttp_server_reload(server, &config, message, sizeof message);
+    if (status == 0)
+        say("configuration, certificates and log files were read again", "");
+    else
+        say("not reloaded: ", message);
 }
 
 void options_parse(const options_t *options, char **argv) {
     char message[1024];
+    if (options->config) given.initial = *options->config;
     const char *file = parse_own(options, argv);
     if (!options->config) return;
+    given.program = options->program;
+    given.file = file;
     if (file && uvhttp_server_config_load(options->config, file, message, sizeof message) != 0)
         refuse_config(options, message);
     if (uvhttp_server_config_env(options->config, message, sizeof message) != 0) refuse_config(options, message);

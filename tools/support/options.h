@@ -9,6 +9,8 @@ typedef enum option_kind {
     OPTION_NUMBER, /* at: unsigned long, min..max */
     OPTION_CHOICE, /* at: int, which of `choices` */
     OPTION_FLAG,   /* at: bool; takes no value */
+    OPTION_FIELD,  /* at: nothing; another name of `field` of the configuration */
+    OPTION_SWITCH, /* the same of a field that is true or false: without a value, for true */
 } option_kind_t;
 
 typedef struct option {
@@ -17,6 +19,7 @@ typedef struct option {
     void *at; /* holds the default, which an option replaces */
     unsigned long min, max;
     const char *choices; /* "auto, off" */
+    const char *field;
     const char *help;
 } option_t;
 
@@ -34,6 +37,11 @@ typedef struct options {
  * then the fields that are given as options (--keepalive-timeout 60), wherever they stand. --help and --version end the
  * program with 0, whatever is wrong with 2 after one line that says what. Changes the elements of argv. */
 void options_parse(const options_t *options, char **argv);
+
+/* For uvhttp_server_on_reload (SIGHUP), of a program that has called options_parse: reads the file and the environment
+ * again, with the options of the command line above them, gives the server what they say, and says on stderr whether
+ * it was taken. */
+void options_reload(uvhttp_server_t *server, void *user);
 
 /* A number of min..max, for a value that may also be something else. */
 unsigned long options_number(const options_t *options, const char *name, const char *value, unsigned long min,

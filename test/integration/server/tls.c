@@ -1,6 +1,7 @@
 /* Owns: the TLS side of the test server: its options, and routes that tell what a request knows.
  *
  *   --tls-listen ADDRESS, --cert FILE (begins a certificate), --key FILE, --ocsp FILE, --names LIST, --client-ca FILE,
+ * --client-crl FILE,
  *   --clients verify|require, --alpn LIST, --tls-min 1.2|1.3, --tls-max, --handshake-timeout SECONDS,
  *   --ticket-period SECONDS, --tickets off, --kernel-tls on, --development yes, --tls-static DIRECTORY */
 #include "tls.h"
@@ -40,6 +41,8 @@ bool tls_option(const char *name, const char *value) {
         last()->names = value;
     else if (strcmp(name, "--client-ca") == 0)
         options.client_ca_file = value;
+    else if (strcmp(name, "--client-crl") == 0)
+        options.client_crl_file = value;
     else if (strcmp(name, "--clients") == 0)
         options.clients = strcmp(value, "require") == 0 ? UVHTTP_TLS_CLIENTS_REQUIRE : UVHTTP_TLS_CLIENTS_VERIFY;
     else if (strcmp(name, "--alpn") == 0)

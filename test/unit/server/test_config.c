@@ -35,6 +35,8 @@ static const struct range {
     {"worker_warn_ms", NULL, "0", "86400000", "86400001"},
     {"drain_idle_ms", NULL, "0", "86400000", "86400001"},
     {"handler_warn_ms", NULL, "0", "86400000", "86400001"},
+    {"tls_handshake_timeout", "0", "1", "3600", "3601"},
+    {"tls_ticket_period", "0", "1", "604800", "604801"},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
 
@@ -110,6 +112,36 @@ static void test_the_minimum_of_worker_threads_is_at_most_their_maximum(void **s
     assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
 }
 
+static void test_texts_are_copied_and_must_fit(void **state) {
+    (void)state;
+    uvhttp_server_config_t config, before;
+    uvhttp_server_config_default(&config);
+    assert_string_equal(config.tls_certificate, "");
+    assert_string_equal(config.tls_alpn, "http/1.1");
+    char longest[UVHTTP_CONFIG_TEXT_SIZE + 1], message[160] = "";
+    memset(longest, 'x', sizeof longest);
+    longest[UVHTTP_CONFIG_TEXT_SIZE - 1] = '\0';
+    before = config;
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", longest, NULL, 0), UVHTTP_OK);
+    assert_string_equal(config.tls_key, longest);
+    assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", "", NULL, 0), UVHTTP_OK);
+    assert_memory_equal(&config, &before, sizeof config); /* nothing of the longer one stays behind */
+    longest[UVHTTP_CONFIG_TEXT_SIZE - 1] = 'x';
+    longest[UVHTTP_CONFIG_TEXT_SIZE] = '\0';
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", longest, NULL, 0), UVHTTP_E_CONFIG);
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", "a\nb", message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "tls_key is \"a?b\": expected text of at most 1023 bytes");
+    assert_memory_equal(&config, &before, sizeof config);
+    memset(config.tls_alpn, 'x', sizeof config.tls_alpn);
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_int_equal(strncmp(message, "tls_alpn is ", 12), 0);
+    config = before;
+    config.tls_min_version = UVHTTP_TLS_DEFAULT; /* a program that sets it so is told */
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "tls_min_version is \"0\": expected 1.2 or 1.3");
+}
+
 static void test_words_are_understood_and_others_refused(void **state) {
     (void)state;
     uvhttp_server_config_t config;
@@ -117,8 +149,9 @@ static void test_words_are_understood_and_others_refused(void **state) {
     static const struct {
         const char *name, *value;
     } good[] = {
-        {"engine", "libuv"}, {"engine", "URING"},    {"half_close", "yes"},        {"quiet", "1"},
-        {"quiet", "off"},    {"log_level", "error"}, {"performance_mode", "true"}, {"enable_statistics", "false"}};
+        {"engine", "libuv"},  {"engine", "URING"},          {"half_close", "yes"},         {"quiet", "1"},
+        {"quiet", "off"},     {"log_level", "error"},       {"tls_clients", "REQUIRE"},    {"tls_min_version", "1.3"},
+        {"tls_kernel", "on"}, {"performance_mode", "true"}, {"enable_statistics", "false"}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(uvhttp_server_config_set(&config, good[i].name, good[i].value, NULL, 0), UVHTTP_OK);
     assert_int_equal(config.engine, UVHTTP_ENGINE_URING);
@@ -243,6 +276,7 @@ int main(void) {
         cmocka_unit_test(test_defaults_are_those_of_the_performance_standard),
         cmocka_unit_test(test_each_number_has_its_range_and_says_so),
         cmocka_unit_test(test_the_minimum_of_worker_threads_is_at_most_their_maximum),
+        cmocka_unit_test(test_texts_are_copied_and_must_fit),
         cmocka_unit_test(test_words_are_understood_and_others_refused),
         cmocka_unit_test(test_unknown_names_are_refused_by_name),
         cmocka_unit_test(test_check_and_new_refuse_what_was_written_directly),

@@ -1,7 +1,7 @@
 /* Owns: tests that a request owns what it shows: each public function of requests, responses and deferred handles is
- * used where it may be used off the loop (a thread of the application, a worker thread) and in coroutines, while clients
- * reset their connections and after the server is gone. The names come from the headers: a function that is in neither
- * of the tables below fails the test. For ASan and TSan, but what is shown is compared, too. */
+ * used where it may be used off the loop (a thread of the application, a worker thread) and in coroutines, while
+ * clients reset their connections and after the server is gone. The names come from the headers: a function that is in
+ * neither of the tables below fails the test. For ASan and TSan, but what is shown is compared, too. */
 #include <dirent.h>
 #include <uvhttp/tls.h>
 
@@ -180,13 +180,11 @@ static void request_read_body(user_t *user) {
            status == UVHTTP_E_STATE); /* a coroutine has uvhttp_coro_read_body */
 }
 static void request_save_body(user_t *user) {
-    if (uvhttp_request_save_body)
-        EXPECT(uvhttp_request_save_body(user->req, -1, NULL, NULL, NULL) == UVHTTP_E_INVALID);
+    if (uvhttp_request_save_body) EXPECT(uvhttp_request_save_body(user->req, -1, NULL, NULL, NULL) == UVHTTP_E_INVALID);
 }
 static void request_save_form(user_t *user) {
     uvhttp_form_t *form = NULL;
-    if (uvhttp_request_save_form)
-        EXPECT(uvhttp_request_save_form(user->req, 0, NULL, &form) == UVHTTP_E_FORM_TYPE);
+    if (uvhttp_request_save_form) EXPECT(uvhttp_request_save_form(user->req, 0, NULL, &form) == UVHTTP_E_FORM_TYPE);
 }
 
 /* Responses: by the handler on a worker thread or in a coroutine, whose client has gone. */
@@ -350,26 +348,26 @@ typedef struct entry {
     { "uvhttp_" #function, function }
 
 static const entry_t of_requests[] = {
-    USE(request_method),       USE(request_method_text),   USE(request_target),      USE(request_path),
-    USE(request_query),        USE(request_query_param),   USE(request_query_at),    USE(request_param),
-    USE(request_header),       USE(request_header_at),     USE(request_header_count), USE(request_header_next),
-    USE(request_host),         USE(request_version_minor), USE(request_body),        USE(request_peer),
-    USE(request_peer_address), USE(request_client),        USE(request_client_scheme), USE(request_client_host),
-    USE(request_is_tls),       USE(request_client_subject), USE(request_time_ns),    USE(request_data),
-    USE(request_set_data),     USE(request_alloc),         USE(request_trailer),     USE(request_trailer_at),
-    USE(request_cookie),       USE(request_cookie_at),     USE(request_form),        USE(request_id_get),
-    USE(request_on_body),      USE(request_on_multipart),  USE(request_pause_body),  USE(request_resume_body),
-    USE(request_read_body),    USE(request_save_body),     USE(request_save_form),
+    USE(request_method),       USE(request_method_text),    USE(request_target),        USE(request_path),
+    USE(request_query),        USE(request_query_param),    USE(request_query_at),      USE(request_param),
+    USE(request_header),       USE(request_header_at),      USE(request_header_count),  USE(request_header_next),
+    USE(request_host),         USE(request_version_minor),  USE(request_body),          USE(request_peer),
+    USE(request_peer_address), USE(request_client),         USE(request_client_scheme), USE(request_client_host),
+    USE(request_is_tls),       USE(request_client_subject), USE(request_time_ns),       USE(request_data),
+    USE(request_set_data),     USE(request_alloc),          USE(request_trailer),       USE(request_trailer_at),
+    USE(request_cookie),       USE(request_cookie_at),      USE(request_form),          USE(request_id_get),
+    USE(request_on_body),      USE(request_on_multipart),   USE(request_pause_body),    USE(request_resume_body),
+    USE(request_read_body),    USE(request_save_body),      USE(request_save_form),
 };
 /* In this order: begin locks what is before it. */
 static const entry_t of_responses[] = {
-    USE(response_header),       USE(response_header_add), USE(response_header_get), USE(response_header_remove),
-    USE(response_cookie),       USE(response_text),       USE(response_json),       USE(response_send),
-    USE(response_send_static),  USE(response_send_ref),   USE(response_send_content), USE(response_send_fd),
-    USE(response_send_file),    USE(response_empty),      USE(response_redirect),   USE(response_status),
-    USE(response_set_status),   USE(response_request),    USE(response_close),      USE(response_on_finish),
-    USE(response_on_done),      USE(response_upgrade),    USE(response_begin),      USE(response_write),
-    USE(response_trailer),      USE(response_end),        USE(response_defer),
+    USE(response_header),      USE(response_header_add), USE(response_header_get),   USE(response_header_remove),
+    USE(response_cookie),      USE(response_text),       USE(response_json),         USE(response_send),
+    USE(response_send_static), USE(response_send_ref),   USE(response_send_content), USE(response_send_fd),
+    USE(response_send_file),   USE(response_empty),      USE(response_redirect),     USE(response_status),
+    USE(response_set_status),  USE(response_request),    USE(response_close),        USE(response_on_finish),
+    USE(response_on_done),     USE(response_upgrade),    USE(response_begin),        USE(response_write),
+    USE(response_trailer),     USE(response_end),        USE(response_defer),
 };
 static const entry_t of_handles[] = {
     USE(deferred_header), USE(deferred_run),     USE(deferred_aborted),    USE(deferred_request),
@@ -477,11 +475,11 @@ static void start(serving_t *serving, uvhttp_handler_t handler, uvhttp_exec_t ex
     wrong = used = 0;
     atomic_store(&slot, NULL);
     serving_make(serving);
-    assert_int_equal(
-        uvhttp_server_trust_proxies(
-            serving->server,
-            &(uvhttp_proxy_options_t){.trusted = trusted, .trusted_count = 1, .header = UVHTTP_PROXY_HEADER_X_FORWARDED}),
-        UVHTTP_OK);
+    assert_int_equal(uvhttp_server_trust_proxies(serving->server,
+                                                 &(uvhttp_proxy_options_t){.trusted = trusted,
+                                                                           .trusted_count = 1,
+                                                                           .header = UVHTTP_PROXY_HEADER_X_FORWARDED}),
+                     UVHTTP_OK);
     assert_int_equal(uvhttp_route(serving->server, UVHTTP_POST, "/x/:id", handler, NULL, exec), UVHTTP_OK);
     serving_start(serving);
 }

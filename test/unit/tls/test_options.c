@@ -85,6 +85,18 @@ static void test_options_out_of_range_are_named(void **state) {
     assert_refused((bad = good, bad.clients = (uvhttp_tls_clients_t)3, &bad), "clients");
     assert_refused((bad = good, bad.clients = UVHTTP_TLS_CLIENTS_VERIFY, &bad), "client_ca_file");
     assert_refused((bad = good, bad.client_ca_file = "x", &bad), "client_ca_file");
+    assert_refused((bad = good, bad.client_crl_file = "x", &bad), "client_crl_file is set, but client_ca_file");
+    bad = good;
+    bad.clients = UVHTTP_TLS_CLIENTS_REQUIRE;
+    bad.client_ca = certificate;
+    bad.client_ca_size = strlen(certificate);
+    bad.client_crl_file = file("none.crl", NULL);
+    assert_refused(&bad, "none.crl: No such file or directory");
+    bad.client_crl = "nothing";
+    bad.client_crl_size = 7;
+    assert_refused(&bad, "set one of client_crl_file and client_crl");
+    bad.client_crl_file = NULL;
+    assert_refused(&bad, "(memory): revocation list");
     bad = good;
     bad.clients = UVHTTP_TLS_CLIENTS_REQUIRE;
     bad.client_ca = "nothing";

@@ -1,0 +1,108 @@
+/* Owns: taking a new configuration while the server runs, and the thread that SIGHUP has that done by. May include:
+ * everything. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "route/router.h"
+#include "server/config.h"
+#include "server/server_internal.h"
+
+/* --- what is taken --- */
+
+static void warn_of_frozen(const uvhttp_server_t *server, const uvhttp_server_config_t *config) {
+    char names[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX && used < sizeof names; i++) {
+        const char *name = uvhttp__config_frozen(&server->config, config, i);
+        if (name) used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+    }
+    if (used) UVHTTP_LOG_WARN("http: reload: changed, but taken only by a restart: %s", names);
+}
+
+int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size) {
+    if (!server) return UVHTTP_E_INVALID;
+    char reason[512] = "";
+    uvhttp_server_config_t whole;
+    unsigned listeners = 0;
+    int status = config ? uvhttp__server_take_config(config, &whole, reason, sizeof reason) : UVHTTP_OK;
+    if (status == UVHTTP_OK)
+        status = uvhttp__server_reload_tls(server, config ? &whole : NULL, &listeners, reason, sizeof reason);
+    if (message && size > 0) snprintf(message, size, "%s", reason);
+    if (status != UVHTTP_OK)
+        return uvhttp__server_remember(server, status, "reload: %s; everything stays as it was", reason);
+    if (config) {
+        warn_of_frozen(server, &whole);
+        uvhttp__server_apply_log_level(&whole.performance);
+    }
+    uvhttp__router_reload(server->router);
+    UVHTTP_LOG_INFO("http: reloaded: %s, TLS files of %u listeners, log files",
+                    config ? "configuration" : "files alone", listeners);
+    return UVHTTP_OK;
+}
+
+/* --- SIGHUP --- */
+
+/* Signals that come while this runs are one more run. */
+static void *run_reload(void *arg) {
+    uvhttp_server_t *server = arg;
+    uvhttp__reload_t *reload = &server->reload;
+    pthread_mutex_lock(&reload->lock);
+    while (reload->wanted) {
+        reload->wanted = false;
+        pthread_mutex_unlock(&reload->lock);
+        reload->cb(server, reload->user);
+        pthread_mutex_lock(&reload->lock);
+    }
+    reload->running = false;
+    pthread_mutex_unlock(&reload->lock);
+    return NULL;
+}
+
+/* A thread that has ended is waited for no longer than it takes to end. */
+static void join(uvhttp__reload_t *reload) {
+    if (reload->made) pthread_join(reload->thread, NULL);
+    reload->made = false;
+}
+
+/* The first loop's thread, or the one of run when no loop runs any more. */
+static void on_hangup(void *arg) {
+    uvhttp_server_t *server = arg;
+    uvhttp__reload_t *reload = &server->reload;
+    pthread_mutex_lock(&reload->lock);
+    reload->wanted = true;
+    bool start = !reload->running;
+    if (start) reload->running = true;
+    pthread_mutex_unlock(&reload->lock);
+    if (!start) return;
+    join(reload);
+    reload->made = uvhttp__thread_start(&reload->thread, run_reload, server);
+    if (reload->made) return;
+    UVHTTP_LOG_ERROR("http: reload: no thread can be started for it; everything stays as it was");
+    pthread_mutex_lock(&reload->lock);
+    reload->running = false;
+    pthread_mutex_unlock(&reload->lock);
+}
+
+int uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_server_t *server, void *user),
+                            void *user) {
+    if (!server) return UVHTTP_E_INVALID;
+    if (server->ran) return UVHTTP_E_STATE;
+    server->reload.cb = on_reload;
+    server->reload.user = user;
+    server->host->on_hangup = on_reload ? on_hangup : NULL;
+    server->host->on_hangup_arg = server;
+    return UVHTTP_OK;
+}
+
+void uvhttp__reload_init(uvhttp__reload_t *reload) {
+    pthread_mutex_init(&reload->lock, NULL);
+}
+
+void uvhttp__reload_wait(uvhttp__reload_t *reload) {
+    join(reload);
+}
+
+void uvhttp__reload_deinit(uvhttp__reload_t *reload) {
+    pthread_mutex_destroy(&reload->lock);
+}
