@@ -207,9 +207,13 @@ static void guest_on_timer(uv_timer_t *timer) {
     uring->loop.timer_tick = UINT64_MAX;
 }
 
-static void guest_try_again(uvhttp__uring_t *uring) {
-    if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit_and_get_events(&uring->ring));
-    if (!uring->trouble) return;
+/* In trouble the call also fetches completions, because a call without entries would not be made, and show nothing. */
+static void guest_submit(uvhttp__uring_t *uring) {
+    if (__builtin_expect(!uring->trouble, 1))
+        uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
+    else if (!uring->failed)
+        uvhttp__uring_submitted(uring, io_uring_submit_and_get_events(&uring->ring));
+    if (__builtin_expect(!uring->trouble, 1)) return;
     uint64_t wait_ms = uring->failed ? FAILED_WAIT_MS : (uint64_t)uvhttp__refusals_backoff_ms(&uring->refusals);
     uv_timer_start(&uring->uv_timer, guest_on_timer, wait_ms, 0);
 }
@@ -225,10 +229,7 @@ static void guest_prepare(uv_prepare_t *prepare) {
         return;
     }
     uvhttp__guest_arm_timer(&uring->loop, &uring->uv_timer, guest_on_timer);
-    if (__builtin_expect(uring->trouble, 0))
-        guest_try_again(uring);
-    else
-        uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
+    guest_submit(uring);
     io_uring_cq_eventfd_toggle(&uring->ring, true);
     atomic_thread_fence(memory_order_seq_cst); /* the kernel queues first and looks at the switch after */
     if (guest_busy(uring))

@@ -9,6 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import check_layering
 import check_snippets
 import check_style
+import check_system_calls
 import count_tests
 
 
@@ -115,6 +116,31 @@ class SnippetsTest(unittest.TestCase):
     def test_update_makes_it_pass(self):
         text = check_snippets.update("<!-- snippet: a.c whole -->\n```c\nold\n```\n", self.root)
         self.assertEqual(self.count(text), 0)
+
+
+class SystemCallsTest(unittest.TestCase):
+    LISTED = "| `send` | `src/io/a.c` | EAGAIN | again | - |\n"
+    IGNORED = check_system_calls.IGNORED_HEADING + "\n| `shutdown` | `src/io/b.c` | why |\n| `close` | `src/**` | why |\n"
+
+    def count(self, a, b="void f(void) { shutdown(1, 2); }"):
+        files = [("src/io/a.c", a), ("src/io/b.c", b)]
+        return len(check_system_calls.check(files, self.LISTED + self.IGNORED))
+
+    def test_a_result_that_is_used_or_justified_passes(self):
+        for text in ("n = send(f);", "if (send(f) < 0) x();", "do {\n} while (send(f) < 0);", "return send(f);",
+                     "x(send(f));", "n = a ? send(f) : 0; close(f);", "s->send(f); n = send(f);", "n = 1 +\n    send(f);"):  # fmt: skip
+            with self.subTest(text):
+                self.assertEqual(self.count(text), 0)
+
+    def test_a_result_that_nobody_looks_at_fails(self):
+        for text in ("send(f);", "(void)send(f);", "(void)!send(f);", "if (x)\n    send(f);", "else send(f);", "for (;;) send(f);",
+                     "while (x) { send(f); }", "case 1: send(f);", "if (x(1))\n    (void)send(f);"):  # fmt: skip
+            with self.subTest(text):
+                self.assertEqual(self.count(text), 1)
+
+    def test_a_row_without_its_call_fails(self):
+        self.assertEqual(self.count("f();"), 2)
+        self.assertEqual(self.count("n = send(f);", "if (shutdown(1, 2) < 0) x();"), 1)
 
 
 class CountTest(unittest.TestCase):

@@ -141,16 +141,17 @@ int io_uring_get_events(struct io_uring *ring) {
         return -1;                                                                                                     \
     }
 
-int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
-    REAL(epoll_wait);
-    FAIL(EPOLL_WAIT)
-    return real(epfd, events, max, timeout);
-}
-
-/* libuv ends the process when its own set refuses (uv__io_poll): those calls are made. */
+/* libuv ends the process when a call for its own set fails (uv__io_poll): those calls are made. */
 static bool is_of_libuv(const void *caller) {
     Dl_info info;
     return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libuv.so");
+}
+
+int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
+    REAL(epoll_wait);
+    if (is_of_libuv(__builtin_return_address(0))) return real(epfd, events, max, timeout);
+    FAIL(EPOLL_WAIT)
+    return real(epfd, events, max, timeout);
 }
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event) {
