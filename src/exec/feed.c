@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "obs/log.h"
 
 #define PIECE_SIZE (UVHTTP__FEED_SIZE_MAX / 2)
 #define PIECES_MAX 2 /* one is sent while the next is read */
@@ -54,7 +55,10 @@ static bool read_more(const feed_t *feed, piece_t *piece, char *data, size_t siz
     do {
         got = pread(feed->file.fd, data, size, (off_t)(piece->offset + piece->got));
     } while (got < 0 && errno == EINTR);
-    if (got > 0) piece->got += (size_t)got;
+    if (got > 0)
+        piece->got += (size_t)got;
+    else
+        uvhttp__log_file_error(feed->file.fd, NULL, piece->offset + piece->got, got < 0 ? errno : 0);
     return got > 0;
 }
 
@@ -159,6 +163,7 @@ static void piece_done(uvhttp__job_t *job, bool cancelled) {
         return;
     }
     if (cancelled || piece->got < piece->size) {
+        if (!cancelled) uvhttp__counters_add(feed->source.stream->loop->counters, file_read_errors, 1);
         drop_piece(piece);
         fail_soon(feed, UVHTTP_E_ABORTED);
         return;

@@ -62,6 +62,7 @@ static void found(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, 
         uvhttp__counters_error(cache->counters, UVHTTP_E_NO_DESCRIPTORS);
         (void)uvhttp__static_cache_drop_descriptor(cache);
     }
+    if (what->status == 500) uvhttp__counters_add(cache->counters, file_read_errors, 1);
     if (is_passing(what->status) && entry->ready) {
         entry->checked_ms = now_ms; /* what was known is better than an error */
     } else {

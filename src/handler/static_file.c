@@ -10,6 +10,7 @@
 #include "base/date.h"
 #include "base/hash.h"
 #include "handler/static.h"
+#include "obs/log.h"
 
 #define READ_TRIES 3
 /* A file that was modified so shortly before it was read could change again within the same tick of the clock. */
@@ -154,13 +155,16 @@ static bool fits_memory(const uvhttp__static_site_t *site, uint64_t size, bool *
     return !*pressed;
 }
 
-/* Reads up to `size` bytes from the begin. Returns how many, less at the end of the file; -errno. */
+/* Reads up to `size` bytes from the begin. Returns how many, less at the end of the file; -1. */
 static int64_t read_whole(int fd, char *content, uint64_t size) {
     uint64_t have = 0;
     while (have < size) {
         ssize_t got = pread(fd, content + have, (size_t)(size - have), (off_t)have);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return -errno;
+        if (got < 0) {
+            uvhttp__log_file_error(fd, NULL, have, errno);
+            return -1;
+        }
         if (got == 0) break;
         have += (uint64_t)got;
     }
@@ -253,11 +257,12 @@ static int status_of(int error, bool *no_descriptor) {
 static int open_path(const uvhttp__static_site_t *site, const char *path, int *fd, struct stat *info,
                      bool *no_descriptor) {
     *fd = uvhttp__static_open(site->root, path, site->settings.options.no_symlinks, site->walk);
-    if (*fd < 0) return status_of(-*fd, no_descriptor);
-    if (fstat(*fd, info) == 0) return 200;
-    int error = errno;
-    close(*fd);
-    return status_of(error, no_descriptor);
+    if (*fd >= 0 && fstat(*fd, info) == 0) return 200;
+    int error = *fd < 0 ? -*fd : errno;
+    if (*fd >= 0) close(*fd);
+    int status = status_of(error, no_descriptor);
+    if (status == 500) uvhttp__log_file_error(-1, path, 0, error);
+    return status;
 }
 
 typedef struct neighbour {

@@ -61,6 +61,7 @@
     X(static_evictions, "Static files that left the cache to make room")                                               \
     X(static_cache_bytes, "Bytes of static files' content in the caches now")                                          \
     X(file_pieces_brought, "Pieces of files that a thread read because sendfile would have waited for the disk")       \
+    X(file_read_errors, "Files that could not be read, or ended early, when they were looked up or sent")              \
     X(tls_handshakes, "TLS handshakes done")                                                                           \
     X(tls_resumed, "TLS handshakes that resumed a session")                                                            \
     X(tls_kernel, "TLS connections whose sending was handed over to the kernel")                                       \

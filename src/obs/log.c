@@ -265,3 +265,35 @@ void uvhttp_log(uvhttp_log_level_t level, const char *format, ...) {
     emit(level, message, size, now_ns);
     errno = saved_errno;
 }
+
+/* --- files that cannot be read --- */
+
+static _Atomic uint64_t file_error_next_ns; /* before it, nothing is said */
+static _Atomic uint32_t file_errors_untold;
+
+static bool may_tell_file_error(uint64_t now_ns) {
+    uint64_t next_ns = atomic_load_explicit(&file_error_next_ns, memory_order_relaxed);
+    return now_ns >= next_ns &&
+           atomic_compare_exchange_strong_explicit(&file_error_next_ns, &next_ns, now_ns + 1000000000u,
+                                                   memory_order_relaxed, memory_order_relaxed);
+}
+
+void uvhttp__log_file_error(int fd, const char *path, uint64_t offset, int error) {
+    int saved_errno = errno;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (!may_tell_file_error((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec)) {
+        atomic_fetch_add_explicit(&file_errors_untold, 1, memory_order_relaxed);
+        errno = saved_errno;
+        return;
+    }
+    char link[32], name[512];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t size = path ? -1 : readlink(link, name, sizeof name - 1);
+    if (size >= 0) name[size] = '\0';
+    UVHTTP_LOG_ERROR("file: can not read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
+                     path ? path : size >= 0 ? name : "a file whose path is not known", (unsigned long long)offset,
+                     error ? strerrordesc_np(error) : "it is shorter than it was",
+                     (unsigned)atomic_exchange_explicit(&file_errors_untold, 0, memory_order_relaxed));
+    errno = saved_errno;
+}

@@ -3,12 +3,14 @@
  * that is copied by threads, and with one that goes by sendfile but is not in memory at the begin. */
 #include "exec/feed.h"
 
+#include <fcntl.h>
 #include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "../support/failing_allocator.h"
 #include "io/io_harness.h"
+#include "obs/log.h"
 
 enum { OFFSET = 12345, FILE_SIZE = 3 * 1024 * 1024 };
 
@@ -330,6 +332,30 @@ static void test_a_client_that_leaves_before_the_file_is_read_gives_it_back(void
     end(server, fixture);
 }
 
+static pthread_mutex_t logged_lock = PTHREAD_MUTEX_INITIALIZER;
+static char logged[2048];
+static bool some_logged;
+
+static void take_log(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
+    (void)user;
+    if (level != UVHTTP_LOG_LEVEL_ERROR) return;
+    pthread_mutex_lock(&logged_lock);
+    memcpy(logged, message, size + 1);
+    pthread_mutex_unlock(&logged_lock);
+}
+
+/* Counted each time; the line comes once a second, so that it is not there when another test had it just now. */
+static void assert_file_error(server_t *server, const char *text) {
+    uvhttp__counter_sums_t sums = {0};
+    uvhttp__counters_read(server->counters, &sums);
+    assert_int_equal(UVHTTP__COUNTER(&sums, file_read_errors), 1);
+    pthread_mutex_lock(&logged_lock);
+    if (logged[0]) assert_non_null(strstr(logged, text));
+    some_logged |= logged[0] != '\0';
+    logged[0] = '\0';
+    pthread_mutex_unlock(&logged_lock);
+}
+
 static void test_a_file_that_has_become_shorter_breaks_the_connection(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
@@ -341,6 +367,24 @@ static void test_a_file_that_has_become_shorter_breaks_the_connection(void **sta
     server_wait(server, EV_CLOSED, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 1);
     assert_int_equal(server_count(server, EV_SENT), 0);
+    assert_file_error(server, "it is shorter than it was");
+    close(fd);
+    end(server, fixture);
+}
+
+/* A directory stands for a file that the disk does not give: reading it is an error. */
+static void test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    close(fixture->file.fd);
+    fixture->file.fd = open("/tmp", O_RDONLY | O_DIRECTORY);
+    int fd = client_connect(server);
+    client_send(fd, "x", 1);
+    client_expect(fd, "head", 4);
+    server_wait(server, EV_CLOSED, 1);
+    assert_int_equal(server_count(server, EV_RELEASED), 1);
+    /* sendfile(2) says EINVAL of it. */
+    assert_file_error(server, "can not read \"/tmp\" at byte ");
     close(fd);
     end(server, fixture);
 }
@@ -443,6 +487,7 @@ int main(void) {
         ON_OWN_LOOPS(test_a_file_that_is_half_in_memory_is_brought),
         ON_OWN_LOOPS(test_a_client_that_leaves_before_the_file_is_read_gives_it_back),
         ON_OWN_LOOPS(test_a_file_that_has_become_shorter_breaks_the_connection),
+        ON_OWN_LOOPS(test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged),
         ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
@@ -453,9 +498,10 @@ int main(void) {
         ON_OWN_LOOPS(test_a_file_that_was_just_found_is_looked_for_at_its_ends),
         ON_OWN_LOOPS(test_a_file_that_was_found_long_ago_is_looked_for_and_noted),
     };
+    uvhttp_log_set_callback(take_log, NULL);
     copied = true;
     int failed = cmocka_run_group_tests_name("copied", tests, NULL, NULL) +
-                 cmocka_run_group_tests_name("of copies", of_copies, NULL, NULL);
+                 cmocka_run_group_tests_name("of copies", of_copies, NULL, NULL) + !some_logged;
     if (!can_forget()) {
         print_message("not with sendfile: this kernel or file system does not tell what of a file is in memory\n");
         return failed;
