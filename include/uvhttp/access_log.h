@@ -16,8 +16,8 @@ typedef enum uvhttp_access_log_format {
  * else to `fd`. */
 typedef struct uvhttp_access_log_options {
     uvhttp_access_log_format_t format;
-    const char *path; /**< a file that is appended to; made with mode 0640 if there is none. A FIFO is not waited for: while
-                         nobody reads it, lines are lost and counted */
+    const char *path; /**< a file that is appended to; made with mode 0640 if there is none. A FIFO is not waited for:
+                         while nobody reads it, lines are lost and counted */
     int fd;           /**< a descriptor, which stays the caller's and must stay open; default 1: standard output */
     /** Gets whole lines, many at once, on the log's thread; may block: what comes meanwhile waits, and is dropped when
      * there is no more room. */

@@ -15,7 +15,6 @@
 #include "base/alloc.h"
 #include "base/hot.h"
 #include "io/engine.h"
-#include "obs/log.h"
 
 /* --- output queue --- */
 
@@ -290,25 +289,6 @@ static void pipe_restore(const pipe_guard_t *guard) {
     pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
-/* sendfile(2) fails for the socket's reasons and for the file's. */
-static bool is_of_peer(int error) {
-    switch (error) {
-        case EPIPE:
-        case ECONNRESET:
-        case ECONNABORTED:
-        case ENOTCONN:
-        case ESHUTDOWN:
-        case ETIMEDOUT:
-        case EHOSTUNREACH:
-        case EHOSTDOWN:
-        case ENETUNREACH:
-        case ENETDOWN:
-        case ENETRESET:
-        case ENOBUFS: return true;
-        default: return false;
-    }
-}
-
 static int send_share_of_file(uvhttp__stream_t *stream) {
     uvhttp__segment_t *file = stream->out_first;
     uvhttp__source_t *source = file->arg;
@@ -320,13 +300,7 @@ static int send_share_of_file(uvhttp__stream_t *stream) {
         ssize_t sent = sendfile(stream->fd, source->fd, &offset, want);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return UVHTTP_E_AGAIN;
-        if (sent <= 0) { /* 0: the file is shorter than it was */
-            if (sent == 0 || !is_of_peer(errno)) {
-                uvhttp__counters_add(stream->loop->counters, file_read_errors, 1);
-                uvhttp__log_file_error(source->fd, NULL, (uint64_t)file->offset, sent < 0 ? errno : 0);
-            }
-            return UVHTTP_E_ABORTED;
-        }
+        if (sent <= 0) return uvhttp__file_failed(source, (uint64_t)file->offset, sent < 0 ? errno : 0);
         share -= (uint64_t)sent;
         if (source->read_size > 0) source->read_size = share;
         bool last = (uint64_t)sent == file->size;
