@@ -16,7 +16,8 @@ typedef enum uvhttp_access_log_format {
  * else to `fd`. */
 typedef struct uvhttp_access_log_options {
     uvhttp_access_log_format_t format;
-    const char *path; /**< a file that is appended to; made with mode 0640 if there is none */
+    const char *path; /**< a file that is appended to; made with mode 0640 if there is none. A FIFO is not waited for:
+                         while nobody reads it, lines are lost and counted */
     int fd;           /**< a descriptor, which stays the caller's and must stay open; default 1: standard output */
     /** Gets whole lines, many at once, on the log's thread; may block: what comes meanwhile waits, and is dropped when
      * there is no more room. */
@@ -41,8 +42,8 @@ UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_opti
 UVHTTP_EXPORT int uvhttp_access_log_reopen(uvhttp_middleware_t middleware);
 
 typedef struct uvhttp_access_log_stats {
-    uint64_t lines;   /**< written */
-    uint64_t bytes;   /**< written */
+    uint64_t lines;   /**< written whole */
+    uint64_t bytes;   /**< written, also of a line that is not whole yet */
     uint64_t dropped; /**< requests for which there was no room or no thread */
     uint64_t failed;  /**< lines that could not be written */
     uint64_t reopened;

@@ -116,6 +116,8 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp_
     filters[row] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
     if (port) *port = port_of(fds[row * count]);
     host->endpoint_count++;
+    UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", host->options.name, address,
+                    port_of(fds[row * count]), (int)host->options.backlog);
     return host->uv ? uvhttp__worker_open_listeners(&host->workers[0]) : UVHTTP_OK;
 }
 
@@ -138,23 +140,25 @@ void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size)
 
 /* --- accepting --- */
 
-/* A place among max_connections is free again: those that wait for one must hear of it. */
-static void leave_place(uvhttp__host_t *host) {
-    atomic_fetch_sub(&host->connections, 1);
-    if (atomic_load(&host->workers_paused) == 0) return;
+/* A place among max_connections is free again: those that wait for one must hear of it. Returns how many are taken. */
+static unsigned leave_place(uvhttp__host_t *host) {
+    unsigned left = atomic_fetch_sub(&host->connections, 1) - 1;
+    if (atomic_load(&host->workers_paused) == 0) return left;
     for (uint32_t i = 0; i < host->worker_count; i++) {
         uvhttp__worker_t *other = &host->workers[i];
         if (atomic_load(&other->paused) && !atomic_exchange(&other->room_posted, true))
             uvhttp__loop_post(other->loop, &other->room_post);
     }
+    return left;
 }
 
 /* Returns NULL if the connection is gone already. */
 static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     uvhttp__conn_t *conn = uvhttp__slab_alloc(&worker->slab);
     if (!conn) {
+        UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: out of memory", worker->index, fd);
         close(fd);
-        leave_place(worker->host);
+        (void)leave_place(worker->host);
         return NULL;
     }
     uvhttp__counters_add(&worker->counters, connections_accepted, 1);
@@ -169,6 +173,7 @@ static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     conn->close_status = UVHTTP_OK;
     conn->flags = 0;
     conn->peer = NULL;
+    UVHTTP_LOG_DEBUG("conn: %s accepted", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text));
     int status = UVHTTP_OK;
     if (worker->host->endpoints[row].proxy_protocol)
         uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
@@ -225,12 +230,14 @@ static bool on_take_place(uvhttp__listener_t *listener) {
 }
 
 static void on_give_place(uvhttp__listener_t *listener) {
-    leave_place(worker_of(listener)->host);
+    (void)leave_place(worker_of(listener)->host);
 }
 
 static void on_full(uvhttp__listener_t *listener) {
     uvhttp__worker_t *worker = worker_of(listener);
     uvhttp__counters_add(&worker->counters, connections_waited, 1);
+    UVHTTP_LOG_DEBUG("conn: loop %u: all %u connections of max_connections are open; others wait in the backlog",
+                     worker->index, worker->host->options.max_connections);
     pause_listeners(worker);
     /* A place may have become free between the refusal and the pause, and nobody would tell. */
     if (has_place(worker->host)) resume_listeners(worker);
@@ -239,8 +246,9 @@ static void on_full(uvhttp__listener_t *listener) {
 static void on_accept(uvhttp__listener_t *listener, int fd) {
     uvhttp__worker_t *worker = worker_of(listener);
     if (worker->cut) {
+        UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: the server stops", worker->index, fd);
         close(fd);
-        leave_place(worker->host);
+        (void)leave_place(worker->host);
         return;
     }
     uvhttp__conn_t *conn = serve(worker, fd, (uint32_t)(listener - worker->listeners));
@@ -294,6 +302,10 @@ void uvhttp__worker_conn_closed(uvhttp__conn_t *conn) {
     uvhttp__list_remove(&conn->link);
     uvhttp__slab_free(&worker->slab, conn);
     uvhttp__counters_add(&worker->counters, connections_closed, 1);
-    leave_place(worker->host);
-    if (worker->draining) uvhttp__worker_check_done(worker);
+    unsigned left = leave_place(worker->host);
+    if (!worker->draining) return;
+    /* Some lines, however many there were. */
+    if ((left & (left - 1)) == 0)
+        UVHTTP_LOG_INFO("%s: drain: %u connection%s left", worker->host->options.name, left, left == 1 ? "" : "s");
+    uvhttp__worker_check_done(worker);
 }

@@ -1,5 +1,10 @@
 /* Owns: see conn.h, and the stream callbacks of every connection. May include: io, base, obs. */
 #include "conn/conn.h"
+
+#include <stdio.h>
+#include <sys/socket.h>
+#include <uvhttp/log.h>
+
 #include "base/hot.h"
 
 #include "conn/host_internal.h"
@@ -15,8 +20,20 @@ static void stop_all_timers(uvhttp__conn_t *conn) {
     uvhttp__conn_timer_stop(conn);
 }
 
+const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_NAME_MAX]) {
+    uvhttp__address_t address;
+    socklen_t size = sizeof address;
+    char peer[UVHTTP__ADDRESS_TEXT_MAX] = "(gone)";
+    if (getpeername(conn->stream.fd, (struct sockaddr *)&address, &size) == 0)
+        uvhttp__address_format(&address, size, peer);
+    snprintf(text, UVHTTP__CONN_NAME_MAX, "loop %u: fd %d, %s,", conn->worker->index, conn->stream.fd, peer);
+    return text;
+}
+
 void uvhttp__conn_close(uvhttp__conn_t *conn, int status) {
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
+    UVHTTP_LOG_DEBUG("conn: %s closed: %s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text),
+                     uvhttp_error_name(status));
     conn->flags |= UVHTTP__CONN_CLOSED;
     conn->close_status = (int16_t)status;
     stop_all_timers(conn);
@@ -25,6 +42,8 @@ void uvhttp__conn_close(uvhttp__conn_t *conn, int status) {
 
 void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
+    UVHTTP_LOG_DEBUG("conn: %s reset by us: %s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text),
+                     uvhttp_error_name(status));
     conn->flags |= UVHTTP__CONN_CLOSED;
     conn->close_status = (int16_t)status;
     stop_all_timers(conn);

@@ -64,6 +64,7 @@ static void check_done(uvhttp__worker_t *worker) {
     if (!worker->draining || worker->done || worker->listeners_open > 0 || !uvhttp__list_empty(&worker->conns)) return;
     if (worker->started && ops->is_busy && ops->is_busy(worker)) return;
     worker->done = true;
+    UVHTTP_LOG_INFO("%s: loop %u has drained", worker->host->options.name, worker->index);
     uvhttp__timer_stop(&worker->loop->wheel, &worker->drain_timer);
     if (worker->host->uv)
         worker_finished(worker);
@@ -106,6 +107,9 @@ static void on_drain_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
 static void drain(uvhttp__worker_t *worker) {
     if (worker->draining) return;
     worker->draining = true;
+    UVHTTP_LOG_INFO("%s: loop %u drains: %u connections of all loops are open, for at most %u s",
+                    worker->host->options.name, worker->index, atomic_load(&worker->host->connections),
+                    worker->host->options.drain_timeout);
     uvhttp__worker_close_listeners(worker);
     uvhttp__timer_set(&worker->loop->wheel, &worker->drain_timer,
                       worker->loop->now_ms + (uint64_t)worker->host->options.drain_timeout * 1000);

@@ -26,6 +26,13 @@ void uvhttp__conn_proxy_end(uvhttp__conn_t *conn);
 void uvhttp__conn_proxy_late(uvhttp__conn_t *conn);
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);
 
+/* conn.c: what a line of the log calls a connection. Asks the system: for DEBUG. Returns text. */
+#define UVHTTP__CONN_NAME_MAX (UVHTTP__ADDRESS_TEXT_MAX + 48)
+typedef struct uvhttp__conn_name {
+    char text[UVHTTP__CONN_NAME_MAX];
+} uvhttp__conn_name_t;
+const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_NAME_MAX]);
+
 /* accept.c */
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker);
 void uvhttp__worker_close_listeners(uvhttp__worker_t *worker);

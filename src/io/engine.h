@@ -137,6 +137,10 @@ uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *dat
 /* Bytes of a file up to which it pays that what is before it waits for it; docs/message.md says how it was measured. */
 #define UVHTTP__FILE_FOLLOWS_MAX (256u * 1024)
 
+/* io_source.c: sendfile(2) has failed with `error`, or moved nothing (0): the file ends before `offset`. Counts and
+ * logs it unless it is the peer's doing. Returns UVHTTP_E_ABORTED. */
+int uvhttp__file_failed(const uvhttp__source_t *source, uint64_t offset, int error);
+
 /* In the queue of a source, in place of a descriptor; `arg` is the source. */
 #define UVHTTP__SEGMENT_SOURCE (-2)
 

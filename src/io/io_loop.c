@@ -321,13 +321,7 @@ static int send_share_of_file(uvhttp__stream_t *stream) {
         ssize_t sent = sendfile(stream->fd, source->fd, &offset, want);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return UVHTTP_E_AGAIN;
-        if (sent <= 0) { /* 0: the file is shorter than it was */
-            if (sent == 0 || !is_of_peer(errno)) {
-                uvhttp__counters_add(stream->loop->counters, file_read_errors, 1);
-                uvhttp__log_file_error(source->fd, NULL, (uint64_t)file->offset, sent < 0 ? errno : 0);
-            }
-            return UVHTTP_E_ABORTED;
-        }
+        if (sent <= 0) return uvhttp__file_failed(source, (uint64_t)file->offset, sent < 0 ? errno : 0);
         share -= (uint64_t)sent;
         if (source->read_size > 0) source->read_size = share;
         bool last = (uint64_t)sent == file->size;

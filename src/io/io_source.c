@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "io/engine.h"
+#include "obs/log.h"
 
 #ifdef SYS_cachestat
 #define CACHESTAT_NUMBER SYS_cachestat
@@ -167,4 +168,30 @@ bool uvhttp__out_waits(uvhttp__stream_t *stream) {
     }
     uvhttp__segment_want(first);
     return source->read_size == 0;
+}
+
+/* sendfile(2) fails for the socket's reasons and for the file's. */
+static bool is_of_peer(int error) {
+    switch (error) {
+        case EPIPE:
+        case ECONNRESET:
+        case ECONNABORTED:
+        case ENOTCONN:
+        case ESHUTDOWN:
+        case ETIMEDOUT:
+        case EHOSTUNREACH:
+        case EHOSTDOWN:
+        case ENETUNREACH:
+        case ENETDOWN:
+        case ENETRESET:
+        case ENOBUFS: return true;
+        default: return false;
+    }
+}
+
+int uvhttp__file_failed(const uvhttp__source_t *source, uint64_t offset, int error) {
+    if (is_of_peer(error)) return UVHTTP_E_ABORTED;
+    uvhttp__counters_add(source->stream->loop->counters, file_read_errors, 1);
+    uvhttp__log_file_error(source->fd, NULL, offset, error);
+    return UVHTTP_E_ABORTED;
 }

@@ -292,8 +292,10 @@ void uvhttp__log_file_error(int fd, const char *path, uint64_t offset, int error
     ssize_t size = path ? -1 : readlink(link, name, sizeof name - 1);
     if (size >= 0) name[size] = '\0';
     UVHTTP_LOG_ERROR("file: can not read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
-                     path ? path : size >= 0 ? name : "a file whose path is not known", (unsigned long long)offset,
-                     error ? strerrordesc_np(error) : "it is shorter than it was",
+                     path        ? path
+                     : size >= 0 ? name
+                                 : "a file whose path is not known",
+                     (unsigned long long)offset, error ? strerrordesc_np(error) : "it is shorter than it was",
                      (unsigned)atomic_exchange_explicit(&file_errors_untold, 0, memory_order_relaxed));
     errno = saved_errno;
 }

@@ -257,10 +257,12 @@ static void publish_engine(uvhttp_server_t *server) {
 static void announce(void *arg) {
     uvhttp_server_t *server = arg;
     publish_engine(server);
-    if (server->config.quiet) return;
     char addresses[512], line[1024];
     uvhttp__host_addresses(server->host, addresses, sizeof addresses);
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
+    UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s", uvhttp_version(),
+                    server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
+    if (server->config.quiet) return;
     int size =
         snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
                  server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
@@ -268,11 +270,15 @@ static void announce(void *arg) {
 }
 
 static void tell_end(const uvhttp_server_t *server) {
-    if (server->config.quiet) return;
     uvhttp__counter_sums_t sums;
     uvhttp__host_counters(server->host, &sums);
     char line[160];
     unsigned long long cut = UVHTTP__COUNTER(&sums, drain_cut_off);
+    UVHTTP_LOG_INFO("http: stopped: %llu connections and %llu requests since the start, %llu connections cut off while "
+                    "being served",
+                    (unsigned long long)UVHTTP__COUNTER(&sums, connections_accepted),
+                    (unsigned long long)UVHTTP__COUNTER(&sums, requests), cut);
+    if (server->config.quiet) return;
     int size =
         cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
             : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");

@@ -88,7 +88,7 @@ class Server:
         self.stderr_path = stderr_path
         self.stopped = False
         self.told_to_stop = False
-        environment = {**os.environ, "UVHTTP_ENGINE": ENGINE, **(env or {})}
+        environment = {**os.environ, "UVHTTP_ENGINE": ENGINE, "UVHTTP_LOG_LEVEL": "warn", **(env or {})}
         environment = {name: value for name, value in environment.items() if value is not None}
         with open(stderr_path, "wb") as stderr:
             self.process = subprocess.Popen(
