@@ -291,25 +291,6 @@ static void pipe_restore(const pipe_guard_t *guard) {
     pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
 }
 
-/* sendfile(2) fails for the socket's reasons and for the file's. */
-static bool is_of_peer(int error) {
-    switch (error) {
-        case EPIPE:
-        case ECONNRESET:
-        case ECONNABORTED:
-        case ENOTCONN:
-        case ESHUTDOWN:
-        case ETIMEDOUT:
-        case EHOSTUNREACH:
-        case EHOSTDOWN:
-        case ENETUNREACH:
-        case ENETDOWN:
-        case ENETRESET:
-        case ENOBUFS: return true;
-        default: return false;
-    }
-}
-
 static int send_share_of_file(uvhttp__stream_t *stream) {
     uvhttp__segment_t *file = stream->out_first;
     uvhttp__source_t *source = file->arg;
