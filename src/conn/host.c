@@ -106,6 +106,7 @@ static void on_drain_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
 static void drain(uvhttp__worker_t *worker) {
     if (worker->draining) return;
     worker->draining = true;
+    atomic_store_explicit(&worker->host->stopping, true, memory_order_relaxed);
     uvhttp__worker_close_listeners(worker);
     uvhttp__timer_set(&worker->loop->wheel, &worker->drain_timer,
                       worker->loop->now_ms + (uint64_t)worker->host->options.drain_timeout * 1000);
