@@ -38,7 +38,7 @@ static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send_static(res, 200, "text/html; charset=utf-8", page, sizeof page - 1);
 }
 
-/* The client has gone or was cut off, or the server stops. */
+/* The stream has ended, or the client has gone. */
 static void leave(uvhttp_response_t *res, int status, void *user) {
     listener_t *listener = user;
     (void)res, (void)status;
@@ -58,6 +58,13 @@ static void open_stream(uvhttp_response_t *res, void *user) {
     uvhttp_response_write(res, ": welcome\n\n", 11);
 }
 
+/* The server stops: without this it would wait for the streams until its drain_timeout. */
+static void end_stream(uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_response_write(res, "event: bye\ndata:\n\n", 19);
+    uvhttp_response_end(res);
+}
+
 static void listen_to_events(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     listener_t *listener = malloc(sizeof *listener);
@@ -69,6 +76,7 @@ static void listen_to_events(uvhttp_request_t *req, uvhttp_response_t *res, void
     }
     listener->stream = stream;
     uvhttp_deferred_run(stream, open_stream, NULL); /* comes before anything that is said from now on */
+    uvhttp_deferred_on_stop(stream, end_stream, NULL);
     pthread_mutex_lock(&lock);
     listener->next = listeners;
     if (listeners) listeners->at = &listener->next;
@@ -120,10 +128,7 @@ static void say(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 }
 
 int main(int argc, char **argv) {
-    uvhttp_server_config_t config;
-    uvhttp_server_config_default(&config);
-    config.drain_timeout = 1; /* event streams do not end by themselves */
-    uvhttp_server_t *server = uvhttp_server_new(&config);
+    uvhttp_server_t *server = uvhttp_server_new(NULL);
     uvhttp_get(server, "/", home, NULL);
     uvhttp_get(server, "/events", listen_to_events, NULL);
     uvhttp_post(server, "/say", say, NULL);

@@ -39,6 +39,13 @@ UVHTTP_EXPORT int uvhttp_coro_sleep(uint32_t ms);
 /** Lets everything else that is ready have its turn: for long computations. Returns as sleep does. */
 UVHTTP_EXPORT int uvhttp_coro_yield(void);
 
+/** From now on a wait of this coroutine returns UVHTTP_E_STOPPING, once, when the server begins to stop (the next one, if
+ * it has begun already): for a handler that would else wait for something for as long as the server lives, such as
+ * events. Not what has to come to its end first: uvhttp_coro_work and uvhttp_coro_join. It then has until the end of
+ * config.drain_timeout. A uvhttp_response_write that returns it has written nothing. A coroutine that does not ask for
+ * it never sees it; one that was spawned asks for itself. Returns 0 or UVHTTP_E_STATE. */
+UVHTTP_EXPORT int uvhttp_coro_wake_on_stop(void);
+
 /** Has cleanup(arg) called when this coroutine ends, whichever way, last registered first, in the coroutine: it may
  * wait. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (nothing is registered: clean up at once). */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_defer(void (*cleanup)(void *arg), void *arg);

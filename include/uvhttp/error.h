@@ -109,7 +109,8 @@ UVHTTP_BEGIN_DECLS
     X(PEER_RESPONSE, -714, 502, "another server has sent what is no HTTP/1 response")                                  \
     X(PEER_TOO_LARGE, -715, 502, "another server has sent a response above a limit")                                   \
     X(PEER_INTERIM, -720, 502, "another server has sent too many interim responses")                                   \
-    X(CLIENT_UNIX_URL, -721, 0, "a url cannot name a Unix socket: set unix_socket in the request")
+    X(CLIENT_UNIX_URL, -721, 0, "a url cannot name a Unix socket: set unix_socket in the request")                     \
+    X(STOPPING, -730, 503, "the server stops")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

@@ -217,6 +217,10 @@ class deferred : public detail::counted<uvhttp_deferred_t, uvhttp_deferred_retai
     bool aborted() const noexcept {
         return uvhttp_deferred_aborted(native_);
     }
+    /** uvhttp_deferred_on_stop: the place to end an answer that does not end by itself when the server stops. */
+    int on_stop(void (*hook)(uvhttp_response_t *res, void *user), void *user = nullptr) const noexcept {
+        return uvhttp_deferred_on_stop(native_, hook, user);
+    }
     uvhttp::request request() const noexcept {
         return uvhttp::request(uvhttp_deferred_request(native_));
     }
@@ -245,6 +249,10 @@ class reply {
     reply &header(const char *name, const char *value) {
         check(uvhttp_response_header(native_, name, value));
         return *this;
+    }
+    /** Whether the server has begun to stop. */
+    [[nodiscard]] bool stopping() const noexcept {
+        return uvhttp_response_stopping(native_);
     }
     /** The handler answers later; throws when out of memory (the client gets a 503). */
     [[nodiscard]] deferred defer() {

@@ -136,6 +136,16 @@ UVHTTP_EXPORT void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred,
 UVHTTP_EXPORT void uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred,
                                             void (*on_drain)(uvhttp_response_t *res, void *user), void *user);
 
+/** Has on_stop called on the loop's thread, with the response as in uvhttp_deferred_run, at most once, when the server
+ * begins to stop; soon, if it has begun already. The place to end an answer that does not end by itself (an event
+ * stream): what has not ended is cut off after config.drain_timeout. Not after the answer, nor when the client has gone.
+ * Another call replaces it. Any thread. Returns as uvhttp_deferred_run does; UVHTTP_E_INVALID: on_stop is NULL. */
+UVHTTP_EXPORT int uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred,
+                                          void (*on_stop)(uvhttp_response_t *res, void *user), void *user);
+/** Whether the server has begun to stop: for handlers that make a long answer on a thread of the pool or in a coroutine
+ * (which can be woken for it: uvhttp_coro_wake_on_stop). The thread that has the response. */
+UVHTTP_EXPORT bool uvhttp_response_stopping(const uvhttp_response_t *res);
+
 /* Any thread from here on. Each answer returns 0, UVHTTP_E_ABORTED (the client has gone; nothing to do but release),
  * UVHTTP_E_STATE (answered already), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text);

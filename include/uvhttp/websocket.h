@@ -116,6 +116,9 @@ typedef struct uvhttp_ws_handlers {
      * May be NULL. */
     void (*on_close)(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user);
     const uvhttp_ws_options_t *options; /**< NULL: defaults */
+    /** The server begins to stop: last messages can be sent; the connection is closed with UVHTTP_WS_GOING_AWAY when
+     * this returns, if it has not been closed in it. May be NULL. */
+    void (*on_stop)(uvhttp_ws_t *ws, void *user);
 } uvhttp_ws_handlers_t;
 
 /** Serves WebSocket at a pattern (route.h), for GET; handlers are copied. What is no handshake gets 426 (with the

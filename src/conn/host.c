@@ -110,6 +110,7 @@ static void drain(uvhttp__worker_t *worker) {
     UVHTTP_LOG_INFO("%s: loop %u drains: %u connections of all loops are open, for at most %u s",
                     worker->host->options.name, worker->index, atomic_load(&worker->host->connections),
                     worker->host->options.drain_timeout);
+    atomic_store_explicit(&worker->host->stopping, true, memory_order_relaxed);
     uvhttp__worker_close_listeners(worker);
     uvhttp__timer_set(&worker->loop->wheel, &worker->drain_timer,
                       worker->loop->now_ms + (uint64_t)worker->host->options.drain_timeout * 1000);

@@ -111,6 +111,7 @@ struct uvhttp__host {
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */
     bool loops_ready;          /* under stop_lock */
     int failure;               /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
+    atomic_bool stopping;      /* a loop has begun to drain */
     struct uv_loop_s *uv;      /* attached to, or NULL */
     bool running;
     bool finished;                 /* it has run: a host runs once, because its sockets went with its loops */

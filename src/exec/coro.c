@@ -130,7 +130,7 @@ static int make(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, 
     coro->parent = coro->joiner = NULL;
     coro->cleanups = NULL;
     coro->cleanup_count = 0;
-    coro->cancelled = coro->patient = coro->prepared = false;
+    coro->cancelled = coro->patient = coro->prepared = coro->heeds_stop = false;
     coro->fake_stack = NULL;
     uvhttp__timer_init(&coro->timer, UVHTTP__TIMER_CORO);
     uvhttp__list_init(&coro->link);
@@ -184,6 +184,10 @@ void uvhttp__coro_cancel(uvhttp_coro_t *coro) {
 int uvhttp__coro_may_wait(uvhttp_coro_t *coro) {
     if (!coro) return UVHTTP_E_STATE;
     if (coro->cancelled) return UVHTTP_E_ABORTED;
+    if (coro->heeds_stop && coro->sched->stopping) {
+        coro->heeds_stop = false;
+        return UVHTTP_E_STOPPING;
+    }
     if (coro->prepared) return UVHTTP_OK;
     int status = coro->ops->before_wait(coro->owner);
     coro->prepared = status == UVHTTP_OK;
@@ -268,6 +272,16 @@ void uvhttp__coro_sched_open(uvhttp__coro_sched_t *sched, uvhttp__coro_budget_t 
     uvhttp__wheel_on_expire(&loop->wheel, UVHTTP__TIMER_CORO, on_timer, sched);
 }
 
+void uvhttp__coro_sched_stop(uvhttp__coro_sched_t *sched) {
+    sched->stopping = true;
+    for (uvhttp__list_t *node = sched->all.next; node != &sched->all; node = node->next) {
+        uvhttp_coro_t *coro = UVHTTP__CONTAINER_OF(node, uvhttp_coro_t, all_link);
+        if (!coro->heeds_stop || coro->patient || coro->state != UVHTTP__CORO_WAITING) continue;
+        coro->heeds_stop = false;
+        uvhttp__coro_wake(coro, UVHTTP_E_STOPPING);
+    }
+}
+
 void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched) {
     if (!sched->loop) return;
     sched->closing = true;
@@ -284,6 +298,12 @@ void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched) {
 
 bool uvhttp_coro_active(void) {
     return current != NULL;
+}
+
+int uvhttp_coro_wake_on_stop(void) {
+    if (!current) return UVHTTP_E_STATE;
+    current->heeds_stop = true;
+    return UVHTTP_OK;
 }
 
 int uvhttp_coro_sleep(uint32_t ms) {

@@ -32,6 +32,7 @@ typedef struct uvhttp__coro_sched {
     uvhttp__post_t post;
     bool posted;
     bool closing;
+    bool stopping; /* the server stops: uvhttp_coro_wake_on_stop */
 } uvhttp__coro_sched_t;
 
 typedef struct uvhttp__coro_cleanup {
@@ -72,6 +73,7 @@ struct uvhttp_coro {
     bool cancelled;
     bool patient;  /* the wait in hand ends with what it waits for only */
     bool prepared; /* ops->before_wait has been called */
+    bool heeds_stop; /* it has still to be woken when the server stops */
     void *fake_stack, *resumer_fiber;
     const void *resumer_bottom;
     size_t resumer_size;
@@ -89,6 +91,8 @@ typedef struct uvhttp__coro_start {
 /* Allocates nothing. budget and port (may be NULL) live longer. */
 void uvhttp__coro_sched_open(uvhttp__coro_sched_t *sched, uvhttp__coro_budget_t *budget, uvhttp__loop_t *loop,
                              uvhttp__work_port_t *port);
+/* The server stops: waits of those that asked for it return UVHTTP_E_STOPPING. */
+void uvhttp__coro_sched_stop(uvhttp__coro_sched_t *sched);
 /* The loop does not turn any more: what still waits is cancelled and runs to its end. The port has no jobs any more. */
 void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched);
 static inline bool uvhttp__coro_sched_due(const uvhttp__coro_sched_t *sched) {

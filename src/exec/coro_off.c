@@ -5,6 +5,10 @@ bool uvhttp_coro_active(void) {
     return false;
 }
 
+int uvhttp_coro_wake_on_stop(void) {
+    return UVHTTP_E_STATE;
+}
+
 int uvhttp_coro_sleep(uint32_t ms) {
     (void)ms;
     return UVHTTP_E_STATE;

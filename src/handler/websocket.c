@@ -364,7 +364,10 @@ static void on_end(uvhttp_tcp_t *tcp, void *user) {
 
 static void on_stop(uvhttp_tcp_t *tcp, void *user) {
     (void)tcp;
-    (void)uvhttp__ws_start_close(user, UVHTTP_WS_GOING_AWAY, UVHTTP__STR(""));
+    uvhttp_ws_t *ws = user;
+    if (ws->state == UVHTTP__WS_OPEN && ws->endpoint->handlers.on_stop)
+        ws->endpoint->handlers.on_stop(ws, ws->endpoint->user);
+    (void)uvhttp__ws_start_close(ws, UVHTTP_WS_GOING_AWAY, UVHTTP__STR(""));
 }
 
 const uvhttp__rate_limits_t *uvhttp__ws_output_limits(const uvhttp_tcp_t *tcp) {

@@ -165,6 +165,10 @@ void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
     uvhttp__coro_sched_open(&worker->coros, &worker->server->coro_budget, worker->worker->loop, &worker->port);
 }
 
+void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker) {
+    uvhttp__coro_sched_stop(&worker->coros);
+}
+
 void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
     uvhttp__coro_sched_close(&worker->coros);
 }

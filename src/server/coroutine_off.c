@@ -9,6 +9,10 @@ void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
     uvhttp__list_init(&worker->coros.ready);
 }
 
+void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker) {
+    (void)worker;
+}
+
 void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
     (void)worker;
 }

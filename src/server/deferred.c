@@ -25,9 +25,11 @@ struct uvhttp_deferred {
     void *on_abort_user;
     void (*on_drain)(uvhttp_response_t *res, void *user);
     void *on_drain_user;
+    void (*on_stop)(uvhttp_response_t *res, void *user); /* NULL: nobody waits for it, or it has been called */
+    void *on_stop_user;
 };
 
-typedef enum message_kind { SEND, SEND_REF, HEADER, RUN, GO_ON } message_kind_t;
+typedef enum message_kind { SEND, SEND_REF, HEADER, RUN, ON_STOP, GO_ON } message_kind_t;
 
 typedef struct message {
     uvhttp__post_t post;
@@ -168,6 +170,14 @@ static void fail(uvhttp_response_t *res, int status) {
     uvhttp__response_fail(res, status == UVHTTP_E_NOMEM || status == UVHTTP_E_LIMIT ? 503 : 500, NULL);
 }
 
+static void take_on_stop(const message_t *message, const uvhttp__exchange_t *exchange) {
+    uvhttp_deferred_t *deferred = message->deferred;
+    bool stops = exchange->worker->worker->draining;
+    deferred->on_stop = stops ? NULL : message->run;
+    deferred->on_stop_user = message->arg;
+    if (stops) message->run(&deferred->exchange->response, message->arg);
+}
+
 static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     int status = UVHTTP_OK;
@@ -181,6 +191,7 @@ static void apply(const message_t *message, uvhttp__exchange_t *exchange) {
             break;
         case HEADER: (void)uvhttp_response_header(res, message->type, message->value); break;
         case RUN: message->run(res, message->arg); break;
+        case ON_STOP: take_on_stop(message, exchange); break;
         case GO_ON: break; /* never here: it is the end of the handle */
     }
     if (status != UVHTTP_OK && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) fail(res, status);
@@ -223,6 +234,15 @@ void uvhttp__deferred_drained(uvhttp_deferred_t *deferred) {
     if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN) || uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED)) return;
     uvhttp__deferred_enter(deferred);
     deferred->on_drain(res, deferred->on_drain_user);
+    uvhttp__deferred_leave(deferred);
+}
+
+void uvhttp__deferred_stop(uvhttp_deferred_t *deferred) {
+    void (*on_stop)(uvhttp_response_t *res, void *user) = deferred->on_stop;
+    deferred->on_stop = NULL;
+    if (!on_stop || !deferred->exchange || uvhttp__response_is_complete(&deferred->exchange->response)) return;
+    uvhttp__deferred_enter(deferred);
+    on_stop(&deferred->exchange->response, deferred->on_stop_user);
     uvhttp__deferred_leave(deferred);
 }
 
@@ -362,6 +382,16 @@ int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response
     message_t *message = message_new(deferred, RUN, 0);
     if (!message) return UVHTTP_E_NOMEM;
     message->run = run;
+    message->arg = user;
+    return post(message, OPEN);
+}
+
+int uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred, void (*on_stop)(uvhttp_response_t *res, void *user),
+                            void *user) {
+    if (!deferred || !on_stop) return UVHTTP_E_INVALID;
+    message_t *message = message_new(deferred, ON_STOP, 0);
+    if (!message) return UVHTTP_E_NOMEM;
+    message->run = on_stop;
     message->arg = user;
     return post(message, OPEN);
 }

@@ -319,6 +319,11 @@ int uvhttp_server_stop(uvhttp_server_t *server) {
     return UVHTTP_OK;
 }
 
+bool uvhttp_response_stopping(const uvhttp_response_t *res) {
+    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
+    return atomic_load_explicit(&exchange->worker->server->host->stopping, memory_order_relaxed);
+}
+
 void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user),
                               void *user) {
     if (!server) return;

@@ -385,6 +385,8 @@ static inline void uvhttp__static_free(struct uvhttp__static_site *sites) {
 
 void uvhttp__coroutine_server_init(uvhttp_server_t *server);
 void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker);
+/* The server stops: who wants to know is woken. */
+void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker);
 /* The worker's loop ends, and does not turn any more. */
 void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker);
 /* At the end of a turn. */
@@ -414,6 +416,8 @@ void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred);
 bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);
 /* Loop's thread. The client has taken what was queued: on_drain. */
 void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
+/* Loop's thread. The server stops: on_stop. */
+void uvhttp__deferred_stop(uvhttp_deferred_t *deferred);
 /* Loop's thread. Around a call into the application that may use the response as in uvhttp_deferred_run; leave answers
  * if it did. */
 void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);

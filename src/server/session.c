@@ -440,7 +440,10 @@ static void on_drain(uvhttp__conn_t *conn) {
             uvhttp_tcp_close(conn);
         return;
     }
-    if (session->state == UVHTTP__SESSION_HEAD && !session->partial && !session->writing) await_last_request(session);
+    if (session->exchange && session->exchange->deferred)
+        uvhttp__deferred_stop(session->exchange->deferred);
+    else if (session->state == UVHTTP__SESSION_HEAD && !session->partial && !session->writing)
+        await_last_request(session);
 }
 
 static void abort_exchange(uvhttp__session_t *session) {
@@ -497,6 +500,7 @@ static void on_worker_delete(uvhttp__worker_t *worker) {
 
 static void on_worker_drain(uvhttp__worker_t *worker, bool cut) {
     uvhttp__http_worker_t *upper = worker->upper;
+    if (!cut) uvhttp__coroutine_worker_drain(upper);
     if (worker->index == 0 && !cut) {
         upper->server->drain_ns = worker->loop->now_ns;
         uvhttp__work_drain(upper->server->work);

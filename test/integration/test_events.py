@@ -1,6 +1,7 @@
 """examples/events.c: server-sent events to clients that come and go, and to one that does not read."""
 import shutil
 import subprocess
+import time
 
 import pytest
 from harness import poll
@@ -111,3 +112,17 @@ def test_the_page_is_served(server):
     page = server.get("/")
     assert page.status == 200 and page.header("Content-Type") == "text/html; charset=utf-8"
     assert b"new EventSource('/events')" in page.body
+
+
+def test_a_stop_ends_open_streams(server):
+    """Without waiting for the drain's time to be over."""
+    streams = [Stream(server) for _ in range(3)]
+    since = time.monotonic()
+    server.signal()
+    for stream in streams:
+        stream.wait_for(b"event: bye\ndata:\n\n")
+        stream.connection.assert_closed()
+        stream.close()
+    assert server.wait() == 0
+    assert time.monotonic() - since < 15, "the drain's time is 30 s"
+    assert "cut off" not in server.new_stderr()

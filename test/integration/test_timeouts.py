@@ -1,11 +1,13 @@
 """Clients that are slow on purpose: no pace keeps a connection for ever."""
+import contextlib
 import threading
 import time
 
 import pytest
 
+import wire
 from harness import poll
-from wire import head
+from wire import Closed, head
 
 
 class Dripper:
@@ -96,15 +98,44 @@ def test_idle_connections_are_closed_without_a_word(serve):
     assert server.counter("timeouts_header") == 0
 
 
-def test_a_body_has_a_total_time(serve):
+def test_a_body_of_which_nothing_comes_ends(serve):
     server = serve(settings={"body_timeout": 1, "min_receive_rate": 0})
     since = time.monotonic()
     with server.connect() as connection:
-        connection.send(head("POST", "/body", [("Content-Length", 1000)]))
-        dripper = Dripper(connection, b"x" * 1000, 0.05)
+        connection.send(head("POST", "/body", [("Content-Length", 1000)]) + b"x" * 500)
         refusal(ends_after(connection, since, 0.8))
-        dripper.stop()
     server.wait_counter("timeouts_body", 1)
+
+
+def test_the_time_of_a_body_begins_again_with_each_byte(serve):
+    """It is three times as long as its limit, and has 30 times as many bytes a second as it needs. No byte is late, unless
+    the machine stands still."""
+    server = serve(settings={"body_timeout": 2, "min_receive_rate": 1, "rate_grace": 2})
+
+    def comes_whole():
+        with server.connect() as connection:
+            connection.send(head("POST", "/body", [("Content-Length", 180)]))
+            longest, last = 0.0, time.monotonic()
+            for _ in range(60):
+                connection.send_anyway(b"xxx")
+                time.sleep(0.1)
+                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            try:
+                whole = connection.response().status == 200
+            except Closed:
+                whole = False
+            assert whole or longest > 0.9, "its time was not over"
+            return whole
+
+    poll(comes_whole, seconds=60)
+
+
+def test_a_burst_does_not_pay_for_the_silence_behind_it(serve):
+    server = serve(settings={"min_receive_rate": 10, "rate_grace": 1, "body_timeout": 3600})
+    with server.connect() as connection:
+        connection.send(head("POST", "/body", [("Content-Length", 600000)]) + b"x" * 500000)
+        refusal(connection.rest())  # 50,000 s of credit, if it counted
+    server.wait_counter("slow_read", 1)
 
 
 def test_a_body_has_a_minimum_rate(serve):
@@ -149,6 +180,57 @@ def test_a_client_that_reads_slowly_is_cut_off(serve):
             connection.socket.recv(256)
             time.sleep(0.05)
     server.wait_counter("slow_write", 1)
+
+
+def silent(server, data, count=3, address=None):
+    """Clients that read nothing of what they ask for."""
+    clients = [wire.Connection(address or server.address, receive_buffer=2048) for _ in range(count)]
+    for client in clients:
+        client.socket.settimeout(1)
+        with contextlib.suppress(TimeoutError):  # the server reads no more of its requests
+            client.send_anyway(data)
+    return clients
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        head("GET", "/copy?size=1000000") * 12,
+        head("GET", "/static?size=30000000"),
+        head("GET", "/static?size=300000"),
+        head("GET", "/static?size=300000", [("Connection", "close")]),
+        head("GET", "/n/1") * 100000,
+    ],
+    ids=["pipelined", "large", "in the kernel", "in the kernel, finished", "small"],
+)
+@pytest.mark.parametrize("family", ["tcp", "unix"])
+def test_what_the_kernel_takes_does_not_pay_for_a_client_that_reads_nothing(serve, tmp_path, family, data):
+    """It takes hundreds of kilobytes: at 10 bytes a second hours."""
+    path = str(tmp_path / "s")
+    settings = {"min_send_rate": 10, "rate_grace": 1, "write_timeout": 3600, "keepalive_timeout": 3600}
+    server = serve("http_test_server", "--listen", f"unix:{path}", settings=settings)
+    clients = silent(server, data, address=path if family == "unix" else None)
+    server.wait_counter("slow_write", len(clients), seconds=20)
+    for client in clients:
+        client.close()
+
+
+def test_a_client_that_reads_slowly_but_steadily_is_served(serve):
+    """Three times as long as any limit of time."""
+    server = serve(settings={"write_timeout": 2, "min_send_rate": 1000, "rate_grace": 2})
+
+    def comes_whole():
+        with server.connect(receive_buffer=65536, segment=1400) as connection:
+            connection.send(head("GET", "/static?size=12000000", [("Connection", "close")]))
+            size, longest, last = 0, 0.0, time.monotonic()
+            while data := connection.socket.recv(200000):
+                size += len(data)
+                time.sleep(len(data) / 2000000)
+                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+            assert size > 12_000_000 or longest > 0.9
+            return size > 12_000_000
+
+    poll(comes_whole, seconds=60)
 
 
 def test_a_client_that_pipelines_and_does_not_read_is_bounded(serve, sanitizer):

@@ -278,6 +278,32 @@ static void test_a_hook_that_changes_the_answer_leaves_no_connection_behind(void
     assert_int_equal(opens, 0); /* that nothing leaks is the sanitizer's to say */
 }
 
+static atomic_int stops;
+
+static void on_stop(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    if (uvhttp_ws_send(ws, UVHTTP_WS_TEXT, "bye", 3) != UVHTTP_OK) abort();
+    stops++;
+}
+
+static void test_a_stop_lets_a_last_message_out(void **state) {
+    serving_t *serving = *state;
+    stops = 0;
+    serving_make(serving);
+    uvhttp_ws_handlers_t told = handlers;
+    told.on_stop = on_stop;
+    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &told, NULL), UVHTTP_OK);
+    serving_start(serving);
+    int fd = handshake(serving);
+    uvhttp_server_stop(serving->server);
+    char got[9];
+    assert_int_equal(recv(fd, got, sizeof got, MSG_WAITALL), sizeof got);
+    assert_memory_equal(got, "\x81\x03" "bye\x88\x02\x03\xe9", sizeof got); /* then the close frame: 1001 */
+    close(fd);
+    serving_join(serving);
+    assert_int_equal(stops, 1);
+}
+
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
@@ -290,6 +316,7 @@ int main(void) {
         ON_EACH(test_a_connection_bears_any_failed_allocation),
         ON_EACH(test_memory_for_a_message_is_there_only_while_it_is_incomplete),
         ON_EACH(test_an_idle_connection_costs_less_than_a_kilobyte),
+        ON_EACH(test_a_stop_lets_a_last_message_out),
         ON_EACH(test_a_hook_that_changes_the_answer_leaves_no_connection_behind),
     };
     return RUN_ON_EACH(tests);

@@ -52,6 +52,7 @@ static MAYBE_UNUSED int serving_setup(void **state) {
     serving->config.engine = *(uvhttp_engine_t *)*state;
     serving->config.io_threads = 1;
     serving->config.quiet = true;
+    serving->config.drain_idle_ms = 64;
     serving->config.install_signal_handlers = false;
     *state = serving;
     return 0;

@@ -275,10 +275,46 @@ static void test_a_stop_unwinds_whoever_waits(void **state) {
     close(listener);
 }
 
+static atomic_int after_status;
+
+static void wait_for_stop(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    if (uvhttp_coro_wake_on_stop() != UVHTTP_OK) abort();
+    reached++;
+    waited_status = uvhttp_coro_sleep(3600000);
+    after_status = uvhttp_coro_sleep(1); /* it is told once */
+    uvhttp_response_text(res, 200, uvhttp_response_stopping(res) ? "stopping" : "not stopping");
+}
+
+static void wait_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_text(res, 200, uvhttp_coro_sleep(300) == UVHTTP_OK ? "not told" : "told");
+}
+
+static void test_a_stop_wakes_who_has_asked_for_it_and_nobody_else(void **state) {
+    serving_t *serving = *state;
+    serving->config.drain_timeout = 3600;
+    begin(serving, "/wait", wait_for_stop);
+    assert_int_equal(uvhttp_route(serving->server, UVHTTP_ANY, "/other", wait_on, NULL, UVHTTP_EXEC_COROUTINE), UVHTTP_OK);
+    assert_int_equal(uvhttp_coro_wake_on_stop(), UVHTTP_E_STATE);
+    serving_start(serving);
+    int fd = client_ask(serving, GET("/wait")), other = client_ask(serving, GET("/other"));
+    WAIT_UNTIL(uvhttp_server_counter(serving->server, "coroutines_waited") == 2);
+    uvhttp_server_stop(serving->server);
+    assert_string_equal(client_read(fd)->body, "stopping");
+    assert_int_equal(waited_status, UVHTTP_E_STOPPING);
+    assert_int_equal(after_status, UVHTTP_OK);
+    assert_string_equal(client_read(other)->body, "not told");
+    close(fd);
+    close(other);
+    serving_join(serving);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_a_client_that_goes_at_any_wait_loses_nothing),
         ON_EACH(test_a_stop_unwinds_whoever_waits),
+        ON_EACH(test_a_stop_wakes_who_has_asked_for_it_and_nobody_else),
     };
     return RUN_ON_EACH(tests);
 }

@@ -233,6 +233,44 @@ static void test_a_drain_waits_for_the_answer(void **state) {
     assert_int_equal(uvhttp_server_counter(serving->server, "drain_cut_off"), 0);
 }
 
+static atomic_int stops;
+
+static void on_stop(uvhttp_response_t *res, void *user) {
+    if (!uvhttp_response_stopping(res)) abort();
+    stops++;
+    if (user) (void)uvhttp_response_text(res, 200, user);
+}
+
+static void test_who_answers_later_is_told_of_a_stop(void **state) {
+    serving_t *serving = *state;
+    serving->config.drain_timeout = 3600;
+    begin(state);
+    stops = 0;
+    char text[] = "because of the stop";
+    int first = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *one = take();
+    int second = client_ask(serving, GET("/later"));
+    uvhttp_deferred_t *other = take();
+    assert_int_equal(uvhttp_deferred_on_stop(one, NULL, NULL), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_on_stop(one, on_stop, text), UVHTTP_OK);
+    uvhttp_server_stop(serving->server);
+    WAIT_UNTIL(stops == 1);
+    uvhttp_deferred_release(one);
+    assert_int_equal(uvhttp_deferred_on_stop(other, on_stop, NULL), UVHTTP_OK); /* it has begun already */
+    WAIT_UNTIL(stops == 2);
+    assert_int_equal(uvhttp_deferred_text(other, 200, "later still"), UVHTTP_OK);
+    uvhttp_deferred_release(other);
+    assert_string_equal(client_read(first)->body, text);
+    client_expect_end(first);
+    close(first);
+    assert_string_equal(client_read(second)->body, "later still");
+    client_expect_end(second);
+    close(second);
+    serving_join(serving);
+    assert_int_equal(stops, 2);
+    assert_int_equal(dones_ok, 2);
+}
+
 static void test_a_handle_outlives_the_server(void **state) {
     serving_t *serving = *state;
     serving->config.drain_timeout = 0;
@@ -466,6 +504,7 @@ int main(void) {
         ON_EACH(test_run_streams_piece_by_piece),
         ON_EACH(test_a_stream_that_is_given_up_is_cut_off),
         ON_EACH(test_a_drain_waits_for_the_answer),
+        ON_EACH(test_who_answers_later_is_told_of_a_stop),
         ON_EACH(test_a_handle_outlives_the_server),
         ON_EACH(test_half_close_decides_whether_a_client_that_sent_fin_waits),
         ON_EACH(test_answers_and_releases_race_with_the_close_of_the_client),

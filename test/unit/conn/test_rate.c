@@ -1,0 +1,122 @@
+/* Owns: tests of minimum rates and of the time without a byte, with a clock of their own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "conn/rate.h"
+
+static const uvhttp__rate_limits_t defaults = {.rate = 240, .grace = 5, .timeout = 300};
+
+/* Bytes a second for some seconds. Returns the second after which the peer was given up, 0: it was not. */
+static unsigned last(uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits, uint64_t *now_ms, uint32_t *bytes,
+                     uint32_t per_second, unsigned seconds) {
+    for (unsigned i = 1; i <= seconds; i++) {
+        *now_ms += 1000;
+        *bytes += per_second;
+        if (uvhttp__rate_look(rate, limits, *bytes, *now_ms) != UVHTTP__RATE_FINE) return i;
+    }
+    return 0;
+}
+
+static void test_a_burst_pays_for_the_grace_and_no_more(void **state) {
+    (void)state;
+    uvhttp__rate_t rate;
+    uint64_t now_ms = 12345;
+    uint32_t bytes = 0;
+    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
+    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 100000000, 3), 0);
+    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 0, 100), 6);
+}
+
+static void test_silence_from_the_begin_is_borne_for_the_grace(void **state) {
+    (void)state;
+    uvhttp__rate_t rate;
+    uint64_t now_ms = 0;
+    uint32_t bytes = 7;
+    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
+    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 0, 100), 6);
+}
+
+static void test_a_peer_at_the_rate_lives_for_ever_and_one_below_does_not(void **state) {
+    (void)state;
+    uvhttp__rate_t rate;
+    uint64_t now_ms = 0;
+    uint32_t bytes = 0;
+    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
+    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 240, 100000), 0);
+    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 120, 100), 11);
+}
+
+/* 5 MB/s for an hour, 18 GB: beyond any total of seconds, and beyond 32 bits of bytes. */
+static void test_a_steady_peer_has_no_total_time_and_no_size(void **state) {
+    (void)state;
+    uvhttp__rate_t rate;
+    uint64_t now_ms = UINT32_MAX - 1000; /* the low 32 bits wrap, too */
+    uint32_t bytes = 0;
+    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
+    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 5000000, 3600), 0);
+    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 0, 100), 6); /* it is looked at still */
+}
+
+static void test_the_time_without_a_byte_begins_again_with_each(void **state) {
+    (void)state;
+    const uvhttp__rate_limits_t limits = {.timeout = 10};
+    uvhttp__rate_t rate;
+    uint64_t now_ms = 0;
+    uint32_t bytes = 0;
+    uvhttp__rate_start(&rate, &limits, bytes, now_ms);
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(last(&rate, &limits, &now_ms, &bytes, 0, 8), 0);
+        assert_int_equal(last(&rate, &limits, &now_ms, &bytes, 1, 1), 0);
+    }
+    assert_int_equal(last(&rate, &limits, &now_ms, &bytes, 0, 100), 10);
+    assert_int_equal(uvhttp__rate_look(&rate, &limits, bytes, now_ms), UVHTTP__RATE_STALLED);
+}
+
+static void test_excused_time_does_not_count(void **state) {
+    (void)state;
+    const uvhttp__rate_limits_t limits = {.rate = 1000, .grace = 2, .timeout = 3};
+    uvhttp__rate_t rate;
+    uint64_t now_ms = 0;
+    uint32_t bytes = 0;
+    uvhttp__rate_start(&rate, &limits, bytes, now_ms);
+    now_ms += 3600000;
+    uvhttp__rate_excuse(&rate, 3600000);
+    assert_int_equal(last(&rate, &limits, &now_ms, &bytes, 0, 100), 3);
+}
+
+/* What a Unix socket holds is counted with its overhead. */
+static void test_a_counter_that_goes_back_a_little_has_not_moved(void **state) {
+    (void)state;
+    uvhttp__rate_t rate;
+    uvhttp__rate_start(&rate, &defaults, 100, 0);
+    assert_int_equal(uvhttp__rate_look(&rate, &defaults, UINT32_MAX - 1000, 5000), UVHTTP__RATE_FINE);
+    assert_int_equal(uvhttp__rate_look(&rate, &defaults, UINT32_MAX - 2000, 6000), UVHTTP__RATE_SLOW);
+}
+
+static void test_without_limits_everything_is_fine(void **state) {
+    (void)state;
+    const uvhttp__rate_limits_t none = {0};
+    uvhttp__rate_t rate;
+    uint64_t now_ms = 0;
+    uint32_t bytes = 0;
+    uvhttp__rate_start(&rate, &none, bytes, now_ms);
+    assert_int_equal(last(&rate, &none, &now_ms, &bytes, 0, 100000), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_burst_pays_for_the_grace_and_no_more),
+        cmocka_unit_test(test_silence_from_the_begin_is_borne_for_the_grace),
+        cmocka_unit_test(test_a_peer_at_the_rate_lives_for_ever_and_one_below_does_not),
+        cmocka_unit_test(test_a_steady_peer_has_no_total_time_and_no_size),
+        cmocka_unit_test(test_the_time_without_a_byte_begins_again_with_each),
+        cmocka_unit_test(test_excused_time_does_not_count),
+        cmocka_unit_test(test_a_counter_that_goes_back_a_little_has_not_moved),
+        cmocka_unit_test(test_without_limits_everything_is_fine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
