@@ -73,6 +73,10 @@ static const field_t fields[] = {
     NUMBER_OF("milliseconds", handler_warn_ms, 100, 0, 86400000),
     BYTES(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
     NUMBER(coroutines_max, 30000, 1, 10000000),
+    NUMBER_OF("milliseconds", worker_queue_timeout_ms, 10000, 0, 86400000),
+    NUMBER(worker_live_max, 0, 0, 16384),
+    BYTES(spool_memory, 65536, 4096, 64 << 20),
+    BYTES64(spool_size_max, UINT64_C(16) << 30, 0, INT64_MAX),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
