@@ -144,13 +144,11 @@ int main(int argc, char **argv) {
     } routes[] = {
         {"loop, buffered", "/whole", whole, {0}},
         {"loop, streamed, paused at each piece", "/paused", pausing, {.stream_body = true}},
-        {"worker, streamed", "/worker", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER}},
-#ifdef BODY_BENCH_LIVE
+        {"worker, streamed, spooled", "/worker", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER}},
         {"worker, streamed live",
          "/live",
          on_worker,
          {.stream_body = true, .exec = UVHTTP_EXEC_WORKER, .live_body = true}},
-#endif
         {"coroutine, streamed", "/coro", in_coroutine, {.stream_body = true, .exec = UVHTTP_EXEC_COROUTINE}},
     };
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {

@@ -20,8 +20,8 @@ typedef enum uvhttp_exec {
                                until it returns, all of their functions may be used, and uvhttp_response_write waits
                                for a slow client. If the client goes meanwhile, the request stays readable, and what is
                                written is refused with UVHTTP_E_ABORTED. A streamed body is read by
-                               uvhttp_request_read_body. No thread left and config.max_backlog waiting: the client gets
-                               a 503 with Retry-After */
+                               uvhttp_request_read_body. No thread left and config.max_backlog waiting, or none for
+                               config.worker_queue_timeout_ms: the client gets a 503 with Retry-After */
     UVHTTP_EXEC_COROUTINE /**< in a coroutine of the loop: it may wait in the functions that say so, and must not block
                                otherwise */
 } uvhttp_exec_t;
@@ -63,9 +63,12 @@ typedef struct uvhttp_middleware {
 
 /** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */
 typedef struct uvhttp_route_options {
-    bool stream_body; /**< the handler runs as soon as the head has come, and takes the body by uvhttp_request_on_body,
-                           on a worker by uvhttp_request_read_body, in a coroutine by uvhttp_coro_read_body;
-                           default: when the body has come whole, for uvhttp_request_body */
+    bool stream_body; /**< the body is not buffered in memory. On the loop and in a coroutine the handler runs as soon
+                         as the head has come, and takes the body by uvhttp_request_on_body or uvhttp_coro_read_body. On
+                         a worker the body is spooled: it is received first, beyond config.spool_memory into a temporary
+                           file, so that slow clients hold no thread; then the handler runs and reads it by
+                           uvhttp_request_read_body. A disk that is full gives the client 507. Default: the handler runs
+                           when the body has come whole, for uvhttp_request_body */
     uint64_t body_size_max; /**< bytes of a request's body, more or less than config.body_size_max, up to 2^62 and for a
                                  stream any; larger ones are refused with 413. Default: config.body_size_max, or, with
                                  stream_body, no limit */
@@ -77,6 +80,9 @@ typedef struct uvhttp_route_options {
                                      1..604800000; default: for ever */
     uvhttp_exec_t exec; /**< how the handler is run; 0 (UVHTTP_EXEC_LOOP): as uvhttp_route has said, and for routes that
                              were registered without saying so on the loop */
+    bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs as soon as the head has come, and its
+                         thread waits for the client in uvhttp_request_read_body. For handlers that must see the bytes
+                       as they come; config.worker_live_max threads at most. Default: the body is spooled */
 } uvhttp_route_options_t;
 
 /** A set of routes with a common prefix and common middleware (server.h). */

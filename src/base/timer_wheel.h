@@ -35,6 +35,7 @@ typedef enum uvhttp__timer_kind {
     UVHTTP__TIMER_SERVER,
     UVHTTP__TIMER_PUBLIC,
     UVHTTP__TIMER_CORO,
+    UVHTTP__TIMER_SPOOL,
     UVHTTP__TIMER_KINDS = 8
 } uvhttp__timer_kind_t;
 

@@ -71,6 +71,11 @@
     X(tls_kernel_ended, "TLS connections ended because their client asked the kernel for new keys")                    \
     X(work_jobs, "Jobs and handlers that a worker thread has taken")                                                   \
     X(work_refused, "Jobs and handlers refused because max_backlog of them waited")                                    \
+    X(work_queue_timeouts,                                                                                             \
+      "Handlers and writes refused because no worker thread was free for worker_queue_timeout_ms")                     \
+    X(work_live_refused, "Handlers refused because worker_live_max of those with live_body ran or waited")             \
+    X(bodies_spooled, "Request bodies that were too large for spool_memory and went to a temporary file")              \
+    X(spool_full, "Request bodies refused because temporary files would have exceeded spool_size_max")                 \
     X(work_cancelled, "Jobs cancelled before they ran")                                                                \
     X(work_slow, "Jobs and handlers that ran longer than worker_warn_ms")                                              \
     X(work_threads_started, "Worker threads started")                                                                  \

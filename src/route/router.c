@@ -334,6 +334,8 @@ int uvhttp__route_set_options(uvhttp__router_t *router, uvhttp__route_t *route, 
     if (options->answer_timeout_ms > ANSWER_TIMEOUT_MS_MAX)
         return remember(router, UVHTTP_E_INVALID, "%s %s: answer_timeout_ms is %u: give 1 to %u, or 0 for none", method,
                         route->pattern, options->answer_timeout_ms, ANSWER_TIMEOUT_MS_MAX);
+    if (options->live_body && !options->stream_body)
+        return remember(router, UVHTTP_E_INVALID, "%s %s: live_body: it needs stream_body", method, route->pattern);
     route->options = *options;
     return 0;
 }

@@ -103,6 +103,10 @@ static const field_t fields[] = {
     LIVE_SWITCH(tls_tickets, true),
     LIVE_NUMBER("seconds", tls_ticket_period, 43200, 1, 604800),
     LIVE_SWITCH(tls_kernel, false),
+    NUMBER_OF("milliseconds", worker_queue_timeout_ms, 10000, 0, 86400000),
+    NUMBER(worker_live_max, 0, 0, 16384),
+    BYTES(spool_memory, 65536, 4096, 64 << 20),
+    BYTES64(spool_size_max, UINT64_C(16) << 30, 0, INT64_MAX),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

@@ -20,6 +20,7 @@
 
 typedef struct uvhttp__session uvhttp__session_t;
 typedef struct uvhttp__exchange uvhttp__exchange_t;
+typedef struct uvhttp__spool uvhttp__spool_t;
 
 /* What SIGHUP calls (reload.c). */
 typedef struct uvhttp__reload {
@@ -49,6 +50,9 @@ struct uvhttp_server {
     void *on_stopped_user;
     struct uvhttp__static_site *sites; /* static files */
     uvhttp__work_t *work;              /* the pool of worker threads */
+    char *spool_directory;             /* NULL: that of the environment */
+    _Atomic(uint64_t) spooled;         /* bytes in temporary files of bodies, or on their way there */
+    _Atomic(uint32_t) live_calls;      /* handlers with live_body that the pool has */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
     uvhttp__coro_budget_t coro_budget;
     uvhttp__reload_t reload;
@@ -217,6 +221,7 @@ struct uvhttp__exchange {
     struct uvhttp__call *call;            /* a worker thread runs the handler, or will; NULL: none does */
     struct uvhttp__coroutine *coroutine;  /* the handler runs in one that has not ended; NULL: no */
     uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
+    uvhttp__spool_t *spool;               /* the body is received before a worker thread runs the handler; until done */
     uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
     const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
     char *body;                           /* collected, NULL while it is a view */
@@ -344,6 +349,18 @@ void uvhttp__pull_close(uvhttp__pull_t *pull);
 bool uvhttp__pull_ready(const uvhttp__pull_t *pull);
 /* When it is ready. Valid until the body is resumed. Returns 0, UVHTTP_E_EOF or why the rest will never come. */
 int uvhttp__pull_take(uvhttp__pull_t *pull, uvhttp_str_t *piece);
+
+/* --- bodies that come before their handler has a thread (spool.c) --- */
+
+/* The loop's thread. Takes the body of a request with exchange->incoming; calls `ready` when it has come whole, and
+ * responds when that fails. Lives until the exchange is done. Returns 0 or why not, and then nothing follows. */
+int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange));
+void uvhttp__spool_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+/* The handler's thread: the next piece, valid until the next call. Returns 0, UVHTTP_E_EOF, UVHTTP_E_IO or
+ * UVHTTP_E_NOMEM. */
+int uvhttp__spool_read(uvhttp__spool_t *spool, uvhttp_str_t *piece);
+/* The handler has returned: nothing is read any more. */
+void uvhttp__spool_close_file(uvhttp__spool_t *spool);
 
 /* --- handlers on worker threads (worker.c); the loop's thread --- */
 

@@ -1,8 +1,9 @@
 /* Owns: handlers on worker threads: the call from the loop to the pool and back. While a thread runs the handler,
  * request and response are its alone; the session keeps the exchange, or has let go of it (the client has gone), and
  * touches neither. What only the loop can do, writing to the connection, it does while the thread waits: so no lock is
- * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. So it is with a body
- * that the thread reads: it is paused unless the thread waits for a piece of it. */
+ * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. So it is with a live
+ * body that the thread reads: it is paused unless the thread waits for a piece of it. Other bodies have come before the
+ * thread does (spool.c). */
 #include "server/server_internal.h"
 
 /* A piece of an answer that goes to the loop at once. */
@@ -17,7 +18,8 @@ typedef struct uvhttp__call {
     uvhttp__list_t link;         /* in worker->calls until the pool has it */
     uvhttp_deferred_t *deferred; /* that the handler has made */
     uvhttp__pull_t pull;         /* from here on the loop's thread: the body */
-    uvhttp__timer_t deadline;    /* of a READ */
+    uvhttp__timer_t deadline;    /* of a READ; before the handler runs, of its wait for a thread */
+    bool is_live;                /* counted in server->live_calls */
     bool waits_for_client;       /* the operation does */
     bool waits_for_body;
     /* What the thread has the loop do. */
@@ -100,6 +102,7 @@ int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_
     *piece = (uvhttp_str_t){NULL, 0};
     uvhttp__call_t *call = running;
     if (!call || &call->exchange->request != req) return UVHTTP_E_STATE;
+    if (call->exchange->spool) return uvhttp__spool_read(call->exchange->spool, piece);
     call->timeout_ms = timeout_ms;
     int status = await(call, READ);
     if (status == UVHTTP_OK) *piece = call->piece;
@@ -113,6 +116,7 @@ static void run(uvhttp__job_t *job) {
     running = call;
     route->inner(&exchange->request, &exchange->response, route->inner_user);
     running = NULL;
+    if (exchange->spool) uvhttp__spool_close_file(exchange->spool);
 }
 
 /* --- on the loop: operations --- */
@@ -164,6 +168,12 @@ static void on_piece(uvhttp__pull_t *pull) {
 static void on_deadline(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(timer, uvhttp__call_t, deadline);
+    if (!call->waits_for_body) { /* unless it runs already, on_returned follows */
+        uvhttp__http_worker_t *worker = call->exchange->worker;
+        if (uvhttp__work_cancel(worker->server->work, &call->job) == UVHTTP_OK)
+            uvhttp__counters_add(&worker->worker->counters, work_queue_timeouts, 1);
+        return;
+    }
     call->waits_for_body = false;
     (void)uvhttp_request_pause_body(&call->exchange->request); /* nothing comes while the thread runs */
     complete(call, UVHTTP_E_TIMEOUT);
@@ -202,16 +212,34 @@ void uvhttp__call_drained(uvhttp__exchange_t *exchange) {
 
 /* --- on the loop: the way there and back --- */
 
+static void unavailable(uvhttp_response_t *res) {
+    uvhttp__response_fail(res, 503, "Service Unavailable\n");
+    (void)uvhttp_response_header(res, "Retry-After", "1");
+}
+
+static void refuse(uvhttp__exchange_t *exchange, int status) {
+    uvhttp__counters_error(&exchange->worker->worker->counters, status);
+    unavailable(&exchange->response);
+}
+
+/* No thread has the call, or will. */
+static void end_call(uvhttp__call_t *call) {
+    uvhttp__exchange_t *exchange = call->exchange;
+    uvhttp__timer_stop(&exchange->worker->worker->loop->wheel, &call->deadline);
+    if (call->is_live) atomic_fetch_sub(&exchange->worker->server->live_calls, 1);
+    pthread_cond_destroy(&call->returned);
+    pthread_mutex_destroy(&call->lock);
+    exchange->call = NULL;
+}
+
 static void on_returned(uvhttp__job_t *job, bool cancelled) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
     uvhttp__exchange_t *exchange = call->exchange;
     uvhttp_deferred_t *deferred = call->deferred;
-    pthread_cond_destroy(&call->returned);
-    pthread_mutex_destroy(&call->lock);
-    uvhttp__pull_close(&call->pull);
-    exchange->call = NULL;
+    if (!exchange->spool) uvhttp__pull_close(&call->pull);
+    end_call(call);
     exchange->response.sink = &uvhttp__exchange_sink;
-    if (cancelled) uvhttp__response_fail(&exchange->response, 503, "Service Unavailable\n");
+    if (cancelled) unavailable(&exchange->response);
     if (deferred) {
         uvhttp_deferred_retain(deferred);
         uvhttp__deferred_adopt(deferred, exchange);
@@ -225,35 +253,60 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
     uvhttp_deferred_release(deferred);
 }
 
-void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req;
-    const uvhttp__route_t *route = user;
-    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+/* A share of the threads stays for handlers that do not wait for their clients' bodies. */
+static bool may_be_live(uvhttp_server_t *server) {
+    uint32_t most = server->config.worker_live_max, threads = server->config.worker_threads;
+    if (most == 0) most = threads > 1 ? threads / 2 : 1;
+    if (atomic_fetch_add(&server->live_calls, 1) < most) return true;
+    atomic_fetch_sub(&server->live_calls, 1);
+    return false;
+}
+
+/* The handler of the exchange's route, which has answered nothing yet, is called for at the end of the turn. */
+static void call_handler(uvhttp__exchange_t *exchange) {
+    uvhttp_response_t *res = &exchange->response;
     uvhttp__http_worker_t *worker = exchange->worker;
     uvhttp__call_t *call = uvhttp__arena_alloc(&exchange->arena, sizeof *call);
     if (!call || uvhttp__exchange_leave(exchange) != UVHTTP_OK) {
         uvhttp__response_fail(res, 503, "Service Unavailable\n");
         return;
     }
-    *call = (uvhttp__call_t){.exchange = exchange, .post.run = on_post};
+    const uvhttp__route_t *route = exchange->way.route;
+    bool is_live = exchange->incoming && route->options.live_body;
+    if (is_live && !may_be_live(worker->server)) {
+        uvhttp__counters_add(&worker->worker->counters, work_live_refused, 1);
+        refuse(exchange, UVHTTP_E_WORK_FULL);
+        return;
+    }
+    *call = (uvhttp__call_t){.exchange = exchange, .post.run = on_post, .is_live = is_live};
     uvhttp__job_init(&call->job, run, on_returned);
     call->job.name = route->pattern;
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->returned, NULL);
     uvhttp__list_init(&call->link);
     uvhttp__timer_init(&call->deadline, UVHTTP__TIMER_EXEC);
-    uvhttp__pull_open(&call->pull, exchange, on_piece);
+    if (!exchange->spool) uvhttp__pull_open(&call->pull, exchange, on_piece);
+    uint32_t patience_ms = worker->server->config.worker_queue_timeout_ms;
+    uvhttp__loop_t *loop = worker->worker->loop;
+    if (patience_ms > 0) uvhttp__timer_set_after(&loop->wheel, &call->deadline, loop->now_ns, patience_ms);
     uvhttp__list_push_back(&worker->calls, &call->link);
     worker->has_calls = true;
     exchange->call = call;
     uvhttp__response_redefer(res); /* until the end of the turn nobody is to answer */
 }
 
-static void refuse(uvhttp__exchange_t *exchange, int status) {
-    uvhttp_response_t *res = &exchange->response;
+void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    const uvhttp__route_t *route = user;
+    uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
+    (void)req;
+    if (!exchange->incoming || route->options.live_body) {
+        call_handler(exchange);
+        return;
+    }
+    int status = uvhttp__spool_start(exchange, call_handler);
+    if (status == UVHTTP_OK) return;
     uvhttp__counters_error(&exchange->worker->worker->counters, status);
-    uvhttp__response_fail(res, 503, "Service Unavailable\n");
-    (void)uvhttp_response_header(res, "Retry-After", "1");
+    uvhttp__response_fail(res, uvhttp_error_http_status(status), NULL);
 }
 
 /* All that were called for in the turn. From here on they are the threads', but for those that are refused. */
@@ -281,9 +334,7 @@ bool uvhttp__call_leave(uvhttp__exchange_t *exchange) {
     uvhttp__call_t *call = exchange->call;
     if (uvhttp__list_linked(&call->link)) { /* no thread has seen it */
         uvhttp__list_remove(&call->link);
-        pthread_cond_destroy(&call->returned);
-        pthread_mutex_destroy(&call->lock);
-        exchange->call = NULL;
+        end_call(call);
         return false;
     }
     if (call->waits_for_client) complete(call, UVHTTP_E_ABORTED);
@@ -301,5 +352,6 @@ void uvhttp__calls_open(uvhttp__http_worker_t *worker) {
     worker->port.on_idle = on_port_idle;
     worker->worker->loop->work_port = &worker->port;
     uvhttp__wheel_on_expire(&worker->worker->loop->wheel, UVHTTP__TIMER_EXEC, on_deadline, NULL);
+    uvhttp__wheel_on_expire(&worker->worker->loop->wheel, UVHTTP__TIMER_SPOOL, uvhttp__spool_timer, NULL);
     if (worker->worker->index == 0) uvhttp__work_start(worker->server->work);
 }

@@ -1,0 +1,294 @@
+/* Owns: a streamed body that has to come whole before a worker thread is given to its handler: the first bytes stay in
+ * memory, more go to a temporary file without a name, which threads of the pool write. A client that sends slowly holds
+ * a few KiB and a descriptor, and no thread.
+ *
+ * Who may touch it: the loop's thread until the handler's job is given to the pool; while `writing`, the memory, the
+ * file and `status` are the job's, and the body is paused; then the thread that runs the handler, until it returns. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "server/server_internal.h"
+
+#define CAPACITY_FIRST 4096u
+
+struct uvhttp__spool {
+    uvhttp__exchange_t *exchange; /* NULL: it is over */
+    uvhttp_server_t *server;
+    uvhttp__work_port_t *port;
+    void (*ready)(uvhttp__exchange_t *exchange);
+    char *memory; /* bytes behind those of the file */
+    size_t size, capacity, memory_max;
+    uint64_t file_size; /* bytes; counted in server->spooled */
+    int fd;             /* -1: no file */
+    uvhttp__job_t job;  /* writes the memory, or closes the file */
+    uvhttp__timer_t patience;
+    int status; /* of the job */
+    bool writing;
+    bool ended; /* the whole body has come */
+    /* The handler's thread. */
+    uint64_t file_read;
+    size_t memory_read;
+    char *piece; /* of the file */
+};
+
+/* --- the file; on threads of the pool --- */
+
+static int code_of(int error_number) {
+    switch (error_number) {
+        case ENOSPC:
+        case EDQUOT:
+        case EFBIG: return UVHTTP_E_UPLOAD_NO_SPACE;
+        case EMFILE:
+        case ENFILE: return UVHTTP_E_NO_DESCRIPTORS;
+        case ENOMEM: return UVHTTP_E_NOMEM;
+        default: return UVHTTP_E_IO;
+    }
+}
+
+static const char *directory_of(const uvhttp_server_t *server) {
+    if (server->spool_directory) return server->spool_directory;
+    const char *directory = getenv("TMPDIR");
+    return directory && *directory ? directory : "/var/tmp";
+}
+
+/* File systems that have no files without a name say so in several ways. */
+static int open_file(const char *directory) {
+    int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)) return fd;
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/uvhttp-XXXXXX", directory) >= (int)sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0) unlink(path);
+    return fd;
+}
+
+static int write_file(uvhttp__spool_t *spool) {
+    if (spool->fd < 0) spool->fd = open_file(directory_of(spool->server));
+    if (spool->fd < 0) return code_of(errno);
+    for (size_t done = 0; done < spool->size;) {
+        off_t at = (off_t)(spool->file_size + done);
+        ssize_t written = pwrite(spool->fd, spool->memory + done, spool->size - done, at);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return written < 0 ? code_of(errno) : UVHTTP_E_UPLOAD_NO_SPACE;
+        done += (size_t)written;
+    }
+    return UVHTTP_OK;
+}
+
+static void run_write(uvhttp__job_t *job) {
+    uvhttp__spool_t *spool = UVHTTP__CONTAINER_OF(job, uvhttp__spool_t, job);
+    spool->status = write_file(spool);
+}
+
+void uvhttp__spool_close_file(uvhttp__spool_t *spool) {
+    if (spool->fd >= 0) close(spool->fd);
+    spool->fd = -1;
+}
+
+static void run_close(uvhttp__job_t *job) {
+    uvhttp__spool_close_file(UVHTTP__CONTAINER_OF(job, uvhttp__spool_t, job));
+}
+
+/* --- the end --- */
+
+static void release(uvhttp__spool_t *spool) {
+    uvhttp__spool_close_file(spool);
+    atomic_fetch_sub_explicit(&spool->server->spooled, spool->file_size, memory_order_relaxed);
+    uvhttp__free(spool->memory);
+    uvhttp__free(spool->piece);
+    uvhttp__free(spool);
+}
+
+static void closed(uvhttp__job_t *job, bool cancelled) {
+    (void)cancelled;
+    release(UVHTTP__CONTAINER_OF(job, uvhttp__spool_t, job));
+}
+
+/* To give back the blocks of a large file takes its time: not on the loop, if a thread can be had. */
+static void leave(uvhttp__spool_t *spool) {
+    if (spool->fd >= 0) {
+        uvhttp__job_init(&spool->job, run_close, closed);
+        spool->job.name = "spool";
+        if (uvhttp__work_submit(spool->server->work, spool->port, &spool->job) == UVHTTP_OK) return;
+    }
+    release(spool);
+}
+
+static void on_done(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)status;
+    uvhttp__spool_t *spool = user;
+    uvhttp__timer_stop(&spool->port->loop->wheel, &spool->patience);
+    spool->exchange = NULL;
+    if (!spool->writing) leave(spool);
+}
+
+/* --- on the loop --- */
+
+static void fail(uvhttp__spool_t *spool, int code) {
+    uvhttp__exchange_t *exchange = spool->exchange;
+    uvhttp_response_t *res = &exchange->response;
+    uvhttp__counters_error(&exchange->worker->worker->counters, code);
+    int status = code == UVHTTP_E_LIMIT ? 503 : uvhttp_error_http_status(code);
+    uvhttp__response_fail(res, status, uvhttp_error_message(code));
+    if (status == 503) (void)uvhttp_response_header(res, "Retry-After", "1");
+}
+
+/* Counts in what is going to be in the file. */
+static bool reserve(uvhttp__spool_t *spool) {
+    uint64_t most = spool->server->config.spool_size_max;
+    uint64_t before = atomic_fetch_add_explicit(&spool->server->spooled, spool->size, memory_order_relaxed);
+    if (before + spool->size <= most) return true;
+    atomic_fetch_sub_explicit(&spool->server->spooled, spool->size, memory_order_relaxed);
+    uvhttp__counters_add(&spool->exchange->worker->worker->counters, spool_full, 1);
+    return false;
+}
+
+static void unreserve(uvhttp__spool_t *spool) {
+    atomic_fetch_sub_explicit(&spool->server->spooled, spool->size, memory_order_relaxed);
+}
+
+static void written(uvhttp__job_t *job, bool cancelled) {
+    uvhttp__spool_t *spool = UVHTTP__CONTAINER_OF(job, uvhttp__spool_t, job);
+    uvhttp__timer_stop(&spool->port->loop->wheel, &spool->patience);
+    int status = cancelled ? UVHTTP_E_WORK_FULL : spool->status;
+    spool->writing = false;
+    if (status == UVHTTP_OK)
+        spool->file_size += spool->size;
+    else
+        unreserve(spool);
+    spool->size = 0;
+    uvhttp__exchange_t *exchange = spool->exchange;
+    if (!exchange) {
+        leave(spool);
+        return;
+    }
+    if (spool->ended) uvhttp__response_undefer(&exchange->response);
+    if (status != UVHTTP_OK) {
+        fail(spool, status);
+        uvhttp__exchange_conclude(exchange);
+    } else if (spool->ended) {
+        spool->ready(exchange);
+        uvhttp__exchange_conclude(exchange);
+    } else {
+        exchange->incoming->piece_max = (uint32_t)spool->memory_max;
+        (void)uvhttp_request_resume_body(&exchange->request);
+    }
+}
+
+void uvhttp__spool_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)user;
+    uvhttp__spool_t *spool = UVHTTP__CONTAINER_OF(timer, uvhttp__spool_t, patience);
+    if (uvhttp__work_cancel(spool->server->work, &spool->job) == UVHTTP_OK)
+        uvhttp__counters_add(&spool->exchange->worker->worker->counters, work_queue_timeouts, 1);
+}
+
+/* The memory is full: it goes to the file, and the client is held back until then. */
+static int flush(uvhttp__spool_t *spool) {
+    uvhttp__counters_t *counters = &spool->exchange->worker->worker->counters;
+    if (spool->file_size + spool->size > spool->server->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
+    if (!reserve(spool)) return UVHTTP_E_LIMIT;
+    if (spool->file_size == 0) uvhttp__counters_add(counters, bodies_spooled, 1);
+    uvhttp__job_init(&spool->job, run_write, written);
+    spool->job.name = "spool";
+    int status = uvhttp__work_submit(spool->server->work, spool->port, &spool->job);
+    if (status != UVHTTP_OK) {
+        unreserve(spool);
+        return status;
+    }
+    spool->writing = true;
+    uvhttp__loop_t *loop = spool->port->loop;
+    uint32_t ms = spool->server->config.worker_queue_timeout_ms;
+    if (ms > 0) uvhttp__timer_set_after(&loop->wheel, &spool->patience, loop->now_ns, ms);
+    (void)uvhttp_request_pause_body(&spool->exchange->request);
+    return UVHTTP_OK;
+}
+
+static int add(uvhttp__spool_t *spool, uvhttp_str_t data) {
+    if (spool->size + data.size > spool->capacity) {
+        size_t capacity = spool->capacity > 0 ? 2 * spool->capacity : CAPACITY_FIRST;
+        if (capacity < spool->size + data.size) capacity = spool->size + data.size;
+        if (capacity > spool->memory_max) capacity = spool->memory_max;
+        char *memory = uvhttp__realloc(spool->memory, capacity);
+        if (!memory) return UVHTTP_E_NOMEM;
+        spool->memory = memory;
+        spool->capacity = capacity;
+    }
+    memcpy(spool->memory + spool->size, data.data, data.size);
+    spool->size += data.size;
+    spool->exchange->incoming->piece_max = (uint32_t)(spool->memory_max - spool->size);
+    return spool->size < spool->memory_max ? UVHTTP_OK : flush(spool);
+}
+
+static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)req, (void)res;
+    uvhttp__spool_t *spool = user;
+    int status = add(spool, data);
+    if (status != UVHTTP_OK) fail(spool, status);
+}
+
+static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req;
+    uvhttp__spool_t *spool = user;
+    if (status != UVHTTP_OK) return; /* on_done follows */
+    spool->ended = true;
+    if (spool->writing)
+        uvhttp__response_redefer(res); /* until the file is written */
+    else
+        spool->ready(spool->exchange);
+}
+
+int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange)) {
+    uvhttp_server_t *server = exchange->worker->server;
+    if (exchange->request.head.content_length > server->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
+    uvhttp__spool_t *spool = uvhttp__calloc(1, sizeof *spool);
+    if (!spool) return UVHTTP_E_NOMEM;
+    spool->exchange = exchange;
+    spool->server = server;
+    spool->port = &exchange->worker->port;
+    spool->ready = ready;
+    spool->memory_max = server->config.spool_memory;
+    spool->fd = -1;
+    uvhttp__timer_init(&spool->patience, UVHTTP__TIMER_SPOOL);
+    int status = uvhttp_response_on_done(&exchange->response, on_done, spool);
+    if (status != UVHTTP_OK) {
+        uvhttp__free(spool);
+        return UVHTTP_E_NOMEM;
+    }
+    exchange->spool = spool;
+    exchange->incoming->piece_max = (uint32_t)spool->memory_max;
+    return uvhttp__body_take(exchange, on_data, on_end, spool);
+}
+
+/* --- the handler's thread --- */
+
+static int read_file(uvhttp__spool_t *spool, uvhttp_str_t *piece) {
+    size_t size = spool->server->config.read_buffer_size;
+    if (size > spool->file_size - spool->file_read) size = (size_t)(spool->file_size - spool->file_read);
+    if (!spool->piece) spool->piece = uvhttp__malloc(spool->server->config.read_buffer_size);
+    if (!spool->piece) return UVHTTP_E_NOMEM;
+    ssize_t got;
+    do {
+        got = pread(spool->fd, spool->piece, size, (off_t)spool->file_read);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) return UVHTTP_E_IO;
+    spool->file_read += (size_t)got;
+    *piece = (uvhttp_str_t){spool->piece, (size_t)got};
+    return UVHTTP_OK;
+}
+
+int uvhttp__spool_read(uvhttp__spool_t *spool, uvhttp_str_t *piece) {
+    if (spool->file_read < spool->file_size) return read_file(spool, piece);
+    size_t left = spool->size - spool->memory_read, most = spool->server->config.read_buffer_size;
+    if (left == 0) return UVHTTP_E_EOF;
+    *piece = (uvhttp_str_t){spool->memory + spool->memory_read, left < most ? left : most};
+    spool->memory_read += piece->size;
+    return UVHTTP_OK;
+}

@@ -1,0 +1,414 @@
+/* Owns: tests of streamed bodies that come before a worker thread is given to their handler: slow clients hold no
+ * thread, what comes is what the handler reads, every bound answers cleanly. On each engine. */
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "server/streaming.h"
+
+#define POST(path, more) "POST " path " HTTP/1.1\r\nHost: a\r\n" more "\r\n"
+#define CHUNKED "Transfer-Encoding: chunked\r\n"
+
+static struct {
+    sem_t inside, go_on;
+    atomic_int handled, pieces, dones, aborted;
+} worked;
+
+static void reset_worked(void) {
+    memset(&worked, 0, sizeof worked);
+    sem_init(&worked.inside, 0, 0);
+    sem_init(&worked.go_on, 0, 0);
+}
+
+static void on_done(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)user;
+    atomic_fetch_add(status == UVHTTP_OK ? &worked.dones : &worked.aborted, 1);
+}
+
+static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_response_on_done(res, on_done, NULL);
+    return UVHTTP_NEXT;
+}
+
+/* Reads all, and answers with how many bytes there were, what they add up to, and a trailer. */
+static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    atomic_fetch_add(&worked.handled, 1);
+    unsigned long long bytes = 0;
+    unsigned long sum = 0;
+    uvhttp_str_t piece;
+    int status;
+    while ((status = uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER)) == UVHTTP_OK) {
+        sum += sum_of(piece.data, piece.size, bytes);
+        bytes += piece.size;
+        atomic_fetch_add(&worked.pieces, 1);
+    }
+    uvhttp_str_t trailer = uvhttp_request_trailer(req, "x-check");
+    char text[96];
+    snprintf(text, sizeof text, "%llu %lu%.*s", bytes, sum, (int)trailer.size, trailer.data ? trailer.data : "");
+    if (status == UVHTTP_E_EOF && uvhttp_request_read_body(req, &piece, 1) == UVHTTP_E_EOF)
+        uvhttp_response_text(res, 200, text);
+}
+
+#if UVHTTP_WITH_COROUTINES
+static void read_in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    unsigned long long bytes = 0;
+    unsigned long sum = 0;
+    for (uvhttp_str_t piece; uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER) == UVHTTP_OK;
+         bytes += piece.size) {
+        sum += sum_of(piece.data, piece.size, bytes);
+        atomic_fetch_add(&worked.pieces, 1);
+    }
+    char text[64];
+    snprintf(text, sizeof text, "%llu %lu", bytes, sum);
+    uvhttp_response_text(res, 200, text);
+}
+#endif
+
+static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    sem_post(&worked.inside);
+    sem_wait(&worked.go_on);
+    uvhttp_response_text(res, 200, "done");
+}
+
+static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_t handler, uvhttp_exec_t exec,
+                  uvhttp_route_options_t options) {
+    assert_int_equal(uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, exec), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(server, &options), UVHTTP_OK);
+}
+
+static serving_t *start(void **state) {
+    serving_t *serving = *state;
+    reset_worked();
+    serving_make(serving);
+    const uvhttp_route_options_t spooled = {.stream_body = true}, live = {.stream_body = true, .live_body = true};
+    uvhttp_use(serving->server, (uvhttp_middleware_t){.run = watch});
+    route(serving->server, "/spool", read_all, UVHTTP_EXEC_WORKER, spooled);
+    route(serving->server, "/live", read_all, UVHTTP_EXEC_WORKER, live);
+#if UVHTTP_WITH_COROUTINES
+    route(serving->server, "/coroutine", read_in_coroutine, UVHTTP_EXEC_COROUTINE, spooled);
+#endif
+    route(serving->server, "/short", hello, UVHTTP_EXEC_WORKER, (uvhttp_route_options_t){0});
+    route(serving->server, "/block", block, UVHTTP_EXEC_WORKER, (uvhttp_route_options_t){0});
+    serving_start(serving);
+    return serving;
+}
+
+static const char *text_of(size_t bytes) {
+    static char data[1 << 20];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (char)('a' + i * 7 % 23);
+    assert_true(bytes <= sizeof data);
+    return data;
+}
+
+static void expect_sum(int fd, size_t bytes, const char *trailer) {
+    char text[96];
+    snprintf(text, sizeof text, "%zu %lu%s", bytes, sum_of(text_of(bytes), bytes, 0), trailer);
+    const answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, 200);
+    assert_string_equal(answer->body, text);
+}
+
+static void expect_status(int fd, int status, bool retry) {
+    const answer_t *answer = client_read(fd);
+    assert_int_equal(answer->status, status);
+    assert_int_equal(strstr(answer->text, "\r\nRetry-After: 1\r\n") != NULL, retry);
+}
+
+static void ask_short(const serving_t *serving) {
+    int fd = client_ask(serving, GET("/short"));
+    expect_hello(fd);
+    close(fd);
+}
+
+static void send_head(int fd, const char *path, size_t bytes) {
+    char head[256];
+    snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n", path, bytes);
+    client_send(fd, head);
+}
+
+static void wait_inside(void) {
+    WAIT_UNTIL(sem_trywait(&worked.inside) == 0);
+}
+
+/* More uploads than threads, all of which have sent a part, some of them to a file. */
+static void test_slow_uploads_hold_no_thread(void **state) {
+    enum { UPLOADS = 12, SIZE = 20000, FIRST = 9000 };
+    serving_t *serving = *state;
+    serving->config.worker_threads = 2;
+    serving->config.spool_memory = 4096;
+    start(state);
+    int fds[UPLOADS];
+    for (int i = 0; i < UPLOADS; i++) {
+        fds[i] = client_connect(serving->port);
+        send_head(fds[i], "/spool", SIZE);
+        send_bytes(fds[i], text_of(SIZE), i % 2 ? FIRST : 10);
+    }
+    WAIT_UNTIL(counter(serving, "bodies_spooled") == UPLOADS / 2);
+    for (int i = 0; i < 5; i++) ask_short(serving);
+    assert_int_equal(worked.handled, 0);
+    for (int i = 0; i < UPLOADS; i++) {
+        size_t first = i % 2 ? FIRST : 10;
+        send_bytes(fds[i], text_of(SIZE) + first, SIZE - first);
+    }
+    for (int i = 0; i < UPLOADS; i++) {
+        expect_sum(fds[i], SIZE, "");
+        close(fds[i]);
+    }
+    assert_int_equal(worked.handled, UPLOADS);
+    WAIT_UNTIL(counter(serving, "work_running") == 0);
+}
+
+static void test_what_comes_is_what_is_read(void **state) {
+    serving_t *serving = *state;
+    serving->config.spool_memory = 4096;
+    start(state);
+    int fd = client_connect(serving->port);
+    static const size_t sizes[] = {1, 4095, 4096, 4097, 8192, 100000, 1 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        send_head(fd, "/spool", sizes[i]);
+        send_bytes(fd, text_of(sizes[i]), sizes[i]);
+        expect_sum(fd, sizes[i], "");
+        char head[32];
+        client_send(fd, POST("/spool", CHUNKED));
+        for (size_t at = 0, now; at < sizes[i]; at += now) {
+            now = sizes[i] - at < 3000 ? sizes[i] - at : 3000;
+            snprintf(head, sizeof head, "%zx\r\n", now);
+            client_send(fd, head);
+            send_bytes(fd, text_of(sizes[i]) + at, now);
+            client_send(fd, "\r\n");
+        }
+        client_send(fd, "0\r\nX-Check: yes\r\n\r\n");
+        expect_sum(fd, sizes[i], "yes");
+    }
+    client_send(fd, POST("/spool", "") GET("/short"));
+    expect_sum(fd, 0, "");
+    expect_hello(fd);
+    close(fd);
+    assert_int_equal(counter(serving, "bodies_spooled"), 10);
+}
+
+static void test_live_bodies_leave_a_share_of_the_threads(void **state) {
+    serving_t *serving = *state;
+    serving->config.worker_threads = 4;
+    start(state);
+    int fds[3];
+    for (int i = 0; i < 3; i++) {
+        fds[i] = client_connect(serving->port);
+        send_head(fds[i], "/live", 4);
+        if (i < 2) WAIT_UNTIL(atomic_load(&worked.handled) == i + 1);
+    }
+    expect_status(fds[2], 503, true);
+    ask_short(serving);
+    assert_int_equal(counter(serving, "work_live_refused"), 1);
+    for (int i = 0; i < 2; i++) {
+        send_bytes(fds[i], text_of(4), 4);
+        expect_sum(fds[i], 4, "");
+    }
+    send_head(fds[0], "/live", 4); /* their places are free again */
+    send_bytes(fds[0], text_of(4), 4);
+    expect_sum(fds[0], 4, "");
+    for (int i = 0; i < 3; i++) close(fds[i]);
+}
+
+static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
+    serving_t *serving = *state;
+    serving->config.worker_threads = 1;
+    serving->config.worker_queue_timeout_ms = 20;
+    serving->config.spool_memory = 4096;
+    start(state);
+    int busy = client_ask(serving, GET("/block"));
+    wait_inside();
+    int fd = client_ask(serving, GET("/short"));
+    expect_status(fd, 503, true);
+    client_send(fd, GET("/short") GET("/short")); /* the connection goes on */
+    expect_status(fd, 503, true);
+    expect_status(fd, 503, true);
+    send_head(fd, "/spool", 3);
+    send_bytes(fd, text_of(3), 3);
+    expect_status(fd, 503, true);
+    send_head(fd, "/spool", 5000); /* the write of its file waits for the thread */
+    send_bytes(fd, text_of(5000), 5000);
+    expect_status(fd, 503, true);
+    close(fd);
+    assert_int_equal(counter(serving, "work_queue_timeouts"), 5);
+    sem_post(&worked.go_on);
+    assert_string_equal(client_read(busy)->body, "done");
+    close(busy);
+    fd = client_connect(serving->port); /* and that runs longer than it may wait is nothing to refuse */
+    client_send(fd, GET("/block"));
+    wait_inside();
+    nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+    sem_post(&worked.go_on);
+    assert_string_equal(client_read(fd)->body, "done");
+    close(fd);
+    ask_short(serving);
+}
+
+static void test_a_directory_that_cannot_be_written_is_500(void **state) {
+    serving_t *serving = *state;
+    serving->config.spool_memory = 4096;
+    reset_worked();
+    serving_make(serving);
+    route(serving->server, "/spool", read_all, UVHTTP_EXEC_WORKER, (uvhttp_route_options_t){.stream_body = true});
+    assert_int_equal(uvhttp_server_spool_directory(NULL, "/"), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_server_spool_directory(serving->server, "/nonexistent/directory"), UVHTTP_OK);
+    serving_start(serving);
+    assert_int_equal(uvhttp_server_spool_directory(serving->server, "/"), UVHTTP_E_STATE);
+    int fd = client_connect(serving->port);
+    send_head(fd, "/spool", 5000);
+    send_bytes(fd, text_of(5000), 5000);
+    expect_status(fd, 500, false);
+    send_head(fd, "/spool", 4000); /* a small one needs no file */
+    send_bytes(fd, text_of(4000), 4000);
+    expect_sum(fd, 4000, "");
+    close(fd);
+    assert_int_equal(counter(serving, "rejected_io"), 1);
+}
+
+/* A file beyond what the system allows answers as a full disk does. */
+static void test_a_full_disk_is_507(void **state) {
+    serving_t *serving = *state;
+    serving->config.spool_memory = 4096;
+    start(state);
+    struct rlimit old, small;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    small = (struct rlimit){.rlim_cur = 10000, .rlim_max = old.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    int fd = client_connect(serving->port);
+    send_head(fd, "/spool", 100000);
+    client_send(fd, "x");
+    send_bytes(fd, text_of(15000), 15000);
+    expect_status(fd, 507, false);
+    close(fd);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+    assert_int_equal(counter(serving, "rejected_upload_no_space"), 1);
+    assert_int_equal(worked.handled, 0);
+}
+
+static void test_the_space_of_all_files_is_bounded_and_given_back(void **state) {
+    serving_t *serving = *state;
+    serving->config.spool_memory = 4096;
+    serving->config.spool_size_max = 50000;
+    start(state);
+    int first = client_connect(serving->port), fd = client_connect(serving->port);
+    send_head(fd, "/spool", 50001);
+    expect_status(fd, 413, false);
+    close(fd);
+    fd = client_connect(serving->port);
+    client_send(fd, POST("/spool", CHUNKED) "f000\r\n"); /* it does not say how much it will be */
+    send_bytes(fd, text_of(0xf000), 0xf000);
+    expect_status(fd, 413, false);
+    close(fd);
+    send_head(first, "/spool", 45000);
+    send_bytes(first, text_of(40960), 40960); /* 10 writes */
+    fd = client_connect(serving->port);
+    WAIT_UNTIL(counter(serving, "bodies_spooled") == 2);
+    int refused = 0;
+    for (int tries = 0; !refused && tries < 1000; tries++) { /* until the first has taken its space */
+        send_head(fd, "/spool", 12288);
+        send_bytes(fd, text_of(12288), 12288);
+        refused = client_read(fd)->status;
+        if (refused == 200) refused = 0;
+    }
+    assert_int_equal(refused, 503);
+    assert_true(counter(serving, "spool_full") >= 1);
+    close(fd);
+    int handled = worked.handled;
+    reset_connection(first);
+    WAIT_UNTIL(atomic_load(&worked.aborted) == 1);
+    assert_int_equal(worked.handled, handled);
+    fd = client_connect(serving->port);
+    for (int tries = 0, status = 503; status != 200;
+         tries++) { /* its space is free when a thread has closed its file */
+        assert_true(tries < 1000);
+        send_head(fd, "/spool", 49152);
+        send_bytes(fd, text_of(49152), 49152);
+        status = client_read(fd)->status;
+        if (status == 200) break;
+        close(fd);
+        fd = client_connect(serving->port);
+    }
+    close(fd);
+}
+
+static void test_a_client_that_goes_meanwhile(void **state) {
+    serving_t *serving = *state;
+    serving->config.spool_memory = 4096;
+    start(state);
+    for (int i = 1; i <= 20; i++) {
+        int fd = client_connect(serving->port);
+        send_head(fd, "/spool", 100000);
+        send_bytes(fd, text_of(5000 * (size_t)i), 5000 * (size_t)i - (i == 20));
+        WAIT_UNTIL(counter(serving, "requests") == (uint64_t)i); /* a reset may throw away what was not read */
+        if (i % 2)
+            reset_connection(fd);
+        else
+            close(fd);
+        WAIT_UNTIL(atomic_load(&worked.aborted) == i);
+    }
+    assert_int_equal(worked.handled, 0);
+}
+
+static void test_a_stop_while_bodies_come(void **state) {
+    serving_t *serving = *state;
+    serving->config.spool_memory = 4096;
+    serving->config.drain_timeout = 0;
+    start(state);
+    int fds[4];
+    for (int i = 0; i < 4; i++) {
+        fds[i] = client_connect(serving->port);
+        send_head(fds[i], "/spool", 1 << 20);
+        send_bytes(fds[i], text_of(50000), 50000);
+    }
+    WAIT_UNTIL(counter(serving, "bodies_spooled") == 4);
+    serving_stop(serving);
+    assert_int_equal(worked.aborted + worked.dones, 4);
+    for (int i = 0; i < 4; i++) close(fds[i]);
+}
+
+/* A body in chunks of one byte, of which many come at once, is not read one by one. */
+static void test_small_chunks_become_large_pieces(void **state) {
+    enum { SIZE = 50000 };
+    static const char *const paths[] = {"/spool", "/live", "/coroutine"};
+    static char wire[SIZE * 6];
+    serving_t *serving = start(state);
+    const char *data = text_of(SIZE);
+    for (size_t i = 0; i < SIZE; i++) {
+        memcpy(wire + 6 * i, "1\r\n?\r\n", 6);
+        wire[6 * i + 3] = data[i];
+    }
+    for (size_t i = 0; i < (UVHTTP_WITH_COROUTINES ? 3 : 2); i++) {
+        atomic_store(&worked.pieces, 0);
+        int fd = client_connect(serving->port);
+        char head[128];
+        snprintf(head, sizeof head, "POST %s HTTP/1.1\r\nHost: a\r\n" CHUNKED "\r\n", paths[i]);
+        client_send(fd, head);
+        send_bytes(fd, wire, sizeof wire);
+        client_send(fd, "0\r\n\r\n");
+        expect_sum(fd, SIZE, "");
+        assert_true(atomic_load(&worked.pieces) < SIZE / 50);
+        close(fd);
+    }
+}
+
+int main(void) {
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_slow_uploads_hold_no_thread),
+        ON_EACH(test_what_comes_is_what_is_read),
+        ON_EACH(test_live_bodies_leave_a_share_of_the_threads),
+        ON_EACH(test_who_waits_too_long_for_a_thread_gets_503),
+        ON_EACH(test_a_directory_that_cannot_be_written_is_500),
+        ON_EACH(test_a_full_disk_is_507),
+        ON_EACH(test_the_space_of_all_files_is_bounded_and_given_back),
+        ON_EACH(test_a_client_that_goes_meanwhile),
+        ON_EACH(test_a_stop_while_bodies_come),
+        ON_EACH(test_small_chunks_become_large_pieces),
+    };
+    return RUN_ON_EACH(tests);
+}
