@@ -27,6 +27,7 @@ int main(int argc, char **argv) {
                                             .trusted = proxies,
                                             .trusted_count = sizeof proxies / sizeof *proxies,
                                             .header = UVHTTP_PROXY_HEADER_X_FORWARDED,
+                                            .fields = UVHTTP_PROXY_FOR | UVHTTP_PROXY_PROTO | UVHTTP_PROXY_HOST,
                                         });
     uvhttp_use(server, uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.per_second = 100})); /* by the client */
     uvhttp_get(server, "/", who, NULL);

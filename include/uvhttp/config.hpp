@@ -49,6 +49,7 @@ namespace uvhttp {
     X(handler_warn_ms)                                                                                                 \
     X(coroutine_stack_size)                                                                                            \
     X(coroutines_max)                                                                                                  \
+    X(proxy_fields)                                                                                                    \
     X(drain_idle_ms)                                                                                                   \
     X(tls_clients)                                                                                                     \
     X(tls_min_version)                                                                                                 \

@@ -122,6 +122,9 @@ typedef struct uvhttp_server_config {
                                   go to a temporary file (uvhttp_server_spool_directory); default 65536 */
     uint64_t spool_size_max; /**< bytes of all temporary files together; a body that announces more: 413, one that
                                   finds no room: 503 with Retry-After; default 16 GiB */
+    uint32_t proxy_fields;   /**< what trusted proxies are believed (proxy.h): UVHTTP_PROXY_FOR, _PROTO and _HOST,
+                                combined; as text "for,proto,host". Holds for uvhttp_server_trust_proxies when its
+                                options name no fields; default UVHTTP_PROXY_FOR */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

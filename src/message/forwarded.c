@@ -129,7 +129,7 @@ static void read_host(uvhttp_request_t *req, uvhttp_str_t text, uvhttp__client_t
         if (!plain && (c == '\0' || !strchr("-._~:[]", c))) return;
     }
     /* A copy: the head may move when the answer is deferred. */
-    char *copy = uvhttp__arena_alloc_bytes(req->arena, text.size);
+    char *copy = uvhttp__arena_alloc_uncounted(req->arena, text.size);
     if (copy) client->host = (uvhttp_str_t){memcpy(copy, text.data, text.size), text.size};
 }
 
@@ -177,8 +177,8 @@ static bool resolve_forwarded(uvhttp_request_t *req, const uvhttp__trust_t *trus
         readable = read_node(element.node, &peer);
         if (readable) client->address = peer;
     }
-    read_scheme(last.proto, client);
-    read_host(req, last.host, client);
+    if (trust->fields & UVHTTP__PROXY_PROTO) read_scheme(last.proto, client);
+    if (trust->fields & UVHTTP__PROXY_HOST) read_host(req, last.host, client);
     return readable;
 }
 
@@ -199,7 +199,8 @@ static bool resolve_x_forwarded(uvhttp_request_t *req, const uvhttp__trust_t *tr
     uvhttp_str_t text;
     bool readable = true;
     unsigned hops = 0;
-    while (readable && uvhttp__ip_ranges_have(trust->ranges, &client->address) &&
+    bool follow = trust->fields & UVHTTP__PROXY_FOR;
+    while (follow && readable && uvhttp__ip_ranges_have(trust->ranges, &client->address) &&
            previous_element(&it, &text, &readable)) {
         uvhttp__peer_t peer;
         if (readable && hides(text)) break;
@@ -210,8 +211,8 @@ static bool resolve_x_forwarded(uvhttp_request_t *req, const uvhttp__trust_t *tr
     }
     /* A proxy that says how it was asked need not say by whom. */
     unsigned at = hops > 0 ? hops : 1;
-    read_scheme(element_at(req, "X-Forwarded-Proto", at), client);
-    read_host(req, element_at(req, "X-Forwarded-Host", at), client);
+    if (trust->fields & UVHTTP__PROXY_PROTO) read_scheme(element_at(req, "X-Forwarded-Proto", at), client);
+    if (trust->fields & UVHTTP__PROXY_HOST) read_host(req, element_at(req, "X-Forwarded-Host", at), client);
     return readable;
 }
 

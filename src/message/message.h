@@ -158,10 +158,12 @@ const uvhttp__client_t *uvhttp__request_client(uvhttp_request_t *req);
 typedef struct uvhttp__trust {
     uint8_t header;   /* uvhttp_proxy_header_t, with these values: */
     uint8_t hops_max; /* elements that are looked at */
+    uint8_t fields;   /* uvhttp_proxy_field_t, combined: what is believed */
     uvhttp__ip_ranges_t *ranges;
 } uvhttp__trust_t;
 
 enum { UVHTTP__PROXY_HEADER_NONE, UVHTTP__PROXY_HEADER_FORWARDED, UVHTTP__PROXY_HEADER_X_FORWARDED };
+enum { UVHTTP__PROXY_FOR = 1, UVHTTP__PROXY_PROTO = 2, UVHTTP__PROXY_HOST = 4, UVHTTP__PROXY_FIELDS_ALL = 7 };
 
 /* client->address is who sent the request, and is trusted. Follows the fields from the last element, which that one has
  * added, to the first address that is not trusted, and fills in *client. False if something had to be left out of

@@ -11,7 +11,7 @@
 #include "server/server_internal.h"
 
 /* POWER is a U32 that is a power of two. WORD is an enumeration: `min` is the number of the first of its words. */
-typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL, WORD, TEXT } kind_t;
+typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL, WORD, TEXT, PROXY_FIELDS } kind_t;
 
 typedef struct field {
     const char *name;
@@ -107,6 +107,7 @@ static const field_t fields[] = {
     NUMBER(worker_live_max, 0, 0, 16384),
     BYTES(spool_memory, 65536, 4096, 64 << 20),
     BYTES64(spool_size_max, UINT64_C(16) << 30, 0, INT64_MAX),
+    {"proxy_fields", PROXY_FIELDS, AT(proxy_fields), UVHTTP_PROXY_FOR, 1, UVHTTP__PROXY_FIELDS_ALL, NULL},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
@@ -123,7 +124,8 @@ static_assert(sizeof groups / sizeof *groups == UVHTTP__CONFIG_GROUPS, "as many 
 static size_t size_of(const field_t *field) {
     switch (field->kind) {
         case U32:
-        case POWER: return sizeof(uint32_t);
+        case POWER:
+        case PROXY_FIELDS: return sizeof(uint32_t);
         case U64: return sizeof(uint64_t);
         case BOOL: return sizeof(bool);
         case ENGINE: return sizeof(uvhttp_engine_t);
@@ -145,7 +147,8 @@ static void store(uvhttp_server_config_t *config, const field_t *field, uint64_t
     char *at = (char *)config + field->offset;
     switch (field->kind) {
         case U32:
-        case POWER: *(uint32_t *)(void *)at = (uint32_t)value; break;
+        case POWER:
+        case PROXY_FIELDS: *(uint32_t *)(void *)at = (uint32_t)value; break;
         case U64: *(uint64_t *)(void *)at = value; break;
         case BOOL: *(bool *)(void *)at = value != 0; break;
         case ENGINE: *(uvhttp_engine_t *)(void *)at = (uvhttp_engine_t)value; break;
@@ -174,7 +177,8 @@ static uint64_t load(const uvhttp_server_config_t *config, const field_t *field)
     const char *at = (const char *)config + field->offset;
     switch (field->kind) {
         case U32:
-        case POWER: return *(const uint32_t *)(const void *)at;
+        case POWER:
+        case PROXY_FIELDS: return *(const uint32_t *)(const void *)at;
         case U64: return *(const uint64_t *)(const void *)at;
         case BOOL: return *(const unsigned char *)at;
         case ENGINE: return (uint64_t) * (const uvhttp_engine_t *)(const void *)at;
@@ -210,6 +214,7 @@ static const char *expected(const field_t *field, char *text, size_t size) {
     if (field->kind == WORD || field->kind == TEXT) return field->unit;
     if (field->kind == ENGINE) return "auto, uring or libuv";
     if (field->kind == LEVEL) return "debug, info, warn, error or none";
+    if (field->kind == PROXY_FIELDS) return "one or more of for, proto and host, with commas between";
     snprintf(text, size, "%" PRIu64 "..%" PRIu64 "%s%s%s", field->min, field->max,
              field->kind == POWER ? ", a power of two" : "", field->unit ? " " : "", field->unit ? field->unit : "");
     return text;
@@ -233,6 +238,28 @@ static bool parse_bool(const char *text, uint64_t *value) {
     return false;
 }
 
+static const char *const proxy_words[] = {"for", "proto", "host"}; /* bit by bit */
+
+static bool parse_proxy_fields(const char *text, uint64_t *value) {
+    *value = 0;
+    for (;; text++) {
+        size_t size = strcspn(text, ","), i = 0;
+        while (i < 3 && (strlen(proxy_words[i]) != size || strncasecmp(text, proxy_words[i], size) != 0)) i++;
+        if (i == 3) return false;
+        *value |= UINT64_C(1) << i;
+        text += size;
+        if (*text == '\0') return true;
+    }
+}
+
+static void print_proxy_fields(uint64_t value, char *text, size_t size) {
+    size_t used = 0;
+    *text = '\0';
+    for (size_t i = 0; i < 3; i++)
+        if (value >> i & 1)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "", proxy_words[i]);
+}
+
 static bool parse(const field_t *field, const char *text, uint64_t *value) {
     if (field->kind == BOOL) return parse_bool(text, value);
     if (field->kind == ENGINE) {
@@ -252,6 +279,7 @@ static bool parse(const field_t *field, const char *text, uint64_t *value) {
             if (strcasecmp(field->words[*value - field->min], text) == 0) return true;
         return false;
     }
+    if (field->kind == PROXY_FIELDS) return parse_proxy_fields(text, value);
     if (*text < '0' || *text > '9') return false;        /* strtoull would take signs and spaces */
     if (text[0] == '0' && text[1] != '\0') return false; /* octal for some readers, decimal for others */
     char *end;
@@ -271,6 +299,7 @@ static void print_value(const field_t *field, uint64_t value, char *text, size_t
             break;
         }
         case WORD: snprintf(text, size, "%s", field->words[value - field->min]); break;
+        case PROXY_FIELDS: print_proxy_fields(value, text, size); break;
         default: snprintf(text, size, "%" PRIu64, value); break;
     }
 }
@@ -300,7 +329,7 @@ const char *uvhttp__config_group(size_t index) {
 
 bool uvhttp__config_takes_words(size_t index) {
     kind_t kind = fields[index].kind;
-    return kind == ENGINE || kind == LEVEL || kind == WORD || kind == TEXT;
+    return kind == ENGINE || kind == LEVEL || kind == WORD || kind == TEXT || kind == PROXY_FIELDS;
 }
 
 bool uvhttp__config_takes_nothing(size_t index) {

@@ -9,8 +9,14 @@
 #define HOPS_DEFAULT 16
 
 static_assert((int)UVHTTP_PROXY_HEADER_FORWARDED == UVHTTP__PROXY_HEADER_FORWARDED &&
-                  (int)UVHTTP_PROXY_HEADER_X_FORWARDED == UVHTTP__PROXY_HEADER_X_FORWARDED,
+                  (int)UVHTTP_PROXY_HEADER_X_FORWARDED == UVHTTP__PROXY_HEADER_X_FORWARDED &&
+                  (int)UVHTTP_PROXY_FOR == UVHTTP__PROXY_FOR && (int)UVHTTP_PROXY_PROTO == UVHTTP__PROXY_PROTO &&
+                  (int)UVHTTP_PROXY_HOST == UVHTTP__PROXY_HOST,
               "message knows the values without the header");
+
+static uint32_t fields_of(const uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
+    return options->fields ? options->fields : server->config.proxy_fields;
+}
 
 static int take_trusted(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
     size_t at;
@@ -26,6 +32,7 @@ static int take_trusted(uvhttp_server_t *server, const uvhttp_proxy_options_t *o
     uvhttp__free(server->trust.ranges);
     server->trust.ranges = ranges;
     server->trust.header = (uint8_t)options->header;
+    server->trust.fields = (uint8_t)fields_of(server, options);
     server->trust.hops_max = (uint8_t)(options->hops_max ? options->hops_max : HOPS_DEFAULT);
     server->host->proxies = ranges;
     return UVHTTP_OK;
@@ -42,6 +49,17 @@ static int check(uvhttp_server_t *server, const uvhttp_proxy_options_t *options)
         return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
                                        "trust_proxies: header is %d: expected a UVHTTP_PROXY_HEADER_* value",
                                        (int)options->header);
+    uint32_t fields = fields_of(server, options);
+    if (fields > UVHTTP__PROXY_FIELDS_ALL)
+        return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
+                                       "trust_proxies: fields is %" PRIu32
+                                       ": expected UVHTTP_PROXY_FOR, _PROTO and _HOST combined, or 0 for the default",
+                                       fields);
+    if (options->header == UVHTTP_PROXY_HEADER_FORWARDED && !(fields & UVHTTP_PROXY_FOR))
+        return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
+                                       "trust_proxies: fields is %" PRIu32 " without UVHTTP_PROXY_FOR: the parameters of "
+                                       "Forwarded belong to the address in for=; add it (proxy_fields: for,proto)",
+                                       fields);
     if (options->hops_max > HOPS_MAX)
         return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
                                        "trust_proxies: hops_max is %" PRIu32 ": expected 1..%d, or 0 for the default",

@@ -57,7 +57,7 @@ static void fuzz_field(bool forwarded, const uint8_t *data, size_t size) {
     memcpy(head + name_size, data, size);
     memcpy(head + name_size + size, ending, ending_size);
     static const char *const trusted[] = {"0.0.0.0/1", "2001:db8::/32"};
-    uvhttp__trust_t trust = {.header = (uint8_t)(forwarded ? 1 : 2), .hops_max = 8};
+    uvhttp__trust_t trust = {.header = (uint8_t)(forwarded ? 1 : 2), .hops_max = 8, .fields = UVHTTP__PROXY_FIELDS_ALL};
     size_t at;
     const char *fault;
     if (uvhttp__ip_ranges_new(trusted, 2, &trust.ranges, &at, &fault) != UVHTTP_OK) abort();

@@ -61,8 +61,11 @@ def test_nobody_is_believed_by_default(server):
     assert seen["client_scheme"] == "http" and seen["client_host"] == "test"
 
 
+ALL = {"proxy_fields": "for,proto,host"}
+
+
 def test_a_trusted_proxy_is_believed(serve):
-    server = serve("http_test_server", "--trust", "127.0.0.0/8", "--forwarded", "x")
+    server = serve("http_test_server", "--trust", "127.0.0.0/8", "--forwarded", "x", settings=ALL)
     with server.connect() as connection:
         seen = echo(connection, X_Forwarded_For="198.51.100.9, 192.0.2.7", X_Forwarded_Proto="https", X_Forwarded_Host="a.example")
         assert (seen["client"], seen["client_scheme"], seen["client_host"]) == ("192.0.2.7", "https", "a.example")
@@ -76,10 +79,34 @@ def test_a_trusted_proxy_is_believed(serve):
 
 
 def test_the_standard_field_with_ipv6_in_quotes(serve):
-    server = serve("http_test_server", "--trust", "127.0.0.0/8", "--forwarded", "standard")
+    server = serve("http_test_server", "--trust", "127.0.0.0/8", "--forwarded", "standard", settings=ALL)
     with server.connect() as connection:
         seen = echo(connection, Forwarded='for=x;host=evil, for="[2001:db8::7]:4711";proto=https;host=a.example')
     assert (seen["client"], seen["client_scheme"], seen["client_host"]) == ("2001:db8::7", "https", "a.example")
+
+
+@pytest.mark.parametrize(
+    ("fields", "client", "scheme", "host"),
+    [
+        (None, "192.0.2.7", "http", "test"),
+        ("for", "192.0.2.7", "http", "test"),
+        ("for,proto", "192.0.2.7", "https", "test"),
+        ("host,for", "192.0.2.7", "http", "evil"),
+        ("proto", None, "https", "test"),
+    ],
+)
+def test_a_header_that_the_proxy_does_not_set_is_not_believed(serve, fields, client, scheme, host):
+    """A proxy that sets only X-Forwarded-For passes the others on as the client wrote them."""
+    server = serve("http_test_server", "--trust", "127.0.0.0/8", "--forwarded", "x", settings={"proxy_fields": fields} if fields else None)
+    with server.connect() as connection:
+        seen = echo(connection, X_Forwarded_For="192.0.2.7", X_Forwarded_Proto="https", X_Forwarded_Host="evil")
+    assert (seen["client"], seen["client_scheme"], seen["client_host"]) == (client or seen["peer_address"], scheme, host)
+
+
+def test_a_parameter_of_the_standard_field_needs_its_address(serve):
+    server = serve("http_test_server", "--trust", "127.0.0.0/8", "--forwarded", "standard", settings={"proxy_fields": "proto"}, wait=False)
+    assert server.wait() != 0
+    assert "fields is 2 without UVHTTP_PROXY_FOR" in server.stderr()
 
 
 def test_others_are_not_believed(serve):

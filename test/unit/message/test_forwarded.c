@@ -16,6 +16,7 @@ static int setup(void **state) {
     exchange_init(&ex, SIZE_MAX);
     assert_int_equal(uvhttp__ip_ranges_new(texts, 3, &trust.ranges, &at, &fault), UVHTTP_OK);
     trust.hops_max = 16;
+    trust.fields = UVHTTP__PROXY_FIELDS_ALL;
     return 0;
 }
 
@@ -194,6 +195,41 @@ static void test_only_the_configured_field_is_read(void **state) {
     assert_true(client.https);
 }
 
+/* What is not configured passes a proxy as the client wrote it. */
+static void test_each_field_is_believed_for_itself(void **state) {
+    (void)state;
+    static const struct {
+        uint8_t fields;
+        const char *client;
+        bool https;
+        const char *host;
+    } cases[] = {
+        {UVHTTP__PROXY_FOR, "192.0.2.7", false, NULL},
+        {UVHTTP__PROXY_FOR | UVHTTP__PROXY_PROTO, "192.0.2.7", true, NULL},
+        {UVHTTP__PROXY_FOR | UVHTTP__PROXY_HOST, "192.0.2.7", false, "evil"},
+        {UVHTTP__PROXY_PROTO, "10.0.0.1", true, NULL},
+        {UVHTTP__PROXY_HOST, "10.0.0.1", false, "evil"},
+        {UVHTTP__PROXY_FIELDS_ALL, "192.0.2.7", true, "evil"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        trust.fields = cases[i].fields;
+        check(&(vector_t){.fields = {"192.0.2.7"},
+                          .client = cases[i].client,
+                          .proto_fields = {"https"},
+                          .host_fields = {"evil"},
+                          .https = cases[i].https,
+                          .host = cases[i].host},
+              UVHTTP__PROXY_HEADER_X_FORWARDED);
+        if (!(cases[i].fields & UVHTTP__PROXY_FOR)) continue; /* refused with the standard field */
+        check(&(vector_t){.fields = {"for=192.0.2.7;proto=https;host=evil"},
+                          .client = cases[i].client,
+                          .https = cases[i].https,
+                          .host = cases[i].host},
+              UVHTTP__PROXY_HEADER_FORWARDED);
+    }
+    trust.fields = UVHTTP__PROXY_FIELDS_ALL;
+}
+
 static int times_asked;
 
 static void say_client(uvhttp_request_t *req, uvhttp__client_t *client) {
@@ -232,6 +268,7 @@ int main(void) {
         cmocka_unit_test(test_x_forwarded_fields_go_together_from_the_end),
         cmocka_unit_test(test_elements_are_limited),
         cmocka_unit_test(test_only_the_configured_field_is_read),
+        cmocka_unit_test(test_each_field_is_believed_for_itself),
         cmocka_unit_test(test_a_client_is_found_out_once),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
