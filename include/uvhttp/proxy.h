@@ -15,8 +15,8 @@ typedef enum uvhttp_proxy_header {
 } uvhttp_proxy_header_t;
 
 /** What of that family is believed, to be combined: of X-Forwarded-* each is a header field of its own, of Forwarded a
- * parameter of the element that a proxy adds. A proxy that does not set one lets it pass as the client wrote it, so name
- * only what every trusted proxy sets or removes. */
+ * parameter of the element that a proxy adds. A proxy that does not set one lets it pass as the client wrote it, so
+ * name only what every trusted proxy sets or removes. */
 typedef enum uvhttp_proxy_field {
     UVHTTP_PROXY_FOR = 1 << 0,   /**< X-Forwarded-For, for=: the client's address */
     UVHTTP_PROXY_PROTO = 1 << 1, /**< X-Forwarded-Proto, proto=: how it has asked */
@@ -29,8 +29,8 @@ typedef struct uvhttp_proxy_options {
     size_t trusted_count;       /**< 1..1000 */
     uvhttp_proxy_header_t header;
     uint32_t hops_max; /**< elements of that field that are looked at, from the last, 1..64; default 16 */
-    uint32_t fields;   /**< UVHTTP_PROXY_FOR, _PROTO and _HOST, combined; default config.proxy_fields. _FOR is needed with
-                            UVHTTP_PROXY_HEADER_FORWARDED, whose other parameters belong to a for= */
+    uint32_t fields; /**< UVHTTP_PROXY_FOR, _PROTO and _HOST, combined; default config.proxy_fields. _FOR is needed with
+                          UVHTTP_PROXY_HEADER_FORWARDED, whose other parameters belong to a for= */
 } uvhttp_proxy_options_t;
 
 /** Lets the listed proxies say who a request comes from: uvhttp_request_client, _client_scheme and _client_host, which

@@ -1,6 +1,11 @@
 /* Owns: what a handler can ask about a request. Everything returned is a view that is valid until the handler returns.
  * After uvhttp_response_defer, ask again: what is asked for from then on is valid until the handle has answered or is
- * released. Loop thread of the request, or the thread that a deferred response was handed to (one thread at a time). */
+ * released. Loop thread of the request, or the thread that a deferred response was handed to (one thread at a time).
+ *
+ * A request owns what it shows. From the moment that it is deferred, handed to a worker thread or waits in a coroutine,
+ * it knows all that it will ever show of its connection, and shows it also when the client has gone and after
+ * uvhttp_server_free. A handler on the loop that is told of the client's going (uvhttp_response_on_done) gets what was
+ * asked for before, else "unknown". */
 #ifndef UVHTTP_REQUEST_H
 #define UVHTTP_REQUEST_H
 
@@ -63,7 +68,7 @@ UVHTTP_EXPORT int uvhttp_request_version_minor(const uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_body(const uvhttp_request_t *req);
 
 /** The peer of the connection as text, "192.0.2.1:50000", "[2001:db8::1]:50000" or "unix:"; the address alone without
- * the port. */
+ * the port. data is NULL only when out of memory. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_peer(uvhttp_request_t *req);
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req);
 
@@ -75,8 +80,8 @@ UVHTTP_EXPORT uvhttp_str_t uvhttp_request_client_scheme(uvhttp_request_t *req);
 /** Host and port that it has addressed: what a trusted proxy says, else uvhttp_request_host. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_client_host(uvhttp_request_t *req);
 
-/** Monotonic time of the loop's turn in ns: no call of the system, the same for all that a turn handles, never goes
- * back on a loop. Loop thread only; in a handler on a worker thread it is read when it is asked for. */
+/** Monotonic time in ns. On the request's loop that of the loop's turn: no call of the system, the same for all that a
+ * turn handles, never goes back. On any other thread the clock is read when it is asked for. */
 UVHTTP_EXPORT uint64_t uvhttp_request_time_ns(const uvhttp_request_t *req);
 
 /** A pointer for middleware and handlers of this request to share; NULL at first. Not freed by the library. */
@@ -84,7 +89,8 @@ UVHTTP_EXPORT void uvhttp_request_set_data(uvhttp_request_t *req, void *data);
 UVHTTP_EXPORT void *uvhttp_request_data(const uvhttp_request_t *req);
 
 /** Memory that lives as long as the request, 16-byte aligned; NULL when size is 0 or config.request_memory_max is
- * reached. */
+ * reached. What the library copies for itself does not count. After uvhttp_response_defer the request and its response
+ * take from what is left each for itself, so that the thread that reads the request needs no lock. */
 UVHTTP_EXPORT void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size);
 
 UVHTTP_END_DECLS

@@ -105,14 +105,14 @@ UVHTTP_EXPORT int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *
 UVHTTP_EXPORT int uvhttp_tcp_server_listen_tls(uvhttp_tcp_server_t *server, const char *address, uvhttp_tls_t *tls,
                                                uint16_t *port);
 
-/** Whether the connection came through TLS. Loop's thread. For a request: false once its client has gone. */
+/** Whether the connection came through TLS. Of a connection: loop's thread. Of a request: as all that it shows
+ * (request.h), also when its client has gone. */
 UVHTTP_EXPORT bool uvhttp_tcp_is_tls(const uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT bool uvhttp_request_is_tls(const uvhttp_request_t *req);
 
 /** The subject of the client's certificate, which was verified, as in RFC 4514 ("CN=alice,O=Example"); NULL if there is
- * none, or no memory. Valid until the connection is closed. Loop's thread. For a request: NULL once its client has
- * gone.
- */
+ * none, or no memory. Of a connection: valid until it is closed; loop's thread. Of a request: a copy, valid as long as
+ * the request, also when its client has gone (request.h). */
 UVHTTP_EXPORT const char *uvhttp_tcp_client_subject(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT const char *uvhttp_request_client_subject(uvhttp_request_t *req);
 

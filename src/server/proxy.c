@@ -57,7 +57,8 @@ static int check(uvhttp_server_t *server, const uvhttp_proxy_options_t *options)
                                        fields);
     if (options->header == UVHTTP_PROXY_HEADER_FORWARDED && !(fields & UVHTTP_PROXY_FOR))
         return uvhttp__server_remember(server, UVHTTP_E_CONFIG,
-                                       "trust_proxies: fields is %" PRIu32 " without UVHTTP_PROXY_FOR: the parameters of "
+                                       "trust_proxies: fields is %" PRIu32
+                                       " without UVHTTP_PROXY_FOR: the parameters of "
                                        "Forwarded belong to the address in for=; add it (proxy_fields: for,proto)",
                                        fields);
     if (options->hops_max > HOPS_MAX)
