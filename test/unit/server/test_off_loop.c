@@ -195,6 +195,9 @@ static void nothing(uvhttp_response_t *res, void *user) {
 static void nothing_done(uvhttp_response_t *res, int status, void *user) {
     (void)res, (void)status, (void)user;
 }
+static void response_stopping(user_t *user) {
+    EXPECT(!uvhttp_response_stopping(user->res));
+}
 static void response_header(user_t *user) {
     EXPECT(uvhttp_response_header(user->res, "X-One", "1") == UVHTTP_OK);
 }
@@ -304,6 +307,9 @@ static void deferred_header(user_t *user) {
 static void deferred_run(user_t *user) {
     EXPECT(gone_or(uvhttp_deferred_run(user->deferred, run_nothing, NULL), UVHTTP_OK));
 }
+static void deferred_on_stop(user_t *user) {
+    EXPECT(gone_or(uvhttp_deferred_on_stop(user->deferred, run_nothing, NULL), UVHTTP_OK));
+}
 static void deferred_aborted(user_t *user) {
     (void)uvhttp_deferred_aborted(user->deferred);
 }
@@ -361,17 +367,18 @@ static const entry_t of_requests[] = {
 };
 /* In this order: begin locks what is before it. */
 static const entry_t of_responses[] = {
-    USE(response_header),      USE(response_header_add), USE(response_header_get),   USE(response_header_remove),
-    USE(response_cookie),      USE(response_text),       USE(response_json),         USE(response_send),
-    USE(response_send_static), USE(response_send_ref),   USE(response_send_content), USE(response_send_fd),
-    USE(response_send_file),   USE(response_empty),      USE(response_redirect),     USE(response_status),
-    USE(response_set_status),  USE(response_request),    USE(response_close),        USE(response_on_finish),
-    USE(response_on_done),     USE(response_upgrade),    USE(response_begin),        USE(response_write),
-    USE(response_trailer),     USE(response_end),        USE(response_defer),
+    USE(response_stopping),      USE(response_header),      USE(response_header_add), USE(response_header_get),
+    USE(response_header_remove), USE(response_cookie),      USE(response_text),       USE(response_json),
+    USE(response_send),          USE(response_send_static), USE(response_send_ref),   USE(response_send_content),
+    USE(response_send_fd),       USE(response_send_file),   USE(response_empty),      USE(response_redirect),
+    USE(response_status),        USE(response_set_status),  USE(response_request),    USE(response_close),
+    USE(response_on_finish),     USE(response_on_done),     USE(response_upgrade),    USE(response_begin),
+    USE(response_write),         USE(response_trailer),     USE(response_end),        USE(response_defer),
 };
 static const entry_t of_handles[] = {
-    USE(deferred_header), USE(deferred_run),     USE(deferred_aborted),    USE(deferred_request),
-    USE(deferred_retain), USE(deferred_release), USE(deferred_pause_body), USE(deferred_resume_body),
+    USE(deferred_on_stop), USE(deferred_header),     USE(deferred_run),
+    USE(deferred_aborted), USE(deferred_request),    USE(deferred_retain),
+    USE(deferred_release), USE(deferred_pause_body), USE(deferred_resume_body),
 };
 static const entry_t of_handles_afterwards[] = {
     USE(deferred_text), USE(deferred_json), USE(deferred_send), USE(deferred_send_ref), USE(deferred_next),
