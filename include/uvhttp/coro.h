@@ -39,8 +39,8 @@ UVHTTP_EXPORT int uvhttp_coro_sleep(uint32_t ms);
 /** Lets everything else that is ready have its turn: for long computations. Returns as sleep does. */
 UVHTTP_EXPORT int uvhttp_coro_yield(void);
 
-/** From now on a wait of this coroutine returns UVHTTP_E_STOPPING, once, when the server begins to stop (the next one, if
- * it has begun already): for a handler that would else wait for something for as long as the server lives, such as
+/** From now on a wait of this coroutine returns UVHTTP_E_STOPPING, once, when the server begins to stop (the next one,
+ * if it has begun already): for a handler that would else wait for something for as long as the server lives, such as
  * events. Not what has to come to its end first: uvhttp_coro_work and uvhttp_coro_join. It then has until the end of
  * config.drain_timeout. A uvhttp_response_write that returns it has written nothing. A coroutine that does not ask for
  * it never sees it; one that was spawned asks for itself. Returns 0 or UVHTTP_E_STATE. */

@@ -138,8 +138,9 @@ UVHTTP_EXPORT void uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred,
 
 /** Has on_stop called on the loop's thread, with the response as in uvhttp_deferred_run, at most once, when the server
  * begins to stop; soon, if it has begun already. The place to end an answer that does not end by itself (an event
- * stream): what has not ended is cut off after config.drain_timeout. Not after the answer, nor when the client has gone.
- * Another call replaces it. Any thread. Returns as uvhttp_deferred_run does; UVHTTP_E_INVALID: on_stop is NULL. */
+ * stream): what has not ended is cut off after config.drain_timeout. Not after the answer, nor when the client has
+ * gone. Another call replaces it. Any thread. Returns as uvhttp_deferred_run does; UVHTTP_E_INVALID: on_stop is NULL.
+ */
 UVHTTP_EXPORT int uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred,
                                           void (*on_stop)(uvhttp_response_t *res, void *user), void *user);
 /** Whether the server has begun to stop: for handlers that make a long answer on a thread of the pool or in a coroutine

@@ -71,8 +71,8 @@ struct uvhttp_coro {
     uint8_t state; /* uvhttp__coro_state_t */
     uint8_t cleanup_count;
     bool cancelled;
-    bool patient;  /* the wait in hand ends with what it waits for only */
-    bool prepared; /* ops->before_wait has been called */
+    bool patient;    /* the wait in hand ends with what it waits for only */
+    bool prepared;   /* ops->before_wait has been called */
     bool heeds_stop; /* it has still to be woken when the server stops */
     void *fake_stack, *resumer_fiber;
     const void *resumer_bottom;

@@ -238,7 +238,7 @@ void uvhttp__deferred_drained(uvhttp_deferred_t *deferred) {
 }
 
 void uvhttp__deferred_stop(uvhttp_deferred_t *deferred) {
-    void (*on_stop)(uvhttp_response_t *res, void *user) = deferred->on_stop;
+    void (*on_stop)(uvhttp_response_t * res, void *user) = deferred->on_stop;
     deferred->on_stop = NULL;
     if (!on_stop || !deferred->exchange || uvhttp__response_is_complete(&deferred->exchange->response)) return;
     uvhttp__deferred_enter(deferred);

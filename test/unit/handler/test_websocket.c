@@ -298,7 +298,10 @@ static void test_a_stop_lets_a_last_message_out(void **state) {
     uvhttp_server_stop(serving->server);
     char got[9];
     assert_int_equal(recv(fd, got, sizeof got, MSG_WAITALL), sizeof got);
-    assert_memory_equal(got, "\x81\x03" "bye\x88\x02\x03\xe9", sizeof got); /* then the close frame: 1001 */
+    assert_memory_equal(got,
+                        "\x81\x03"
+                        "bye\x88\x02\x03\xe9",
+                        sizeof got); /* then the close frame: 1001 */
     close(fd);
     serving_join(serving);
     assert_int_equal(stops, 1);

@@ -295,7 +295,8 @@ static void test_a_stop_wakes_who_has_asked_for_it_and_nobody_else(void **state)
     serving_t *serving = *state;
     serving->config.drain_timeout = 3600;
     begin(serving, "/wait", wait_for_stop);
-    assert_int_equal(uvhttp_route(serving->server, UVHTTP_ANY, "/other", wait_on, NULL, UVHTTP_EXEC_COROUTINE), UVHTTP_OK);
+    assert_int_equal(uvhttp_route(serving->server, UVHTTP_ANY, "/other", wait_on, NULL, UVHTTP_EXEC_COROUTINE),
+                     UVHTTP_OK);
     assert_int_equal(uvhttp_coro_wake_on_stop(), UVHTTP_E_STATE);
     serving_start(serving);
     int fd = client_ask(serving, GET("/wait")), other = client_ask(serving, GET("/other"));
