@@ -318,7 +318,7 @@ static int fields_seen;
 static void expect_in_sample(const char *name, const char *group, const char *value, const char *expected, void *user) {
     (void)user;
     char start[80], comment[120];
-    snprintf(start, sizeof start, "\n%s%s: %s ", group ? "  " : "", name, value);
+    snprintf(start, sizeof start, "\n%s%s: %s ", group ? "  " : "", name, *value ? value : "\"\"");
     snprintf(comment, sizeof comment, "# %s; ", expected);
     const char *line = strstr(sample, start);
     if (!line || !strstr(line, comment) || strstr(line, comment) > strchr(line + 1, '\n'))
