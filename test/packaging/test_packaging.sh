@@ -69,7 +69,8 @@ for compiler in g++ clang++; do
         # shellcheck disable=SC2046 # words on purpose
         $compiler -std=c++20 -O$level -fsanitize=address "$here/owning.cpp" -o "$work/owning" \
             $(pkg-config --cflags --libs uvhttp)
-        check "$work/owning" 2>"$work/owning.log" || fail "$compiler -O$level: $(cat "$work/owning.log")"
+        echo "$compiler -O$level"
+        check "$work/owning"
     done
     # A closure that is made where it is awaited: right, or refused with a message.
     # shellcheck disable=SC2046
