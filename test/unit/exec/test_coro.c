@@ -264,6 +264,8 @@ static void overflow(void) {
     (void)start(use_some, &size);
 }
 
+#define STACK_SIZE ((size_t)32768 * UVHTTP__CORO_STACK_FACTOR) /* bytes: a sanitizer's are larger */
+
 /* A write far below the stack without touching what lies between, as an application's code without probes does it:
  * `char text[100000]`. A neighbour that is mapped there must not be hit. */
 static void write_below(void *arg) {
@@ -281,17 +283,17 @@ static void step_over(size_t distance) {
     (void)start(write_below, &distance);
 }
 static void overflow_by_100_kb(void) {
-    step_over(100000);
+    step_over(STACK_SIZE + 100000 - 32768);
 }
 static void overflow_by_1_mb(void) {
-    step_over((size_t)32768 * UVHTTP__CORO_STACK_FACTOR + (1u << 20) - 8192);
+    step_over(STACK_SIZE + (1u << 20) - 8192);
 }
 
 /* Every way to end it is in the guard, also where neighbours of the stack are mapped. */
 static void overflow_beside_others(void) {
     open_fixture(32768, 64);
     for (int i = 0; i < 32; i++) (void)start(wait_long, NULL);
-    size_t distance = 200000;
+    size_t distance = STACK_SIZE + 200000;
     (void)start(write_below, &distance);
 }
 
