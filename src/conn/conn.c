@@ -72,24 +72,29 @@ static bool has_begun(uvhttp__conn_t *conn) {
     return uvhttp__stream_unread(&conn->stream);
 }
 
-/* A handshake that has begun may end, under its own deadline: the request behind it is answered. One that has not has
- * a moment to begin. */
+static void let_begin(uvhttp__conn_t *conn) {
+    conn->flags |= UVHTTP__CONN_BEGAN_LATE;
+    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LATE_MS);
+}
+
+/* A handshake or a PROXY header that has begun may end: the request behind it is answered. One that has not has a moment
+ * to begin. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)))
         ops_of(conn)->on_drain(conn);
-    else if (!has_begun(conn))
+    else if (has_begun(conn))
+        let_begin(conn);
+    else
         uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + conn->worker->host->options.drain_idle_ms);
 }
 
 /* While the server stops the time for a beginning is over. */
 static void end_beginning(uvhttp__conn_t *conn) {
-    if (has_begun(conn) && !(conn->flags & UVHTTP__CONN_BEGAN_LATE)) {
-        conn->flags |= UVHTTP__CONN_BEGAN_LATE;
-        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LATE_MS);
-    } else {
+    if (has_begun(conn) && !(conn->flags & UVHTTP__CONN_BEGAN_LATE))
+        let_begin(conn);
+    else
         uvhttp__conn_close(conn, UVHTTP_OK);
-    }
 }
 
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn) {
