@@ -247,6 +247,12 @@ void uvhttp__listener_accept(uvhttp__listener_t *listener);
 bool uvhttp__listener_take_place(uvhttp__listener_t *listener);
 void uvhttp__listener_give_place(uvhttp__listener_t *listener);
 
+/* Before a listener's descriptor is closed: accepts what waits in its backlog. */
+void uvhttp__listener_take_backlog(uvhttp__listener_t *listener);
+/* Parked listeners try again. */
+void uvhttp__listeners_unpark(uvhttp__loop_t *loop);
+void uvhttp__listeners_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *loop);
+
 /* Accepting failed. Counts it, and parks the listener unless the error is about one connection, and not one of many in
  * a row. Returns whether it is parked. */
 bool uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);

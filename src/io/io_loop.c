@@ -1,8 +1,6 @@
 /* Owns: what every engine has in common: the output queue of a stream, delivery of received and kept
  * bytes, posts, timers, the order of a turn, and the choice of the engine. May include: base, obs. */
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -524,137 +522,6 @@ void uvhttp__stream_closed_due(uvhttp__stream_t *stream) {
     uvhttp__list_push_back(&stream->loop->closed, &stream->dirty);
 }
 
-/* --- listeners --- */
-
-int uvhttp__listener_open(uvhttp__listener_t *listener, uvhttp__loop_t *loop, int fd,
-                          const uvhttp__listener_ops_t *ops) {
-    *listener = (uvhttp__listener_t){.loop = loop, .ops = ops, .fd = fd, .flags = UVHTTP__LISTENER_WANTED};
-    uvhttp__list_init(&listener->link);
-    uvhttp__list_push_back(&loop->listeners, &listener->link);
-    loop->engine->listener_open(listener);
-    return UVHTTP_OK;
-}
-
-void uvhttp__listener_pause(uvhttp__listener_t *listener) {
-    if (listener->flags & UVHTTP__LISTENER_CLOSING) return;
-    listener->flags &= ~(uint32_t)UVHTTP__LISTENER_WANTED;
-    listener->loop->engine->listener_update(listener);
-}
-
-void uvhttp__listener_resume(uvhttp__listener_t *listener) {
-    if (listener->flags & UVHTTP__LISTENER_CLOSING) return;
-    listener->flags |= UVHTTP__LISTENER_WANTED;
-    listener->loop->engine->listener_update(listener);
-}
-
-void uvhttp__listener_close(uvhttp__listener_t *listener) {
-    if (listener->flags & UVHTTP__LISTENER_CLOSING) return;
-    listener->flags &= ~(uint32_t)UVHTTP__LISTENER_WANTED;
-    listener->flags |= UVHTTP__LISTENER_CLOSING;
-    listener->loop->engine->listener_update(listener);
-}
-
-enum {
-    BACKLOG_TAKEN_MAX = 4096, /* the kernel's bound of a backlog, net.core.somaxconn, as it is delivered */
-    ACCEPT_FAILURES_MAX = 16, /* in a row, each about one connection: then it is not the connections */
-    ACCEPT_TELL_MS = 10000,
-};
-
-/* Errors of accept(2) that concern the connection, not the listener: the next one may be fine. */
-static bool is_of_one_connection(int error_number) {
-    switch (error_number) {
-        case EINTR:
-        case ECONNABORTED:
-        case EPERM:
-        case EPROTO:
-        case ENETDOWN:
-        case ENETUNREACH:
-        case ENOPROTOOPT:
-        case EHOSTDOWN:
-        case EHOSTUNREACH:
-        case ETIMEDOUT: return true;
-        default: return false;
-    }
-}
-
-void uvhttp__listener_closed_due(uvhttp__listener_t *listener) {
-    uvhttp__list_remove(&listener->link);
-    uvhttp__list_push_back(&listener->loop->closed_listeners, &listener->link);
-}
-
-/* Connections that wait in a backlog now; of a Unix socket, which does not tell, a number that ends it. */
-static uint32_t backlog_size(int fd) {
-    struct tcp_info info;
-    socklen_t size = sizeof info;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return BACKLOG_TAKEN_MAX;
-    return info.tcpi_unacked; /* that is what it says of a listening socket */
-}
-
-/* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
- * are accepted first. Those that come meanwhile are as late as those that come after the close: clients that connect
- * as fast as they are accepted would keep the loop here for ever. */
-static void take_backlog(uvhttp__listener_t *listener) {
-    int flags = fcntl(listener->fd, F_GETFL);
-    if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
-    uint32_t left = backlog_size(listener->fd), failures = 0;
-    while (left > 0) {
-        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0 && uvhttp__listener_take_place(listener)) {
-            listener->ops->on_accept(listener, fd);
-        } else if (fd >= 0) {
-            close(fd);
-        } else if (errno == EAGAIN || errno == EWOULDBLOCK || !is_of_one_connection(errno) ||
-                   ++failures > ACCEPT_FAILURES_MAX) {
-            return;
-        }
-        left--;
-    }
-}
-
-static void tell_accept(uvhttp__listener_t *listener, int error_number) {
-    uvhttp__loop_t *loop = listener->loop;
-    if (loop->accept_told_ms > 0 && loop->now_ms < loop->accept_told_ms + ACCEPT_TELL_MS) return;
-    loop->accept_told_ms = loop->now_ms;
-    UVHTTP_LOG_WARN(
-        "io: connections cannot be accepted (%s): they wait in the backlog, and it is tried again every %d ms "
-        "(counter accept_errors)",
-        strerrordesc_np(error_number), UVHTTP__ACCEPT_RETRY_MS);
-}
-
-bool uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number) {
-    uvhttp__loop_t *loop = listener->loop;
-    uvhttp__counters_add(loop->counters, accept_errors, 1);
-    if (is_of_one_connection(error_number) && ++listener->failures <= ACCEPT_FAILURES_MAX) return false;
-    if (!(listener->flags & UVHTTP__LISTENER_PARKED)) uvhttp__counters_add(loop->counters, accept_paused, 1);
-    listener->flags |= UVHTTP__LISTENER_PARKED;
-    listener->failures = 0;
-    tell_accept(listener, error_number);
-    uvhttp__timer_set(&loop->wheel, &loop->accept_timer, loop->now_ms + UVHTTP__ACCEPT_RETRY_MS);
-    bool descriptors = error_number == EMFILE || error_number == ENFILE;
-    bool memory = error_number == ENOMEM || error_number == ENOBUFS;
-    listener->ops->on_accept_error(listener, descriptors ? UVHTTP_E_NO_DESCRIPTORS
-                                             : memory    ? UVHTTP_E_NOMEM
-                                                         : UVHTTP_E_IO);
-    return true;
-}
-
-/* Listeners that ran out of descriptors try again: some may be free now. */
-static void unpark_listeners(uvhttp__loop_t *loop) {
-    uvhttp__timer_stop(&loop->wheel, &loop->accept_timer);
-    uvhttp__list_t *node, *next;
-    UVHTTP__LIST_FOREACH_SAFE(node, next, &loop->listeners) {
-        uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
-        if (!(listener->flags & UVHTTP__LISTENER_PARKED)) continue;
-        listener->flags &= ~(uint32_t)UVHTTP__LISTENER_PARKED;
-        loop->engine->listener_update(listener);
-    }
-}
-
-static void on_accept_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
-    (void)wheel, (void)timer;
-    unpark_listeners(user);
-}
-
 /* --- the turn --- */
 
 UVHTTP__HOT void uvhttp__turn_begin(uvhttp__loop_t *loop) {
@@ -695,11 +562,11 @@ static void tell_closed(uvhttp__loop_t *loop) {
     }
     for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->closed_listeners));) {
         uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
-        take_backlog(listener);
+        uvhttp__listener_take_backlog(listener);
         close(listener->fd);
         listener->ops->on_closed(listener);
     }
-    if (any && uvhttp__timer_active(&loop->accept_timer)) unpark_listeners(loop);
+    if (any && uvhttp__timer_active(&loop->accept_timer)) uvhttp__listeners_unpark(loop);
 }
 
 /* What is queued while others are handed over (a broken stream's on_end may send) waits for the next turn, in copies,
@@ -784,7 +651,7 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
     uvhttp__mpsc_init(&loop->posts);
     uvhttp__slab_init(&loop->segments, sizeof(uvhttp__segment_t));
     uvhttp__wheel_init(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS);
-    uvhttp__wheel_on_expire(&loop->wheel, UVHTTP__TIMER_IO, on_accept_timer, loop);
+    uvhttp__wheel_on_expire(&loop->wheel, UVHTTP__TIMER_IO, uvhttp__listeners_on_timer, loop);
     uvhttp__timer_init(&loop->accept_timer, UVHTTP__TIMER_IO);
     return UVHTTP_OK;
 }
