@@ -107,7 +107,12 @@ static const field_t fields[] = {
     NUMBER(worker_live_max, 0, 0, 16384),
     BYTES(spool_memory, 65536, 4096, 64 << 20),
     BYTES64(spool_size_max, UINT64_C(16) << 30, 0, INT64_MAX),
-    {"proxy_fields", PROXY_FIELDS, AT(proxy_fields), UVHTTP_PROXY_FOR, 1, UVHTTP__PROXY_FIELDS_ALL, NULL},
+    {.name = "proxy_fields",
+     .kind = PROXY_FIELDS,
+     .offset = AT(proxy_fields),
+     .initial = UVHTTP_PROXY_FOR,
+     .min = 1,
+     .max = UVHTTP__PROXY_FIELDS_ALL},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
