@@ -27,6 +27,7 @@
 /* Not there in a library that was built without them. */
 #if __has_include(<uvhttp/rate_limit.h>)
 #include <uvhttp/access_log.h>
+#include <uvhttp/allowed_hosts.h>
 #include <uvhttp/auth.h>
 #include <uvhttp/compression.h>
 #include <uvhttp/cors.h>

@@ -19,7 +19,8 @@ UVHTTP_BEGIN_DECLS
 /** The first cookie called `name` (case matters). Returns false, and an empty view, if there is none. `value` may be
  * NULL. */
 UVHTTP_EXPORT bool uvhttp_request_cookie(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value);
-/** The cookie at `index` (from 0). Returns false past the last. name and value may be NULL. */
+/** The cookie at `index` (from 0). Returns false past the last. name and value may be NULL. Asking for one after the
+ * other reads the fields once. */
 UVHTTP_EXPORT bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name,
                                             uvhttp_str_t *value);
 

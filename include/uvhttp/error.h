@@ -15,7 +15,7 @@ UVHTTP_BEGIN_DECLS
     X(CLOSED, -5, 0, "already closed")                                                                                 \
     X(STATE, -6, 0, "not allowed in this state")                                                                       \
     X(LIMIT, -7, 503, "a configured limit is reached")                                                                 \
-    X(TIMEOUT, -8, 408, "timed out")                                                                                   \
+    X(TIMEOUT, -8, 504, "timed out")                                                                                   \
     X(UNSUPPORTED, -9, 0, "not supported by this build, engine or kernel")                                             \
     X(IO, -10, 0, "a system call failed")                                                                              \
     X(ADDRESS, -11, 0, "invalid or unknown address")                                                                   \
@@ -52,6 +52,11 @@ UVHTTP_BEGIN_DECLS
     X(HTTP_EXPECTATION, -122, 417, "expectation cannot be met")                                                        \
     X(HTTP_CONNECTION, -123, 400, "malformed Connection header")                                                       \
     X(HTTP_BODY_INCOMPLETE, -124, 400, "connection ended inside the request body")                                     \
+    X(HTTP_METHOD_UNKNOWN, -140, 501, "request method not implemented")                                                \
+    X(HTTP_METHOD_NOT_ALLOWED, -141, 405, "request method not allowed for this path")                                  \
+    X(HTTP_TIMEOUT, -143, 408, "request timed out")                                                                    \
+    X(HTTP_HOST_NOT_ALLOWED, -144, 421, "host not served here")                                                        \
+    X(NO_RESPONSE, -142, 500, "the handler has made no response")                                                      \
     X(WS_HANDSHAKE, -200, 400, "malformed WebSocket handshake")                                                        \
     X(WS_VERSION, -201, 426, "not a WebSocket handshake of version 13")                                                \
     X(WS_ORIGIN, -202, 403, "WebSocket from an origin that is not allowed")                                            \
@@ -127,7 +132,9 @@ UVHTTP_EXPORT const char *uvhttp_error_name(int code);
 /** The message of a code, one line in English without a full stop. Static storage; any thread. */
 UVHTTP_EXPORT const char *uvhttp_error_message(int code);
 
-/** The HTTP status (400..599) that a server answers for a code, 500 for a code without one. Any thread. */
+/** The HTTP status (400..599) that a server answers for a code, 500 for a code without one. What a handler has waited
+ * for in vain (UVHTTP_E_TIMEOUT: another server, a job, a channel) is 504; a client of this server that is too slow
+ * (UVHTTP_E_HTTP_TIMEOUT) is 408. Any thread. */
 UVHTTP_EXPORT int uvhttp_error_http_status(int code);
 
 UVHTTP_END_DECLS

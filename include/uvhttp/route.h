@@ -59,6 +59,12 @@ typedef struct uvhttp_middleware {
                           matches */
     void (*reload)(void *user); /**< may be NULL; uvhttp_server_reload calls it: open files again. On the thread of
                                    that, while requests run */
+    /** In place of `run`, for a request to which the server responds by itself before the turn of this middleware has
+     * come: a head that cannot be read, a body above a limit, a client that is too slow. To add fields and hooks
+     * (uvhttp_response_on_finish, _on_done), so that such a response is logged and counted like any other; not to
+     * respond. Of a head that could not be read the request shows only method and target, or not even those
+     * (uvhttp_server_on_error). Loop thread. NULL: the middleware does not see such requests. */
+    void (*on_refused)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 } uvhttp_middleware_t;
 
 /** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */
@@ -88,7 +94,9 @@ typedef struct uvhttp_route_options {
 /** A set of routes with a common prefix and common middleware (server.h). */
 typedef struct uvhttp_group uvhttp_group_t;
 
-/* Patterns are absolute and written decoded, in UTF-8: no '%', '?', '#', control character or dot segment.
+/* Patterns are absolute and written decoded, in UTF-8: no '%', '?', '#', control character or dot segment. A brace or
+ * an angle bracket as it stands is refused, because "/users/{id}" would be a path without parameters: write
+ * "/users/:id", and for the character itself "%7B", "%7D", "%3C", "%3E", the only escapes of a pattern.
  *   "/exact/path"              that path; "/a" and "/a/" are two paths
  *   "/users/:id/files/:name"   ":x" is one whole segment, not empty; uvhttp_request_param(req, "id")
  *   "/assets/" then "*path"    all the rest, may be empty; last segment only

@@ -213,6 +213,22 @@ UVHTTP_EXPORT int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_ser
 UVHTTP_EXPORT int uvhttp_server_on_reload(uvhttp_server_t *server,
                                           void (*on_reload)(uvhttp_server_t *server, void *user), void *user);
 
+/** Replaces a response that the server makes by itself: its `status` and text (text/plain) are recorded in `res`, and
+ * the function may put another one in its place (uvhttp_response_json, ...), change headers and add hooks; if it does
+ * nothing, that one leaves. `code` is the UVHTTP_E_* code of the reason: UVHTTP_E_NOT_FOUND (404),
+ * UVHTTP_E_HTTP_METHOD_NOT_ALLOWED (405), UVHTTP_E_HTTP_METHOD_UNKNOWN (501), UVHTTP_E_NO_RESPONSE (500: the handler
+ * has neither responded nor deferred), the codes of <uvhttp/error.h> that have a status (400, 408, 413, 414, 431, 503,
+ * 505, ...), and those of the static files, WebSocket routes and forms. `req` shows what is known: of a head that could
+ * not be read the method and the target if its request line has them, else "", and no fields. */
+typedef void (*uvhttp_error_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, int code, void *user);
+
+/** Sets the one function for all such responses; before the first listen or run. NULL: they leave as they are. It is
+ * called once per response, on the loop's thread, after the middleware's on_refused and before the on_finish hooks, and
+ * must not block. It cannot defer (uvhttp_response_defer returns NULL), begin an answer in pieces or upgrade
+ * (UVHTTP_E_STATE). A connection that was to be closed is closed all the same, and HEAD gets no body. `user` must live
+ * as long as the server. Returns 0, UVHTTP_E_INVALID (server NULL) or UVHTTP_E_STATE (too late). */
+UVHTTP_EXPORT int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error, void *user);
+
 /** After run has returned, or in or after on_stopped of an attached server (the memory goes when its handles have
  * closed: let the loop turn once more), or if neither was started. NULL is allowed. */
 UVHTTP_EXPORT void uvhttp_server_free(uvhttp_server_t *server);

@@ -40,8 +40,8 @@ struct uvhttp_client_response {
     size_t sent; /* bytes of head and body */
     char *lines; /* header of the response, lines_size bytes; NULL until it has come */
     size_t lines_size;
-    size_t next_index;       /* uvhttp_client_response_header_at: of the field that next_lines begin with */
-    uvhttp_str_t next_lines; /* so that asking for one after the other reads the head once */
+    size_t last_index;       /* uvhttp_client_response_header_at: of the field that was asked for last, ... */
+    uvhttp_str_t last_lines; /* ... which these begin with: asking for one after the other reads the head once */
     char *body;              /* of the response; NULL: empty so far */
     size_t body_size, body_capacity;
     size_t head_size;
@@ -301,14 +301,17 @@ int uvhttp_client_response_status(const uvhttp_client_response_t *response) {
 bool uvhttp_client_response_header_at(const uvhttp_client_response_t *response, size_t index, uvhttp_str_t *name,
                                       uvhttp_str_t *value) {
     uvhttp_client_response_t *call = (uvhttp_client_response_t *)(uintptr_t)response; /* one thread's */
-    if (!call->next_lines.data || index < call->next_index) {
-        call->next_lines = (uvhttp_str_t){call->lines, call->lines_size};
-        call->next_index = 0;
+    bool known = call->last_lines.data && index >= call->last_index;
+    uvhttp_str_t lines = known ? call->last_lines : (uvhttp_str_t){call->lines, call->lines_size}, before = lines;
+    size_t at = known ? call->last_index : 0;
+    bool found = uvhttp__http1_response_field(&lines, name, value);
+    for (; found && at < index; at++) {
+        before = lines;
+        found = uvhttp__http1_response_field(&lines, name, value);
     }
-    while (uvhttp__http1_response_field(&call->next_lines, name, value))
-        if (call->next_index++ == index) return true;
-    call->next_lines.data = NULL; /* from the start again */
-    return false;
+    call->last_lines = found ? before : (uvhttp_str_t){NULL, 0};
+    call->last_index = at;
+    return found;
 }
 
 uvhttp_str_t uvhttp_client_response_header(const uvhttp_client_response_t *response, const char *name) {

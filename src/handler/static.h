@@ -52,6 +52,7 @@ uvhttp__range_outcome_t uvhttp__range_parse(uvhttp_str_t value, uint64_t size, u
 
 /* The request's fields that matter here; data NULL: absent. */
 typedef struct uvhttp__static_fields {
+    const uvhttp_request_t *req;
     uvhttp_str_t if_match, if_none_match, if_modified_since, if_unmodified_since, if_range, range;
     bool any;             /* one of them is there */
     bool accept_encoding; /* that field is there, too */

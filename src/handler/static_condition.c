@@ -2,10 +2,11 @@
 #include "base/date.h"
 #include "base/str.h"
 #include "handler/static.h"
+#include "message/message.h"
 
 /* One pass over the fields of the request, most of which are of other lengths. */
 void uvhttp__static_fields(const uvhttp_request_t *req, uvhttp__static_fields_t *fields) {
-    *fields = (uvhttp__static_fields_t){.any = false};
+    *fields = (uvhttp__static_fields_t){.req = req};
     uvhttp_str_t name, value;
     for (size_t i = 0; uvhttp_request_header_at(req, i, &name, &value); i++) {
         uvhttp_str_t *field = NULL, known = {NULL, 0};
@@ -25,45 +26,35 @@ void uvhttp__static_fields(const uvhttp_request_t *req, uvhttp__static_fields_t 
         }
         if (!uvhttp__str_equal_nocase(name, known)) continue;
         fields->any = true;
-        /* A second one makes the field match nothing, which never sends less than there is. */
+        /* A second one makes the field match nothing, which never sends less than there is. Those of entity tags are
+         * lists: their lines are read again when they are compared. */
         *field = field->data ? UVHTTP__STR("") : (uvhttp_str_t){value.data ? value.data : "", value.size};
     }
 }
 
-/* Takes the next entity tag off a list: its opaque part with the quotes. False at the end, or if it is malformed. */
-static bool take_tag(uvhttp_str_t *rest, uvhttp_str_t *tag, bool *weak) {
-    while (rest->size > 0 && (rest->data[0] == ',' || rest->data[0] == ' ' || rest->data[0] == '\t'))
-        *rest = (uvhttp_str_t){rest->data + 1, rest->size - 1};
-    *weak = uvhttp__str_starts_with(*rest, UVHTTP__STR("W/"));
-    if (*weak) *rest = (uvhttp_str_t){rest->data + 2, rest->size - 2};
-    if (rest->size < 2 || rest->data[0] != '"') return false;
-    const char *end = memchr(rest->data + 1, '"', rest->size - 1);
-    if (!end) return false;
-    *tag = (uvhttp_str_t){rest->data, (size_t)(end - rest->data) + 1};
-    *rest = (uvhttp_str_t){end + 1, rest->size - tag->size};
-    return true;
-}
-
-/* Whether a list of tags, or "*", has ours. strong: a weak one does not count. */
-static bool list_has(uvhttp_str_t list, uvhttp_str_t etag, bool strong) {
-    if (uvhttp__str_equal(uvhttp__str_trim(list), UVHTTP__STR("*"))) return true;
+/* Whether the entity tags of a field, or "*", have ours. strong: a weak one does not count. */
+static bool tags_have(const uvhttp_request_t *req, const char *name, uvhttp_str_t etag, bool strong) {
+    uvhttp__members_t at = {.req = req, .name = name};
     uvhttp_str_t tag;
-    bool weak;
-    while (take_tag(&list, &tag, &weak))
+    while (uvhttp__member_next(&at, &tag)) {
+        if (uvhttp__str_equal(tag, UVHTTP__STR("*"))) return true;
+        bool weak = uvhttp__str_starts_with(tag, UVHTTP__STR("W/"));
+        if (weak) tag = (uvhttp_str_t){tag.data + 2, tag.size - 2};
         if (uvhttp__str_equal(tag, etag) && !(strong && weak)) return true;
+    }
     return false;
 }
 
 int uvhttp__static_condition(const uvhttp__static_fields_t *fields, const uvhttp__validators_t *validators) {
     int64_t date;
     if (fields->if_match.data) {
-        if (!list_has(fields->if_match, validators->etag, true)) return 412;
+        if (!tags_have(fields->req, "If-Match", validators->etag, true)) return 412;
     } else if (fields->if_unmodified_since.data &&
                uvhttp__date_parse(fields->if_unmodified_since, validators->now, &date)) {
         if (validators->modified > date) return 412;
     }
     if (fields->if_none_match.data) {
-        if (list_has(fields->if_none_match, validators->etag, false)) return 304;
+        if (tags_have(fields->req, "If-None-Match", validators->etag, false)) return 304;
     } else if (fields->if_modified_since.data &&
                uvhttp__date_parse(fields->if_modified_since, validators->now, &date)) {
         if (validators->modified <= date) return 304;

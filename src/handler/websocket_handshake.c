@@ -16,19 +16,11 @@ static bool single_header(const uvhttp_request_t *req, const char *name, uvhttp_
            !uvhttp_request_header_next(req, name, &index, &other);
 }
 
-static bool any_header_has(const uvhttp_request_t *req, const char *name, uvhttp_str_t token) {
-    size_t index = 0;
-    uvhttp_str_t value;
-    while (uvhttp_request_header_next(req, name, &index, &value))
-        if (uvhttp__ws_list_has(value, token)) return true;
-    return false;
-}
-
 /* Returns 0 and the key, or why it is no handshake that this server understands. */
 static int check_request(const uvhttp_request_t *req, uvhttp_str_t *key) {
     uvhttp_str_t version;
     if (uvhttp_request_method(req) != UVHTTP_GET || uvhttp_request_version_minor(req) != 1 || !req->head.upgrade ||
-        !any_header_has(req, "Upgrade", UVHTTP__STR("websocket")))
+        !uvhttp__members_have(req, "Upgrade", UVHTTP__STR("websocket")))
         return UVHTTP_E_WS_VERSION;
     if (!single_header(req, "Sec-WebSocket-Version", &version) || !uvhttp__str_equal(version, UVHTTP__STR("13")))
         return UVHTTP_E_WS_VERSION;
@@ -49,12 +41,11 @@ static int check_origin(const uvhttp_request_t *req, const char *const *origins)
 }
 
 static const char *choose_subprotocol(const uvhttp_request_t *req, const char *const *spoken) {
-    size_t index = 0;
-    uvhttp_str_t list, offered;
-    while (spoken && uvhttp_request_header_next(req, "Sec-WebSocket-Protocol", &index, &list))
-        while (uvhttp__list_next(&list, &offered))
-            for (const char *const *own = spoken; *own; own++)
-                if (uvhttp__str_equal(offered, uvhttp__str_from(*own))) return *own;
+    uvhttp__members_t at = {.req = req, .name = "Sec-WebSocket-Protocol"};
+    uvhttp_str_t offered;
+    while (spoken && uvhttp__member_next(&at, &offered))
+        for (const char *const *own = spoken; *own; own++)
+            if (uvhttp__str_equal(offered, uvhttp__str_from(*own))) return *own;
     return NULL;
 }
 
@@ -84,7 +75,7 @@ static void refuse(uvhttp_response_t *res, int code) {
         (void)put(res, UVHTTP__STR("Connection"), "Upgrade");
         (void)put(res, UVHTTP__STR("Sec-WebSocket-Version"), "13");
     }
-    uvhttp__response_fail(res, status, uvhttp_error_message(code));
+    uvhttp__response_fail_by(res, code, status, uvhttp_error_message(code));
 }
 
 static int put_accept(uvhttp_response_t *res, uvhttp_str_t key, const char *subprotocol,

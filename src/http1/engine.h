@@ -111,7 +111,13 @@ static inline const uvhttp__http1_engine_t *http1_engine(void) {
  * has its own code, anything else is `otherwise`; UVHTTP_E_INVALID at the end of the data. */
 int uvhttp__http1_fault(const char *data, size_t size, size_t pos, int otherwise);
 
-/* The code for a version that is neither HTTP/1.0 nor HTTP/1.1 and begins at pos. */
+/* Whether eight bytes are "HTTP/1.2" to "HTTP/1.9": read as HTTP/1.1, the highest version that this server implements
+ * (RFC 9110 section 2.5). */
+static inline bool uvhttp__http1_newer_minor(const char *version) {
+    return memcmp(version, "HTTP/1.", 7) == 0 && version[7] >= '2' && version[7] <= '9';
+}
+
+/* The code for a version that is not HTTP/1.x and begins at pos. */
 int uvhttp__http1_version_fault(const char *data, size_t size, size_t pos);
 
 /* uvhttp__head_t.path_plain. */

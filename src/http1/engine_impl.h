@@ -205,6 +205,8 @@ ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size,
         head->version_minor = 1;
     else if (version == uvhttp__load64("HTTP/1.0"))
         head->version_minor = 0;
+    else if (uvhttp__http1_newer_minor(data + pos))
+        head->version_minor = 1;
     else
         return uvhttp__http1_version_fault(data, size, pos);
     *start = pos + 10;

@@ -37,6 +37,11 @@ typedef struct uvhttp__http1_scan {
 int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
                                const uvhttp__http1_limits_t *limits, uvhttp__head_t *head);
 
+/* What can be said of a head that was refused, of which data[0..size) has come: *head is that of a GET without fields,
+ * and has the method, its text, the target, path and query as far as the request line shows them without doubt within
+ * line_size_max bytes. head->size: bytes of data that it has views into. Independent of how the bytes came. */
+void uvhttp__http1_read_refused(const char *data, size_t size, uint32_t line_size_max, uvhttp__head_t *head);
+
 /* --- vector instructions --- */
 
 typedef enum uvhttp__http1_simd {

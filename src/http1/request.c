@@ -280,3 +280,32 @@ UVHTTP__HOT int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const cha
     int rc = engine->scan(scan, data, size, limits, &head_size);
     return rc != 0 ? rc : parse(engine, data, head_size, limits, head);
 }
+
+/* The path is shown only if it is its own decoded form or can be decoded: `path` is the origin form's. */
+static COLD void set_refused_target(const char *data, size_t start, size_t end, uvhttp__head_t *head) {
+    set_span(&head->target, start, end - start);
+    head->size = (uint32_t)end;
+    if (data[start] != '/') return;
+    const char *question = memchr(data + start, '?', end - start);
+    size_t path_end = question ? (size_t)(question - data) : end;
+    set_span(&head->path, start, path_end - start);
+    if (question) set_span(&head->query, path_end + 1, end - path_end - 1);
+    head->path_plain = uvhttp__http1_plain_path(data + start, path_end - start);
+}
+
+COLD void uvhttp__http1_read_refused(const char *data, size_t size, uint32_t line_size_max, uvhttp__head_t *head) {
+    *head = (uvhttp__head_t){.headers = head->headers, .method = UVHTTP_GET, .version_minor = 1};
+    uvhttp__http1_scan_t empty = {0};
+    if (uvhttp__http1_skip_empty_lines(&empty, data, size) != 0) return;
+    size_t start = empty.head_start, end = start;
+    if (size - start > line_size_max) size = start + line_size_max;
+    while (end < size && is_class(data[end], CLASS_TOKEN)) ++end;
+    if (end == size || data[end] != ' ') return;
+    set_span(&head->method_text, start, end - start);
+    head->method = memcmp(data + start, "GET ", 4) == 0 ? UVHTTP_GET : (uint8_t)find_method(data + start, end - start);
+    head->size = (uint32_t)end;
+    start = ++end;
+    while (end < size && data[end] > ' ' && data[end] < 0x7f && data[end] != '#') ++end;
+    if (end > start && end < size && (data[end] == ' ' || data[end] == '\r' || data[end] == '\n'))
+        set_refused_target(data, start, end, head);
+}

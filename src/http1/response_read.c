@@ -41,7 +41,7 @@ bool uvhttp__http1_response_has_head(const uvhttp__http1_response_t *response) {
 static int read_status_line(uvhttp_str_t line, uvhttp__http1_response_head_t *head, bool *is_http10) {
     if (line.size < STATUS_LINE_MIN || memcmp(line.data, "HTTP/1.", 7) != 0) return UVHTTP_E_HTTP_VERSION;
     char minor = line.data[7];
-    if ((minor != '0' && minor != '1') || line.data[8] != ' ') return UVHTTP_E_HTTP_VERSION;
+    if (minor < '0' || minor > '9' || line.data[8] != ' ') return UVHTTP_E_HTTP_VERSION; /* RFC 9110 section 2.5 */
     int status = 0;
     for (size_t i = 9; i < STATUS_LINE_MIN; i++) {
         if (line.data[i] < '0' || line.data[i] > '9') return UVHTTP_E_HTTP_VERSION;

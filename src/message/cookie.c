@@ -27,32 +27,62 @@ static bool next_pair(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *valu
     return false;
 }
 
-/* The cookie that is called `wanted` or, if that is NULL, the one at `index`. */
-static bool find_cookie(const uvhttp_request_t *req, const uvhttp_str_t *wanted, size_t index, uvhttp_str_t *name,
-                        uvhttp_str_t *value) {
-    uvhttp_str_t rest, found_name, found_value;
-    size_t field = 0;
-    while (uvhttp_request_header_next(req, "Cookie", &field, &rest)) {
-        while (next_pair(&rest, &found_name, &found_value)) {
-            bool found = wanted ? uvhttp__str_equal(found_name, *wanted) : index-- == 0;
-            if (!found) continue;
-            if (name) *name = found_name;
-            if (value) *value = found_value;
-            return true;
-        }
-    }
-    if (name) *name = (uvhttp_str_t){NULL, 0};
-    if (value) *value = (uvhttp_str_t){NULL, 0};
-    return false;
+/* Where to go on in the Cookie fields; zeros: at the first. */
+typedef struct place {
+    size_t field;
+    uvhttp_str_t rest;
+} place_t;
+
+static bool next_cookie(const uvhttp_request_t *req, place_t *place, uvhttp_str_t *name, uvhttp_str_t *value) {
+    while (!next_pair(&place->rest, name, value))
+        if (!uvhttp_request_header_next(req, "Cookie", &place->field, &place->rest)) return false;
+    return true;
+}
+
+static bool show(bool found, uvhttp_str_t found_name, uvhttp_str_t found_value, uvhttp_str_t *name,
+                 uvhttp_str_t *value) {
+    const uvhttp_str_t none = {NULL, 0};
+    if (name) *name = found ? found_name : none;
+    if (value) *value = found ? found_value : none;
+    return found;
 }
 
 bool uvhttp_request_cookie(const uvhttp_request_t *req, const char *name, uvhttp_str_t *value) {
-    uvhttp_str_t wanted = uvhttp__str_from(name);
-    return find_cookie(req, &wanted, 0, NULL, value);
+    uvhttp_str_t wanted = uvhttp__str_from(name), found_name = {NULL, 0}, found_value = {NULL, 0};
+    place_t place = {.field = 0};
+    bool found;
+    do {
+        found = next_cookie(req, &place, &found_name, &found_value);
+    } while (found && !uvhttp__str_equal(found_name, wanted));
+    return show(found, found_name, found_value, NULL, value);
+}
+
+/* The place is kept as offsets: the head may move. */
+static place_t recall_place(const uvhttp_request_t *req) {
+    place_t place = {.field = req->last_cookie.field};
+    if (place.field == 0) return place;
+    uvhttp_str_t whole;
+    (void)uvhttp_request_header_at(req, place.field - 1, NULL, &whole);
+    place.rest = (uvhttp_str_t){whole.data + whole.size - req->last_cookie.left, req->last_cookie.left};
+    return place;
 }
 
 bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
-    return find_cookie(req, NULL, index, name, value);
+    uvhttp_request_t *memo = (uvhttp_request_t *)(uintptr_t)req; /* one thread's */
+    uvhttp_str_t found_name = {NULL, 0}, found_value = {NULL, 0};
+    bool known = req->cookie_known && index >= req->last_cookie.index;
+    size_t at = known ? req->last_cookie.index : 0;
+    place_t place = known ? recall_place(req) : (place_t){.field = 0}, before = place;
+    bool found = next_cookie(req, &place, &found_name, &found_value);
+    for (; found && at < index; at++) {
+        before = place;
+        found = next_cookie(req, &place, &found_name, &found_value);
+    }
+    memo->cookie_known = found;
+    memo->last_cookie.index = at;
+    memo->last_cookie.field = before.field;
+    memo->last_cookie.left = (uint32_t)before.rest.size;
+    return show(found, found_name, found_value, name, value);
 }
 
 /* --- response --- */

@@ -95,9 +95,19 @@ struct uvhttp_request {
     uint32_t slash_count; /* how many %2F were left in the decoded path */
     uint8_t param_count;
     bool query_parsed;
-    uint8_t origin_known; /* UVHTTP__ORIGIN_*: the parts of it that have been learnt; to here */
+    uint8_t origin_known;   /* UVHTTP__ORIGIN_*: the parts of it that have been learnt */
+    bool cookie_known : 1;  /* last_cookie is of this request */
+    bool trailer_known : 1; /* last_trailer is. To here */
     uint32_t decoded_size;
-    const uint32_t *slashes; /* where those %2F stand in the decoded path, ascending */
+    struct {
+        size_t index;  /* of the cookie that was asked for last */
+        size_t field;  /* where it is found: as of uvhttp_request_header_next, ... */
+        uint32_t left; /* ... and how many bytes of the field before that have not been looked at */
+    } last_cookie;     /* so that asking for one cookie after the other reads the fields once */
+    struct {
+        size_t index, offset; /* of the trailer field that was asked for last, in `trailer` */
+    } last_trailer;           /* the same */
+    const uint32_t *slashes;  /* where those %2F stand in the decoded path, ascending */
     const uvhttp_str_t *param_names;
     const char *query_text;
     const uvhttp__query_param_t *query_params;
@@ -141,6 +151,18 @@ int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_
 
 /* What was left under `key`, valid as long as the request; data NULL if nothing was. */
 uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key);
+
+/* Goes through the members of a list-valued field over all of its lines, which are one list (RFC 9110 section 5.3):
+ * `uvhttp__members_t at = {.req = req, .name = "TE"};`. Empty members are left out; a comma in quotes is no end. */
+typedef struct uvhttp__members {
+    const uvhttp_request_t *req;
+    const char *name;
+    size_t index; /* of the field to look at next */
+    uvhttp_str_t rest;
+} uvhttp__members_t;
+bool uvhttp__member_next(uvhttp__members_t *at, uvhttp_str_t *member);
+/* Whether one of the members is the token `wanted`, in any case. */
+bool uvhttp__members_have(const uvhttp_request_t *req, const char *name, uvhttp_str_t wanted);
 
 /* Learns the parts (UVHTTP__ORIGIN_*) that are not known. Loop's thread, unless all are known. Returns 0 or
  * UVHTTP_E_NOMEM. */
@@ -238,6 +260,8 @@ enum {                                      /* uvhttp_response.flags */
        UVHTTP__RESPONSE_TYPE_KEPT = 1 << 10, /* content_type was set by uvhttp_response_header */
        UVHTTP__RESPONSE_BODY_OPEN = 1 << 11, /* the session's: more of a streamed request body is to come */
        UVHTTP__RESPONSE_BRIEFLY = 1 << 12,   /* deferred by the library itself: a FIN of the client does not end it */
+       UVHTTP__RESPONSE_BY_SERVER = 1 << 13, /* the complete answer is the server's own, for the reason `code` */
+       UVHTTP__RESPONSE_ON_ERROR = 1 << 14,  /* the function for such answers runs: it answers now or not at all */
 };
 
 /* The session's part of a response. Called on the thread of the caller of the public function: the loop's, or a
@@ -294,6 +318,7 @@ struct uvhttp_response {
     char *headers;                       /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */
     char checked_type[48];               /* the last Content-Type that was checked, kept over resets */
     uint8_t checked_type_size;           /* 0: none */
+    int16_t code;                        /* BY_SERVER only, else not written: a UVHTTP_E_* code */
     uint64_t stream_size;                /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
     uint64_t stream_left;                /* bytes of it not yet written */
     uint64_t sent_size;                  /* bytes of the body handed over; the session's, once the head is written */
@@ -358,6 +383,13 @@ static inline void uvhttp__response_abort(uvhttp_response_t *res) {
  * memory. status: 400..599; text: static, or NULL for no body. The user's headers stay (CORS must reach a 404), but
  * those that describe a body are dropped. */
 void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text);
+/* The same for the reason `code`, a UVHTTP_E_* code. uvhttp__response_fail finds the code that goes with the status. */
+void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text);
+/* The complete answer that is recorded is the server's own: the application may replace it (uvhttp_server_on_error). */
+static inline void uvhttp__response_by_server(uvhttp_response_t *res, int code) {
+    res->flags |= UVHTTP__RESPONSE_BY_SERVER;
+    res->code = (int16_t)code;
+}
 
 /* The way in for the deferred handle, on the loop's thread: functions work again until redefer. */
 static inline void uvhttp__response_undefer(uvhttp_response_t *res) {

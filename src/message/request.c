@@ -122,6 +122,35 @@ bool uvhttp_request_header_next(const uvhttp_request_t *req, const char *name, s
     return uvhttp_request_header_at(req, found, NULL, value);
 }
 
+/* The text up to a comma outside of quotes. A backslash means nothing in an entity tag (RFC 9110 section 8.8.3), and
+ * tokens have none. */
+static size_t member_size(uvhttp_str_t text) {
+    bool quoted = false;
+    size_t size = 0;
+    for (; size < text.size && (quoted || text.data[size] != ','); size++) quoted ^= text.data[size] == '"';
+    return size;
+}
+
+bool uvhttp__member_next(uvhttp__members_t *at, uvhttp_str_t *member) {
+    for (;;) {
+        while (at->rest.size > 0) {
+            size_t size = member_size(at->rest), taken = size + (size < at->rest.size);
+            *member = uvhttp__str_trim((uvhttp_str_t){at->rest.data, size});
+            at->rest = (uvhttp_str_t){at->rest.data + taken, at->rest.size - taken};
+            if (member->size > 0) return true;
+        }
+        if (!uvhttp_request_header_next(at->req, at->name, &at->index, &at->rest)) return false;
+    }
+}
+
+bool uvhttp__members_have(const uvhttp_request_t *req, const char *name, uvhttp_str_t wanted) {
+    uvhttp__members_t at = {.req = req, .name = name};
+    uvhttp_str_t member;
+    while (uvhttp__member_next(&at, &member))
+        if (uvhttp__str_equal_nocase(member, wanted)) return true;
+    return false;
+}
+
 /* --- trailers --- */
 
 /* Takes a line off *rest. Line feed and colon are always found: the decoder has checked the lines. */
@@ -138,9 +167,19 @@ static bool next_trailer(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *v
 }
 
 bool uvhttp_request_trailer_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
+    uvhttp_request_t *memo = (uvhttp_request_t *)(uintptr_t)req; /* one thread's */
+    bool known = req->trailer_known && index >= req->last_trailer.index;
+    size_t at = known ? req->last_trailer.index : 0, offset = known ? req->last_trailer.offset : 0;
     uvhttp_str_t rest = req->trailer, name_here, value_here;
+    if (offset > 0) rest = (uvhttp_str_t){rest.data + offset, rest.size - offset};
     bool found = next_trailer(&rest, &name_here, &value_here);
-    while (found && index-- > 0) found = next_trailer(&rest, &name_here, &value_here);
+    for (; found && at < index; at++) {
+        offset = req->trailer.size - rest.size;
+        found = next_trailer(&rest, &name_here, &value_here);
+    }
+    memo->trailer_known = found;
+    memo->last_trailer.index = at;
+    memo->last_trailer.offset = offset;
     if (name) *name = name_here;
     if (value) *value = value_here;
     return found;

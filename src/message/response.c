@@ -45,7 +45,7 @@ static inline void record(uvhttp_response_t *res, int status, uvhttp__content_ty
     res->status = (uint16_t)status;
     res->content_type = type.data;
     res->content_type_size = type.size;
-    unsigned others = res->flags & ~(unsigned)UVHTTP__RESPONSE_TYPE_KEPT;
+    unsigned others = res->flags & ~(unsigned)(UVHTTP__RESPONSE_TYPE_KEPT | UVHTTP__RESPONSE_BY_SERVER);
     res->flags = (uint16_t)(others | UVHTTP__RESPONSE_ANSWERED | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
 }
 
@@ -226,7 +226,23 @@ void uvhttp_response_close(uvhttp_response_t *res) {
     res->flags |= UVHTTP__RESPONSE_CLOSE;
 }
 
+static int code_of(int status) {
+    switch (status) {
+        case 403: return UVHTTP_E_PERMISSION;
+        case 404: return UVHTTP_E_NOT_FOUND;
+        case 405: return UVHTTP_E_HTTP_METHOD_NOT_ALLOWED;
+        case 416: return UVHTTP_E_STATIC_RANGE;
+        case 501: return UVHTTP_E_HTTP_METHOD_UNKNOWN;
+        case 503: return UVHTTP_E_LIMIT;
+        default: return UVHTTP_E_STATE;
+    }
+}
+
 void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text) {
+    uvhttp__response_fail_by(res, code_of(status), status, text);
+}
+
+void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text) {
     static const uvhttp_str_t about_body[] = {UVHTTP__STR_INIT("Content-Encoding"),
                                               UVHTTP__STR_INIT("Content-Disposition"),
                                               UVHTTP__STR_INIT("Content-Range"),
@@ -244,4 +260,5 @@ void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text)
     if (text) body = (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = text, .size = strlen(text)};
     record(res, status, text ? TYPE("text/plain; charset=utf-8") : TYPE(""));
     res->body = body;
+    uvhttp__response_by_server(res, code);
 }

@@ -12,34 +12,19 @@ struct uvhttp__hook {
     void *user;
 };
 
-static bool names_trailers(uvhttp_str_t list) {
-    while (list.size > 0) {
-        const char *comma = memchr(list.data, ',', list.size);
-        size_t size = comma ? (size_t)(comma - list.data) : list.size;
-        uvhttp_str_t item = uvhttp__str_trim((uvhttp_str_t){list.data, size});
-        if (uvhttp__str_equal_nocase(item, UVHTTP__STR("trailers"))) return true;
-        size += comma != NULL;
-        list = (uvhttp_str_t){list.data + size, list.size - size};
-    }
-    return false;
-}
-
 /* Whether fields behind the body would be sent, and be understood. */
 static bool takes_trailers(const uvhttp_response_t *res) {
     const uvhttp_request_t *req = res->request;
     if (res->stream_size != UVHTTP_SIZE_UNKNOWN || !uvhttp__status_has_body(res->status)) return false;
     if (req->head.version_minor != 1 || req->head.method == UVHTTP_HEAD) return false;
-    size_t index = 0;
-    for (uvhttp_str_t value; uvhttp_request_header_next(req, "TE", &index, &value);)
-        if (names_trailers(value)) return true;
-    return false;
+    return uvhttp__members_have(req, "TE", UVHTTP__STR("trailers"));
 }
 
 /* --- pieces --- */
 
 int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *content_type, uint64_t size) {
-    const unsigned locked =
-        UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_FINISHING;
+    const unsigned locked = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED |
+                            UVHTTP__RESPONSE_FINISHING | UVHTTP__RESPONSE_ON_ERROR;
     if (uvhttp__response_is(res, locked)) return UVHTTP_E_STATE;
     if (status < 200 || status > 599) return UVHTTP_E_INVALID;
     uvhttp__content_type_t type;
@@ -181,8 +166,8 @@ void uvhttp__response_run_done(uvhttp_response_t *res, int status) {
 /* --- later --- */
 
 uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res) {
-    const unsigned locked =
-        UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_FINISHING;
+    const unsigned locked = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED |
+                            UVHTTP__RESPONSE_FINISHING | UVHTTP__RESPONSE_ON_ERROR;
     if (uvhttp__response_is(res, locked)) return NULL;
     uvhttp_deferred_t *deferred = res->sink->defer(res);
     if (!deferred) {

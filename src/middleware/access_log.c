@@ -78,8 +78,8 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
     entry->flags = (uint8_t)((status != UVHTTP_OK ? UVHTTP__ENTRY_ABORTED : 0) |
                              (uvhttp_request_version_minor(req) == 0 ? UVHTTP__ENTRY_HTTP10 : 0));
     uvhttp_str_t *fields = source->fields;
-    fields[UVHTTP__ENTRY_METHOD] = uvhttp_request_method_text(req);
-    fields[UVHTTP__ENTRY_TARGET] = uvhttp_request_target(req);
+    if (uvhttp_request_method_text(req).size > 0) fields[UVHTTP__ENTRY_METHOD] = uvhttp_request_method_text(req);
+    if (uvhttp_request_target(req).size > 0) fields[UVHTTP__ENTRY_TARGET] = uvhttp_request_target(req);
     fields[UVHTTP__ENTRY_USER] = uvhttp_auth_user(req);
     if (log->format == UVHTTP_ACCESS_LOG_COMMON) return;
     fields[UVHTTP__ENTRY_REFERER] = uvhttp_request_header(req, "Referer");
@@ -109,13 +109,17 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
         sem_post(&log->wake);
 }
 
-static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void note(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     /* Now, because the connection can be gone when the answer is given up. */
     (void)uvhttp__request_client(req);
-    if (uvhttp_response_on_done(res, on_done, user) == UVHTTP_OK) return UVHTTP_NEXT;
+    if (uvhttp_response_on_done(res, on_done, user) == UVHTTP_OK) return;
     uvhttp__access_log_t *log = user;
     atomic_fetch_add_explicit(&log->homeless, 1, memory_order_relaxed);
     uvhttp__middleware_count(req, access_log_dropped);
+}
+
+static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    note(req, res, user);
     return UVHTTP_NEXT;
 }
 
@@ -198,7 +202,8 @@ uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options
                                               strerrordesc_np(error));
         }
     }
-    return (uvhttp_middleware_t){.run = run, .user = log, .destroy = destroy, .reload = reload};
+    return (uvhttp_middleware_t){
+        .run = run, .user = log, .destroy = destroy, .reload = reload, .on_refused = note};
 }
 
 /* --- the rest --- */

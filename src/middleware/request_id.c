@@ -61,7 +61,7 @@ static bool valid_id(uvhttp_str_t id) {
     return true;
 }
 
-static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static int give_id(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     const request_id_t *options = user;
     char made[ID_SIZE];
     uvhttp_str_t id;
@@ -73,7 +73,15 @@ static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     int status = uvhttp__request_set_note(req, &note_key, id);
     if (status == UVHTTP_OK)
         status = uvhttp__response_put_header(res, (uvhttp_str_t){options->header, options->header_size}, id, true);
-    return status == UVHTTP_OK ? UVHTTP_NEXT : uvhttp__middleware_unavailable(res);
+    return status;
+}
+
+static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    return give_id(req, res, user) == UVHTTP_OK ? UVHTTP_NEXT : uvhttp__middleware_unavailable(res);
+}
+
+static void on_refused(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)give_id(req, res, user);
 }
 
 uvhttp_str_t uvhttp_request_id_get(const uvhttp_request_t *req) {
@@ -105,5 +113,5 @@ uvhttp_middleware_t uvhttp_request_id(const uvhttp_request_id_options_t *options
     made->trust_incoming = options->trust_incoming;
     made->header_size = header.size;
     memcpy(made->header, header.data, header.size);
-    return (uvhttp_middleware_t){.run = run, .user = made, .destroy = destroy};
+    return (uvhttp_middleware_t){.run = run, .user = made, .destroy = destroy, .on_refused = on_refused};
 }

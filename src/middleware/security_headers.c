@@ -47,6 +47,11 @@ static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     return status == UVHTTP_OK ? UVHTTP_NEXT : uvhttp__middleware_unavailable(res);
 }
 
+static void on_refused(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    (void)uvhttp_response_on_finish(res, finish, user);
+}
+
 /* --- options --- */
 
 /* Whether a policy has a directive of this name (CSP section 2.2.1: directives end in ';', names in white space). */
@@ -134,5 +139,5 @@ uvhttp_middleware_t uvhttp_security_headers(const uvhttp_security_headers_option
         if (headers) destroy(headers);
         return uvhttp__middleware_refused(NAME, "out of memory");
     }
-    return (uvhttp_middleware_t){.run = run, .user = headers, .destroy = destroy};
+    return (uvhttp_middleware_t){.run = run, .user = headers, .destroy = destroy, .on_refused = on_refused};
 }

@@ -129,6 +129,10 @@ int uvhttp__router_freeze(uvhttp__router_t *router) {
 
 /* --- matching --- */
 
+const uvhttp__chain_t *uvhttp__router_root_chain(const uvhttp__router_t *router) {
+    return router->groups->chain;
+}
+
 static inline const uvhttp__endpoint_t *find_exact(const uvhttp__router_t *router, uvhttp_str_t path) {
     if (!router->exact) return NULL;
     uvhttp__path_key_t key = key_of(path);

@@ -137,12 +137,12 @@ int uvhttp__router_error(const uvhttp__router_t *router, const char **text) {
 
 /* Whether the whole prefix of a group is fit to be the begin of patterns: checked now, so that an error names the group
  * and not its first route. */
-static const char *check_prefix(const uvhttp_group_t *group) {
-    uvhttp__pattern_t pattern;
+static const char *check_prefix(const uvhttp_group_t *group, uvhttp__pattern_t *pattern) {
     uvhttp_str_t prefix = {group->prefix, group->prefix_size};
     const char *reason = NULL;
-    if (prefix.size == 0 || uvhttp__pattern_parse(prefix, &pattern, &reason) != 0) return reason;
-    uvhttp_str_t segment = pattern.segments[pattern.segment_count - 1];
+    if (prefix.size == 0 || uvhttp__pattern_parse(prefix, pattern, &reason) != 0) return reason;
+    if (memchr(prefix.data, '%', prefix.size)) return "a prefix has no percent escapes";
+    uvhttp_str_t segment = pattern->segments[pattern->segment_count - 1];
     return segment.size && segment.data[0] == '*' ? "a prefix has no wildcard" : NULL;
 }
 
@@ -154,6 +154,7 @@ uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix_tex
     uvhttp_str_t prefix = uvhttp__str_from(prefix_text);
     int status = UVHTTP_E_ROUTE_PATTERN;
     const char *reason = NULL;
+    uvhttp__pattern_t pattern;
     uvhttp_group_t *group = NULL;
     if (router->frozen) {
         status = UVHTTP_E_STATE;
@@ -167,7 +168,7 @@ uvhttp_group_t *uvhttp__group_new(uvhttp_group_t *parent, const char *prefix_tex
             out_of_memory(router);
             return router->dead;
         }
-        reason = check_prefix(group);
+        reason = check_prefix(group, &pattern);
     }
     if (reason) {
         remember(router, status, "group %s%s: %s", parent->prefix, prefix_text, reason);
@@ -199,6 +200,7 @@ static int entry_new(uvhttp_group_t *group, uvhttp_method_t method, const char *
         uvhttp__free(copy);
         return status;
     }
+    (void)uvhttp__pattern_decode(copy, whole, pattern);
     uvhttp__route_entry_t *made = uvhttp__calloc(1, sizeof *made + pattern->param_count * sizeof *made->param_names);
     if (!made) {
         uvhttp__free(copy);

@@ -82,6 +82,8 @@ uvhttp__route_t *uvhttp__router_last(uvhttp__router_t *router);
 /* Calls reload of every middleware that has one. */
 void uvhttp__router_reload(const uvhttp__router_t *router);
 
+/* The middleware of the server, for a request that was not routed. After freeze. */
+const uvhttp__chain_t *uvhttp__router_root_chain(const uvhttp__router_t *router);
 /* What a group's patterns begin with. */
 uvhttp_str_t uvhttp__group_prefix(const uvhttp_group_t *group);
 

@@ -100,10 +100,13 @@ typedef struct uvhttp__pattern {
     uvhttp_str_t segments[UVHTTP__ROUTE_SEGMENT_MAX]; /* with their ':' or '*' */
     size_t segment_count;
     size_t param_count;
+    char why[160]; /* memory for a reason that quotes the pattern */
 } uvhttp__pattern_t;
 
-/* Takes a pattern apart. Returns 0, or UVHTTP_E_ROUTE_PATTERN and why in *reason. */
+/* Takes a pattern apart. Returns 0, or UVHTTP_E_ROUTE_PATTERN and why in *reason, valid as long as *pattern. */
 int uvhttp__pattern_parse(uvhttp_str_t text, uvhttp__pattern_t *pattern, const char **reason);
+/* Replaces the percent escapes of a pattern that has been parsed, and takes it apart again. Returns its size. */
+size_t uvhttp__pattern_decode(char *text, size_t size, uvhttp__pattern_t *pattern);
 
 /* Whether a segment is a parameter or a wildcard. */
 static inline bool uvhttp__segment_is_dynamic(uvhttp_str_t segment) {

@@ -311,7 +311,7 @@ void uvhttp__body_go_on(uvhttp__exchange_t *exchange) {
 
 /* CONNECT, which is not served, whatever follows. */
 static size_t start_tunnel(uvhttp__session_t *session, size_t size) {
-    session->exchange->way.route = NULL;
+    session->exchange->way = (uvhttp__way_t){.chain = NULL};
     start_rate(session);
     leave_open(session, size);
     uvhttp__exchange_run(session->exchange);

@@ -167,7 +167,7 @@ void uvhttp__deferred_detach(uvhttp_deferred_t *deferred) {
 }
 
 static void fail(uvhttp_response_t *res, int status) {
-    uvhttp__response_fail(res, status == UVHTTP_E_NOMEM || status == UVHTTP_E_LIMIT ? 503 : 500, NULL);
+    uvhttp__response_fail_by(res, status, status == UVHTTP_E_NOMEM || status == UVHTTP_E_LIMIT ? 503 : 500, NULL);
 }
 
 static void take_on_stop(const message_t *message, const uvhttp__exchange_t *exchange) {
@@ -277,7 +277,7 @@ static void run_abandon(uvhttp__post_t *post) {
             uvhttp__deferred_detach(deferred);
             uvhttp__conn_reset(&exchange->session->conn, UVHTTP_E_STATE);
         } else {
-            uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
+            uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
             answer_now(deferred, exchange);
         }
     }

@@ -78,9 +78,36 @@ static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     return exchange;
 }
 
-void uvhttp__exchange_headless(uvhttp__exchange_t *exchange) {
-    exchange->request.base = "";
-    exchange->request.head = (uvhttp__head_t){.headers = exchange->fields, .method = UVHTTP_GET, .version_minor = 1};
+void uvhttp__exchange_headless(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+    uvhttp_request_t *req = &exchange->request;
+    req->head.headers = exchange->fields;
+    uvhttp__http1_read_refused(data, size, exchange->worker->server->limits.line_size_max, &req->head);
+    req->base = req->head.size > 0 ? data : "";
+    exchange->borrowed = req->head.size > 0 ? data : NULL;
+    exchange->way = (uvhttp__way_t){.chain = NULL};
+    if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
+}
+
+bool uvhttp__exchange_replace(uvhttp__session_t *session, int code) {
+    uvhttp__exchange_t *old = session->exchange;
+    if (uvhttp__exchange_begin(session) != UVHTTP_OK) {
+        session->exchange = old;
+        uvhttp__exchange_abort(old, code);
+        return false;
+    }
+    uvhttp__exchange_t *made = session->exchange;
+    uvhttp__exchange_headless(made, old->request.base, old->request.head.size);
+    made->request.head.version_minor = old->request.head.version_minor;
+    if (uvhttp__exchange_own(made) != UVHTTP_OK) {
+        uint8_t method = made->request.head.method;
+        uvhttp__exchange_headless(made, NULL, 0);
+        made->request.head.method = method;
+    }
+    made->way.next = SIZE_MAX; /* the hooks of the one that is given up tell of the request */
+    session->exchange = old;
+    uvhttp__exchange_abort(old, code);
+    session->exchange = made;
+    return true;
 }
 
 UVHTTP__HOT int uvhttp__exchange_begin(uvhttp__session_t *session) {
@@ -219,14 +246,16 @@ static void answer_unrouted(uvhttp__exchange_t *exchange) {
     const uvhttp__unrouted_t *unrouted = &exchange->unrouted;
     if (unrouted->status != UVHTTP_OK) {
         uvhttp__counters_error(&exchange->worker->worker->counters, unrouted->status);
-        uvhttp__response_fail(res, uvhttp_error_http_status(unrouted->status), "Bad Request\n");
+        uvhttp__response_fail_by(res, unrouted->status, uvhttp_error_http_status(unrouted->status), "Bad Request\n");
         return;
     }
     if (unrouted->outcome == UVHTTP__MATCH_NOT_FOUND) {
         uvhttp__response_fail(res, 404, "Not Found\n");
         return;
     }
-    if (unrouted->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
+    if (unrouted->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED && exchange->request.head.method == UVHTTP_METHOD_OTHER)
+        uvhttp__response_fail(res, 501, "Not Implemented\n"); /* a method that nobody knows (RFC 9110 section 9.1) */
+    else if (unrouted->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
         uvhttp__response_fail(res, 405, "Method Not Allowed\n");
     else
         (void)uvhttp_response_empty(res, 204);
@@ -269,7 +298,7 @@ static inline void go(uvhttp__exchange_t *exchange) {
 UVHTTP__HOT void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
     if (!answered(&exchange->response)) {
         uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
-        uvhttp__response_fail(&exchange->response, 500, "Internal Server Error\n");
+        uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
     }
     uvhttp__exchange_returned(exchange);
 }
@@ -277,7 +306,7 @@ UVHTTP__HOT void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange) {
 UVHTTP__HOT void uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
     if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
         /* A tunnel is not ours to open (RFC 9110 section 9.3.6). */
-        exchange->way.route = NULL;
+        exchange->way = (uvhttp__way_t){.chain = NULL};
         uvhttp__response_fail(&exchange->response, 501, "Not Implemented\n");
     } else {
         route(exchange);

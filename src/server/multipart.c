@@ -20,7 +20,7 @@ static void fail(upload_t *upload, uvhttp_request_t *req, uvhttp_response_t *res
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN))
         uvhttp__conn_close(&exchange->session->conn, code);
     else
-        uvhttp__response_fail(res, uvhttp_error_http_status(code), uvhttp_error_message(code));
+        uvhttp__response_fail_by(res, code, uvhttp_error_http_status(code), uvhttp_error_message(code));
 }
 
 static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {

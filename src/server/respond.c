@@ -115,7 +115,7 @@ UVHTTP__HOT static void complete(uvhttp__exchange_t *exchange) {
 
 static void give_up(uvhttp__exchange_t *exchange, int status) {
     /* The hooks of the end come in a later turn, when the receive buffer is another's. */
-    if (uvhttp__exchange_own(exchange) != UVHTTP_OK) uvhttp__exchange_headless(exchange);
+    if (uvhttp__exchange_own(exchange) != UVHTTP_OK) uvhttp__exchange_headless(exchange, NULL, 0);
     uvhttp__conn_close(&exchange->session->conn, status); /* on_closed aborts the exchange */
 }
 
@@ -223,6 +223,8 @@ UVHTTP__HOT void uvhttp__exchange_answer(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     uvhttp__session_t *session = exchange->session;
     uvhttp__stream_t *stream = &session->conn.stream;
+    if (__builtin_expect(uvhttp__response_is(res, UVHTTP__RESPONSE_BY_SERVER), 0))
+        uvhttp__exchange_own_response(exchange);
     uvhttp__response_finish(res);
     uvhttp__response_commit(res);
     decide_keep_alive(exchange);
@@ -401,7 +403,8 @@ int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const 
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->request.head.upgrade || exchange->request.head.version_minor != 1 ||
         exchange->request.body.size > 0 || exchange->incoming ||
-        uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_COMMITTED))
+        uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_COMMITTED |
+                                     UVHTTP__RESPONSE_ON_ERROR))
         return UVHTTP_E_STATE;
     int status = uvhttp__response_put_header(res, (uvhttp_str_t){"Upgrade", 7},
                                              (uvhttp_str_t){protocol, strlen(protocol)}, true);

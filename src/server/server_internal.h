@@ -48,6 +48,8 @@ struct uvhttp_server {
     void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
+    uvhttp_error_cb on_error; /* NULL: the server's own responses leave as they are */
+    void *on_error_user;
     struct uvhttp__static_site *sites; /* static files */
     uvhttp__work_t *work;              /* the pool of worker threads */
     char *spool_directory;             /* NULL: that of the environment */
@@ -262,8 +264,12 @@ static inline uvhttp__session_t *uvhttp__exchange_session(const uvhttp__exchange
 
 /* Makes session->exchange, for a request that is about to be read. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_begin(uvhttp__session_t *session);
-/* A head that can not be read is answered as if it had been that of a plain GET. */
-void uvhttp__exchange_headless(uvhttp__exchange_t *exchange);
+/* A head that cannot be read, or none, is answered as if it had been that of a plain GET, but for what the request line
+ * in data[0..size) shows. The bytes must stay until the response has been handed over or owned. */
+void uvhttp__exchange_headless(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* The response of session->exchange is another thread's: ends that exchange with `code` and makes another one with the
+ * same request line in its place. False if there is no memory. */
+bool uvhttp__exchange_replace(uvhttp__session_t *session, int code);
 /* There was no whole request yet: session->exchange goes back to the pool. */
 void uvhttp__exchange_cancel(uvhttp__session_t *session);
 /* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
@@ -324,6 +330,12 @@ bool uvhttp__response_is_complete(const uvhttp_response_t *res);
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
 /* uvhttp_deferred_next: the exchange is no longer deferred. */
 void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user);
+
+/* --- the server's own responses (own_response.c); the loop's thread --- */
+
+/* The response that is about to leave is the server's: middleware that has not seen the request notes it, and the
+ * application may replace it. */
+void uvhttp__exchange_own_response(uvhttp__exchange_t *exchange);
 
 /* --- answers (respond.c) --- */
 

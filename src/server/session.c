@@ -54,23 +54,25 @@ static bool begin_headless(uvhttp__session_t *session) {
         uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
         return false;
     }
-    uvhttp__exchange_headless(session->exchange);
+    uvhttp__exchange_headless(session->exchange, NULL, 0);
     return true;
 }
 
 void uvhttp__session_refuse(uvhttp__session_t *session, int code) {
     uvhttp__counters_error(counters_of(session), code);
-    if (session->exchange && session->exchange->call) {
-        uvhttp__exchange_abort(session->exchange, code); /* a worker thread has it */
-    } else if (session->exchange) {
-        if (uvhttp__response_is(&session->exchange->response, UVHTTP__RESPONSE_COMMITTED)) {
+    uvhttp__exchange_t *current = session->exchange;
+    bool foreign = current && current->call; /* a worker thread has it, or another one may be reading it */
+    if (current && !foreign) {
+        if (uvhttp__response_is(&current->response, UVHTTP__RESPONSE_COMMITTED)) {
             uvhttp__conn_close(&session->conn, code);
             return;
         }
-        if (session->exchange->deferred)
-            uvhttp__exchange_abort(session->exchange, code); /* another thread may be reading it */
-        else
-            uvhttp__body_fail(session->exchange, code);
+        foreign = current->deferred != NULL;
+        if (!foreign) uvhttp__body_fail(current, code);
+    }
+    if (foreign && !uvhttp__exchange_replace(session, code)) {
+        uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
+        return;
     }
     if (!session->exchange && !begin_headless(session)) return;
     uvhttp__exchange_t *exchange = session->exchange;
@@ -86,10 +88,19 @@ void uvhttp__session_refuse(uvhttp__session_t *session, int code) {
         char text[128];
         int size = snprintf(text, sizeof text, "%s\n", uvhttp_error_message(code));
         int status = uvhttp_error_http_status(code);
-        if (uvhttp_response_send(res, status, "text/plain; charset=utf-8", text, (size_t)size) != UVHTTP_OK)
-            uvhttp__response_fail(res, status, NULL);
+        if (uvhttp_response_send(res, status, "text/plain; charset=utf-8", text, (size_t)size) == UVHTTP_OK)
+            uvhttp__response_by_server(res, code);
+        else
+            uvhttp__response_fail_by(res, code, status, NULL);
     }
     uvhttp__exchange_answer(exchange);
+}
+
+/* A head, of which data[0..size) has come, is refused. */
+static void refuse_head(uvhttp__session_t *session, const char *data, size_t size, int code) {
+    if (session->exchange || uvhttp__exchange_begin(session) == UVHTTP_OK)
+        uvhttp__exchange_headless(session->exchange, data, size);
+    uvhttp__session_refuse(session, code);
 }
 
 /* --- after an answer --- */
@@ -190,13 +201,12 @@ static size_t continue_head(uvhttp__session_t *session, const char *data, size_t
         uvhttp__exchange_cancel(session);
         return size;
     }
+    session->partial = NULL;
     if (status != UVHTTP_OK) {
-        if (session->exchange) uvhttp__exchange_headless(session->exchange);
-        drop_partial(session);
-        uvhttp__session_refuse(session, status);
+        refuse_head(session, partial->data, partial->size, status);
+        uvhttp__free(partial);
         return size;
     }
-    session->partial = NULL;
     size_t of_head = session->exchange->request.head.size - before; /* the rest stands in data still */
     size_t used = on_head(session, partial->data, data + of_head, size - of_head);
     /* An answer to come owns a copy by now; any other is out. */
@@ -228,8 +238,7 @@ static size_t read_head(uvhttp__session_t *session, const char *data, size_t siz
         }
         status = UVHTTP_E_NOMEM;
     }
-    if (session->exchange) uvhttp__exchange_headless(session->exchange);
-    uvhttp__session_refuse(session, status);
+    refuse_head(session, data, size, status);
     return size;
 }
 
@@ -382,7 +391,7 @@ static bool check_body(uvhttp__session_t *session) {
         uvhttp__counters_add(counters_of(session), timeouts_body, 1);
     else
         uvhttp__counters_add(counters_of(session), slow_read, 1);
-    uvhttp__session_refuse(session, UVHTTP_E_TIMEOUT);
+    uvhttp__session_refuse(session, UVHTTP_E_HTTP_TIMEOUT);
     return false;
 }
 
@@ -404,8 +413,10 @@ static void on_timer(uvhttp__conn_t *conn) {
         check_exchange(session);
     } else if (session->partial) {
         uvhttp__counters_add(counters_of(session), timeouts_header, 1);
-        drop_partial(session);
-        uvhttp__session_refuse(session, UVHTTP_E_TIMEOUT);
+        uvhttp__partial_t *partial = session->partial;
+        session->partial = NULL;
+        refuse_head(session, partial->data, partial->size, UVHTTP_E_HTTP_TIMEOUT);
+        uvhttp__free(partial);
     } else {
         /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
          * one. */

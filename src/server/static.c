@@ -52,9 +52,11 @@ static int add_routes(uvhttp_group_t *group, const char *prefix, uvhttp__static_
 static int add(uvhttp_group_t *group, const char *prefix, const char *root, const uvhttp_static_options_t *options) {
     uvhttp__router_t *router = uvhttp__group_router(group);
     uvhttp_server_t *server = uvhttp__router_owner(router);
-    if (!prefix || !root || (*prefix && *prefix != '/'))
-        return uvhttp__router_fail(router, UVHTTP_E_INVALID,
-                                   "static files: a prefix begins with '/', and a root is the path of a directory");
+    if (!prefix || !root || (*prefix && *prefix != '/') || strchr(prefix, '%'))
+        return uvhttp__router_fail(
+            router, UVHTTP_E_INVALID,
+            "static files: a prefix begins with '/' and has no percent escape, and a root is the "
+            "path of a directory");
     if (server->frozen) return uvhttp__group_add(group, UVHTTP_GET, prefix, serve, NULL, UVHTTP__EXEC_FIXED, NULL);
     char text[512], whole[2 * UVHTTP__ROUTE_PATTERN_SIZE_MAX];
     uvhttp_str_t outer = uvhttp__group_prefix(group);

@@ -18,7 +18,9 @@ static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         uvhttp__ws_discard(ws);
     else
         status = uvhttp_response_upgrade(res, "websocket", &uvhttp__ws_tcp_handlers, ws);
-    if (status != UVHTTP_OK) uvhttp__response_fail(res, uvhttp_error_http_status(status), uvhttp_error_message(status));
+    if (status != UVHTTP_OK) {
+        uvhttp__response_fail_by(res, status, uvhttp_error_http_status(status), uvhttp_error_message(status));
+    }
 }
 
 /* The route's middleware only owns the endpoint: it is freed with the router. */

@@ -212,14 +212,14 @@ void uvhttp__call_drained(uvhttp__exchange_t *exchange) {
 
 /* --- on the loop: the way there and back --- */
 
-static void unavailable(uvhttp_response_t *res) {
-    uvhttp__response_fail(res, 503, "Service Unavailable\n");
+static void unavailable(uvhttp_response_t *res, int code) {
+    uvhttp__response_fail_by(res, code, 503, "Service Unavailable\n");
     (void)uvhttp_response_header(res, "Retry-After", "1");
 }
 
 static void refuse(uvhttp__exchange_t *exchange, int status) {
     uvhttp__counters_error(&exchange->worker->worker->counters, status);
-    unavailable(&exchange->response);
+    unavailable(&exchange->response, status);
 }
 
 /* No thread has the call, or will. */
@@ -239,7 +239,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
     if (!exchange->spool) uvhttp__pull_close(&call->pull);
     end_call(call);
     exchange->response.sink = &uvhttp__exchange_sink;
-    if (cancelled) unavailable(&exchange->response);
+    if (cancelled) unavailable(&exchange->response, UVHTTP_E_WORK_CANCELLED);
     if (deferred) {
         uvhttp_deferred_retain(deferred);
         uvhttp__deferred_adopt(deferred, exchange);
@@ -306,7 +306,7 @@ void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     int status = uvhttp__spool_start(exchange, call_handler);
     if (status == UVHTTP_OK) return;
     uvhttp__counters_error(&exchange->worker->worker->counters, status);
-    uvhttp__response_fail(res, uvhttp_error_http_status(status), NULL);
+    uvhttp__response_fail_by(res, status, uvhttp_error_http_status(status), NULL);
 }
 
 /* All that were called for in the turn. From here on they are the threads', but for those that are refused. */

@@ -243,7 +243,7 @@ numbers = itertools.count()
 
 
 def make_serve(directory, servers):
-    def serve(program="http_test_server", *args, settings=None, wait=True, address=None, listen=None, prefix=(), **options):
+    def serve(program="http_test_server", *args, settings=None, wait=True, address=None, listen=None, prefix=(), hosts=("test",), **options):
         """Starts a program and waits until it takes connections. The test server takes `settings` (fields of the
         configuration) and `listen` (addresses as it understands them; `address` is then where to connect)."""
         address = address or (HOST, free_port())
@@ -258,6 +258,8 @@ def make_serve(directory, servers):
             command = [EXAMPLES / program, "--address", address[0], "--port", address[1], "--io-threads", 1]
         elif program == "uvhttp":
             command = [EXAMPLES / program, "serve", "--address", address[0], "--port", address[1]]
+            for host in hosts:  # what the tests send as Host
+                command += ["--host", host]
         else:
             command = [EXAMPLES / program, text]
         stderr_path = directory / f"{pathlib.Path(program).name}-{next(numbers)}.stderr"

@@ -240,3 +240,32 @@ def test_a_file_that_can_not_be_opened_ends_the_start(serve, tmp_path):
     server = serve("http_test_server", "--access-log", f"json:{tmp_path}/no/such", wait=False)
     assert server.wait() == 1
     assert "access_log: can not open path" in server.stderr() and "No such file" in server.stderr()
+
+
+def test_what_cannot_be_read_is_noted_too(serve, tmp_path):
+    """One line for each refusal, with what its request line shows."""
+    log = Log(serve, tmp_path, "json", settings={"body_size_max": 10, "connection_timeout": 1})
+    refused = [
+        (b"GET /x y z HTTP/1.1\r\n\r\n", 400, "GET", "/x"),
+        (b"GET /two HTTP/2.0\r\n\r\n", 505, "GET", "/two"),
+        (b"HEAD /head HTTP/1.1\r\n\r\n", 400, "HEAD", "/head"),
+        (b"\x16\x03\x01", 400, None, None),
+        (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n", 414, "GET", None),
+        (b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n", 413, "POST", "/body"),
+        (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 501, "CONNECT", "a:1"),
+        (b"GET /late HTTP/1.1\r\nHos", 408, "GET", "/late"),
+    ]
+    for data, status, _, _ in refused:
+        with log.server.connect() as connection:
+            connection.send_anyway(data)
+            assert connection.response(data[:4].decode("latin-1").strip()).status == status
+    lines = log.objects(len(refused))
+    assert [(line["status"], line.get("method"), line.get("target")) for line in lines] == [row[1:] for row in refused]
+    assert all(line["client"].startswith("127.") for line in lines)
+    assert lines[2]["bytes"] == 0 and lines[0]["bytes"] > 0
+    (tmp_path / "common").mkdir()
+    log = Log(serve, tmp_path / "common", "common")
+    with log.server.connect() as connection:
+        connection.send_anyway(b"\x16\x03\x01")
+        connection.response()
+    assert ' "- - HTTP/1.1" 400 ' in log.lines(1)[0]

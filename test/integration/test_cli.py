@@ -9,7 +9,7 @@ import time
 import pytest
 from harness import EXAMPLES, HOST, build_option, free_port, poll
 from pki import IS_MBEDTLS, Pki, TlsConnection
-from wire import Connection
+from wire import Connection, head
 
 PROGRAM = EXAMPLES / "uvhttp"
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without static files or middleware")
@@ -82,6 +82,41 @@ def test_requests_are_noted_where_one_says(serve, site, tmp_path):
     server.get("/docs/a.txt")
     server.stop()
     assert "GET" not in server.stderr()  # no terminal
+
+
+def of_host(server, host, target="/"):
+    with server.connect() as connection:
+        connection.send(head(target=target, host=host))
+        return connection.response()
+
+
+def test_on_loopback_only_its_own_hosts_are_answered(serve, site):
+    """A page of another site can make a name of its own lead to 127.0.0.1: only the Host tells (DNS rebinding)."""
+    server = serve("uvhttp", site, hosts=())
+    for host in ("localhost", "localhost:8080", "LOCALHOST.", "app.localhost", HOST, f"{HOST}:1", "127.9.9.9", "[::1]:80"):
+        assert of_host(server, host).body == b"<p>home", host
+    for host in ("rebound.example", "rebound.example:8080", "localhost.example", "127.0.0.1.example", "192.168.0.1", "test"):
+        answer = of_host(server, host)
+        assert answer.status == 421, host
+        assert b"--host NAME" in answer.body and b"home" not in answer.body
+        assert of_host(server, host, "/none").status == 421
+    with server.connect() as connection:  # the target wins over Host (RFC 9112 section 3.2.2)
+        connection.send(head(target="http://rebound.example/", host="localhost"))
+        assert connection.response().status == 421
+    with server.connect() as connection:
+        connection.send(b"GET / HTTP/1.0\r\n\r\n")
+        assert connection.response().body == b"<p>home"
+
+
+def test_hosts_are_allowed_by_option(serve, site):
+    server = serve("uvhttp", site, "--host", "a.example", "--host=*.b.example", hosts=())
+    for host in ("a.example", "x.b.example:80", "localhost"):
+        assert of_host(server, host).status == 200, host
+    for host in ("b.example", "c.example"):
+        assert of_host(server, host).status == 421, host
+    assert of_host(serve("uvhttp", site, "--any-host", hosts=()), "c.example").status == 200
+    text, status = refused("serve", site, "--host", "http://a/")
+    assert status == 1 and 'hosts has "http://a/": expected a name' in text
 
 
 def test_https_needs_no_certificate(serve, site):

@@ -284,6 +284,8 @@ def test_conditional_requests(server, root):
             (412, [("If-Unmodified-Since", older)]), (200, [("If-Unmodified-Since", date)]),
             (200, [("If-Match", etag), ("If-Unmodified-Since", older)]), (412, [("If-Match", '"x"'), ("If-None-Match", etag)]),
             (304, [("If-Match", etag), ("If-None-Match", etag)]),
+            (304, [("If-None-Match", '"x"'), ("If-None-Match", etag)]), (200, [("If-Match", '"x"'), ("If-Match", etag)]),
+            (200, [("If-None-Match", '"x"'), ("If-None-Match", '"y"')]), (412, [("If-Match", '"x"'), ("If-Match", '"y"')]),
         ]
         for status, headers in cases:
             answer = get(server, name, headers=headers)

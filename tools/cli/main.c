@@ -15,7 +15,8 @@
 typedef struct settings {
     const char *directory, *address, *fallback, *cors, *access_log;
     unsigned long port, max_age;
-    bool tls, no_listing, dot_files, no_symlinks;
+    option_list_t hosts;
+    bool tls, no_listing, dot_files, no_symlinks, any_host;
     uvhttp_server_config_t config;
 } settings_t;
 
@@ -24,6 +25,10 @@ static void parse_options(settings_t *settings, char **argv) {
         {"--address", OPTION_TEXT, &settings->address,
          .help = "IP address; 0.0.0.0 or :: for everybody; also unix:/path (default 127.0.0.1)"},
         {"--port", OPTION_NUMBER, &settings->port, 0, 65535, .help = "0..65535; 0: a free one (default 8080)"},
+        {"--host", OPTION_LIST, &settings->hosts,
+         .help = "name that the server answers for, several times for several: example.com, *.example.com "
+                 "(default: with a loopback address only localhost and that, else any)"},
+        {"--any-host", OPTION_FLAG, &settings->any_host, .help = "answer whatever the request's Host is"},
         {"--tls", OPTION_FLAG, &settings->tls, .help = "HTTPS, with a certificate that is made for the run"},
         {"--certificate", OPTION_FIELD, .field = "tls_certificate", .help = "HTTPS with this PEM file, and --key FILE"},
         {"--key", OPTION_FIELD, .field = "tls_key", .help = "PEM file"},
@@ -52,6 +57,23 @@ static void parse_options(settings_t *settings, char **argv) {
     if (!settings->directory) settings->directory = ".";
 }
 
+static bool is_loopback(const char *address) {
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "localhost") == 0 || strcmp(address, "::1") == 0 ||
+           strcmp(address, "[::1]") == 0;
+}
+
+/* Any page that a browser shows can have a name of its own lead to a loopback address, and read what is served there:
+ * only the Host shows that (DNS rebinding). */
+static bool add_allowed_hosts(uvhttp_server_t *server, const settings_t *settings) {
+    bool named = settings->hosts.text[0] != '\0';
+    if (settings->any_host || (!named && !is_loopback(settings->address))) return true;
+    const uvhttp_allowed_hosts_options_t options = {
+        .hosts = settings->hosts.text,
+        .loopback = true,
+        .hint = "Open it as localhost, or allow the host: uvhttp serve --host NAME (or --any-host for all)."};
+    return uvhttp_use(server, uvhttp_allowed_hosts(&options)) == UVHTTP_OK;
+}
+
 /* Registering what could not be made fails; the reason has been logged. */
 static bool add_middleware(uvhttp_server_t *server, const settings_t *settings) {
     const char *log = settings->access_log ? settings->access_log : isatty(STDOUT_FILENO) ? "-" : "off";
@@ -59,6 +81,7 @@ static bool add_middleware(uvhttp_server_t *server, const settings_t *settings) 
         const uvhttp_access_log_options_t options = {.path = strcmp(log, "-") == 0 ? NULL : log};
         if (uvhttp_use(server, uvhttp_access_log(&options)) != UVHTTP_OK) return false;
     }
+    if (!add_allowed_hosts(server, settings)) return false;
     if (settings->cors) {
         const uvhttp_cors_options_t options = {.origins = settings->cors, .methods = "GET, HEAD"};
         if (uvhttp_use(server, uvhttp_cors(&options)) != UVHTTP_OK) return false;

@@ -130,7 +130,7 @@ static void print_field(const char *field, const char *group, const char *value,
 }
 
 static void print_help(const options_t *options) {
-    static const char *const values[] = {" TEXT", " N", " WORD", "", " TEXT", ""};
+    static const char *const values[] = {" TEXT", " N", " WORD", "", " TEXT", "", " TEXT"};
     printf("Usage: %s [options]", options->program);
     if (options->positional) printf(" [%s]", options->positional_name ? options->positional_name : "ADDRESS");
     putchar('\n');
@@ -171,6 +171,13 @@ static const char *take_value(const options_t *options, const argument_t *argume
     return *++*at;
 }
 
+static void add_to_list(const options_t *options, const option_t *option, const char *value) {
+    option_list_t *list = option->at;
+    size_t used = strlen(list->text), size = strlen(value);
+    if (used + size + 2 > sizeof list->text) refuse(options, option->name, value, "too many of them");
+    snprintf(list->text + used, sizeof list->text - used, "%s%s", used ? "," : "", value);
+}
+
 static void take_option(const options_t *options, const option_t *option, const argument_t *argument, char ***at) {
     if (option->kind == OPTION_FLAG) {
         if (argument->value) refuse(options, option->name, argument->value, "takes no value");
@@ -180,6 +187,8 @@ static void take_option(const options_t *options, const option_t *option, const 
     const char *value = take_value(options, argument, at);
     if (option->kind == OPTION_TEXT)
         *(const char **)option->at = value;
+    else if (option->kind == OPTION_LIST)
+        add_to_list(options, option, value);
     else if (option->kind == OPTION_NUMBER)
         *(unsigned long *)option->at = options_number(options, option->name, value, option->min, option->max);
     else

@@ -11,7 +11,13 @@ typedef enum option_kind {
     OPTION_FLAG,   /* at: bool; takes no value */
     OPTION_FIELD,  /* at: nothing; another name of `field` of the configuration */
     OPTION_SWITCH, /* the same of a field that is true or false: without a value, for true */
+    OPTION_LIST,   /* at: option_list_t; may be given several times */
 } option_kind_t;
+
+/* The values of an option, comma-separated in the order given; "" if it was not. */
+typedef struct option_list {
+    char text[2048];
+} option_list_t;
 
 typedef struct option {
     const char *name; /* with the dashes */

@@ -136,7 +136,18 @@ static void test_conditions_have_the_order_of_rfc_9110(void **state) {
     expect_condition("If-Unmodified-Since", "Sun, 06 Nov 1994 08:49:36 GMT", NULL, NULL, 412);
     expect_condition("If-Match", "\"a\"", "If-Unmodified-Since", "Sun, 06 Nov 1994 08:49:36 GMT", 200);
     expect_condition("If-Match", "\"a\"", "If-None-Match", "\"a\"", 304);
-    expect_condition("If-None-Match", "\"a\"", "If-None-Match", "\"a\"", 200); /* twice: nothing */
+    /* Several lines are one list (RFC 9110 section 5.3). */
+    expect_condition("If-None-Match", "\"a\"", "If-None-Match", "\"a\"", 304);
+    expect_condition("If-None-Match", "\"b\"", "if-none-match", "\"c\", W/\"a\"", 304);
+    expect_condition("If-None-Match", "\"b\"", "If-None-Match", "\"c\"", 200);
+    expect_condition("If-Match", "\"b\"", "If-Match", "\"a\"", 200);
+    expect_condition("If-Match", "W/\"a\"", "If-Match", "\"b\"", 412);
+    expect_condition("If-Match", "", "If-Match", "*", 200);
+    /* A comma in a tag is no end of it. */
+    expect_condition("If-None-Match", "\"x,\"a\",y\"", NULL, NULL, 200);
+    expect_condition("If-None-Match", "\"x,y\" , \"a\"", NULL, NULL, 304);
+    /* Those that are no lists match nothing. */
+    expect_condition("If-Modified-Since", DATE, "If-Modified-Since", DATE, 200);
 }
 
 static bool range_applies(const char *if_range) {

@@ -77,7 +77,7 @@ static inline const char *oracle_request_line(const char *line, size_t size) {
     while (end < size && line[end] > 0x20 && line[end] < 0x7f && line[end] != '#') ++end;
     if (end == method + 1 || end == size || line[end] != ' ') return "malformed target";
     if (size - end != 9) return "malformed version";
-    if (memcmp(line + end, " HTTP/1.0", 9) != 0 && memcmp(line + end, " HTTP/1.1", 9) != 0) return "wrong version";
+    if (memcmp(line + end, " HTTP/1.", 8) != 0 || !isdigit((unsigned char)line[end + 8])) return "wrong version";
     return NULL;
 }
 

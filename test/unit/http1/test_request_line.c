@@ -71,8 +71,11 @@ static void test_request_line_syntax(void **state) {
 static void test_versions(void **state) {
     (void)state;
     static const feed_vector_t vectors[] = {
-        V("GET / HTTP/1.2\r\nHost: a\r\n\r\n", UVHTTP_E_HTTP_VERSION_UNSUPPORTED),
-        V("GET / HTTP/1.9\r\nHost: a\r\n\r\n", UVHTTP_E_HTTP_VERSION_UNSUPPORTED),
+        V("GET / HTTP/1.2\r\nHost: a\r\n\r\n", 0),
+        V("GET /a HTTP/1.9\r\nHost: a\r\n\r\n", 0),
+        V("GET / HTTP/1.2\r\n\r\n", UVHTTP_E_HTTP_HOST), /* as HTTP/1.1 in everything */
+        V("GET / HTTP/1.12\r\nHost: a\r\n\r\n", UVHTTP_E_HTTP_VERSION),
+        V("GET / HTTP/2.1\r\nHost: a\r\n\r\n", UVHTTP_E_HTTP_VERSION_UNSUPPORTED),
         V("GET / HTTP/2.0\r\nHost: a\r\n\r\n", UVHTTP_E_HTTP_VERSION_UNSUPPORTED),
         V("GET / HTTP/0.9\r\n\r\n", UVHTTP_E_HTTP_VERSION_UNSUPPORTED),
         V("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", UVHTTP_E_HTTP_VERSION_UNSUPPORTED),

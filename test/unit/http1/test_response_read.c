@@ -101,6 +101,8 @@ static void test_whole_responses_are_read(void **state) {
     static const whole_t wholes[] = {
         {"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", 200, "hello", .close = false},
         {"HTTP/1.1 200 OK\r\ncontent-length:5\r\n\r\nhelloHTTP/1.1 200", 200, "hello", .rest = "HTTP/1.1 200"},
+        {"HTTP/1.2 200 OK\r\nContent-Length: 1\r\n\r\nx", 200, "x", .close = false},
+        {"HTTP/1.9 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 200, "", .close = false},
         {"HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", 200, "", .close = false},
         {"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", 200, "", .close = false},
         {"HTTP/1.1 404 Nicht gefunden\xfc\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno", 404, "no",
@@ -158,7 +160,9 @@ static void test_what_is_not_a_response_is_refused(void **state) {
     (void)state;
     static const other_t others[] = {
         {"HTTP/2 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
-        {"HTTP/1.2 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/2.1 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1.x 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1.12 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"http/1.1 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"echo: nothing like it", UVHTTP_E_HTTP_VERSION},
         {"\r\nHTTP/1.1 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},

@@ -1,6 +1,7 @@
 /* Owns: tests of cookies. */
 #include <cmocka.h>
 #include <stdlib.h>
+#include <time.h>
 #include <uvhttp/cookie.h>
 
 #include "one_exchange.h"
@@ -34,6 +35,62 @@ static void test_cookies_of_all_fields_are_read(void **state) {
     assert_null(value.data);
     assert_false(uvhttp_request_cookie(&ex.req, "z", NULL));
     assert_false(uvhttp_request_cookie(&ex.req, "", NULL));
+}
+
+/* In any order, and after the head has moved: what is remembered of the last one is no more than a hint. */
+static void test_cookies_are_found_in_any_order(void **state) {
+    (void)state;
+    static char moved[sizeof ex.head];
+    char name[8], value[8];
+    exchange_field(&ex, "Cookie", "c0=0; c1=1;; c2=2");
+    exchange_field(&ex, "X", "c9=9");
+    exchange_field(&ex, "Cookie", "");
+    exchange_field(&ex, "Cookie", "c3=3; nothing; c4=4");
+    for (size_t i = 0; i < 200; i++) {
+        size_t index = i * 7 % 11 % 6; /* up, down and twice the same; 5: past the last */
+        snprintf(name, sizeof name, "c%zu", index);
+        snprintf(value, sizeof value, "%zu", index);
+        if (index < 5)
+            expect_cookie(index, name, value);
+        else
+            assert_false(uvhttp_request_cookie_at(&ex.req, index, NULL, NULL));
+        if (i != 100) continue;
+        memcpy(moved, ex.head, sizeof moved);
+        memset(ex.head, ';', sizeof ex.head);
+        uvhttp__request_rebase(&ex.req, moved, ex.fields);
+    }
+}
+
+/* Each pair is looked at a bounded number of times: a walk over twice as many costs about twice as much. Counted in
+ * time of the thread, so that the machine's load does not matter, and with room for all but another order. */
+static double walk_s(size_t count) {
+    struct timespec begin, end;
+    uvhttp_str_t name, value;
+    exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
+    static char text[60001];
+    assert_true(4 * count < sizeof text);
+    for (size_t i = 0; i < count; i++) memcpy(text + 4 * i, "a=b;", 5);
+    exchange_field(&ex, "Cookie", text);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    size_t found = 0;
+    while (uvhttp_request_cookie_at(&ex.req, found, &name, NULL) &&
+           uvhttp_request_cookie_at(&ex.req, found, NULL, &value))
+        found++;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    assert_int_equal(found, count);
+    return (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) / 1e9;
+}
+
+static void test_a_walk_over_all_cookies_is_linear(void **state) {
+    (void)state;
+    double few = 1, many = 0;
+    for (int i = 0; i < 5; i++) { /* the best of some: a timer may interrupt one */
+        double seconds = walk_s(1000);
+        if (seconds < few) few = seconds;
+    }
+    many = walk_s(14000);
+    print_message("1000 cookies: %.0f us, 14000: %.0f us\n", few * 1e6, many * 1e6);
+    assert_true(many < few * 14 * 5 + 0.001); /* quadratic: 196 times */
 }
 
 static void test_what_is_no_pair_is_left_out(void **state) {
@@ -146,6 +203,8 @@ static void test_too_late_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_cookies_of_all_fields_are_read),
+        TEST(test_cookies_are_found_in_any_order),
+        TEST(test_a_walk_over_all_cookies_is_linear),
         TEST(test_what_is_no_pair_is_left_out),
         TEST(test_attributes_are_written),
         TEST(test_each_cookie_has_its_own_field),

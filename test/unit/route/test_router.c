@@ -25,10 +25,11 @@ static const char *error_text(void) {
 
 static void test_malformed_patterns_are_refused(void **state) {
     (void)state;
-    static const char *const wrong[] = {"",       "a",     "*",    ":a",    "*a",      "/:",     "/*",     "/a/:/b",
-                                        "/a/*/b", "/*a/b", "/*a/", "/a*",   "/a*b",    "/:a*",   "/:a.b",  "/:a b",
-                                        "/:a:b",  "/a?b",  "/a#b", "/a%20", "/%2F",    "/:a/:a", "/:a/*a", "/a\nb",
-                                        "/a\x7f", "/a\tb", "/.",   "/..",   "/a/../b", "/a/./",  "/:\xc3", "/:a/b/:a"};
+    static const char *const wrong[] = {"",       "a",     "*",    ":a",     "*a",      "/:",     "/*",     "/a/:/b",
+                                        "/a/*/b", "/*a/b", "/*a/", "/a*",    "/a*b",    "/:a*",   "/:a.b",  "/:a b",
+                                        "/:a:b",  "/a?b",  "/a#b", "/a%20",  "/%2F",    "/:a/:a", "/:a/*a", "/a\nb",
+                                        "/a\x7f", "/a\tb", "/.",   "/..",    "/a/../b", "/a/./",  "/:\xc3", "/:a/b/:a",
+                                        "/a%7",   "/%7",   "/%7G", "/%7B%20"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
         uvhttp__router_t *own = uvhttp__router_new();
         int status = add(own, UVHTTP_GET, wrong[i]);
@@ -125,6 +126,35 @@ static void test_route_carries_what_was_registered(void **state) {
     assert_int_equal(route->exec, 7);
     assert_int_equal(route->method, UVHTTP_POST);
     assert_string_equal(route->pattern, "/a/:x");
+}
+
+/* A pattern of another framework was a path without parameters, and the route never matched. */
+static void test_foreign_parameters_are_refused_with_the_spelling_of_here(void **state) {
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"/users/{id}", ":id"},    {"/users/<id>", ":id"}, {"/users/{id:int}", ":id"},
+        {"/a/<int:id>/b", ":int"}, {"/{*rest}", ":rest"},  {"/a-{id}", ":a-"},
+        {"/{}", ":name"},          {"/x}", ":x"},          {"/{id}.json", ":id"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+        uvhttp__router_t *own = uvhttp__router_new();
+        const char *text;
+        char expected[32];
+        snprintf(expected, sizeof expected, "write \"%s\"", wrong[i][1]);
+        assert_int_equal(add(own, UVHTTP_GET, wrong[i][0]), UVHTTP_E_ROUTE_PATTERN);
+        assert_int_equal(uvhttp__router_error(own, &text), UVHTTP_E_ROUTE_PATTERN);
+        if (!strstr(text, expected) || !strstr(text, wrong[i][0])) fail_msg("%s: %s", wrong[i][0], text);
+        assert_int_equal(uvhttp__router_freeze(own), UVHTTP_E_ROUTE_PATTERN);
+        uvhttp__router_free(own);
+    }
+}
+
+static void test_a_brace_is_written_escaped(void **state) {
+    (void)state;
+    ROUTES("/users/%7Bid%7d", "/%3Ca%3e/:x");
+    assert_found("/users/{id}", "GET /users/{id}");
+    assert_found("/<a>/b", "GET /<a>/:x x=b");
+    assert_found("/users/17", "404");
+    assert_found("/users/%7Bid%7d", "404"); /* what is matched is decoded */
 }
 
 /* --- conflicts --- */
@@ -407,6 +437,8 @@ int main(void) {
         TEST(test_empty_router_matches_nothing),
         TEST(test_order_of_registration_does_not_matter),
         TEST(test_many_exact_paths_are_all_found),
+        TEST(test_foreign_parameters_are_refused_with_the_spelling_of_here),
+        TEST(test_a_brace_is_written_escaped),
         TEST(test_wrong_method_gets_405_with_all_that_are_allowed),
         TEST(test_method_is_part_of_the_search),
         TEST(test_head_goes_through_get),

@@ -118,7 +118,7 @@ static void test_a_body_that_does_not_come_in_the_time_of_its_route_is_408(void 
     assert_int_equal(client_read(fd)->status, 408);
     client_expect_end(fd);
     close(fd);
-    assert_int_equal(seen.end_status, UVHTTP_E_TIMEOUT);
+    assert_int_equal(seen.end_status, UVHTTP_E_HTTP_TIMEOUT);
     assert_int_equal(counter(serving, "timeouts_body"), 1);
 }
 
