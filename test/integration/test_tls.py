@@ -346,7 +346,7 @@ def test_an_expired_client_certificate_does_not_resume(https, pki, version):
     subject, _, session = ask_for_subject(server, context)
     assert subject == "CN=brief"
     assert ask_for_subject(server, context, session)[:2] == ("CN=brief", True)
-    poll(lambda: time.time() > until + 2)  # mbedTLS: not expired in that second; time(2) may be a tick behind
+    poll(lambda: time.time() > until + 2)  # mbedTLS: not expired in that second; time(NULL) may be a tick behind
     with pytest.raises((ssl.SSLError, ConnectionError)):
         pytest.fail(str(ask_for_subject(server, context, session)))
     server.wait_counter("tls_resumption_refused", 1)
