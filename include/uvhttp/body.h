@@ -73,9 +73,12 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
 
 /** The next piece of the request's body, for a handler with UVHTTP_EXEC_WORKER (in a coroutine: uvhttp_coro_read_body).
  * Blocks its thread until there is one: a view that stays valid until the next call or the handler's return. Of a route
- * with `stream_body` at most config.read_buffer_size bytes, as they come; between calls the body is paused
- * (uvhttp_request_pause_body), so that the client is held back. Else the whole body is the only piece.
+ * with `stream_body` at most config.read_buffer_size bytes; the body has been spooled (route.h), so that this does not
+ * wait for the client, and what has come can be read when the client has gone. With `live_body` pieces are what has
+ * come; between calls the body is paused (uvhttp_request_pause_body), so that the client is held back. Else the whole
+ * body is the only piece.
  *
+ * What follows is for `live_body`; of a spooled body only UVHTTP_E_EOF, UVHTTP_E_IO (its file) and UVHTTP_E_NOMEM come.
  * timeout_ms: from 1; 0 is taken as 1, and the deadlines of the server (body_timeout, min_receive_rate) hold as well,
  * while this waits. Returns 0, UVHTTP_E_EOF at the end (trailers can be asked for now), UVHTTP_E_TIMEOUT (it may be
  * called again), or why the rest will never come, as on_end is told: UVHTTP_E_ABORTED (the client has gone, or the

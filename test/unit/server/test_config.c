@@ -35,6 +35,10 @@ static const struct range {
     {"worker_warn_ms", NULL, "0", "86400000", "86400001"},
     {"drain_idle_ms", NULL, "0", "86400000", "86400001"},
     {"handler_warn_ms", NULL, "0", "86400000", "86400001"},
+    {"worker_queue_timeout_ms", NULL, "0", "86400000", "86400001"},
+    {"worker_live_max", NULL, "0", "16384", "16385"},
+    {"spool_memory", "4095", "4096", "67108864", "67108865"},
+    {"spool_size_max", NULL, "0", "9223372036854775807", "9223372036854775808"},
     {"tls_handshake_timeout", "0", "1", "3600", "3601"},
     {"tls_ticket_period", "0", "1", "604800", "604801"},
 };

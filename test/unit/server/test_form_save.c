@@ -90,7 +90,7 @@ static void save_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 }
 
 static serving_t *start_with(void **state, uvhttp_form_limits_t limits) {
-    static const uvhttp_route_options_t streamed = {.stream_body = true};
+    static const uvhttp_route_options_t streamed = {.stream_body = true, .live_body = true};
     serving_t *serving = *state;
     seen_make();
     seen.limits = limits;
