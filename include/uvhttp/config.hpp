@@ -48,7 +48,10 @@ namespace uvhttp {
     X(worker_warn_ms)                                                                                                  \
     X(handler_warn_ms)                                                                                                 \
     X(coroutine_stack_size)                                                                                            \
-    X(coroutines_max)
+    X(coroutines_max)                                                                                                  \
+    X(max_connections_per_address)                                                                                     \
+    X(descriptors_reserved)                                                                                            \
+    X(raise_descriptor_limit)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

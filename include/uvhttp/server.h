@@ -81,6 +81,17 @@ typedef struct uvhttp_server_config {
                                       only those that are touched take memory; default 64 KiB */
     uint32_t coroutines_max; /**< at once, all loops together, 1..10,000,000; beyond it coroutine routes answer 503;
                                 more than 32,000 may need a higher vm.max_map_count; default 30000 */
+    uint32_t max_connections_per_address; /**< of max_connections, of one client address, all loops together: an IPv4
+                                               address or the /64 of an IPv6 one; 0..10,000,000; 0: no limit (default).
+                                               More are reset before anything is read. Unix sockets, and those who are
+                                               trusted as proxies (proxy.h), have no such limit; with the PROXY protocol
+                                               it is that of the client whom the proxy names */
+    uint32_t descriptors_reserved; /**< descriptors of the process that connections leave to files, upstreams and the
+                                        program, 0..1,000,000; default 512; at most a quarter of RLIMIT_NOFILE is
+                                        reserved where that is too low for all */
+    bool raise_descriptor_limit;   /**< uvhttp_server_run raises the soft limit RLIMIT_NOFILE of the process to what
+                                        max_connections and descriptors_reserved need, as far as the hard limit allows;
+                                        default true. A server that is attached to a loop never does */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

@@ -45,6 +45,9 @@ typedef struct uvhttp_tcp_config {
     uint64_t write_high_watermark; /**< bytes queued from which send reports backpressure; default 1 MiB */
     uint64_t write_queue_max;      /**< bytes queued at most; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
     bool install_signal_handlers;  /**< run stops at SIGINT and SIGTERM; default true */
+    bool raise_descriptor_limit;   /**< as in uvhttp_server_config_t; default true */
+    uint32_t descriptors_reserved; /**< the same; 0..1,000,000; default 512 */
+    uint32_t max_connections_per_address; /**< the same; 0..10,000,000; default 0: no limit */
 } uvhttp_tcp_config_t;
 
 UVHTTP_EXPORT void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);

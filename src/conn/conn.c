@@ -26,7 +26,25 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
     uvhttp__stream_reset(&conn->stream);
 }
 
+/* The upper layer never hears of it. With RST: the client need not wait to learn that nobody reads what it sends, and
+ * nothing of the connection stays here. */
+static void refuse_address(uvhttp__conn_t *conn, int code) {
+    if (code == UVHTTP_E_LIMIT)
+        uvhttp__counters_add(&conn->worker->counters, connections_refused_address, 1);
+    else
+        uvhttp__counters_error(&conn->worker->counters, code);
+    conn->flags |= UVHTTP__CONN_HANDSHAKE;
+    uvhttp__conn_reset(conn, code);
+}
+
 int uvhttp__conn_begin(uvhttp__conn_t *conn, uint32_t row) {
+    if (conn->worker->host->addresses) {
+        int status = uvhttp__conn_count_address(conn);
+        if (status != UVHTTP_OK) {
+            refuse_address(conn, status);
+            return UVHTTP_OK;
+        }
+    }
     const uvhttp__conn_filter_t *filter = &conn->worker->host->filters[row];
     if (filter->open) {
         conn->flags |= UVHTTP__CONN_HANDSHAKE;

@@ -17,13 +17,14 @@ typedef struct uvhttp_tcp uvhttp__conn_t;
 struct uvhttp_tcp {
     uvhttp__stream_t stream; /* first: the connection is found by it */
     uvhttp__timer_t timer;   /* the upper layer's while the connection serves; then the end's */
-    uvhttp__list_t link;     /* in worker->conns */
+    uvhttp__list_t link;     /* in worker->conns or worker->idle */
     uvhttp__worker_t *worker;
     uvhttp_tcp_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
     union {
         uint32_t idle_out_size; /* bytes queued when the idle timer was set; it changes when some were sent */
         uint32_t put_back;      /* uvhttp__conn_put_back; connections of HTTP have no idle timer of this layer */
+        uint32_t idle_since;    /* the same before they are handed over: uvhttp__conn_idle. 0: not in worker->idle */
     };
     int16_t close_status;           /* UVHTTP_E_* for on_closed */
     uint16_t flags;                 /* UVHTTP__CONN_* */
@@ -63,6 +64,20 @@ static inline void uvhttp__conn_timer_set(uvhttp__conn_t *conn, uint64_t deadlin
 static inline void uvhttp__conn_timer_stop(uvhttp__conn_t *conn) {
     uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
 }
+
+/* From now on the connection waits for its client with nothing under way, until it is busy again, which nobody has to
+ * say: ops->is_idle is asked before it is closed to make room for a new client. */
+#define UVHTTP__CONN_IDLE_GRAIN_MS 64
+void uvhttp__conn_set_idle(uvhttp__conn_t *conn, uint32_t since);
+static inline uint32_t uvhttp__conn_idle_clock(const uvhttp__conn_t *conn) {
+    return (uint32_t)(conn->stream.loop->now_ms / UVHTTP__CONN_IDLE_GRAIN_MS);
+}
+static inline void uvhttp__conn_idle(uvhttp__conn_t *conn) {
+    uint32_t now = uvhttp__conn_idle_clock(conn);
+    if (__builtin_expect(conn->idle_since != now, 0)) uvhttp__conn_set_idle(conn, now);
+}
+/* It is never closed to make room, and its idle_since is free for other use, which begins at 0. */
+void uvhttp__conn_set_busy(uvhttp__conn_t *conn);
 
 /* For filters: the upper layer gets the connection now, and then its bytes through uvhttp__conn_stream_ops. Its timer
  * is the filter's until then. */

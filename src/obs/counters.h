@@ -13,7 +13,10 @@
 #define UVHTTP__COUNTER_MAP(X)                                                                                         \
     X(connections_accepted, "Connections accepted")                                                                    \
     X(connections_closed, "Connections closed")                                                                        \
+    X(connections_limit, "Connections at once at most: max_connections, or what the descriptors allow, now")           \
     X(connections_refused_limit, "Connections closed at once because a limit of connections was reached")              \
+    X(connections_refused_address, "Connections reset at once because their address had max_connections_per_address")  \
+    X(connections_evicted, "Idle connections closed to make room, because max_connections was reached")                \
     X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
     X(requests, "Requests whose head was received whole")                                                              \
     X(requests_pipelined, "Requests that were received before the response to the one before was made")                \

@@ -73,6 +73,9 @@ static const field_t fields[] = {
     NUMBER_OF("milliseconds", handler_warn_ms, 100, 0, 86400000),
     BYTES(coroutine_stack_size, 64 << 10, 16 << 10, 64 << 20),
     NUMBER(coroutines_max, 30000, 1, 10000000),
+    NUMBER(max_connections_per_address, 0, 0, 10000000),
+    NUMBER(descriptors_reserved, 512, 0, 1000000),
+    SWITCH(raise_descriptor_limit, true),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

@@ -118,6 +118,7 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
 
 /* Another one on a connection that is kept. */
 UVHTTP__HOT static void expect_request(uvhttp__session_t *session) {
+    uvhttp__conn_idle(&session->conn);
     if (session->conn.worker->draining)
         uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + DRAIN_IDLE_MS);
     else
@@ -278,6 +279,7 @@ static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, siz
 static size_t discard(uvhttp__session_t *session, size_t size) {
     if (size > session->discard) size = session->discard;
     session->discard -= (uint32_t)size;
+    if (session->discard == 0) uvhttp__conn_idle(&session->conn);
     return size;
 }
 
@@ -308,7 +310,15 @@ UVHTTP__HOT static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t
 static void on_open(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     memset((char *)session + sizeof session->conn, 0, sizeof *session - sizeof session->conn);
+    uvhttp__conn_idle(conn);
     set_deadline(session, config_of(session)->connection_timeout);
+}
+
+/* Nothing of a request has come. */
+static bool is_idle(const uvhttp__conn_t *conn) {
+    const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
+    return session->state == UVHTTP__SESSION_HEAD && !session->exchange && !session->partial && !session->writing &&
+           !session->closing && !session->blocked && session->discard == 0;
 }
 
 static void on_end(uvhttp__conn_t *conn) {
@@ -554,5 +564,6 @@ const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__sess
                                                 .on_end = on_end,
                                                 .on_sent = on_sent,
                                                 .on_timer = on_timer,
+                                                .is_idle = is_idle,
                                                 .on_drain = on_drain,
                                                 .on_closed = on_closed};

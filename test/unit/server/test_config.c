@@ -34,6 +34,8 @@ static const struct range {
     {"worker_idle_timeout", NULL, "0", "604800", "604801"},
     {"worker_warn_ms", NULL, "0", "86400000", "86400001"},
     {"handler_warn_ms", NULL, "0", "86400000", "86400001"},
+    {"max_connections_per_address", NULL, "0", "10000000", "10000001"},
+    {"descriptors_reserved", NULL, "0", "1000000", "1000001"},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
 
