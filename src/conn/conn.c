@@ -2,6 +2,8 @@
 #include "conn/conn.h"
 #include "base/hot.h"
 
+#include <uvhttp/log.h>
+
 #include "conn/host_internal.h"
 
 static_assert(sizeof(uvhttp__conn_t) <= 192, "an idle connection costs this and what the upper layer adds");
@@ -97,9 +99,32 @@ UVHTTP__HOT static size_t on_data(uvhttp__stream_t *stream, const char *data, si
     return ops_of(conn)->on_data(conn, data, size);
 }
 
+static uvhttp__conn_phase_t phase_of(const uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_FINISHING) return UVHTTP__PHASE_CLOSING;
+    if (conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)) return UVHTTP__PHASE_READING;
+    if (conn->stream.flags & UVHTTP__STREAM_RESET_SENDING) return UVHTTP__PHASE_WRITING;
+    return ops_of(conn)->phase ? ops_of(conn)->phase(conn) : UVHTTP__PHASE_IDLE;
+}
+
+void uvhttp__conn_count_reset(uvhttp__conn_t *conn) {
+    static const char *const when[] = {"while it was idle", "while a request was received",
+                                       "while a response was made or sent", "while it was being closed"};
+    if (!(conn->stream.flags & UVHTTP__STREAM_RESET)) return;
+    uvhttp__counters_t *counters = &conn->worker->counters;
+    uvhttp__conn_phase_t phase = phase_of(conn);
+    switch (phase) {
+        case UVHTTP__PHASE_IDLE: uvhttp__counters_add(counters, resets_idle, 1); break;
+        case UVHTTP__PHASE_READING: uvhttp__counters_add(counters, resets_reading, 1); break;
+        case UVHTTP__PHASE_WRITING: uvhttp__counters_add(counters, resets_writing, 1); break;
+        case UVHTTP__PHASE_CLOSING: uvhttp__counters_add(counters, resets_closing, 1); break;
+    }
+    UVHTTP_LOG_DEBUG("%s: connection reset by its client %s", conn->worker->host->options.name, when[phase]);
+}
+
 static void on_end(uvhttp__stream_t *stream, int status) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
     conn->flags |= UVHTTP__CONN_PEER_ENDED;
+    if (status != UVHTTP_OK) uvhttp__conn_count_reset(conn);
     if (status != UVHTTP_OK)
         uvhttp__conn_close(conn, status);
     else if (conn->flags & UVHTTP__CONN_LINGERING)

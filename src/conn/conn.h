@@ -43,6 +43,14 @@ enum {
     UVHTTP__CONN_UPPER = 1 << 8,     /* this bit and those above are the upper layer's */
 };
 
+/* What a connection is about, for counting resets. */
+typedef enum uvhttp__conn_phase {
+    UVHTTP__PHASE_IDLE,
+    UVHTTP__PHASE_READING, /* part of a request has come, or of what precedes the first */
+    UVHTTP__PHASE_WRITING, /* a response is being made or sent */
+    UVHTTP__PHASE_CLOSING, /* the server has begun to close it */
+} uvhttp__conn_phase_t;
+
 /* How long the peer may take to close after our FIN. */
 #define UVHTTP__CONN_LINGER_MS 2000
 
@@ -79,6 +87,9 @@ static inline void uvhttp__conn_idle(uvhttp__conn_t *conn) {
 /* It is never closed to make room, and its idle_since is free for other use, which begins at 0. */
 void uvhttp__conn_set_busy(uvhttp__conn_t *conn);
 
+/* For filters, of a stream that has ended with an error and whose end is not passed on: counts it if the client has
+ * reset the connection. */
+void uvhttp__conn_count_reset(uvhttp__conn_t *conn);
 /* For filters: the upper layer gets the connection now, and then its bytes through uvhttp__conn_stream_ops. Its timer
  * is the filter's until then. */
 void uvhttp__conn_opened(uvhttp__conn_t *conn);

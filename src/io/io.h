@@ -168,6 +168,8 @@ enum {
     UVHTTP__STREAM_BREAK_TOLD = 1 << 18, /* on_end has been called for a broken connection */
     UVHTTP__STREAM_WATCHED = 1 << 17,    /* engine: nothing is received, but a reset would be seen */
     UVHTTP__STREAM_PASSES = 1 << 19,     /* the kernel encodes: the filter only decodes */
+    UVHTTP__STREAM_RESET = 1 << 20,         /* broken by the peer's RST, */
+    UVHTTP__STREAM_RESET_SENDING = 1 << 21, /* ... while output was queued or in flight */
 };
 
 /* Whether what is queued has to be encoded by a filter first. */

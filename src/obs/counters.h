@@ -34,6 +34,10 @@
     X(timeouts_handshake, "Connections closed because the TLS handshake was not done in time")                         \
     X(slow_read, "Connections closed because they sent below the minimum rate")                                        \
     X(slow_write, "Connections closed because they received below the minimum rate")                                   \
+    X(resets_idle, "Connections that clients reset between requests")                                                  \
+    X(resets_reading, "Connections that clients reset while a request, a handshake or a PROXY header was received")    \
+    X(resets_writing, "Connections that clients reset while a response was made or sent")                              \
+    X(resets_closing, "Connections that clients reset after the server had begun to close them")                       \
     X(aborted, "Requests whose client was gone before the response was sent")                                          \
     X(deferred, "Responses that were deferred")                                                                        \
     X(handler_no_answer, "Requests whose handler neither answered nor deferred")                                       \

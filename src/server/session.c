@@ -321,6 +321,14 @@ static bool is_idle(const uvhttp__conn_t *conn) {
            !session->closing && !session->blocked && session->discard == 0;
 }
 
+static uvhttp__conn_phase_t phase(const uvhttp__conn_t *conn) {
+    const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
+    if (session->state == UVHTTP__SESSION_UPGRADED) return UVHTTP__PHASE_IDLE;
+    if (session->state == UVHTTP__SESSION_ANSWER || session->writing) return UVHTTP__PHASE_WRITING;
+    if (session->state == UVHTTP__SESSION_BODY || session->partial) return UVHTTP__PHASE_READING;
+    return UVHTTP__PHASE_IDLE;
+}
+
 static void on_end(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
@@ -565,5 +573,6 @@ const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__sess
                                                 .on_sent = on_sent,
                                                 .on_timer = on_timer,
                                                 .is_idle = is_idle,
+                                                .phase = phase,
                                                 .on_drain = on_drain,
                                                 .on_closed = on_closed};
