@@ -113,9 +113,14 @@ def test_what_can_not_be_served_is_said(serve, site, tmp_path):
     (["."], "uvhttp: '.' is no command; to serve that directory: uvhttp serve ."),
     (["serve", "--prot", "80"], "uvhttp serve: option '--prot': unknown, did you mean --port?"),
     (["serve", "--port", "65536"], "uvhttp serve: --port '65536': allowed is 0..65535"),
-    (["serve", "a", "b"], "uvhttp serve: option 'b': unknown; --help lists the options"),
+    (["serve", "a", "b"], "uvhttp serve: argument 'b': one DIR is allowed, and 'a' is given already"),
+    (["serve", "--certificate", "x"], "uvhttp serve: --certificate 'x': its private key is missing: add --key FILE (PEM)"),
+    (["serve", "--key", "x"], "uvhttp serve: --key 'x': its certificate is missing: add --certificate FILE (PEM)"),
+    (["serve", "--fallback", "nope.html", "/"], "uvhttp serve: --fallback 'nope.html': there is no such file below DIR; its path is relative to that directory"),
+    (["serve", "--address", "systemd"], "uvhttp serve: --address 'systemd': no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket unit, or name an address and --port"),
 ])
-def test_wrong_usage_is_said_in_one_line(arguments, says):
+def test_wrong_usage_is_said_in_one_line(arguments, says, monkeypatch):
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
     assert refused(*arguments) == (says + "\n", 2)
 
 
