@@ -51,6 +51,13 @@ namespace uvhttp {
     X(coroutines_max)                                                                                                  \
     X(proxy_fields)                                                                                                    \
     X(drain_idle_ms)                                                                                                   \
+    X(worker_queue_timeout_ms)                                                                                         \
+    X(worker_live_max)                                                                                                 \
+    X(spool_memory)                                                                                                    \
+    X(spool_size_max)                                                                                                  \
+    X(max_connections_per_address)                                                                                     \
+    X(descriptors_reserved)                                                                                            \
+    X(raise_descriptor_limit)                                                                                          \
     X(tls_clients)                                                                                                     \
     X(tls_min_version)                                                                                                 \
     X(tls_max_version)                                                                                                 \

@@ -125,6 +125,17 @@ typedef struct uvhttp_server_config {
     uint32_t proxy_fields;   /**< what trusted proxies are believed (proxy.h): UVHTTP_PROXY_FOR, _PROTO and _HOST,
                                 combined; as text "for,proto,host". Holds for uvhttp_server_trust_proxies when its
                                 options name no fields; default UVHTTP_PROXY_FOR */
+    uint32_t max_connections_per_address; /**< of max_connections, of one client address, all loops together: an IPv4
+                                               address or the /64 of an IPv6 one; 0..10,000,000; 0: no limit (default).
+                                               More are reset before anything is read. Unix sockets, and those who are
+                                               trusted as proxies (proxy.h), have no such limit; with the PROXY protocol
+                                               it is that of the client whom the proxy names */
+    uint32_t descriptors_reserved; /**< descriptors of the process that connections leave to files, upstreams and the
+                                        program, 0..1,000,000; default 512; at most a quarter of RLIMIT_NOFILE is
+                                        reserved where that is too low for all */
+    bool raise_descriptor_limit;   /**< uvhttp_server_run raises the soft limit RLIMIT_NOFILE of the process to what
+                                        max_connections and descriptors_reserved need, as far as the hard limit allows;
+                                        default true. A server that is attached to a loop never does */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

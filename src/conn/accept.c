@@ -187,13 +187,13 @@ static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
 }
 
 static bool has_place(uvhttp__host_t *host) {
-    return atomic_load(&host->connections) < host->options.max_connections;
+    return atomic_load(&host->connections) < host->connections_limit;
 }
 
 /* Takes a place among max_connections, or none. */
 static bool take_place(uvhttp__host_t *host) {
     unsigned now = atomic_load_explicit(&host->connections, memory_order_relaxed);
-    while (now < host->options.max_connections)
+    while (now < host->connections_limit)
         if (atomic_compare_exchange_weak_explicit(&host->connections, &now, now + 1, memory_order_relaxed,
                                                   memory_order_relaxed))
             return true;
@@ -208,6 +208,7 @@ static void pause_listeners(uvhttp__worker_t *worker) {
 
 static void resume_listeners(uvhttp__worker_t *worker) {
     if (!atomic_exchange(&worker->paused, false)) return;
+    uvhttp__timer_stop(&worker->loop->wheel, &worker->room_timer);
     atomic_fetch_sub(&worker->host->workers_paused, 1);
     if (worker->draining) return;
     for (uint32_t i = 0; i < worker->listeners_open; i++) uvhttp__listener_resume(&worker->listeners[i]);
@@ -217,6 +218,14 @@ static void on_room_post(uvhttp__post_t *post) {
     uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, room_post);
     atomic_store(&worker->room_posted, false);
     if (has_place(worker->host)) resume_listeners(worker);
+}
+
+void uvhttp__worker_find_room(uvhttp__worker_t *worker, bool again) {
+    if (!atomic_load(&worker->paused) || worker->draining) return;
+    if (has_place(worker->host))
+        resume_listeners(worker);
+    else
+        uvhttp__worker_make_room(worker, again);
 }
 
 /* --- callbacks of listeners --- */
@@ -239,8 +248,7 @@ static void on_full(uvhttp__listener_t *listener) {
     UVHTTP_LOG_DEBUG("conn: loop %u: all %u connections of max_connections are open; others wait in the backlog",
                      worker->index, worker->host->options.max_connections);
     pause_listeners(worker);
-    /* A place may have become free between the refusal and the pause, and nobody would tell. */
-    if (has_place(worker->host)) resume_listeners(worker);
+    uvhttp__worker_find_room(worker, false); /* a place may have become free between the refusal and the pause */
 }
 
 static void on_accept(uvhttp__listener_t *listener, int fd) {
@@ -276,6 +284,7 @@ static const uvhttp__listener_ops_t listener_ops = {.on_accept = on_accept,
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
     uvhttp__host_t *host = worker->host;
     worker->room_post.run = on_room_post;
+    worker->evict_post.run = uvhttp__worker_on_evict_post;
     if (!worker->listeners) {
         uint32_t count = host->uv ? ATTACHED_ADDRESSES_MAX : host->endpoint_count;
         worker->listeners = uvhttp__calloc(count ? count : 1, sizeof *worker->listeners);
@@ -293,13 +302,14 @@ int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
 }
 
 void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
+    uvhttp__timer_stop(&worker->loop->wheel, &worker->room_timer);
     for (uint32_t i = worker->listeners_open; i-- > 0;) uvhttp__listener_close(&worker->listeners[i]);
 }
 
 void uvhttp__worker_conn_closed(uvhttp__conn_t *conn) {
     uvhttp__worker_t *worker = conn->worker;
     assert(!uvhttp__timer_active(&conn->timer));
-    uvhttp__list_remove(&conn->link);
+    uvhttp__conn_unlink(conn);
     uvhttp__slab_free(&worker->slab, conn);
     uvhttp__counters_add(&worker->counters, connections_closed, 1);
     unsigned left = leave_place(worker->host);

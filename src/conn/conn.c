@@ -7,6 +7,8 @@
 
 #include "base/hot.h"
 
+#include <uvhttp/log.h>
+
 #include "conn/host_internal.h"
 
 static_assert(sizeof(uvhttp__conn_t) <= 192, "an idle connection costs this and what the upper layer adds");
@@ -50,7 +52,25 @@ void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
     uvhttp__stream_reset(&conn->stream);
 }
 
+/* The upper layer never hears of it. With RST: the client need not wait to learn that nobody reads what it sends, and
+ * nothing of the connection stays here. */
+static void refuse_address(uvhttp__conn_t *conn, int code) {
+    if (code == UVHTTP_E_LIMIT)
+        uvhttp__counters_add(&conn->worker->counters, connections_refused_address, 1);
+    else
+        uvhttp__counters_error(&conn->worker->counters, code);
+    conn->flags |= UVHTTP__CONN_HANDSHAKE;
+    uvhttp__conn_reset(conn, code);
+}
+
 int uvhttp__conn_begin(uvhttp__conn_t *conn, uint32_t row) {
+    if (conn->worker->host->addresses) {
+        int status = uvhttp__conn_count_address(conn);
+        if (status != UVHTTP_OK) {
+            refuse_address(conn, status);
+            return UVHTTP_OK;
+        }
+    }
     const uvhttp__conn_filter_t *filter = &conn->worker->host->filters[row];
     if (filter->open) {
         conn->flags |= UVHTTP__CONN_HANDSHAKE;
@@ -77,8 +97,8 @@ static void let_begin(uvhttp__conn_t *conn) {
     uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LATE_MS);
 }
 
-/* A handshake or a PROXY header that has begun may end: the request behind it is answered. One that has not has a moment
- * to begin. */
+/* A handshake or a PROXY header that has begun may end: the request behind it is answered. One that has not has a
+ * moment to begin. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)))
@@ -153,9 +173,32 @@ UVHTTP__HOT static size_t on_data(uvhttp__stream_t *stream, const char *data, si
     return ops_of(conn)->on_data(conn, data, size);
 }
 
+static uvhttp__conn_phase_t phase_of(const uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_FINISHING) return UVHTTP__PHASE_CLOSING;
+    if (conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)) return UVHTTP__PHASE_READING;
+    if (conn->stream.flags & UVHTTP__STREAM_RESET_SENDING) return UVHTTP__PHASE_WRITING;
+    return ops_of(conn)->phase ? ops_of(conn)->phase(conn) : UVHTTP__PHASE_IDLE;
+}
+
+void uvhttp__conn_count_reset(uvhttp__conn_t *conn) {
+    static const char *const when[] = {"while it was idle", "while a request was received",
+                                       "while a response was made or sent", "while it was being closed"};
+    if (!(conn->stream.flags & UVHTTP__STREAM_RESET)) return;
+    uvhttp__counters_t *counters = &conn->worker->counters;
+    uvhttp__conn_phase_t phase = phase_of(conn);
+    switch (phase) {
+        case UVHTTP__PHASE_IDLE: uvhttp__counters_add(counters, resets_idle, 1); break;
+        case UVHTTP__PHASE_READING: uvhttp__counters_add(counters, resets_reading, 1); break;
+        case UVHTTP__PHASE_WRITING: uvhttp__counters_add(counters, resets_writing, 1); break;
+        case UVHTTP__PHASE_CLOSING: uvhttp__counters_add(counters, resets_closing, 1); break;
+    }
+    UVHTTP_LOG_DEBUG("%s: connection reset by its client %s", conn->worker->host->options.name, when[phase]);
+}
+
 static void on_end(uvhttp__stream_t *stream, int status) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
     conn->flags |= UVHTTP__CONN_PEER_ENDED;
+    if (status != UVHTTP_OK) uvhttp__conn_count_reset(conn);
     if (status != UVHTTP_OK)
         uvhttp__conn_close(conn, status);
     else if (conn->flags & UVHTTP__CONN_LINGERING)

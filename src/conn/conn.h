@@ -18,7 +18,7 @@ typedef struct uvhttp_tcp uvhttp__conn_t;
 struct uvhttp_tcp {
     uvhttp__stream_t stream; /* first: the connection is found by it */
     uvhttp__timer_t timer;   /* the upper layer's while the connection serves; then the end's */
-    uvhttp__list_t link;     /* in worker->conns */
+    uvhttp__list_t link;     /* in worker->conns or worker->idle */
     uvhttp__worker_t *worker;
     uvhttp_tcp_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
@@ -42,6 +42,14 @@ enum {
     UVHTTP__CONN_BEGAN_LATE = 1 << 10, /* its handshake began while the server stops, and has the time for that */
     UVHTTP__CONN_LAST = 1 << 11,       /* ends when what is running is done, though the server goes on */
 };
+
+/* What a connection is about, for counting resets. */
+typedef enum uvhttp__conn_phase {
+    UVHTTP__PHASE_IDLE,
+    UVHTTP__PHASE_READING, /* part of a request has come, or of what precedes the first */
+    UVHTTP__PHASE_WRITING, /* a response is being made or sent */
+    UVHTTP__PHASE_CLOSING, /* the server has begun to close it */
+} uvhttp__conn_phase_t;
 
 /* How long the peer may take to close after our FIN, once it has all before it. */
 #define UVHTTP__CONN_LINGER_MS 2000
@@ -79,6 +87,23 @@ static inline void uvhttp__conn_timer_stop(uvhttp__conn_t *conn) {
         uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
 }
 
+/* From now on the connection waits for its client with nothing under way, until it is busy again, which nobody has to
+ * say: ops->is_idle is asked before it is closed to make room for a new client. */
+#define UVHTTP__CONN_IDLE_GRAIN_MS 64
+void uvhttp__conn_set_idle(uvhttp__conn_t *conn, uint32_t since);
+static inline uint32_t uvhttp__conn_idle_clock(const uvhttp__conn_t *conn) {
+    return (uint32_t)(conn->stream.loop->now_ms / UVHTTP__CONN_IDLE_GRAIN_MS);
+}
+static inline void uvhttp__conn_idle(uvhttp__conn_t *conn) {
+    uint32_t now = uvhttp__conn_idle_clock(conn);
+    if (__builtin_expect(conn->stream.idle_since != now, 0)) uvhttp__conn_set_idle(conn, now);
+}
+/* It is never closed to make room. */
+void uvhttp__conn_set_busy(uvhttp__conn_t *conn);
+
+/* For filters, of a stream that has ended with an error and whose end is not passed on: counts it if the client has
+ * reset the connection. */
+void uvhttp__conn_count_reset(uvhttp__conn_t *conn);
 /* For filters: the upper layer gets the connection now, and then its bytes through uvhttp__conn_stream_ops. Its timer
  * is the filter's until then. */
 void uvhttp__conn_opened(uvhttp__conn_t *conn);

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/thread.h"
+#include "conn/address_limit.h"
 #include "conn/host_internal.h"
 
 static _Thread_local uvhttp__loop_t *current_loop;
@@ -35,6 +36,7 @@ static int workers_new(uvhttp__host_t *host, uint32_t count) {
         worker->host = host;
         worker->index = i;
         uvhttp__list_init(&worker->conns);
+        uvhttp__list_init(&worker->idle);
         uvhttp__slab_init(&worker->slab, host->options.ops->conn_size);
     }
     return UVHTTP_OK;
@@ -44,8 +46,14 @@ int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **hos
     uvhttp__host_t *made = uvhttp__calloc(1, sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
     made->options = *options;
+    made->connections_limit = options->max_connections;
     int status = workers_new(made, options->io_threads ? options->io_threads : cpu_count());
+    if (status == UVHTTP_OK && options->max_connections_per_address > 0) {
+        made->addresses = uvhttp__address_limit_new(options->max_connections_per_address);
+        if (!made->addresses) status = UVHTTP_E_NOMEM;
+    }
     if (status != UVHTTP_OK) {
+        uvhttp__free_aligned(made->workers);
         uvhttp__free(made);
         return status;
     }
@@ -99,13 +107,18 @@ static void cut_off(uvhttp__worker_t *worker) {
     tell_drain(worker, true);
 }
 
-static void on_drain_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
-    (void)wheel, (void)timer;
-    cut_off(user);
+static void on_worker_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel;
+    uvhttp__worker_t *worker = user;
+    if (timer == &worker->drain_timer)
+        cut_off(worker);
+    else
+        uvhttp__worker_find_room(worker, true);
 }
 
 static void drain(uvhttp__worker_t *worker) {
     if (worker->draining) return;
+    uvhttp__worker_idle_drain(worker);
     worker->draining = true;
     UVHTTP_LOG_INFO("%s: loop %u drains: %u connections of all loops are open, for at most %u s",
                     worker->host->options.name, worker->index, atomic_load(&worker->host->connections),
@@ -227,9 +240,10 @@ static int worker_make_loop(uvhttp__worker_t *worker) {
     worker->stop_post.run = on_stop_post;
     worker->cut_post.run = on_cut_post;
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, uvhttp__conn_on_timer, worker);
-    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_drain_timer, worker);
+    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_worker_timer, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_PUBLIC, uvhttp__timer_public_expired, NULL);
     uvhttp__timer_init(&worker->drain_timer, UVHTTP__TIMER_SERVER);
+    uvhttp__timer_init(&worker->room_timer, UVHTTP__TIMER_SERVER);
     return UVHTTP_OK;
 }
 
@@ -323,6 +337,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
         host->finished = true;
         return status;
     }
+    uvhttp__host_fit_descriptors(host, host->options.raise_descriptor_limit);
     if (on_ready) on_ready(arg);
     loops_begin(host);
     uint32_t threads = start_threads(host);
@@ -341,6 +356,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
     uvhttp__loop_signals_stop(host->workers[0].loop);
     loops_end(host);
     free_loops(host);
+    uvhttp__host_forget_descriptors(host);
     host->running = false;
     host->finished = true;
     return status == UVHTTP_OK ? host->failure : status;
@@ -355,6 +371,7 @@ int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
     int status = worker_make_loop(&host->workers[0]);
     if (status == UVHTTP_OK) status = worker_start(&host->workers[0]);
     if (status == UVHTTP_OK) {
+        uvhttp__host_fit_descriptors(host, false);
         host->running = true;
         current_loop = host->workers[0].loop;
         loops_begin(host);
@@ -376,11 +393,13 @@ static void worker_finished(uvhttp__worker_t *worker) {
 static void host_delete(void *arg) {
     uvhttp__host_t *host = arg;
     close_sockets(host);
+    uvhttp__host_forget_descriptors(host);
     for (uint32_t i = 0; i < host->worker_count; i++)
         if (host->workers[i].upper && host->options.ops->on_worker_delete)
             host->options.ops->on_worker_delete(&host->workers[i]);
     for (uint32_t i = 0; i < host->endpoint_count; i++)
         if (host->filters[i].open) host->filters[i].release(host->filters[i].arg);
+    uvhttp__address_limit_free(host->addresses);
     uvhttp__free(host->filters);
     uvhttp__free(host->fds);
     uvhttp__free(host->endpoints);
@@ -404,4 +423,5 @@ void uvhttp__host_free(uvhttp__host_t *host) {
 void uvhttp__host_counters(const uvhttp__host_t *host, uvhttp__counter_sums_t *sums) {
     memset(sums, 0, sizeof *sums);
     for (uint32_t i = 0; i < host->worker_count; i++) uvhttp__counters_read(&host->workers[i].counters, sums);
+    sums->values[UVHTTP__COUNTER_connections_limit] = host->connections_limit;
 }

@@ -27,6 +27,11 @@ typedef struct uvhttp__conn_ops {
     void (*on_timer)(uvhttp__conn_t *conn);
     /* What a peer has to take of the output; NULL: host_options.output. While it finishes that of the host counts. */
     const uvhttp__rate_limits_t *(*output_limits)(const uvhttp__conn_t *conn);
+    /* May be NULL: never. Whether it waits for its client with nothing under way. Asked of connections that
+     * uvhttp__conn_idle was called for. */
+    bool (*is_idle)(const uvhttp__conn_t *conn);
+    /* May be NULL: UVHTTP__PHASE_IDLE. What its client is about. */
+    uvhttp__conn_phase_t (*phase)(const uvhttp__conn_t *conn);
     void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */
     void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
 } uvhttp__conn_ops_t;
@@ -45,6 +50,9 @@ typedef struct uvhttp__host_options {
     uvhttp__engine_kind_t engine;
     uint32_t io_threads; /* 0: one per CPU */
     uint32_t max_connections;
+    uint32_t max_connections_per_address; /* 0: no limit */
+    uint32_t descriptors_reserved;
+    bool raise_descriptor_limit; /* in uvhttp__host_run */
     uint32_t backlog;
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
@@ -76,8 +84,9 @@ struct uvhttp__worker {
     uvhttp__counters_t counters; /* first: on cache lines of its own */
     uvhttp__host_t *host;
     uvhttp__loop_t *loop;
-    void *upper; /* the upper layer's state of this worker */
-    uvhttp__list_t conns;
+    void *upper;          /* the upper layer's state of this worker */
+    uvhttp__list_t conns; /* all but those in `idle` */
+    uvhttp__list_t idle;  /* by idle_since, the longest idle first (evict.c) */
     uvhttp__slab_t slab;
     uvhttp__listener_t *listeners; /* one per address of the host */
     uint32_t listeners_open;
@@ -86,9 +95,12 @@ struct uvhttp__worker {
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
     uint32_t put_back; /* uvhttp__conn_put_back, until the call that it was made in has returned */
     uvhttp__timer_t drain_timer;
-    uvhttp__post_t stop_post, cut_post, room_post;
-    atomic_bool room_posted;
-    atomic_bool paused; /* listeners wait for room */
+    uvhttp__timer_t room_timer; /* while a client waits for a place */
+    uvhttp__post_t stop_post, cut_post, room_post, evict_post;
+    atomic_bool room_posted, evict_posted;
+    atomic_uint evictions_asked;   /* connections that this worker has yet to close to make room */
+    _Atomic(uint32_t) idle_oldest; /* idle_since of the front of `idle`, for other loops; 0: it is empty */
+    atomic_bool paused;            /* listeners wait for room */
     bool draining;
     bool cut; /* the drain deadline has passed */
     bool started;
@@ -105,7 +117,10 @@ struct uvhttp__host {
     int *fds; /* endpoint_count rows of worker_count listening sockets, -1 once a worker owns them */
     uint32_t endpoint_count;
     const uvhttp__ip_ranges_t *proxies; /* who may speak the PROXY protocol; the upper layer's. NULL: nobody */
-    atomic_uint connections;            /* open, all workers */
+    uint32_t connections_limit;    /* max_connections, or fewer for want of descriptors; known before the loops run */
+    uint32_t descriptors_promised; /* to its connections (descriptors.c) */
+    struct uvhttp__address_limit *addresses; /* NULL: no limit of connections per address */
+    atomic_uint connections;                 /* open, all workers */
     atomic_uint workers_paused;
     pthread_mutex_t stop_lock; /* a stop of another thread meets all loops or none, and none of them twice */
     int stop_level;            /* under stop_lock: 0 runs, 1 drains, 2 cuts off */

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
+#include "conn/address_limit.h"
 #include "conn/host_internal.h"
 #include "conn/proxy_protocol.h"
 
@@ -12,7 +13,8 @@ struct uvhttp__conn_peer {
     uvhttp__peer_t source;  /* whom a proxy speaks for; of kind UNKNOWN: nobody but itself */
     uvhttp__proxy_t *proxy; /* while its header is awaited */
     char *text;             /* what only the kernel knows (see needs_kernel), once it was asked for; NULL until then */
-    uint32_t row;           /* of the address that it came to */
+    uvhttp__address_count_t *counted; /* NULL: its address has no limit */
+    uint32_t row;                     /* of the address that it came to */
 };
 
 static bool ask_socket(const uvhttp__conn_t *conn, uvhttp__address_t *address, socklen_t *size) {
@@ -93,10 +95,22 @@ bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text) {
 
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn) {
     if (!conn->peer) return;
+    if (conn->peer->counted) uvhttp__address_limit_give(conn->worker->host->addresses, conn->peer->counted);
     uvhttp__free(conn->peer->proxy);
     uvhttp__free(conn->peer->text);
     uvhttp__free(conn->peer);
     conn->peer = NULL;
+}
+
+/* --- connections per address --- */
+
+int uvhttp__conn_count_address(uvhttp__conn_t *conn) {
+    const uvhttp__host_t *host = conn->worker->host;
+    uvhttp__conn_peer_t *peer = remembered(conn);
+    if (!peer) return UVHTTP_E_NOMEM;
+    const uvhttp__peer_t *client = peer->source.kind == UVHTTP__PEER_UNKNOWN ? &peer->socket : &peer->source;
+    if (client->ip.size == 0 || uvhttp__ip_ranges_have(host->proxies, client)) return UVHTTP_OK;
+    return uvhttp__address_limit_take(host->addresses, &client->ip, &peer->counted);
 }
 
 /* --- the PROXY protocol --- */

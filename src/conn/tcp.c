@@ -332,7 +332,9 @@ void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size) {
                                     .write_high_watermark = 1 << 20,
                                     .write_queue_max = 64 << 20,
                                     .rate_grace = 5,
-                                    .install_signal_handlers = true};
+                                    .install_signal_handlers = true,
+                                    .raise_descriptor_limit = true,
+                                    .descriptors_reserved = 512};
     memcpy(config, &defaults, struct_size < sizeof defaults ? struct_size : sizeof defaults);
 }
 
@@ -348,6 +350,8 @@ static int take_config(const uvhttp_tcp_config_t *given, uvhttp_tcp_config_t *co
     } ranges[] = {{"io_threads", config->io_threads, 0, 1024},
                   {"engine", (uint64_t)(unsigned)config->engine, 0, 2},
                   {"max_connections", config->max_connections, 1, 10000000},
+                  {"max_connections_per_address", config->max_connections_per_address, 0, 10000000},
+                  {"descriptors_reserved", config->descriptors_reserved, 0, 1000000},
                   {"backlog", config->backlog, 1, 65535},
                   {"read_buffer_size", config->read_buffer_size, 1024, 1 << 20},
                   {"read_buffer_count", config->read_buffer_count, 8, 32768},
@@ -393,6 +397,9 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
         .engine = choose_engine(server->config.engine),
         .io_threads = server->config.io_threads,
         .max_connections = server->config.max_connections,
+        .max_connections_per_address = server->config.max_connections_per_address,
+        .descriptors_reserved = server->config.descriptors_reserved,
+        .raise_descriptor_limit = server->config.raise_descriptor_limit,
         .backlog = server->config.backlog,
         .read_buffer_size = server->config.read_buffer_size,
         .read_buffer_count = server->config.read_buffer_count,

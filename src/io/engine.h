@@ -71,6 +71,9 @@ void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_c
 
 /* Bytes arrived: delivers or keeps them. Returns false when the stream should stop reading (too much is kept). */
 bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size);
+/* A call on the socket has failed, and uvhttp__stream_ended follows: remembers whether the peer has reset it.
+ * error_number 0: the socket is asked. */
+void uvhttp__stream_note_error(uvhttp__stream_t *stream, int error_number, bool sending);
 /* FIN (UVHTTP_OK) or a broken connection (UVHTTP_E_ABORTED): tells on_end, after the kept bytes in the case of FIN. */
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status);
 

@@ -155,6 +155,7 @@ struct uvhttp__stream {
     uint32_t flags;      /* UVHTTP__STREAM_* */
     uint32_t held_size;  /* bytes kept for later delivery */
     uint32_t out_taken;  /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
+    uint32_t idle_since; /* the owner's, stands where padding would be: uvhttp__conn_idle; 0: not in worker->idle */
 };
 
 enum {
@@ -171,13 +172,15 @@ enum {
     UVHTTP__STREAM_CANCELLING = 1 << 10,  /* engine: a cancel is in flight */
     UVHTTP__STREAM_POLLING_OUT = 1 << 11, /* engine: waits for writability */
     UVHTTP__STREAM_CONNECTING = 1 << 12,
-    UVHTTP__STREAM_CLOSED_DUE = 1 << 13, /* engine: on_closed is due */
-    UVHTTP__STREAM_FLUSHED = 1 << 14,    /* engine: handed over in the last turn, outcome not yet known */
-    UVHTTP__STREAM_CLOSE_SENT = 1 << 15, /* engine: the cancel or close of the descriptor is under way */
-    UVHTTP__STREAM_RESUMED = 1 << 16,    /* resume was called while nothing was kept */
-    UVHTTP__STREAM_BREAK_TOLD = 1 << 18, /* on_end has been called for a broken connection */
-    UVHTTP__STREAM_WATCHED = 1 << 17,    /* engine: nothing is received, but a reset would be seen */
-    UVHTTP__STREAM_PASSES = 1 << 19,     /* the kernel encodes: the filter only decodes */
+    UVHTTP__STREAM_CLOSED_DUE = 1 << 13,    /* engine: on_closed is due */
+    UVHTTP__STREAM_FLUSHED = 1 << 14,       /* engine: handed over in the last turn, outcome not yet known */
+    UVHTTP__STREAM_CLOSE_SENT = 1 << 15,    /* engine: the cancel or close of the descriptor is under way */
+    UVHTTP__STREAM_RESUMED = 1 << 16,       /* resume was called while nothing was kept */
+    UVHTTP__STREAM_BREAK_TOLD = 1 << 18,    /* on_end has been called for a broken connection */
+    UVHTTP__STREAM_WATCHED = 1 << 17,       /* engine: nothing is received, but a reset would be seen */
+    UVHTTP__STREAM_PASSES = 1 << 19,        /* the kernel encodes: the filter only decodes */
+    UVHTTP__STREAM_RESET = 1 << 20,         /* broken by the peer's RST, */
+    UVHTTP__STREAM_RESET_SENDING = 1 << 21, /* ... while output was queued or in flight */
 };
 
 /* Whether what is queued has to be encoded by a filter first. */

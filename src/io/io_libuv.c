@@ -102,6 +102,7 @@ UVHTTP__HOT static void receive(uvhttp__stream_t *stream) {
     } else if (got == 0) {
         end_stream(stream, UVHTTP_OK);
     } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
+        uvhttp__stream_note_error(stream, errno, false);
         end_stream(stream, UVHTTP_E_ABORTED);
     }
 }
@@ -138,7 +139,11 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
         }
     } while (taken < 0 && errno == EINTR);
     *sent = taken > 0 ? (size_t)taken : 0;
-    if (taken < 0) return errno == EAGAIN || errno == EWOULDBLOCK ? UVHTTP_E_AGAIN : UVHTTP_E_ABORTED;
+    if (taken < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return UVHTTP_E_AGAIN;
+    if (taken < 0) {
+        uvhttp__stream_note_error(stream, errno, true);
+        return UVHTTP_E_ABORTED;
+    }
     uvhttp__out_advance(stream, *sent);
     return *sent < size ? UVHTTP_E_AGAIN : UVHTTP_OK;
 }
@@ -246,6 +251,7 @@ UVHTTP__HOT static void on_stream_event(uvhttp__stream_t *stream, uint32_t event
         return;
     }
     if (events & EPOLLERR) {
+        uvhttp__stream_note_error(stream, 0, false);
         end_stream(stream, UVHTTP_E_ABORTED);
         return;
     }

@@ -300,7 +300,9 @@ static int send_share_of_file(uvhttp__stream_t *stream) {
         ssize_t sent = sendfile(stream->fd, source->fd, &offset, want);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return UVHTTP_E_AGAIN;
-        if (sent <= 0) return uvhttp__file_failed(source, (uint64_t)file->offset, sent < 0 ? errno : 0);
+        int error = sent < 0 ? errno : 0; /* 0: the file is shorter than it was */
+        if (error) uvhttp__stream_note_error(stream, error, true);
+        if (sent <= 0) return uvhttp__file_failed(source, (uint64_t)file->offset, error);
         share -= (uint64_t)sent;
         if (source->read_size > 0) source->read_size = share;
         bool last = (uint64_t)sent == file->size;
@@ -420,6 +422,16 @@ static void tell_end(uvhttp__stream_t *stream, int status) {
     if (stream->flags & (status == UVHTTP_OK ? UVHTTP__STREAM_END_TOLD : UVHTTP__STREAM_BREAK_TOLD)) return;
     stream->flags |= UVHTTP__STREAM_END_TOLD | (status == UVHTTP_OK ? 0u : (uint32_t)UVHTTP__STREAM_BREAK_TOLD);
     stream->ops->on_end(stream, status);
+}
+
+/* EPIPE: the peer had sent FIN before its RST. A socket tells its error once: where it has none left, an operation
+ * whose completion is still in the queue was told of the reset. */
+void uvhttp__stream_note_error(uvhttp__stream_t *stream, int error_number, bool sending) {
+    socklen_t size = sizeof error_number;
+    if (error_number == 0) (void)getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error_number, &size);
+    if (error_number != ECONNRESET && error_number != EPIPE && error_number != 0) return;
+    stream->flags |= UVHTTP__STREAM_RESET;
+    if (sending || stream->out_first) stream->flags |= UVHTTP__STREAM_RESET_SENDING;
 }
 
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {

@@ -115,12 +115,17 @@ static void watch(uvhttp__stream_t *stream) {
     sqe->user_data = data_of(stream, UVHTTP__URING_WATCH);
 }
 
+static void broke(uvhttp__stream_t *stream, int error_number, bool sending) {
+    uvhttp__stream_note_error(stream, error_number, sending);
+    uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+}
+
 static void on_watch(uvhttp__stream_t *stream, int events) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_WATCHED;
     if (stream->flags & UVHTTP__STREAM_CLOSING)
         stream_close(stream);
     else if (events > 0 && (events & POLLERR))
-        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        broke(stream, 0, false);
     else
         read_stop(stream); /* FIN: if the receive has slept through that too, the next one will not */
 }
@@ -174,7 +179,7 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
     } else if (result == 0) {
         uvhttp__stream_ended(stream, UVHTTP_OK);
     } else if (result < 0 && result != -ENOBUFS && result != -ECANCELED && result != -EINTR) {
-        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        broke(stream, -result, false);
     } else if (stream->held_size >= UVHTTP__HELD_MAX) {
         read_stop(stream);
         watch(stream);
@@ -309,7 +314,7 @@ static void on_send_now(uvhttp__stream_t *stream, int result) {
     stream->out_flying = 0;
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return; /* settle goes on from here */
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
-        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        broke(stream, -result, true);
         return;
     }
     if (result > 0) uvhttp__out_advance(stream, (size_t)result);
@@ -330,7 +335,7 @@ static void on_send_plain(uvhttp__segment_t *segment, int result) {
     stream->loop->flown_size -= segment->size;
     if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
-        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        broke(stream, -result, true);
         return;
     }
     segment->next = stream->out_first;
@@ -348,7 +353,7 @@ static void on_send(uvhttp__stream_t *stream, int result) {
         return;
     }
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
-        uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+        broke(stream, -result, true);
         return;
     }
     if (result > 0) uvhttp__out_advance(stream, (size_t)result);

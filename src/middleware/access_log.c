@@ -202,8 +202,7 @@ uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options
                                               strerrordesc_np(error));
         }
     }
-    return (uvhttp_middleware_t){
-        .run = run, .user = log, .destroy = destroy, .reload = reload, .on_refused = note};
+    return (uvhttp_middleware_t){.run = run, .user = log, .destroy = destroy, .reload = reload, .on_refused = note};
 }
 
 /* --- the rest --- */

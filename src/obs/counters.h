@@ -13,7 +13,10 @@
 #define UVHTTP__COUNTER_MAP(X)                                                                                         \
     X(connections_accepted, "Connections accepted")                                                                    \
     X(connections_closed, "Connections closed")                                                                        \
+    X(connections_limit, "Connections at once at most: max_connections, or what the descriptors allow, now")           \
     X(connections_refused_limit, "Connections closed at once because a limit of connections was reached")              \
+    X(connections_refused_address, "Connections reset at once because their address had max_connections_per_address")  \
+    X(connections_evicted, "Idle connections closed to make room, because max_connections was reached")                \
     X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
     X(accept_errors, "Errors of accepting connections")                                                                \
     X(requests, "Requests whose head was received whole")                                                              \
@@ -32,6 +35,10 @@
     X(timeouts_handshake, "Connections closed because the TLS handshake was not done in time")                         \
     X(slow_read, "Connections closed because they sent below the minimum rate")                                        \
     X(slow_write, "Connections closed because they received below the minimum rate")                                   \
+    X(resets_idle, "Connections that clients reset between requests")                                                  \
+    X(resets_reading, "Connections that clients reset while a request, a handshake or a PROXY header was received")    \
+    X(resets_writing, "Connections that clients reset while a response was made or sent")                              \
+    X(resets_closing, "Connections that clients reset after the server had begun to close them")                       \
     X(aborted, "Requests whose client was gone before the response was sent")                                          \
     X(deferred, "Responses that were deferred")                                                                        \
     X(handler_no_answer, "Requests whose handler neither answered nor deferred")                                       \

@@ -108,6 +108,9 @@ static const field_t fields[] = {
     BYTES(spool_memory, 65536, 4096, 64 << 20),
     BYTES64(spool_size_max, UINT64_C(16) << 30, 0, INT64_MAX),
     {"proxy_fields", PROXY_FIELDS, AT(proxy_fields), UVHTTP_PROXY_FOR, 1, UVHTTP__PROXY_FIELDS_ALL, .unit = NULL},
+    NUMBER(max_connections_per_address, 0, 0, 10000000),
+    NUMBER(descriptors_reserved, 512, 0, 1000000),
+    SWITCH(raise_descriptor_limit, true),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

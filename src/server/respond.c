@@ -208,6 +208,7 @@ static void hand_over_upgrade(uvhttp__exchange_t *exchange) {
     exchange->keep_alive = true;
     complete(exchange);
     uvhttp__conn_timer_stop(&session->conn);
+    uvhttp__conn_set_busy(&session->conn);
     session->state = UVHTTP__SESSION_UPGRADED;
     session->upgraded = handlers;
     session->conn.user = user;

@@ -121,6 +121,7 @@ static void await_last_request(uvhttp__session_t *session) {
 
 /* Another one on a connection that is kept. */
 UVHTTP__HOT static void expect_request(uvhttp__session_t *session) {
+    uvhttp__conn_idle(&session->conn);
     if (session->conn.worker->draining)
         await_last_request(session);
     else
@@ -282,6 +283,7 @@ static size_t on_upgraded_data(uvhttp__session_t *session, const char *data, siz
 static size_t discard(uvhttp__session_t *session, size_t size) {
     if (size > session->discard) size = session->discard;
     session->discard -= (uint32_t)size;
+    if (session->discard == 0) uvhttp__conn_idle(&session->conn);
     return size;
 }
 
@@ -312,7 +314,23 @@ UVHTTP__HOT static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t
 static void on_open(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     memset((char *)session + sizeof session->conn, 0, sizeof *session - sizeof session->conn);
+    uvhttp__conn_idle(conn);
     set_deadline(session, config_of(session)->connection_timeout);
+}
+
+/* Nothing of a request has come. */
+static bool is_idle(const uvhttp__conn_t *conn) {
+    const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
+    return session->state == UVHTTP__SESSION_HEAD && !session->exchange && !session->partial && !session->writing &&
+           !session->closing && !session->blocked && session->discard == 0;
+}
+
+static uvhttp__conn_phase_t phase(const uvhttp__conn_t *conn) {
+    const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
+    if (session->state == UVHTTP__SESSION_UPGRADED) return UVHTTP__PHASE_IDLE;
+    if (session->state == UVHTTP__SESSION_ANSWER || session->writing) return UVHTTP__PHASE_WRITING;
+    if (session->state == UVHTTP__SESSION_BODY || session->partial) return UVHTTP__PHASE_READING;
+    return UVHTTP__PHASE_IDLE;
 }
 
 static void on_end(uvhttp__conn_t *conn) {
@@ -551,5 +569,7 @@ const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__sess
                                                 .on_sent = on_sent,
                                                 .on_timer = on_timer,
                                                 .output_limits = output_limits,
+                                                .is_idle = is_idle,
+                                                .phase = phase,
                                                 .on_drain = on_drain,
                                                 .on_closed = on_closed};

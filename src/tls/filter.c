@@ -82,6 +82,7 @@ static void on_end(uvhttp__stream_t *stream, int status) {
     if (tls->ended && status == UVHTTP_OK && !leaving) return;
     if (!tls->open && !leaving) {
         if (tls->received > 0) uvhttp__counters_error(counters_of(conn), UVHTTP_E_TLS_HANDSHAKE);
+        if (status != UVHTTP_OK) uvhttp__conn_count_reset(conn);
         uvhttp__conn_close(conn, UVHTTP_E_ABORTED);
         return;
     }

@@ -174,3 +174,59 @@ def test_garbage_never_stops_the_server(server):
             except (Closed, OSError):
                 pass
     assert server.new_stderr() == ""
+
+
+RESETS = ("resets_idle", "resets_reading", "resets_writing", "resets_closing")
+
+
+def resets(server):
+    counters = server.counters()
+    return {name: counters[name] for name in RESETS}
+
+
+def untouched(connection):
+    pass
+
+
+def after_a_response(connection):
+    assert connection.get("/n/1").body == b"1"
+
+
+def in_a_head(connection):
+    connection.send(b"GET / HTTP/1.1\r\nHost:")
+
+
+def in_a_body(connection):
+    connection.send(request("POST", "/body", [("Content-Length", "10")]) + b"12345")
+
+
+def before_a_response(connection):
+    connection.send(request("GET", "/later?key=never-released"))
+
+
+def in_a_response(connection):
+    connection.send(request("GET", "/static?size=8000000"))
+    assert connection.response_head().status == 200
+
+
+@pytest.mark.parametrize(
+    "how, phase, count",
+    [(untouched, "idle", 100), (after_a_response, "idle", 100), (in_a_head, "reading", 50), (in_a_body, "reading", 50), (before_a_response, "writing", 50), (in_a_response, "writing", 50)],
+)
+def test_each_reset_is_counted_once(serve, how, phase, count):
+    """400 in all, and none by the server's own ends or by clients that leave with FIN."""
+    server = serve()
+    before = resets(server)
+    assert sum(before.values()) == 0
+    for _ in range(count):
+        with server.connect() as one:
+            assert one.get("/n/1").body == b"1"
+        connection = server.connect(receive_buffer=4096)
+        how(connection)
+        if how is not in_a_response:
+            server.sync()  # it has been seen
+        connection.reset()
+    poll(lambda: sum(resets(server).values()) >= count, message=str(resets(server)))
+    server.sync()
+    assert resets(server) == {**before, f"resets_{phase}": count}
+    assert server.counter("connections_accepted") - server.counter("connections_closed") == 1

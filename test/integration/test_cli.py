@@ -198,8 +198,8 @@ def test_the_handshake_timeout_can_be_set(serve, site, how):
 
 @needs_tls
 @pytest.mark.parametrize("arguments, says", [
-    (["--certificate", "x.pem"], "tls_key names 0 files, tls_certificate 1: expected one for each certificate"),
-    (["--tls-key", "x.key"], "tls_key names 1 files, tls_certificate 0"),
+    (["--certificate", "x.pem,y.pem", "--key", "x.key"],
+     "tls_key names 1 files, tls_certificate 2: expected one for each certificate"),
     (["--certificate", "x.pem,y.pem", "--key", "x.key,"], "the name of file 2 is empty"),
     (["--tls", "--tls-client-crl", "x.crl"], "client_crl_file is set, but client_ca_file does not say"),
 ])
@@ -321,9 +321,14 @@ def test_what_can_not_be_served_is_said(serve, site, tmp_path):
     (["."], "uvhttp: '.' is no command; to serve that directory: uvhttp serve ."),
     (["serve", "--prot", "80"], "uvhttp serve: option '--prot': unknown, did you mean --port?"),
     (["serve", "--port", "65536"], "uvhttp serve: --port '65536': allowed is 0..65535"),
-    (["serve", "a", "b"], "uvhttp serve: option 'b': unknown; --help lists the options"),
+    (["serve", "a", "b"], "uvhttp serve: argument 'b': one DIR is allowed, and 'a' is given already"),
+    (["serve", "--certificate", "x"], "uvhttp serve: --certificate 'x': its private key is missing: add --key FILE (PEM)"),
+    (["serve", "--key", "x"], "uvhttp serve: --key 'x': its certificate is missing: add --certificate FILE (PEM)"),
+    (["serve", "--fallback", "nope.html", "/"], "uvhttp serve: --fallback 'nope.html': there is no such file below DIR; its path is relative to that directory"),
+    (["serve", "--address", "systemd"], "uvhttp serve: --address 'systemd': no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket unit, or name an address and --port"),
 ])
-def test_wrong_usage_is_said_in_one_line(arguments, says):
+def test_wrong_usage_is_said_in_one_line(arguments, says, monkeypatch):
+    monkeypatch.delenv("LISTEN_FDS", raising=False)
     assert refused(*arguments) == (says + "\n", 2)
 
 

@@ -1,11 +1,13 @@
 """At a limit the server keeps what it has, costs nothing, and is back at once."""
+import contextlib
+import re
 import resource
 import time
 
 import pytest
 
-from harness import poll
-from wire import request
+from harness import EXAMPLES, poll
+from wire import Closed, request
 
 
 def send_get(connection, target="/n/1"):
@@ -21,22 +23,32 @@ def at_once(waiting, other):
     assert waiting.response().body == b"1"
 
 
+PART = b"GET /n/1 HTTP/1.1\r\n"
+REST = b"Host: test\r\n\r\n"
+
+
+def send_part(connection):
+    """A request that has begun: the connection is not idle, and nobody takes its place."""
+    connection.send(PART)
+    return connection
+
+
 @pytest.mark.serial
 def test_more_clients_than_max_connections_wait_and_are_served_in_turn(serve):
     server = serve(settings={"max_connections": 4, "keepalive_timeout": 60})
-    inside = [server.connect() for _ in range(4)]
-    for connection in inside:
-        assert connection.get("/n/1").body == b"1"
+    inside = [send_part(server.connect()) for _ in range(4)]
+    poll(lambda: server.descriptors() >= 4)
     outside = [send_get(server.connect()) for _ in range(3)]
-    for _ in range(20):
-        assert all(connection.get("/n/2").body == b"2" for connection in inside)
-    assert all(connection.quiet() for connection in outside)
+    assert all(connection.quiet(0.1) for connection in outside)
     before = server.cpu_seconds()
     assert all(connection.quiet(0.1) for connection in outside)
     assert server.cpu_seconds() - before < 0.1
-    for waiting in outside:
-        inside.pop(0).close()
-        at_once(waiting, inside[0])
+    inside.pop(0).close()
+    for waiting in outside:  # each is idle then, and makes room for the next
+        assert waiting.response().body == b"1"
+    for connection in inside:
+        connection.send(REST)
+        assert connection.response().body == b"1"
     for connection in inside + outside:
         connection.close()
     assert server.get("/n/3").body == b"3"
@@ -44,20 +56,122 @@ def test_more_clients_than_max_connections_wait_and_are_served_in_turn(serve):
 
 def test_max_connections_counts_all_loops_together(serve):
     server = serve(settings={"max_connections": 8, "io_threads": 2})
-    connections = [send_get(server.connect()) for _ in range(40)]
-    poll(lambda: sum(not connection.quiet() for connection in connections) >= 8)
-    served = set()
-    for _ in range(40):  # each that is served leaves, and another moves up
-        poll(lambda: any(not connection.quiet() for connection in connections if connection not in served))
-        ready = [connection for connection in connections if connection not in served and not connection.quiet()]
-        assert len(ready) <= 8
-        for connection in ready:
-            assert connection.response().body == b"1"
-            connection.close()
-            served.add(connection)
-        if len(served) == 40:
-            break
-    assert len(served) == 40
+    connections = [send_part(server.connect()) for _ in range(40)]
+    for connection in connections:
+        connection.send(REST)
+    for connection in connections:
+        assert connection.response().body == b"1"
+    assert server.counter("connections_accepted") - server.counter("connections_closed") <= 8
+
+
+def is_closed(connection):
+    """The server has closed it, and has sent nothing that was not taken."""
+    if connection.quiet():
+        return False
+    connection.assert_closed()
+    return True
+
+
+@pytest.mark.parametrize("loops", [1, 3])
+def test_the_longest_idle_connection_makes_room_for_a_new_client(serve, loops):
+    server = serve(settings={"max_connections": 8, "io_threads": loops})
+    connections = [server.connect() for _ in range(8)]
+    order = [connections[i] for i in (2, 7, 0, 5, 3, 6, 1, 4)]
+    for connection in order:  # the order in which they have become idle
+        assert connection.get("/n/1").body == b"1"
+        time.sleep(0.15)  # more than two grains of the clock that tells them apart
+    for i in range(4):
+        with server.connect() as new:
+            assert new.get("/n/2").body == b"2", "served at once"
+            poll(lambda: is_closed(order[i]))
+            assert all(connection.quiet() for connection in order[i + 1 :])
+            order.append(send_part(server.connect()))  # in the place that `new` leaves or takes from the next
+            new.send(PART)
+        time.sleep(0.15)
+    for connection in order[8:]:
+        connection.send(REST)
+        assert connection.response().body == b"1"
+
+
+def test_a_connection_on_which_nothing_was_ever_sent_is_idle(serve):
+    server = serve(settings={"max_connections": 4})
+    silent = [server.connect() for _ in range(4)]
+    later = []
+    for _ in range(4):
+        later.append(server.connect())
+        assert later[-1].get("/n/2").body == b"2"
+        send_part(later[-1])
+    poll(lambda: all(is_closed(connection) for connection in silent))
+
+
+def test_no_connection_in_the_middle_of_a_request_makes_room(serve):
+    server = serve(settings={"max_connections": 4})
+    head, body, later, large = busy = [server.connect(receive_buffer=4096) for _ in range(4)]
+    head.send(PART)
+    body.send(request("POST", "/body", [("Content-Length", "10")]) + b"12345")
+    later.send(request("GET", "/later?key=held"))
+    large.send(request("GET", "/static?size=5000000"))
+    poll(lambda: not large.quiet())
+    waiting = send_get(server.connect())
+    assert waiting.quiet(0.3)
+    head.send(REST)
+    assert head.response().body == b"1"
+    assert waiting.response().body == b"1", "as soon as one is idle"
+    poll(lambda: is_closed(head))
+    body.send(b"67890")
+    assert body.response().body == b"1234567890"
+    assert len(large.response().body) == 5000000
+    with server.connect() as other:
+        assert other.get("/release?key=held").status == 200
+    assert later.response().status == 200
+    for connection in [*busy, waiting]:
+        connection.close()
+
+
+def test_idle_connections_are_closed_one_for_each_new_client(serve):
+    server = serve(settings={"max_connections": 50, "io_threads": 2})
+    idle = [server.connect() for _ in range(49)]
+    for connection in idle:
+        assert connection.get("/n/1").body == b"1"
+    time.sleep(0.15)  # more than two grains of the clock that tells them from the new ones
+    new = [send_get(server.connect()) for _ in range(30)]
+    for connection in new:
+        assert connection.response().body == b"1"
+    evicted = server.counter("connections_evicted")
+    assert 28 <= evicted <= 32, evicted
+    poll(lambda: sum(not connection.quiet() for connection in idle) == evicted)
+
+
+@pytest.mark.parametrize("loops", [1, 3])
+def test_connections_per_address_are_exact_over_all_loops(serve, loops):
+    server = serve(settings={"max_connections_per_address": 5, "io_threads": loops})
+    first, second = "127.0.0.2", "127.0.0.3"
+    inside = [server.connect(source=(first, 0)) for _ in range(5)]
+    for connection in inside:
+        assert connection.get("/n/1").body == b"1"
+    for _ in range(20):
+        with pytest.raises(ConnectionResetError), server.connect(source=(first, 0)) as refused:
+            refused.socket.recv(1)
+    assert server.connect(source=(second, 0)).get("/n/1").body == b"1"
+    server.wait_counter("connections_refused_address", 20)
+    for connection in inside:
+        assert connection.get("/n/1").body == b"1", "those that it has are served as before"
+    inside.pop().close()
+
+    def comes_in():
+        with contextlib.suppress(OSError, Closed):
+            connection = server.connect(source=(first, 0))
+            return connection.get("/n/1").body == b"1"
+
+    poll(comes_in, message="one has left, one may come")
+
+
+def test_unix_sockets_have_no_limit_per_address(serve, tmp_path):
+    path = str(tmp_path / "socket")
+    server = serve(listen=[f"unix:{path}"], address=path, settings={"max_connections_per_address": 1})
+    connections = [server.connect() for _ in range(5)]
+    for connection in connections:
+        assert connection.get("/n/1").body == b"1"
 
 
 @pytest.mark.parametrize("loops", [1, 2])
@@ -65,26 +179,91 @@ def test_exactly_max_connections_are_held_and_the_backlog_keeps_the_rest(serve, 
     server = serve(settings={"max_connections": 10, "io_threads": loops})
     server.sync()
     before = server.descriptors()
+    server.control.send(PART)
     clients = [server.connect() for _ in range(200)]
     for client in clients:
-        client.send(b"GET /n/1 HTTP/1.1\r\n")  # not idle: nobody can take its place
+        send_part(client)
     poll(lambda: server.descriptors() >= before + 9)
-    server.wait_counter("connections_accepted", server.counter("connections_closed") + 10)
-    for _ in range(20):
-        server.sync()
+    deadline = time.monotonic() + 0.3  # longer than a full backlog takes to be accepted
+    while time.monotonic() < deadline:
         assert server.descriptors() == before + 9
-    assert server.counter("connections_waited") >= 1
+    server.control.send(REST)
+    assert server.control.response().body == b"1"
     for client in clients:
         client.close()
-    poll(lambda: server.descriptors() == before, message="all that waited are accepted and let go")
+    server.close_control()
+    poll(lambda: server.descriptors() == before - 1, message="all that waited are accepted and let go")
+    assert server.counter("connections_waited") >= 1
 
 
 @pytest.fixture
 def few_descriptors(serve):
-    def limit():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    """The limit comes down while it runs: at the start it would have kept clients below it."""
+    server = serve(settings={"max_connections": 1000, "keepalive_timeout": 60})
+    resource.prlimit(server.pid(), resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    return server
 
-    return serve(settings={"max_connections": 1000, "keepalive_timeout": 60}, preexec_fn=limit)
+
+def limited(soft, hard):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_soft_limit_is_raised_to_what_is_needed(serve):
+    settings = {"max_connections": 1000, "descriptors_reserved": 100, "io_threads": 1}
+    server = serve(settings=settings, preexec_fn=limited(128, 4000))
+    soft, hard = resource.prlimit(server.pid(), resource.RLIMIT_NOFILE)
+    assert 1100 < soft < 1200 and hard == 4000
+    assert server.counter("connections_limit") == 1000
+    assert "RLIMIT_NOFILE" not in server.stderr()
+
+
+def test_a_limit_that_is_too_low_is_said_with_all_numbers(serve):
+    settings = {"max_connections": 1000, "descriptors_reserved": 100, "io_threads": 1}
+    server = serve(settings=settings, preexec_fn=limited(128, 256))
+    assert resource.prlimit(server.pid(), resource.RLIMIT_NOFILE)[0] == 256
+    limit = server.counter("connections_limit")
+    assert 150 < limit < 192
+    text = re.sub(r"\d+ in use", "N in use", re.sub(r"\b11\d\d\b", "NEEDED", server.stderr()))
+    assert (
+        f"http: at most {limit} connections, not max_connections = 1000, because of RLIMIT_NOFILE: NEEDED descriptors are needed "
+        "(N in use, 100 reserved for files and upstreams), soft limit 256, hard limit 256; raise the hard limit "
+        "(LimitNOFILE=NEEDED of a systemd unit, limits.conf) or lower max_connections" in text
+    )
+
+
+def test_who_does_not_want_it_keeps_the_soft_limit(serve):
+    server = serve(settings={"max_connections": 1000, "raise_descriptor_limit": "no"}, preexec_fn=limited(128, 4000))
+    assert resource.prlimit(server.pid(), resource.RLIMIT_NOFILE)[0] == 128
+    assert "raise_descriptor_limit is off: raise the soft limit (ulimit -n " in server.stderr()
+    assert server.counter("connections_limit") <= 96
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.skipif(not (EXAMPLES / "uvhttp").exists(), reason="built without static files or middleware")
+def test_clients_leave_descriptors_to_files(serve, tmp_path, busy):
+    """Those that are idle make room for a new one; those that are not keep theirs, and files have descriptors all the same."""
+    for i in range(20):
+        (tmp_path / f"{i}.txt").write_bytes(b"x" * 300_000)
+    server = serve("uvhttp", tmp_path, "--io-threads", 1, preexec_fn=limited(256, 256))
+    client = server.connect()
+    assert client.get("/0.txt").status == 200
+    if busy:
+        client.send(PART)
+    clients = [server.connect() for _ in range(300)]
+    if busy:
+        for one in clients:
+            send_part(one)
+    poll(lambda: server.descriptors() >= 150)
+    if not busy:
+        client = server.connect()  # a new one
+    else:
+        client.send(REST)
+        assert client.response().status == 404
+    for i in range(20):
+        assert client.get(f"/{i}.txt").status == 200
+    assert server.descriptors() < 256
+    for one in clients:
+        one.close()
 
 
 @pytest.mark.serial

@@ -117,10 +117,39 @@ static void say_where(const settings_t *settings, bool tls, uint16_t port) {
             everybody ? ", for everybody who can reach this machine" : "");
 }
 
+static _Noreturn void refuse(const char *option, const char *value, const char *why) {
+    fprintf(stderr, "uvhttp serve: %s '%s': %s\n", option, value, why);
+    exit(2);
+}
+
+static bool is_file_below(const char *directory, const char *name) {
+    char path[PATH_MAX];
+    struct stat info;
+    int size = snprintf(path, sizeof path, "%s/%s", directory, name);
+    return size > 0 && (size_t)size < sizeof path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* Options that are right by themselves, but not together or not here. */
+static void check(const settings_t *settings) {
+    struct stat info;
+    const char *certificate = settings->config.tls_certificate, *key = settings->config.tls_key;
+    if (*certificate && !*key) refuse("--certificate", certificate, "its private key is missing: add --key FILE (PEM)");
+    if (*key && !*certificate) refuse("--key", key, "its certificate is missing: add --certificate FILE (PEM)");
+    if (strcmp(settings->address, "systemd") == 0 && !getenv("LISTEN_FDS"))
+        refuse("--address", settings->address,
+               "no socket was passed in (LISTEN_FDS is not set): start it by a systemd socket unit, or name an address "
+               "and --port");
+    bool has_directory = stat(settings->directory, &info) == 0 && S_ISDIR(info.st_mode);
+    if (settings->fallback && has_directory && !is_file_below(settings->directory, settings->fallback))
+        refuse("--fallback", settings->fallback,
+               "there is no such file below DIR; its path is relative to that directory");
+}
+
 static int serve(char **argv) {
     settings_t settings = {.address = "127.0.0.1", .port = 8080, .max_age = NO_MAX_AGE};
     uvhttp_server_config_default(&settings.config);
     parse_options(&settings, argv);
+    check(&settings);
     uvhttp_server_t *server = uvhttp_server_new(&settings.config);
     if (!server) return 2; /* what is wrong has been logged, here and below */
     char text[LISTEN_TEXT_SIZE];

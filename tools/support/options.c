@@ -223,6 +223,11 @@ static const char *parse_own(const options_t *options, char **argv) {
             continue;
         } else if (**at != '-' && options->positional && !*options->positional) {
             *options->positional = *at;
+        } else if (**at != '-' && options->positional) {
+            char why[256];
+            snprintf(why, sizeof why, "one %s is allowed, and '%.100s' is given already",
+                     options->positional_name ? options->positional_name : "ADDRESS", *options->positional);
+            refuse(options, "argument", *at, why);
         } else {
             search_t search = find_field(options, argument.name);
             if (!search.found) refuse_unknown(options, &search);

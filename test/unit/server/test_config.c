@@ -41,6 +41,8 @@ static const struct range {
     {"spool_size_max", NULL, "0", "9223372036854775807", "9223372036854775808"},
     {"tls_handshake_timeout", "0", "1", "3600", "3601"},
     {"tls_ticket_period", "0", "1", "604800", "604801"},
+    {"max_connections_per_address", NULL, "0", "10000000", "10000001"},
+    {"descriptors_reserved", NULL, "0", "1000000", "1000001"},
 };
 #define RANGE_COUNT (sizeof ranges / sizeof *ranges)
 

@@ -1,0 +1,139 @@
+/* Owns: idle connections of each worker, longest idle first, and closing them to make room for new clients. May
+ * include: io, base, obs.
+ *
+ * The upper layer says when a connection has become idle, and nothing when it is busy again: requests cost nothing
+ * here. So a connection in the list may be busy, but none has been idle for longer than its idle_since says. What is
+ * found busy when its turn comes leaves the list, until it is idle again. idle_since counts in grains of the clock, so
+ * that the list is touched at most once a grain for a connection that has many requests; connections that became idle
+ * within one grain are equal. */
+#include "conn/host_internal.h"
+
+/* While a client waits and no connection is idle: when to look again, ms. */
+#define RETRY_MS 20
+/* How many connections whose response is about to leave are passed over in the search for an idle one. */
+#define LEAVING_MAX 16
+
+static uvhttp__conn_t *front_of(const uvhttp__worker_t *worker) {
+    uvhttp__list_t *node = uvhttp__list_front(&worker->idle);
+    return node ? UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link) : NULL;
+}
+
+/* Other loops choose by this whose idle connection goes. */
+static void publish(uvhttp__worker_t *worker) {
+    const uvhttp__conn_t *front = front_of(worker);
+    atomic_store_explicit(&worker->idle_oldest, front ? front->stream.idle_since : 0, memory_order_relaxed);
+}
+
+/* The clock of idle_since wraps after years. */
+static bool is_older(uint32_t a, uint32_t b) {
+    return (int32_t)(a - b) < 0;
+}
+
+void uvhttp__conn_set_idle(uvhttp__conn_t *conn, uint32_t since) {
+    uvhttp__worker_t *worker = conn->worker;
+    conn->stream.idle_since = since;
+    if (worker->draining) return; /* all are in worker->conns, and none is closed to make room */
+    uvhttp__list_remove(&conn->link);
+    uvhttp__list_push_back(&worker->idle, &conn->link);
+    publish(worker);
+}
+
+void uvhttp__conn_set_busy(uvhttp__conn_t *conn) {
+    uvhttp__worker_t *worker = conn->worker;
+    if (conn->stream.idle_since == 0) return;
+    conn->stream.idle_since = 0;
+    uvhttp__list_remove(&conn->link);
+    uvhttp__list_push_back(&worker->conns, &conn->link);
+    publish(worker);
+}
+
+void uvhttp__conn_unlink(uvhttp__conn_t *conn) {
+    uvhttp__list_remove(&conn->link);
+    publish(conn->worker);
+}
+
+void uvhttp__worker_idle_drain(uvhttp__worker_t *worker) {
+    uvhttp__list_splice(&worker->conns, &worker->idle);
+    publish(worker);
+}
+
+/* Whether the client is what the connection waits for. Bytes that have arrived are a request, although nobody has
+ * looked at them yet: it is busy. */
+static bool is_idle(uvhttp__conn_t *conn) {
+    const uvhttp__conn_ops_t *ops = conn->worker->host->options.ops;
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return false;
+    return ops->is_idle && ops->is_idle(conn) && !uvhttp__stream_unread(&conn->stream);
+}
+
+/* The response has been made in this iteration and leaves at its end. */
+static bool is_leaving(const uvhttp__conn_t *conn) {
+    return uvhttp__stream_out_size(&conn->stream) > 0 && conn->stream.idle_since == uvhttp__conn_idle_clock(conn);
+}
+
+/* The worker whose idle connections have one that is idle for longer than all others; NULL: there are none. */
+static uvhttp__worker_t *find_oldest(uvhttp__host_t *host) {
+    uvhttp__worker_t *found = NULL;
+    uint32_t oldest = 0;
+    for (uint32_t i = 0; i < host->worker_count; i++) {
+        uint32_t since = atomic_load_explicit(&host->workers[i].idle_oldest, memory_order_relaxed);
+        if (since == 0 || (found && !is_older(since, oldest))) continue;
+        found = &host->workers[i];
+        oldest = since;
+    }
+    return found;
+}
+
+/* Asks a worker to close its longest idle connection. Any thread of a loop: a message, also to the loop's own thread,
+ * because nothing that was sent on an idle connection may be on its way to the kernel when it is closed. */
+static void ask(uvhttp__worker_t *worker) {
+    atomic_fetch_add(&worker->evictions_asked, 1);
+    if (!atomic_exchange(&worker->evict_posted, true)) uvhttp__loop_post(worker->loop, &worker->evict_post);
+}
+
+/* The longest idle connection of this worker that can be closed now, or NULL. Those that are busy leave the list. */
+static uvhttp__conn_t *find_idle(uvhttp__worker_t *worker) {
+    uvhttp__list_t *node, *after;
+    int leaving = 0;
+    UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->idle) {
+        uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
+        if (is_leaving(conn)) {
+            if (++leaving == LEAVING_MAX) return NULL;
+        } else if (uvhttp__stream_out_size(&conn->stream) == 0 && is_idle(conn)) {
+            return conn;
+        } else {
+            uvhttp__conn_set_busy(conn);
+        }
+    }
+    return NULL;
+}
+
+/* Closes the longest idle connection of this worker. It is another's turn if that has one that is idle for longer, now
+ * that this worker knows which of its own are. */
+static void evict(uvhttp__worker_t *worker) {
+    uvhttp__conn_t *conn = find_idle(worker);
+    uvhttp__worker_t *oldest = find_oldest(worker->host);
+    if (oldest && oldest != worker &&
+        (!conn ||
+         is_older(atomic_load_explicit(&oldest->idle_oldest, memory_order_relaxed), conn->stream.idle_since))) {
+        ask(oldest);
+    } else if (conn) {
+        uvhttp__conn_set_busy(conn);
+        uvhttp__counters_add(&worker->counters, connections_evicted, 1);
+        uvhttp__conn_close(conn, UVHTTP_OK);
+    }
+}
+
+void uvhttp__worker_on_evict_post(uvhttp__post_t *post) {
+    uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, evict_post);
+    atomic_store(&worker->evict_posted, false);
+    uint32_t asked = atomic_exchange(&worker->evictions_asked, 0);
+    for (; asked > 0 && !worker->draining; asked--) evict(worker);
+}
+
+void uvhttp__worker_make_room(uvhttp__worker_t *worker, bool again) {
+    if (!worker->host->options.ops->is_idle) return; /* it never is */
+    uvhttp__worker_t *oldest = find_oldest(worker->host);
+    if (oldest && !(again && atomic_load(&oldest->evictions_asked) > 0)) ask(oldest);
+    /* It may be busy after all, or none is idle yet. */
+    uvhttp__timer_set(&worker->loop->wheel, &worker->room_timer, worker->loop->now_ms + RETRY_MS);
+}
