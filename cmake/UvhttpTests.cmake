@@ -42,7 +42,8 @@ foreach(source IN LISTS test_sources)
 endforeach()
 
 # Those that wait out real seconds start first, so that the others run meanwhile.
-foreach(name IN ITEMS conn/idle conn/idle_queue server/route_options tls/tcp io/pitfalls io/stream conn/connection)
+foreach(name IN ITEMS conn/idle conn/idle_queue server/route_options tls/tcp io/pitfalls io/stream io/stream_receive
+    conn/connection)
   if(TEST ${name})
     set_tests_properties(${name} PROPERTIES COST 10)
   endif()

@@ -1,0 +1,221 @@
+/* Owns: tests of what a stream receives and how it pauses, on every engine: partial consumption, bounds, ends. */
+#include "io/io_harness.h"
+
+enum { LARGE = 10 * 1024 * 1024, MEGABYTE = 1024 * 1024 };
+
+/* --- partial consumption --- */
+
+/* Takes three bytes at a time and is resumed by a message each time. */
+static size_t take_three(uvhttp__stream_t *stream, const char *data, size_t size) {
+    peer_t *peer = peer_of(stream);
+    size_t take = size < 3 ? size : 3;
+    for (size_t i = 0; i < take; i++) {
+        if (data[i] != pattern_at(peer->received + i)) count_event(peer->server, EV_WRONG, 1);
+    }
+    peer->received += take;
+    count_event(peer->server, EV_BYTES, take);
+    return take;
+}
+
+static void resume_first_peer(server_t *server, void *arg) {
+    (void)arg;
+    if (server_first_peer(server)) uvhttp__stream_resume(&server_first_peer(server)->stream);
+}
+
+static void test_bytes_left_come_again_after_resume_and_before_the_end(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = take_three, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(100);
+    client_send(fd, data, 50);
+    server_wait(server, EV_BYTES, 3);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_BYTES), 3); /* nothing without resume */
+    client_send(fd, data + 50, 50);
+    shutdown(fd, SHUT_WR);
+    server_settle(server);
+    assert_int_equal(server_count(server, EV_END_OK), 0);
+    for (uint64_t n = 6; n < 103; n += 3) {
+        assert_int_equal(server_count(server, EV_END_OK), 0);
+        server_call(server, resume_first_peer, NULL);
+        server_wait(server, EV_BYTES, n < 100 ? n : 100);
+    }
+    server_wait(server, EV_END_OK, 1);
+    server_wait(server, EV_CLOSED, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
+/* What a connection with a budget per turn does: it takes its share and asks for the next turn at once. */
+static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
+    size_t taken = take_three(stream, data, size);
+    if (taken < size) uvhttp__stream_resume(stream);
+    return taken;
+}
+
+static void test_resume_inside_on_data_asks_for_the_next_turn(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {
+        .on_data = take_a_share, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(3000);
+    client_send(fd, data, 3000);
+    server_wait(server, EV_BYTES, 3000);
+    assert_true(atomic_load(&server->turns) >= 1000); /* one share a turn, not all in one */
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_END_OK, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
+static const char *expected_at; /* where the next bytes are if nothing was moved; the loop's */
+static atomic_int moves;
+
+static size_t take_where_it_is(uvhttp__stream_t *stream, const char *data, size_t size) {
+    if (data != expected_at) atomic_fetch_add(&moves, 1);
+    size_t taken = take_a_share(stream, data, size);
+    expected_at = data + taken;
+    return taken;
+}
+
+/* Bytes that are taken little by little are kept once: moving the rest each time makes small pieces of a large
+ * delivery cost its square. */
+static void test_bytes_left_are_not_moved(void **state) {
+    enum { SIZE = 30000 };
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = take_where_it_is,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    atomic_store(&moves, 0);
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(SIZE);
+    client_send(fd, data, SIZE);
+    server_wait(server, EV_BYTES, SIZE);
+    assert_int_equal(server_count(server, EV_WRONG), 0);
+    assert_true(atomic_load(&moves) < 100); /* of 10,000 deliveries: those of new bytes */
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_END_OK, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
+static size_t take_nothing_at_first(uvhttp__stream_t *stream, const char *data, size_t size) {
+    peer_t *peer = peer_of(stream);
+    if (peer->step == 0) return 0;
+    for (size_t i = 0; i < size; i++) {
+        if (data[i] != pattern_at(peer->received + i)) {
+            count_event(peer->server, EV_WRONG, 1);
+            break;
+        }
+    }
+    peer->received += size;
+    count_event(peer->server, EV_BYTES, size);
+    return size;
+}
+
+static void get_held_size(server_t *server, void *arg) {
+    *(uint32_t *)arg = server_first_peer(server)->stream.held_size;
+}
+
+static void begin_to_take(server_t *server, void *arg) {
+    server_first_peer(server)->step = 1;
+    resume_first_peer(server, arg);
+}
+
+static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    int small = 64 * 1024;
+    server->listen_fd = listen_loopback(&server->port);
+    setsockopt(server->listen_fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    server_start(server, &ops);
+    int fd = client_socket();
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+    client_connect_fd(server, fd);
+    char *data = pattern_new(LARGE);
+    size_t sent = 0;
+    while (sent < LARGE && wait_fd(fd, POLLOUT, 500)) { /* until the server takes no more */
+        ssize_t n = send(fd, data + sent, LARGE - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0) sent += (size_t)n;
+    }
+    uint32_t held = 0;
+    server_call(server, get_held_size, &held);
+    assert_true(sent < 4 * MEGABYTE);
+    assert_true(held < MEGABYTE);
+    assert_quiet(server); /* and does not spin on what it does not read */
+    server_call(server, begin_to_take, NULL);
+    client_send(fd, data + sent, LARGE - sent);
+    server_wait(server, EV_BYTES, LARGE);
+    close(fd);
+    server_wait(server, EV_END_OK, 1);
+    server_wait(server, EV_CLOSED, 1);
+    free(data);
+}
+
+static void test_reset_of_a_paused_stream_is_told_at_once(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    server_start(server, &ops);
+    for (uint64_t i = 1; i <= 2; i++) { /* with a few bytes held, and with so many that reading has stopped */
+        int fd = client_connect(server);
+        char *data = pattern_new(MEGABYTE);
+        client_send(fd, data, i == 1 ? 100 : MEGABYTE);
+        server_wait(server, EV_OPENED, i);
+        server_settle(server);
+        client_reset(fd);
+        server_wait(server, EV_END_ABORTED, i);
+        server_wait(server, EV_CLOSED, i);
+        free(data);
+    }
+    assert_int_equal(server_count(server, EV_BYTES), 0);
+}
+
+static void test_fin_behind_a_paused_stream_does_not_spin(void **state) {
+    server_t *server = *state;
+    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
+                                             .on_end = peer_close_at_end,
+                                             .on_sent = peer_count_sent,
+                                             .on_closed = peer_on_closed};
+    enum { SIZE = 70000 }; /* reading stops at 64 KiB; what is left and the FIN fit into the socket */
+    server_start(server, &ops);
+    int fd = client_connect(server);
+    char *data = pattern_new(SIZE);
+    client_send(fd, data, SIZE);
+    shutdown(fd, SHUT_WR);
+    server_wait(server, EV_OPENED, 1);
+    server_settle(server);
+    assert_quiet(server);
+    assert_int_equal(server_count(server, EV_END_OK), 0);
+    server_call(server, begin_to_take, NULL);
+    server_wait(server, EV_BYTES, SIZE);
+    server_wait(server, EV_END_OK, 1);
+    client_expect_eof(fd);
+    close(fd);
+    free(data);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ON_EACH(test_bytes_left_come_again_after_resume_and_before_the_end),
+        ON_EACH(test_resume_inside_on_data_asks_for_the_next_turn),
+        ON_EACH(test_bytes_left_are_not_moved),
+        ON_EACH(test_paused_stream_holds_a_bounded_number_of_bytes),
+        ON_EACH(test_reset_of_a_paused_stream_is_told_at_once),
+        ON_EACH(test_fin_behind_a_paused_stream_does_not_spin),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
