@@ -359,8 +359,9 @@ int uvhttp__config_assign(uvhttp_server_config_t *config, size_t index, const ch
 
 const char *uvhttp__config_frozen(const uvhttp_server_config_t *config, const uvhttp_server_config_t *changed,
                                   size_t index) {
+    if (index >= FIELD_COUNT) return NULL;
     const field_t *field = &fields[index];
-    if (index >= FIELD_COUNT || field->live || !has(changed, field)) return NULL;
+    if (field->live || !has(changed, field)) return NULL;
     bool same =
         memcmp((const char *)config + field->offset, (const char *)changed + field->offset, size_of(field)) == 0;
     return same ? NULL : field->name;

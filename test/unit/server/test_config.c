@@ -1,3 +1,4 @@
+#include "server/config.h"
 #include "server/serving.h"
 
 /* Name, smallest, largest: as include/uvhttp/server.h and the performance standard promise. */
@@ -276,6 +277,25 @@ static void test_performance_mode_means_warnings_and_worse(void **state) {
     uvhttp_log_set_level(before);
 }
 
+/* A reload asks for every index up to the bound, as the other readers of the table do: there are fewer fields. */
+static void test_only_changed_fields_that_need_a_restart_are_named(void **state) {
+    (void)state;
+    uvhttp_server_config_t config, changed;
+    uvhttp_server_config_default(&config);
+    uvhttp_server_config_default(&changed);
+    for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) assert_null(uvhttp__config_frozen(&config, &changed, i));
+    changed.backlog++;
+    changed.tls_handshake_timeout++; /* is taken while the server runs */
+    unsigned named = 0;
+    for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) {
+        const char *name = uvhttp__config_frozen(&config, &changed, i);
+        if (!name) continue;
+        assert_string_equal(name, "backlog");
+        named++;
+    }
+    assert_int_equal(named, 1);
+}
+
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     const struct CMUnitTest tests[] = {
@@ -292,6 +312,7 @@ int main(void) {
 #if !UVHTTP_WITH_YAML
         cmocka_unit_test(test_a_build_without_yaml_says_so),
 #endif
+        cmocka_unit_test(test_only_changed_fields_that_need_a_restart_are_named),
         cmocka_unit_test(test_performance_mode_means_warnings_and_worse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
