@@ -42,7 +42,8 @@ UVHTTP_EXPORT int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data
  * default). The time does not count for body_timeout and min_receive_rate. on_end can still come: behind the last piece
  * of a body with Content-Length, or because it has failed. A client that goes is noticed at once when it resets the
  * connection, else when what it had sent has been read. Both are idempotent and return 0, UVHTTP_E_STATE
- * (uvhttp_request_on_body was not called, or not on a loop's thread) or UVHTTP_E_ABORTED (the client has gone). */
+ * (uvhttp_request_on_body was not called, or this is not the thread of the request's loop) or UVHTTP_E_ABORTED (the
+ * client has gone). */
 UVHTTP_EXPORT int uvhttp_request_pause_body(uvhttp_request_t *req);
 UVHTTP_EXPORT int uvhttp_request_resume_body(uvhttp_request_t *req);
 

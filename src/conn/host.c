@@ -20,6 +20,38 @@ uvhttp__loop_t *uvhttp__host_current_loop(void) {
     return current_loop;
 }
 
+/* --- hosts that are attached, the last one first: a thread may have several, and each may be freed before the others
+ * ---
+ */
+
+static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
+static uvhttp__host_t *attached;
+
+static void attached_add(uvhttp__host_t *host) {
+    host->thread = uvhttp__thread_number();
+    pthread_mutex_lock(&attached_lock);
+    host->next_attached = attached;
+    attached = host;
+    pthread_mutex_unlock(&attached_lock);
+    current_loop = host->workers[0].loop;
+}
+
+/* The thread's loop is now that of another host which it has attached, if there is one. */
+static void attached_remove(const uvhttp__host_t *host) {
+    uvhttp__loop_t *other = NULL;
+    pthread_mutex_lock(&attached_lock);
+    for (uvhttp__host_t **at = &attached; *at;) {
+        if (*at == host) {
+            *at = host->next_attached;
+            continue;
+        }
+        if (!other && (*at)->thread == host->thread) other = (*at)->workers[0].loop;
+        at = &(*at)->next_attached;
+    }
+    pthread_mutex_unlock(&attached_lock);
+    if (current_loop == host->workers[0].loop) current_loop = other;
+}
+
 static uint32_t cpu_count(void) {
     long count = sysconf(_SC_NPROCESSORS_ONLN);
     return count > 0 ? (uint32_t)count : 1;
@@ -373,7 +405,7 @@ int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
     if (status == UVHTTP_OK) {
         uvhttp__host_fit_descriptors(host, false);
         host->running = true;
-        current_loop = host->workers[0].loop;
+        attached_add(host);
         loops_begin(host);
         return UVHTTP_OK;
     }
@@ -416,7 +448,7 @@ void uvhttp__host_free(uvhttp__host_t *host) {
     }
     loops_end(host);
     worker_free(&host->workers[0]);
-    if (current_loop == host->workers[0].loop) current_loop = NULL;
+    attached_remove(host);
     uvhttp__loop_free(host->workers[0].loop, host_delete, host);
 }
 

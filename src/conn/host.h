@@ -128,6 +128,8 @@ struct uvhttp__host {
     int failure;               /* under stop_lock: UVHTTP_E_IO once a loop's backend has failed, which error tells */
     atomic_bool stopping;      /* a loop has begun to drain */
     struct uv_loop_s *uv;      /* attached to, or NULL */
+    uint64_t thread;           /* attached: number of the one that did it; with next_attached under attached_lock */
+    struct uvhttp__host *next_attached;
     bool running;
     bool finished;                 /* it has run: a host runs once, because its sockets went with its loops */
     void (*on_stopped)(void *arg); /* attached */
@@ -151,7 +153,8 @@ void uvhttp__host_free(uvhttp__host_t *host);
 /* Addresses that are listened on, one after the other, separated by ", ". */
 void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size);
 void uvhttp__host_counters(const uvhttp__host_t *host, uvhttp__counter_sums_t *sums);
-/* The loop of the calling thread, or NULL. */
+/* The loop of the calling thread; of an attached host that has not been freed, if there are several: the last one.
+ * NULL: there is none. Whether something belongs to it, it does not say. */
 uvhttp__loop_t *uvhttp__host_current_loop(void);
 
 /* uvhttp_tcp_server_listen with a filter, as uvhttp__host_listen. */

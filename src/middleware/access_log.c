@@ -10,6 +10,7 @@
 #include <uvhttp/request_id.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "middleware/middleware.h"
 
 #define NAME "access_log"
@@ -20,13 +21,12 @@
 
 /* --- whose ring --- */
 
-/* Numbers of threads and logs, never used twice: addresses are. */
+/* Numbers of logs, never used twice, as those of threads: addresses are. */
 static uint64_t next_number(void) {
     static _Atomic uint64_t last;
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
-static _Thread_local uint64_t this_thread;
 static _Thread_local struct {
     uint64_t log;
     uvhttp__entry_ring_t *ring;
@@ -36,7 +36,7 @@ static _Thread_local struct {
 static uvhttp__entry_ring_t *add_ring(uvhttp__access_log_t *log) {
     uvhttp__entry_ring_t *ring = uvhttp__entry_ring_new(log->ring_size);
     if (!ring) return NULL;
-    ring->owner = this_thread;
+    ring->owner = uvhttp__thread_number();
     pthread_mutex_lock(&log->lock);
     if (!log->running) log->running = uvhttp__access_log_start(log) == UVHTTP_OK;
     bool running = log->running;
@@ -51,9 +51,9 @@ static uvhttp__entry_ring_t *add_ring(uvhttp__access_log_t *log) {
 }
 
 static uvhttp__entry_ring_t *find_ring(uvhttp__access_log_t *log) {
-    if (!this_thread) this_thread = next_number();
+    const uint64_t thread = uvhttp__thread_number();
     uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire);
-    while (ring && ring->owner != this_thread) ring = ring->next;
+    while (ring && ring->owner != thread) ring = ring->next;
     if (!ring) ring = add_ring(log);
     if (ring) {
         latest.log = log->number;

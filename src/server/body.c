@@ -391,15 +391,15 @@ int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data,
 /* What comes for a handler on a worker thread is that thread's, as request and response are: nobody else is told. */
 int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user) {
     if (!req || !on_data || !on_end) return UVHTTP_E_INVALID;
-    if (!uvhttp__host_current_loop()) return UVHTTP_E_STATE;
     uvhttp__exchange_t *exchange = exchange_of_request(req);
+    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
     if (exchange->incoming && exchange->way.route->handler == uvhttp__call_serve) return UVHTTP_E_STATE;
     return uvhttp__body_take(exchange, on_data, on_end, user);
 }
 
 int uvhttp_request_pause_body(uvhttp_request_t *req) {
-    if (!uvhttp__host_current_loop()) return UVHTTP_E_STATE;
     uvhttp__exchange_t *exchange = exchange_of_request(req);
+    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
     uvhttp__incoming_t *incoming = exchange->incoming;
     if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
     if (!exchange->session) return UVHTTP_E_ABORTED;
@@ -412,8 +412,8 @@ int uvhttp_request_pause_body(uvhttp_request_t *req) {
 }
 
 int uvhttp_request_resume_body(uvhttp_request_t *req) {
-    if (!uvhttp__host_current_loop()) return UVHTTP_E_STATE;
     uvhttp__exchange_t *exchange = exchange_of_request(req);
+    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
     uvhttp__incoming_t *incoming = exchange->incoming;
     if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
     if (!exchange->session) return UVHTTP_E_ABORTED;

@@ -42,12 +42,13 @@ static bool read_tls(const uvhttp_request_t *req, const char **subject) {
  */
 
 static uvhttp__counters_t *counters_of(const uvhttp_request_t *req) {
-    return uvhttp__host_current_loop() ? &exchange_of_request(req)->worker->worker->counters : NULL;
+    const uvhttp__exchange_t *exchange = exchange_of_request(req);
+    return uvhttp__exchange_is_here(exchange) ? &exchange->worker->worker->counters : NULL;
 }
 
 static uint64_t read_time_ns(const uvhttp_request_t *req) {
-    const uvhttp__loop_t *here = uvhttp__host_current_loop();
-    return here && here == exchange_of_request(req)->loop ? here->now_ns : uvhttp__clock_ns();
+    const uvhttp__exchange_t *exchange = exchange_of_request(req);
+    return uvhttp__exchange_is_here(exchange) ? exchange->worker->worker->loop->now_ns : uvhttp__clock_ns();
 }
 
 static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
@@ -73,7 +74,7 @@ static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
     uvhttp__request_init(&exchange->request, &exchange->arena, &request_ops);
     uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &uvhttp__exchange_sink);
     exchange->worker = worker;
-    exchange->loop = worker->worker->loop;
+    atomic_init(&exchange->home, uvhttp__thread_number());
     exchange->request.head.headers = exchange->fields;
     return exchange;
 }

@@ -387,7 +387,10 @@ void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status) {
         uvhttp__coroutine_abort(exchange);
     else
         uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
-    if (!kept) uvhttp__exchange_release(exchange);
+    if (!kept)
+        uvhttp__exchange_release(exchange);
+    else if (!exchange->coroutine) /* one that has not ended has it on the loop until then */
+        atomic_store_explicit(&exchange->home, 0, memory_order_relaxed);
     if (deferred) uvhttp_deferred_release(deferred);
 }
 

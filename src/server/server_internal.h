@@ -10,6 +10,7 @@
 #include <uvhttp.h>
 
 #include "base/date.h"
+#include "base/thread.h"
 #include "conn/host.h"
 #include "exec/coro.h"
 #include "exec/work.h"
@@ -216,7 +217,8 @@ struct uvhttp__exchange {
     uvhttp__session_t
         *session; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_session */
     uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
-    const uvhttp__loop_t *loop;    /* the address, to be compared: the loop itself may be gone */
+    _Atomic uint64_t
+        home; /* number of the loop's thread; 0: the loop has done with it, and a deferred handle keeps it */
     uvhttp__exchange_t *next_free;
 
     uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
@@ -256,9 +258,16 @@ static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
     return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
 }
 
-/* The session that the loop may free. A thread that is no loop's has no way to it: it has request.origin. */
+/* Whether the caller runs on the loop of the exchange, and that loop still has it: `worker` may be followed. Any thread
+ * may ask, also that of another loop. Relaxed: no thread but the loop's finds its own number there, and what it wrote
+ * itself it sees. */
+static inline bool uvhttp__exchange_is_here(const uvhttp__exchange_t *exchange) {
+    return atomic_load_explicit(&exchange->home, memory_order_relaxed) == uvhttp__thread_number();
+}
+
+/* The session that the loop may free. Another thread has no way to it: it has request.origin. */
 static inline uvhttp__session_t *uvhttp__exchange_session(const uvhttp__exchange_t *exchange) {
-    assert(uvhttp__host_current_loop());
+    assert(uvhttp__exchange_is_here(exchange));
     return exchange->session;
 }
 

@@ -82,6 +82,18 @@ def test_many_failing_calls_of_the_epoll_backend():
     run(*(word for rule in rules for word in ("--rule", rule)), responses=5000, kinds="crpf")
 
 
+# TLS encrypts into memory of its own, and a WebSocket's frames go out by other ways than responses: both have to keep
+# what the kernel has not taken.
+@needs_shim
+@pytest.mark.parametrize("args", [("--tls", "--kinds", "crpf"), ("--kinds", "w"), ("--tls", "--kinds", "w")], ids=["tls", "websocket", "wss"])
+def test_failing_calls_below_tls_and_websockets(args):
+    rules = ["io_uring_enter:EAGAIN+ENOMEM+EINTR+EBUSY+PARTIAL:3"]
+    if ENGINE != "uring":
+        rules = ["epoll_wait:EAGAIN+EINTR:3", "recv:EINTR+EAGAIN:3", "send:EAGAIN+EINTR:3", "sendmsg:EINTR+EAGAIN:3"]
+    result = run(*(word for rule in rules for word in ("--rule", rule)), *args, responses=1500)
+    assert result["broken"] == 0
+
+
 # --- what does not pass ---
 
 

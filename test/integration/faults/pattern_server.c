@@ -1,10 +1,11 @@
 /* A server whose bodies are told by the request alone, for tests that let system calls fail: every byte can be checked.
  *
- *   pattern_server --listen ADDRESS [--threads N]
+ *   pattern_server --listen ADDRESS [--threads N] [--tls-listen ADDRESS]
  *
  * GET /copy/SEED/SIZE, /ref/SEED/SIZE, /pieces/SEED/SIZE and /file/SEED/SIZE send pattern.h's bytes from memory of the
- * library, from memory of the application, in pieces, and by sendfile(2); X-Seed repeats the seed. /counters is as in
- * http_test_server.
+ * library, from memory of the application, in pieces, and by sendfile(2); X-Seed repeats the seed. /ws is a WebSocket
+ * that echoes, /counters is as in http_test_server. --tls-listen: the same, encrypted, with a certificate for
+ * development.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 #include <uvhttp.h>
+#include <uvhttp/tls.h>
 
 #include "pattern.h"
 
@@ -112,14 +114,24 @@ static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, 200, "hello");
 }
 
+#ifdef PATTERN_WEBSOCKET
+static void echo(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)user;
+    uvhttp_ws_send(ws, message.type, message.data, message.size);
+}
+
+static const uvhttp_ws_handlers_t echoes = {.on_message = echo};
+#endif
+
 int main(int argc, char **argv) {
-    const char *address = NULL;
+    const char *address = NULL, *tls_address = NULL;
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
     config.io_threads = 1;
     config.write_queue_max = SIZE_MAX_ASKED;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--listen") == 0) address = argv[i + 1];
+        if (strcmp(argv[i], "--tls-listen") == 0) tls_address = argv[i + 1];
         if (strcmp(argv[i], "--threads") == 0) config.io_threads = (uint32_t)atoi(argv[i + 1]);
         if (strcmp(argv[i], "--drain") == 0) config.drain_timeout = (uint32_t)atoi(argv[i + 1]);
     }
@@ -131,11 +143,17 @@ int main(int argc, char **argv) {
     uvhttp_get(the_server, "/pieces/:seed/:size", pieces, NULL);
     uvhttp_get(the_server, "/file/:seed/:size", file, NULL);
     uvhttp_get(the_server, "/counters", counters, NULL);
-    int status = uvhttp_server_run(the_server, address);
+#ifdef PATTERN_WEBSOCKET
+    uvhttp_websocket(the_server, "/ws", &echoes, NULL);
+#endif
+    uvhttp_tls_t *tls = tls_address ? uvhttp_tls_development(NULL) : NULL;
+    int status = tls_address ? uvhttp_server_listen_tls(the_server, tls_address, tls, NULL) : UVHTTP_OK;
+    if (status == UVHTTP_OK) status = uvhttp_server_run(the_server, address);
     if (status != UVHTTP_OK) {
         const char *message = uvhttp_server_error_text(the_server);
         fprintf(stderr, "pattern_server: %s\n", message ? message : uvhttp_error_message(status));
     }
     uvhttp_server_free(the_server);
+    uvhttp_tls_free(tls);
     return status == UVHTTP_OK ? 0 : 1;
 }

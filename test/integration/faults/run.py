@@ -29,7 +29,8 @@ def parse():
     parser.add_argument("--responses", type=int, default=10000)
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--threads", type=int, default=1, help="loops of the server")
-    parser.add_argument("--kinds", default="crp", help="letters of copy, ref, pieces, file")
+    parser.add_argument("--kinds", default="crp", help="letters of copy, ref, pieces, file; or w: echoes of a WebSocket")
+    parser.add_argument("--tls", action="store_true", help="encrypted")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--port", type=int, default=0)
     return parser.parse_args()
@@ -60,16 +61,20 @@ def counters(port):
     raise SystemExit("the server does not answer any more")
 
 
-def start(options, port, report):
+def start(options, port, tls_port, report):
     programs = pathlib.Path(options.build).absolute() / "test" / "bin"
     env = {**os.environ, "UVHTTP_ENGINE": options.engine}
     command = [options.server or programs / "pattern_server", "--listen", f"127.0.0.1:{port}", "--threads", str(options.threads)]
+    if tls_port:
+        command += ["--tls-listen", f"127.0.0.1:{tls_port}"]
     if options.rule:
         env |= {"LD_PRELOAD": str(programs / "libfail_calls.so"), "FAIL_CALLS": ",".join(options.rule), "FAIL_CALLS_REPORT": report}
     process = subprocess.Popen([str(word) for word in command], env=env, stderr=subprocess.PIPE, text=True)
-    line = process.stderr.readline()
-    if "listening on" not in line:
-        raise SystemExit(f"the server did not start: {line}{process.stderr.read()}")
+    lines = [process.stderr.readline()]
+    while lines[-1] and "listening on" not in lines[-1]:  # the certificate is a line of its own
+        lines.append(process.stderr.readline())
+    if not lines[-1]:
+        raise SystemExit(f"the server did not start: {''.join(lines)}")
     return process, programs
 
 
@@ -96,13 +101,19 @@ def main():
     port = options.port or free_port()
     with tempfile.TemporaryDirectory() as directory:
         report = os.path.join(directory, "report")
-        process, programs = start(options, port, report)
+        tls_port = free_port() if options.tls else 0
+        process, programs = start(options, port, tls_port, report)
         tracer = attach(process, options.strace) if options.strace else None
+        words = [tls_port or port, options.connections, options.responses, options.seed, options.kinds]
         client = subprocess.run(
-            [programs / "verify_client", "127.0.0.1", str(port), str(options.connections), str(options.responses), str(options.seed), options.kinds],
+            [programs / "verify_client", "127.0.0.1", *(str(word) for word in words), *(["tls"] if options.tls else [])],
             stdout=subprocess.PIPE,
             text=True,
         )
+        if client.returncode == 77:
+            process.kill()
+            process.wait()
+            raise SystemExit(77)
         result = json.loads(client.stdout)
         if tracer:
             tracer.send_signal(signal.SIGINT)
