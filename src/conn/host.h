@@ -108,6 +108,11 @@ struct uvhttp__worker {
     pthread_t thread;
 };
 
+/* Whether it ends when what runs is done: the server stops, or this connection drains alone. */
+static inline bool uvhttp__conn_drains(const uvhttp__conn_t *conn) {
+    return conn->worker->draining || (conn->flags & UVHTTP__CONN_LAST);
+}
+
 struct uvhttp__host {
     uvhttp__host_options_t options;
     uvhttp__worker_t *workers; /* worker_count of them, from alloc_aligned */

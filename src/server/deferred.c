@@ -172,7 +172,7 @@ static void fail(uvhttp_response_t *res, int status) {
 
 static void take_on_stop(const message_t *message, const uvhttp__exchange_t *exchange) {
     uvhttp_deferred_t *deferred = message->deferred;
-    bool stops = exchange->worker->worker->draining;
+    bool stops = uvhttp__conn_drains(&exchange->session->conn);
     deferred->on_stop = stops ? NULL : message->run;
     deferred->on_stop_user = message->arg;
     if (stops) message->run(&deferred->exchange->response, message->arg);

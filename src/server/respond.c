@@ -214,7 +214,7 @@ static void hand_over_upgrade(uvhttp__exchange_t *exchange) {
     session->conn.user = user;
     if (handlers->on_open) handlers->on_open(&session->conn, user);
     /* What the session was told before is the other protocol's to know, too. */
-    if (session->conn.worker->draining)
+    if (uvhttp__conn_drains(&session->conn))
         uvhttp__session_ops.on_drain(&session->conn);
     else if (session->conn.flags & UVHTTP__CONN_PEER_ENDED)
         uvhttp__session_ops.on_end(&session->conn);

@@ -113,8 +113,8 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
     if (session->state == UVHTTP__SESSION_HEAD) uvhttp__conn_timer_stop(&session->conn); /* on_sent sets it */
 }
 
-/* The server stops. Its client may have sent another request, or be about to, and can not know: that one is answered,
- * with `Connection: close`. */
+/* The server stops, or this connection ends alone. Its client may have sent another request, or be about to, and can
+ * not know: that one is answered, with `Connection: close`. */
 static void await_last_request(uvhttp__session_t *session) {
     uvhttp__conn_timer_set(&session->conn, uvhttp__conn_now_ms(&session->conn) + config_of(session)->drain_idle_ms);
 }
@@ -122,7 +122,7 @@ static void await_last_request(uvhttp__session_t *session) {
 /* Another one on a connection that is kept. */
 UVHTTP__HOT static void expect_request(uvhttp__session_t *session) {
     uvhttp__conn_idle(&session->conn);
-    if (session->conn.worker->draining)
+    if (uvhttp__conn_drains(&session->conn))
         await_last_request(session);
     else
         set_deadline(session, config_of(session)->keepalive_timeout);
@@ -438,7 +438,7 @@ static void on_timer(uvhttp__conn_t *conn) {
     } else {
         /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
          * one. */
-        if (conn->worker->draining || (conn->flags & UVHTTP__CONN_LAST))
+        if (uvhttp__conn_drains(conn))
             ; /* no request came */
         else if (session->request_count == 0)
             uvhttp__counters_add(counters_of(session), timeouts_header, 1);

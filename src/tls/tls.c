@@ -231,9 +231,10 @@ void uvhttp_tls_free(uvhttp_tls_t *tls) {
 
 /* --- reloading --- */
 
-/* Only a reload writes tls->contexts, and there is one at a time: reading them needs no lock here. */
+/* The thread of the last reload may have been another one: what it left is read under the lock, and held. */
 int uvhttp__tls_prepare(uvhttp_tls_t *tls, const uvhttp_tls_options_t *options, uvhttp__tls_contexts_t **fresh) {
-    uvhttp__tls_settings_t *current = tls->contexts->settings;
+    uvhttp__tls_contexts_t *before = uvhttp__tls_now(tls);
+    uvhttp__tls_settings_t *current = before->settings;
     tls->error.text[0] = '\0';
     *fresh = NULL;
     int status;
@@ -247,6 +248,7 @@ int uvhttp__tls_prepare(uvhttp_tls_t *tls, const uvhttp_tls_options_t *options, 
     } else {
         status = make_contexts(tls, options, fresh, &tls->error);
     }
+    uvhttp__tls_contexts_release(before);
     if (status != UVHTTP_OK) UVHTTP_LOG_ERROR("tls: reload: %s; what was loaded before stays", tls->error.text);
     return status;
 }

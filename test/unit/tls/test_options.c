@@ -269,11 +269,60 @@ static int teardown(void **state) {
     return 0;
 }
 
+/* Each field has another value than its default, and another one than its neighbours. */
+static void test_every_field_of_the_configuration_arrives(void **state) {
+    (void)state;
+    char certificates[300], keys[300], message[200] = "";
+    snprintf(certificates, sizeof certificates, "%s,%s", file("c1.pem", certificate),
+             file("c2.pem", other_certificate));
+    snprintf(keys, sizeof keys, "%s,%s", file("k1.pem", key), file("k2.pem", other_key));
+    const char *authority = file("ca.pem", certificate);
+    const char *newest = IS_MBEDTLS ? "1.2" : "1.3";
+    const char *const values[][2] = {
+        {"tls_certificate", certificates},
+        {"tls_key", keys},
+        {"tls_client_ca", authority},
+        {"tls_clients", "verify"},
+        {"tls_min_version", newest},
+        {"tls_max_version", newest},
+        {"tls_alpn", "x"},
+        {"tls_handshake_timeout", "7"},
+        {"tls_tickets", "off"},
+        {"tls_ticket_period", "600"},
+        {"tls_kernel", "on"},
+    };
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        if (uvhttp_server_config_set(&config, values[i][0], values[i][1], message, sizeof message) != UVHTTP_OK)
+            fail_msg("%s", message);
+    uvhttp_tls_t *tls = uvhttp_tls_from_config(&config);
+    assert_non_null(tls);
+    uvhttp__tls_contexts_t *contexts = uvhttp__tls_now(tls);
+    const uvhttp__tls_settings_t *settings = contexts->settings;
+    assert_int_equal(settings->certificate_count, 2);
+    assert_non_null(strstr(settings->certificates[1].certificate_file, "c2.pem"));
+    assert_non_null(strstr(settings->certificates[1].key_file, "k2.pem"));
+    assert_string_equal(settings->client_ca_file, authority);
+    assert_int_equal(settings->clients, UVHTTP_TLS_CLIENTS_VERIFY);
+    assert_int_equal(settings->min_version, IS_MBEDTLS ? UVHTTP_TLS_1_2 : UVHTTP_TLS_1_3);
+    assert_int_equal(settings->max_version, IS_MBEDTLS ? UVHTTP_TLS_1_2 : UVHTTP_TLS_1_3);
+    assert_int_equal(settings->alpn_size, 2);
+    assert_memory_equal(settings->alpn, "\1x", 2);
+    assert_int_equal(settings->handshake_timeout_ms, 7000);
+    assert_int_equal(settings->ticket_period_ms, 600000);
+    assert_true(settings->no_tickets);
+    assert_true(settings->kernel_tls);
+    uvhttp__tls_contexts_release(contexts);
+    uvhttp_tls_free(tls);
+}
+
 int main(void) {
     test_allocator_install();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_and_several_references),
         cmocka_unit_test(test_options_out_of_range_are_named),
+        cmocka_unit_test(test_every_field_of_the_configuration_arrives),
         cmocka_unit_test(test_what_the_backend_can_not_do_is_refused),
         cmocka_unit_test(test_files_that_can_not_be_used_are_named_with_the_reason),
         cmocka_unit_test(test_a_key_that_others_can_read_is_a_warning),
