@@ -71,7 +71,8 @@ namespace uvhttp {
     X(tls_ocsp)                                                                                                        \
     X(tls_client_ca)                                                                                                   \
     X(tls_client_crl)                                                                                                  \
-    X(tls_alpn)
+    X(tls_alpn)                                                                                                        \
+    X(spool_directory)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

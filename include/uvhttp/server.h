@@ -119,7 +119,7 @@ typedef struct uvhttp_server_config {
     uint32_t worker_live_max; /**< of worker_threads, those that handlers with live_body may hold at once, 0..16384;
                                    more: 503 with Retry-After. 0 (default): half of them, at least one */
     uint32_t spool_memory;   /**< bytes of a spooled body (route.h, stream_body) that stay in memory, 4096..64 MiB; more
-                                  go to a temporary file (uvhttp_server_spool_directory); default 65536 */
+                                  go to a temporary file in spool_directory; default 65536 */
     uint64_t spool_size_max; /**< bytes of all temporary files together; a body that announces more: 413, one that
                                   finds no room: 503 with Retry-After; default 16 GiB */
     uint32_t proxy_fields;   /**< what trusted proxies are believed (proxy.h): UVHTTP_PROXY_FOR, _PROTO and _HOST,
@@ -136,6 +136,11 @@ typedef struct uvhttp_server_config {
     bool raise_descriptor_limit;   /**< uvhttp_server_run raises the soft limit RLIMIT_NOFILE of the process to what
                                         max_connections and descriptors_reserved need, as far as the hard limit allows;
                                         default true. A server that is attached to a loop never does */
+    char spool_directory[UVHTTP_CONFIG_TEXT_SIZE]; /**< path of the directory of spooled bodies' temporary files, at
+                                        most 1023 bytes. The files have no name there and are gone with the process. ""
+                                        (the default): that of the environment variable TMPDIR, else /tmp. On tmpfs the
+                                        files take memory. A directory that cannot be written: 500 for bodies above
+                                        spool_memory */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -285,10 +290,6 @@ UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middle
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 /** Middleware of the route registered last on the server or group. */
 UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
-/** The directory of temporary files for request bodies (route.h, stream_body), as a path; copied. They have no name
- * there and are gone with the process. Before listen. NULL, the default: that of the environment variable TMPDIR, else
- * /var/tmp. Returns 0, UVHTTP_E_INVALID (server NULL), UVHTTP_E_STATE after listen or UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT int uvhttp_server_spool_directory(uvhttp_server_t *server, const char *directory);
 /** Options of the route registered last on the server or group; copied, and a second call replaces them. NULL:
  * defaults. Returns 0, UVHTTP_E_STATE after listen, UVHTTP_E_INVALID (there is no such route, a value is out of range)
  * or UVHTTP_E_UNSUPPORTED (exec: this build has no such mode); listen then fails, too, and says why. */

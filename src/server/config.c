@@ -45,6 +45,8 @@ static const char *const version_words[] = {"1.2", "1.3"};
 #define TEXTUAL .unit = "text of at most 1023 bytes"
 #define LIVE_TEXT(member, initial)                                                                                     \
     { #member, TEXT, AT(member), 0, 0, 0, TEXTUAL, .initial_text = (initial), .live = true }
+#define STARTUP_TEXT(member)                                                                                           \
+    { #member, TEXT, AT(member), 0, 0, 0, TEXTUAL }
 #define LIVE_WORD(member, initial, min, max, of, list)                                                                 \
     { #member, WORD, AT(member), (initial), (min), (max), .unit = (of), .words = (list), .live = true }
 
@@ -111,6 +113,7 @@ static const field_t fields[] = {
     NUMBER(max_connections_per_address, 0, 0, 10000000),
     NUMBER(descriptors_reserved, 512, 0, 1000000),
     SWITCH(raise_descriptor_limit, true),
+    STARTUP_TEXT(spool_directory),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

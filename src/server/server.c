@@ -131,7 +131,6 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     uvhttp__host_free(server->host);
     uvhttp__router_free(server->router);
     uvhttp__free(server->trust.ranges);
-    uvhttp__free(server->spool_directory);
     if (server->ws_hub) server->ws_hub_release(server->ws_hub);
     uvhttp__reload_deinit(&server->reload);
     uvhttp__free(server);
@@ -222,21 +221,6 @@ int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *
 }
 
 /* --- life --- */
-
-int uvhttp_server_spool_directory(uvhttp_server_t *server, const char *directory) {
-    if (!server) return UVHTTP_E_INVALID;
-    if (server->frozen) return UVHTTP_E_STATE;
-    char *copy = NULL;
-    if (directory) {
-        size_t size = strlen(directory) + 1;
-        copy = uvhttp__malloc(size);
-        if (!copy) return UVHTTP_E_NOMEM;
-        memcpy(copy, directory, size);
-    }
-    uvhttp__free(server->spool_directory);
-    server->spool_directory = copy;
-    return UVHTTP_OK;
-}
 
 static int freeze(uvhttp_server_t *server) {
     if (server->frozen) return UVHTTP_OK;

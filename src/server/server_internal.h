@@ -53,7 +53,6 @@ struct uvhttp_server {
     void *on_error_user;
     struct uvhttp__static_site *sites; /* static files */
     uvhttp__work_t *work;              /* the pool of worker threads */
-    char *spool_directory;             /* NULL: that of the environment */
     _Atomic(uint64_t) spooled;         /* bytes in temporary files of bodies, or on their way there */
     _Atomic(uint32_t) live_calls;      /* handlers with live_body that the pool has */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */

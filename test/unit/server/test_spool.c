@@ -1,13 +1,34 @@
 /* Owns: tests of streamed bodies that come before a worker thread is given to their handler: slow clients hold no
  * thread, what comes is what the handler reads, every bound answers cleanly. On each engine. */
+#include <fcntl.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "server/streaming.h"
 
 #define POST(path, more) "POST " path " HTTP/1.1\r\nHost: a\r\n" more "\r\n"
+#define QUEUE_MS 250 /* a thread that is free takes a job sooner, on a loaded machine, too */
 #define CHUNKED "Transfer-Encoding: chunked\r\n"
+
+/* Stands in front of the C library's: a file system that has no files without a name. */
+static atomic_bool without_tmpfile;
+static atomic_int refused_tmpfiles;
+
+int open(const char *path, int flags, ...) {
+    va_list arguments;
+    va_start(arguments, flags);
+    bool is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
+    unsigned mode = is_nameless || (flags & O_CREAT) ? va_arg(arguments, unsigned) : 0;
+    va_end(arguments);
+    if (is_nameless && atomic_load(&without_tmpfile)) {
+        atomic_fetch_add(&refused_tmpfiles, 1);
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+}
 
 static struct {
     sem_t inside, go_on;
@@ -74,6 +95,20 @@ static void block(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, 200, "done");
 }
 
+static const char *text_of(size_t bytes) {
+    static char data[1 << 20];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (char)('a' + i * 7 % 23);
+    assert_true(bytes <= sizeof data);
+    return data;
+}
+
+static void write_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    atomic_fetch_add(&worked.handled, 1);
+    int status = uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
+    while (status == UVHTTP_OK) status = uvhttp_response_write(res, text_of(1 << 20), 1 << 20);
+}
+
 static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_t handler, uvhttp_exec_t exec,
                   uvhttp_route_options_t options) {
     assert_int_equal(uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, exec), UVHTTP_OK);
@@ -92,16 +127,11 @@ static serving_t *start(void **state) {
     route(serving->server, "/coroutine", read_in_coroutine, UVHTTP_EXEC_COROUTINE, spooled);
 #endif
     route(serving->server, "/short", hello, UVHTTP_EXEC_WORKER, (uvhttp_route_options_t){0});
+    route(serving->server, "/loop", hello, UVHTTP_EXEC_LOOP, (uvhttp_route_options_t){0});
+    route(serving->server, "/write", write_on, UVHTTP_EXEC_WORKER, (uvhttp_route_options_t){0});
     route(serving->server, "/block", block, UVHTTP_EXEC_WORKER, (uvhttp_route_options_t){0});
     serving_start(serving);
     return serving;
-}
-
-static const char *text_of(size_t bytes) {
-    static char data[1 << 20];
-    for (size_t i = 0; i < sizeof data; i++) data[i] = (char)('a' + i * 7 % 23);
-    assert_true(bytes <= sizeof data);
-    return data;
 }
 
 static void expect_sum(int fd, size_t bytes, const char *trailer) {
@@ -217,7 +247,7 @@ static void test_live_bodies_leave_a_share_of_the_threads(void **state) {
 static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     serving_t *serving = *state;
     serving->config.worker_threads = 1;
-    serving->config.worker_queue_timeout_ms = 20;
+    serving->config.worker_queue_timeout_ms = QUEUE_MS;
     serving->config.spool_memory = 4096;
     start(state);
     int busy = client_ask(serving, GET("/block"));
@@ -241,23 +271,47 @@ static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     fd = client_connect(serving->port); /* and that runs longer than it may wait is nothing to refuse */
     client_send(fd, GET("/block"));
     wait_inside();
-    nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = (QUEUE_MS + 50) * 1000000L}, NULL);
     sem_post(&worked.go_on);
     assert_string_equal(client_read(fd)->body, "done");
     close(fd);
     ask_short(serving);
 }
 
+/* Clients that do not read hold every thread: the other worker routes are answered within their time all the same, the
+ * loop's at once, and a client that reads too slowly is ended. */
+static void test_slow_readers_keep_nobody_waiting(void **state) {
+    enum { READERS = 2 };
+    serving_t *serving = *state;
+    serving->config.worker_threads = READERS;
+    serving->config.worker_queue_timeout_ms = QUEUE_MS;
+    serving->config.rate_grace = 1;
+    serving->config.min_send_rate = 1 << 20;
+    start(state);
+    int fds[READERS];
+    for (int i = 0; i < READERS; i++) fds[i] = client_ask(serving, GET("/write"));
+    WAIT_UNTIL(atomic_load(&worked.handled) == READERS);
+    int fd = client_ask(serving, GET("/short"));
+    expect_status(fd, 503, true);
+    client_send(fd, GET("/loop"));
+    expect_hello(fd);
+    assert_int_equal(counter(serving, "work_queue_timeouts"), 1);
+    WAIT_UNTIL(atomic_load(&worked.aborted) == READERS);
+    client_send(fd, GET("/short"));
+    expect_hello(fd);
+    close(fd);
+    for (int i = 0; i < READERS; i++) close(fds[i]);
+}
+
+static void set_directory(serving_t *serving, const char *directory) {
+    assert_int_equal(uvhttp_server_config_set(&serving->config, "spool_directory", directory, NULL, 0), UVHTTP_OK);
+}
+
 static void test_a_directory_that_cannot_be_written_is_500(void **state) {
     serving_t *serving = *state;
     serving->config.spool_memory = 4096;
-    reset_worked();
-    serving_make(serving);
-    route(serving->server, "/spool", read_all, UVHTTP_EXEC_WORKER, (uvhttp_route_options_t){.stream_body = true});
-    assert_int_equal(uvhttp_server_spool_directory(NULL, "/"), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_server_spool_directory(serving->server, "/nonexistent/directory"), UVHTTP_OK);
-    serving_start(serving);
-    assert_int_equal(uvhttp_server_spool_directory(serving->server, "/"), UVHTTP_E_STATE);
+    set_directory(serving, "/nonexistent/directory");
+    start(state);
     int fd = client_connect(serving->port);
     send_head(fd, "/spool", 5000);
     send_bytes(fd, text_of(5000), 5000);
@@ -267,6 +321,61 @@ static void test_a_directory_that_cannot_be_written_is_500(void **state) {
     expect_sum(fd, 4000, "");
     close(fd);
     assert_int_equal(counter(serving, "rejected_io"), 1);
+}
+
+/* Whether one of the process's descriptors is a file without a name that was made in `directory`. */
+static bool has_file_in(const char *directory) {
+    char link[64], target[512];
+    for (int fd = 0; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t size = readlink(link, target, sizeof target - 1);
+        if (size <= 0) continue;
+        target[size] = '\0';
+        if (strncmp(target, directory, strlen(directory)) == 0 && strstr(target, " (deleted)")) return true;
+    }
+    return false;
+}
+
+/* The directory of the configuration comes before that of the environment; the file has no name there, whether the
+ * file system has such files or the name is removed at once. */
+static void check_file_in_its_directory(void **state) {
+    serving_t *serving = *state;
+    char own[] = "/tmp/uvhttp-spool-XXXXXX", other[] = "/tmp/uvhttp-other-XXXXXX";
+    assert_non_null(mkdtemp(own));
+    assert_non_null(mkdtemp(other));
+    serving->config.spool_memory = 4096;
+    bool is_set = serving->user == NULL;
+    if (is_set) set_directory(serving, own);
+    setenv("TMPDIR", is_set ? other : own, 1);
+    start(state);
+    int fd = client_connect(serving->port);
+    send_head(fd, "/spool", 5000);
+    send_bytes(fd, text_of(5000), 4999);
+    WAIT_UNTIL(has_file_in(own));
+    assert_false(has_file_in(other));
+    assert_int_equal(rmdir(other), 0);
+    assert_int_equal(rmdir(own), 0); /* no name is there */
+    send_bytes(fd, text_of(5000) + 4999, 1);
+    expect_sum(fd, 5000, "");
+    WAIT_UNTIL(!has_file_in(own)); /* and nothing is left open */
+    close(fd);
+    unsetenv("TMPDIR");
+}
+
+static void test_the_file_is_in_the_directory_of_the_configuration(void **state) {
+    check_file_in_its_directory(state);
+}
+
+static void test_the_file_is_in_the_directory_of_the_environment(void **state) {
+    ((serving_t *)*state)->user = *state;
+    check_file_in_its_directory(state);
+}
+
+static void test_a_file_system_without_nameless_files_serves_too(void **state) {
+    atomic_store(&without_tmpfile, true);
+    check_file_in_its_directory(state);
+    assert_true(atomic_load(&refused_tmpfiles) > 0);
+    atomic_store(&without_tmpfile, false);
 }
 
 /* A file beyond what the system allows answers as a full disk does. */
@@ -290,12 +399,40 @@ static void test_a_full_disk_is_507(void **state) {
     assert_int_equal(worked.handled, 0);
 }
 
+/* The space of a body is free when a thread has closed its file, which is later than its response. */
+static void upload_when_there_is_space(const serving_t *serving) {
+    for (int tries = 0, status = 503; status != 200; tries++) {
+        assert_true(tries < 1000);
+        int fd = client_connect(serving->port);
+        send_head(fd, "/spool", 49152);
+        send_bytes(fd, text_of(49152), 49152);
+        status = client_read(fd)->status;
+        close(fd);
+    }
+}
+
+/* A client that has sent 40,960 of 45,000 bytes, of which 10 times 4096 go to a file. */
+static int spool_when_there_is_space(const serving_t *serving) {
+    uint64_t before = counter(serving, "bodies_spooled");
+    for (int tries = 0; tries < 1000; tries++) {
+        uint64_t full = counter(serving, "spool_full");
+        int fd = client_connect(serving->port);
+        send_head(fd, "/spool", 45000);
+        send_bytes(fd, text_of(40960), 40960);
+        WAIT_UNTIL(counter(serving, "bodies_spooled") > before || counter(serving, "spool_full") > full);
+        if (counter(serving, "bodies_spooled") > before) return fd;
+        close(fd);
+    }
+    fail_msg("the space of a file is not given back");
+    return -1;
+}
+
 static void test_the_space_of_all_files_is_bounded_and_given_back(void **state) {
     serving_t *serving = *state;
     serving->config.spool_memory = 4096;
     serving->config.spool_size_max = 50000;
     start(state);
-    int first = client_connect(serving->port), fd = client_connect(serving->port);
+    int fd = client_connect(serving->port);
     send_head(fd, "/spool", 50001);
     expect_status(fd, 413, false);
     close(fd);
@@ -304,10 +441,9 @@ static void test_the_space_of_all_files_is_bounded_and_given_back(void **state) 
     send_bytes(fd, text_of(0xf000), 0xf000);
     expect_status(fd, 413, false);
     close(fd);
-    send_head(first, "/spool", 45000);
-    send_bytes(first, text_of(40960), 40960); /* 10 writes */
+    int first = spool_when_there_is_space(serving);
+    uint64_t full = counter(serving, "spool_full");
     fd = client_connect(serving->port);
-    WAIT_UNTIL(counter(serving, "bodies_spooled") == 2);
     int refused = 0;
     for (int tries = 0; !refused && tries < 1000; tries++) { /* until the first has taken its space */
         send_head(fd, "/spool", 12288);
@@ -316,24 +452,13 @@ static void test_the_space_of_all_files_is_bounded_and_given_back(void **state) 
         if (refused == 200) refused = 0;
     }
     assert_int_equal(refused, 503);
-    assert_true(counter(serving, "spool_full") >= 1);
+    assert_true(counter(serving, "spool_full") > full);
     close(fd);
-    int handled = worked.handled;
+    int handled = worked.handled, aborted = worked.aborted;
     reset_connection(first);
-    WAIT_UNTIL(atomic_load(&worked.aborted) == 1);
+    WAIT_UNTIL(atomic_load(&worked.aborted) > aborted);
     assert_int_equal(worked.handled, handled);
-    fd = client_connect(serving->port);
-    for (int tries = 0, status = 503; status != 200;
-         tries++) { /* its space is free when a thread has closed its file */
-        assert_true(tries < 1000);
-        send_head(fd, "/spool", 49152);
-        send_bytes(fd, text_of(49152), 49152);
-        status = client_read(fd)->status;
-        if (status == 200) break;
-        close(fd);
-        fd = client_connect(serving->port);
-    }
-    close(fd);
+    upload_when_there_is_space(serving);
 }
 
 static void test_a_client_that_goes_meanwhile(void **state) {
@@ -403,7 +528,11 @@ int main(void) {
         ON_EACH(test_what_comes_is_what_is_read),
         ON_EACH(test_live_bodies_leave_a_share_of_the_threads),
         ON_EACH(test_who_waits_too_long_for_a_thread_gets_503),
+        ON_EACH(test_slow_readers_keep_nobody_waiting),
         ON_EACH(test_a_directory_that_cannot_be_written_is_500),
+        ON_EACH(test_the_file_is_in_the_directory_of_the_configuration),
+        ON_EACH(test_the_file_is_in_the_directory_of_the_environment),
+        ON_EACH(test_a_file_system_without_nameless_files_serves_too),
         ON_EACH(test_a_full_disk_is_507),
         ON_EACH(test_the_space_of_all_files_is_bounded_and_given_back),
         ON_EACH(test_a_client_that_goes_meanwhile),

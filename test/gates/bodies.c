@@ -1,0 +1,153 @@
+/* A server whose routes read request bodies in every way that there is, and that counts what is copied meanwhile by
+ * memcpy and memmove of anybody in the process. GET /copied: the bytes copied so far.
+ *
+ *   gate_bodies uring|libuv PORT */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uvhttp.h>
+
+/* --- counting --- */
+
+static atomic_ullong copied;
+
+/* By an instruction of its own: a compiler makes a call of memcpy from a loop. */
+static void copy_up(char *to, const char *from, size_t size) {
+#if defined(__x86_64__)
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
+#else
+    for (volatile size_t i = 0; i < size; i++) to[i] = from[i];
+#endif
+}
+
+void *memcpy(void *restrict to, const void *restrict from, size_t size) {
+    atomic_fetch_add_explicit(&copied, size, memory_order_relaxed);
+    copy_up(to, from, size);
+    return to;
+}
+
+void *memmove(void *to, const void *from, size_t size) {
+    atomic_fetch_add_explicit(&copied, size, memory_order_relaxed);
+    if ((char *)to <= (const char *)from || (char *)to >= (const char *)from + size)
+        copy_up(to, from, size);
+    else
+        for (volatile size_t i = size; i > 0; i--) ((char *)to)[i - 1] = ((const char *)from)[i - 1];
+    return to;
+}
+
+/* --- the routes --- */
+
+static void respond(uvhttp_response_t *res, unsigned long long number) {
+    char text[32];
+    snprintf(text, sizeof text, "%llu", number);
+    uvhttp_response_text(res, 200, text);
+}
+
+static void tell_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    respond(res, atomic_load(&copied));
+}
+
+static void buffered(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    respond(res, uvhttp_request_body(req).size);
+}
+
+static void on_worker(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t piece;
+    unsigned long long bytes = 0;
+    while (uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER) == 0) bytes += piece.size;
+    respond(res, bytes);
+}
+
+static void in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t piece;
+    unsigned long long bytes = 0;
+    while (uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER) == 0) bytes += piece.size;
+    respond(res, bytes);
+}
+
+/* On the loop; one body at a time. */
+static unsigned long long streamed_bytes;
+
+static void take(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)req, (void)res, (void)user;
+    streamed_bytes += data.size;
+}
+
+static void end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req, (void)user;
+    if (status == 0) respond(res, streamed_bytes);
+}
+
+static void streamed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)res, (void)user;
+    streamed_bytes = 0;
+    (void)uvhttp_request_on_body(req, take, end, NULL);
+}
+
+/* Pauses after each piece, and resumes in another iteration. */
+static void resume(uvhttp_response_t *res, void *user) {
+    (void)user;
+    if (res) uvhttp_request_resume_body(uvhttp_response_request(res));
+}
+
+static void take_and_pause(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)res;
+    streamed_bytes += data.size;
+    uvhttp_request_pause_body(req);
+    uvhttp_deferred_run(user, resume, NULL);
+}
+
+static void end_paused(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    end(req, res, status, NULL);
+    uvhttp_deferred_release(user);
+}
+
+static void paused(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    streamed_bytes = 0;
+    (void)uvhttp_request_on_body(req, take_and_pause, end_paused, uvhttp_response_defer(res));
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) return 2;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    config.engine = strcmp(argv[1], "uring") == 0 ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_LIBUV;
+    config.io_threads = 1;
+    config.quiet = true;
+    config.handler_warn_ms = config.worker_warn_ms = 0;
+    config.worker_idle_timeout = 0;
+    config.body_size_max = 64 << 20;
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    const struct {
+        const char *path;
+        uvhttp_handler_t handler;
+        uvhttp_route_options_t options;
+    } routes[] = {
+        {"/buffered", buffered, {0}},
+        {"/streamed", streamed, {.stream_body = true}},
+        {"/paused", paused, {.stream_body = true}},
+        {"/spooled", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER}},
+#ifndef NO_LIVE_BODY /* a library that is older than the option, for comparison */
+        {"/live", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER, .live_body = true}},
+#endif
+        {"/coroutine", in_coroutine, {.stream_body = true, .exec = UVHTTP_EXEC_COROUTINE}},
+    };
+    uvhttp_get(server, "/copied", tell_copied, NULL);
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
+        uvhttp_post(server, routes[i].path, routes[i].handler, NULL);
+        if (uvhttp_route_options(server, &routes[i].options) != 0)
+            uvhttp_post(server, routes[i].path, buffered, NULL); /* this build has no such mode */
+    }
+    char address[32];
+    snprintf(address, sizeof address, "127.0.0.1:%s", argv[2]);
+    int status = uvhttp_server_run(server, address);
+    if (status != 0) fprintf(stderr, "bodies: %s\n", uvhttp_error_message(status));
+    uvhttp_server_free(server);
+    return status == 0 ? 0 : 1;
+}
