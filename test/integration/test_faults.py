@@ -20,7 +20,9 @@ SHIM = TEST_PROGRAMS / "libfail_calls.so"
 
 uring_only = pytest.mark.skipif(ENGINE != "uring", reason="io_uring's call")
 epoll_only = pytest.mark.skipif(ENGINE != "libuv", reason="calls of the epoll backend")
-needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+needs_strace = pytest.mark.skipif(
+    not shutil.which("strace") or not SHIM.exists(), reason="no strace, or a sanitizer is in this build: LeakSanitizer does not work under it"
+)
 needs_shim = pytest.mark.skipif(not SHIM.exists(), reason="a sanitizer is in this build")
 
 
