@@ -224,7 +224,8 @@ def test_each_reset_is_counted_once(serve, how, phase, count):
         connection = server.connect(receive_buffer=4096)
         how(connection)
         if how is not in_a_response:
-            server.sync()  # it has been seen
+            server.sync()  # it is accepted
+            server.sync()  # what it has sent has been read
         connection.reset()
     poll(lambda: sum(resets(server).values()) >= count, message=str(resets(server)))
     server.sync()
