@@ -106,6 +106,16 @@ def test_the_handlers_own_fields_stay(server):
 # --- request ids and security headers ---
 
 
+def test_what_cannot_be_read_has_an_id_and_the_security_headers(example):
+    for data, status in ((b"GET /x y z HTTP/1.1\r\n\r\n", 400), (b"GET / HTTP/2.0\r\n\r\n", 505), (b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 501)):
+        with example.connect() as connection:
+            connection.send_anyway(data)
+            response = connection.response()
+            assert response.status == status
+            assert OWN_ID.fullmatch(response.header("X-Request-Id"))
+            assert response.header("X-Content-Type-Options") == "nosniff"
+
+
 def test_ids_differ_and_reach_the_handler(example):
     seen = set()
     for _ in range(3):
