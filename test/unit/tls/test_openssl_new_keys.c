@@ -153,6 +153,7 @@ static void test_a_response_that_has_not_begun_is_sent(void **state) {
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "later");
     assert_non_null(strstr(answer->text, "Connection: close\r\n"));
+    uvhttp_deferred_release(deferred);
     expect_end(&client);
 }
 
