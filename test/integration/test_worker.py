@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from harness import poll
-from wire import Closed, request
+from harness import poll, sanitizer
+from wire import Closed, head, request
 
 pytestmark = pytest.mark.threads
 
@@ -87,6 +87,35 @@ def test_a_full_backlog_is_503_with_retry_after(serve, tmp_path):
     for connection in connections:
         assert connection.get("/w/wait").status == 200
         connection.close()
+
+
+def test_more_slow_uploads_than_threads_hold_nobody_up(serve, tmp_path):
+    """At default settings, 512 threads among them. Each upload has sent 300 bytes; 32 have sent more than stays in memory."""
+    uploads, size, large = 560, 200_000, 32
+    server = serve(settings={"spool_directory": tmp_path})
+    server.get("/w/wait")
+    server.counters()  # what they are asked by stays connected
+    before, descriptors = server.resident_bytes(), server.descriptors()
+    connections = [server.connect() for _ in range(uploads)]
+    sent = [150_000 if i < large else 300 for i in range(uploads)]
+    for connection, count in zip(connections, sent, strict=True):
+        connection.send(head("POST", "/w/upload", [("Content-Length", size)]) + letters(count))
+    server.wait_counter("bodies_spooled", large)
+    poll(lambda: server.counter("requests") > uploads)
+    poll(lambda: server.counter("work_running") == 0)
+    for _ in range(20):
+        assert server.get("/w/wait").status == 200
+    assert server.counter("work_threads") < 64, "as many as wrote the files, not as many as there are uploads"
+    assert server.descriptors() - descriptors <= uploads + large + 4
+    if not sanitizer():
+        assert server.resident_bytes() - before < uploads * 20_000 + large * 100_000
+    assert list(tmp_path.glob("uvhttp-*")) == [], "the files have no names"
+    for connection, count in zip(connections, sent, strict=True):
+        connection.send(letters(size)[count:])
+        assert connection.response().text == str(size)
+        connection.close()
+    poll(lambda: server.descriptors() <= descriptors, message="the files or connections are still open")
+    assert server.counter("work_queue_timeouts") == 0
 
 
 def test_jobs_answer_for_handlers_that_have_returned(server):

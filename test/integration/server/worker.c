@@ -31,6 +31,17 @@ static void echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send(res, 200, "application/octet-stream", body.data, body.size);
 }
 
+/* The number of bytes of a streamed body. */
+static void count(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t piece;
+    unsigned long long bytes = 0;
+    while (uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER) == UVHTTP_OK) bytes += piece.size;
+    char text[32];
+    snprintf(text, sizeof text, "%llu", bytes);
+    uvhttp_response_text(res, 200, text);
+}
+
 /* size bytes in pieces of `piece`. */
 static void stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
@@ -80,6 +91,8 @@ void add_worker_routes(uvhttp_server_t *server) {
     uvhttp_route(server, UVHTTP_GET, "/w/wait", wait_here, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_ANY, "/w/echo", echo, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/w/stream", stream, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_POST, "/w/upload", count, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_route(server, UVHTTP_GET, "/w/job", by_a_job, server, UVHTTP_EXEC_WORKER);
     uvhttp_get(server, "/job", by_a_job, server);
 }

@@ -90,16 +90,21 @@ static void save_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
 }
 
 static serving_t *start_with(void **state, uvhttp_form_limits_t limits) {
-    static const uvhttp_route_options_t streamed = {.stream_body = true, .live_body = true};
+    static const uvhttp_route_options_t live = {.stream_body = true, .live_body = true};
+    static const uvhttp_route_options_t spooled = {.stream_body = true};
     serving_t *serving = *state;
     seen_make();
     seen.limits = limits;
     serving_make(serving);
     uvhttp_route(serving->server, UVHTTP_POST, "/form", save_form, NULL, UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(serving->server, &streamed);
+    uvhttp_route_options(serving->server, &live);
     uvhttp_route(serving->server, UVHTTP_POST, "/whole", save_form, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(serving->server, UVHTTP_PUT, "/body", save_body, "it.bin", UVHTTP_EXEC_WORKER);
-    uvhttp_route_options(serving->server, &streamed);
+    uvhttp_route_options(serving->server, &live);
+    uvhttp_route(serving->server, UVHTTP_POST, "/spooled", save_form, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route_options(serving->server, &spooled);
+    uvhttp_route(serving->server, UVHTTP_PUT, "/spooled_body", save_body, "it.bin", UVHTTP_EXEC_WORKER);
+    uvhttp_route_options(serving->server, &spooled);
     uvhttp_post(serving->server, "/loop", save_form, NULL);
     serving_start(serving);
     return serving;
@@ -148,7 +153,7 @@ static const char whole[] = FIELD("title", "green tea") FILE_HEAD("file", "../..
 static void test_fields_are_told_and_files_are_on_disk_wherever_the_body_is_cut(void **state) {
     serving_t *serving = start(state);
     for (size_t cut = 0; cut < sizeof whole; cut += 7) {
-        const answer_t *answer = ask(serving, "/form", whole, cut);
+        const answer_t *answer = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
         assert_int_equal(answer->status, 200);
         assert_string_equal(answer->body, "title=green tea;=;file:a.txt:5;file:a-1.txt:6;none:-:0;empty:b.txt:0;");
         expect_file("a.txt", "first", 5);
@@ -170,19 +175,18 @@ static char *large_text(void) {
     return text;
 }
 
-static void test_a_large_file_is_the_same_on_disk(void **state) {
+static void check_a_large_file(serving_t *serving, const char *form, const char *body) {
     static const char before[] = FILE_HEAD("f", "large.bin"), after[] = "\r\n--b--\r\n";
-    serving_t *serving = start(state);
     char *text = large_text();
     int fd = client_connect(serving->port);
-    send_head(fd, "/form", sizeof before - 1 + LARGE + sizeof after - 1);
+    send_head(fd, form, sizeof before - 1 + LARGE + sizeof after - 1);
     client_send(fd, before);
     client_send(fd, text);
     client_send(fd, after);
     assert_string_equal(client_read(fd)->body, "f:large.bin:3145728;");
     expect_file("large.bin", text, LARGE);
     char head[128];
-    snprintf(head, sizeof head, "PUT /body HTTP/1.1\r\nHost: a\r\nContent-Length: %u\r\n\r\n", LARGE);
+    snprintf(head, sizeof head, "PUT %s HTTP/1.1\r\nHost: a\r\nContent-Length: %u\r\n\r\n", body, LARGE);
     client_send(fd, head);
     client_send(fd, text);
     assert_string_equal(client_read(fd)->body, "it.bin 3145728");
@@ -190,6 +194,29 @@ static void test_a_large_file_is_the_same_on_disk(void **state) {
     close(fd);
     free(text);
     assert_int_equal(seen_end(), 2);
+}
+
+static void test_a_large_file_is_the_same_on_disk(void **state) {
+    check_a_large_file(start(state), "/form", "/body");
+}
+
+static void test_a_large_file_that_was_spooled_is_the_same_on_disk(void **state) {
+    serving_t *serving = start(state);
+    check_a_large_file(serving, "/spooled", "/spooled_body");
+    assert_int_equal(uvhttp_server_counter(serving->server, "bodies_spooled"), 2);
+}
+
+/* The body of a client that has gone has not come whole: no handler runs for it, and nothing is saved. */
+static void test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing(void **state) {
+    serving_t *serving = start(state);
+    int fd = client_connect(serving->port);
+    send_head(fd, "/spooled", 1000);
+    client_send(fd, FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "abc");
+    WAIT_UNTIL(uvhttp_server_counter(serving->server, "requests") == 1);
+    close(fd);
+    WAIT_UNTIL(uvhttp_server_counter(serving->server, "connections_closed") == 1);
+    assert_int_equal(atomic_load(&seen.handlers), 0);
+    assert_int_equal(seen_end(), 0);
 }
 
 static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state) {
@@ -206,9 +233,11 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
     };
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8, .field_count_max = 3});
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const answer_t *answer = ask(serving, "/form", cases[i].body, 0);
-        assert_int_equal(answer->status, cases[i].status);
-        assert_string_equal(answer->body, cases[i].code);
+        for (int spooled = 0; spooled < 2; spooled++) {
+            const answer_t *answer = ask(serving, spooled ? "/spooled" : "/form", cases[i].body, 0);
+            assert_int_equal(answer->status, cases[i].status);
+            assert_string_equal(answer->body, cases[i].code);
+        }
     }
     assert_int_equal(seen_end(), 0);
 }
@@ -271,6 +300,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_fields_are_told_and_files_are_on_disk_wherever_the_body_is_cut),
         ON_EACH(test_a_large_file_is_the_same_on_disk),
+        ON_EACH(test_a_large_file_that_was_spooled_is_the_same_on_disk),
+        ON_EACH(test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing),
         ON_EACH(test_what_is_malformed_or_beyond_a_limit_leaves_nothing),
         ON_EACH(test_the_name_of_a_file_that_was_removed_is_another_uploads),
         ON_EACH(test_a_client_that_goes_leaves_nothing),

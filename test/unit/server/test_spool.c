@@ -4,6 +4,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "server/streaming.h"
@@ -104,9 +105,10 @@ static const char *text_of(size_t bytes) {
 
 static void write_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
+    static const char zeros[1 << 20];
     atomic_fetch_add(&worked.handled, 1);
     int status = uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
-    while (status == UVHTTP_OK) status = uvhttp_response_write(res, text_of(1 << 20), 1 << 20);
+    while (status == UVHTTP_OK) status = uvhttp_response_write(res, zeros, sizeof zeros);
 }
 
 static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_t handler, uvhttp_exec_t exec,
@@ -323,17 +325,20 @@ static void test_a_directory_that_cannot_be_written_is_500(void **state) {
     assert_int_equal(counter(serving, "rejected_io"), 1);
 }
 
-/* Whether one of the process's descriptors is a file without a name that was made in `directory`. */
-static bool has_file_in(const char *directory) {
+/* The size of the largest file without a name in `directory` that the process has open; -1: there is none. */
+static long long largest_file_in(const char *directory) {
     char link[64], target[512];
+    long long largest = -1;
     for (int fd = 0; fd < 256; fd++) {
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         ssize_t size = readlink(link, target, sizeof target - 1);
         if (size <= 0) continue;
         target[size] = '\0';
-        if (strncmp(target, directory, strlen(directory)) == 0 && strstr(target, " (deleted)")) return true;
+        struct stat file;
+        if (strncmp(target, directory, strlen(directory)) != 0 || !strstr(target, " (deleted)")) continue;
+        if (fstat(fd, &file) == 0 && file.st_size > largest) largest = file.st_size;
     }
-    return false;
+    return largest;
 }
 
 /* The directory of the configuration comes before that of the environment; the file has no name there, whether the
@@ -351,13 +356,13 @@ static void check_file_in_its_directory(void **state) {
     int fd = client_connect(serving->port);
     send_head(fd, "/spool", 5000);
     send_bytes(fd, text_of(5000), 4999);
-    WAIT_UNTIL(has_file_in(own));
-    assert_false(has_file_in(other));
+    WAIT_UNTIL(largest_file_in(own) == 4096);
+    assert_int_equal(largest_file_in(other), -1);
     assert_int_equal(rmdir(other), 0);
     assert_int_equal(rmdir(own), 0); /* no name is there */
     send_bytes(fd, text_of(5000) + 4999, 1);
     expect_sum(fd, 5000, "");
-    WAIT_UNTIL(!has_file_in(own)); /* and nothing is left open */
+    WAIT_UNTIL(largest_file_in(own) == -1); /* and nothing is left open */
     close(fd);
     unsetenv("TMPDIR");
 }
@@ -411,26 +416,11 @@ static void upload_when_there_is_space(const serving_t *serving) {
     }
 }
 
-/* A client that has sent 40,960 of 45,000 bytes, of which 10 times 4096 go to a file. */
-static int spool_when_there_is_space(const serving_t *serving) {
-    uint64_t before = counter(serving, "bodies_spooled");
-    for (int tries = 0; tries < 1000; tries++) {
-        uint64_t full = counter(serving, "spool_full");
-        int fd = client_connect(serving->port);
-        send_head(fd, "/spool", 45000);
-        send_bytes(fd, text_of(40960), 40960);
-        WAIT_UNTIL(counter(serving, "bodies_spooled") > before || counter(serving, "spool_full") > full);
-        if (counter(serving, "bodies_spooled") > before) return fd;
-        close(fd);
-    }
-    fail_msg("the space of a file is not given back");
-    return -1;
-}
-
 static void test_the_space_of_all_files_is_bounded_and_given_back(void **state) {
     serving_t *serving = *state;
     serving->config.spool_memory = 4096;
     serving->config.spool_size_max = 50000;
+    set_directory(serving, "/tmp");
     start(state);
     int fd = client_connect(serving->port);
     send_head(fd, "/spool", 50001);
@@ -441,18 +431,18 @@ static void test_the_space_of_all_files_is_bounded_and_given_back(void **state) 
     send_bytes(fd, text_of(0xf000), 0xf000);
     expect_status(fd, 413, false);
     close(fd);
-    int first = spool_when_there_is_space(serving);
-    uint64_t full = counter(serving, "spool_full");
+    upload_when_there_is_space(serving);
+    WAIT_UNTIL((uint64_t)(worked.dones + worked.aborted) == counter(serving, "requests")); /* all space is free */
+    int first = client_connect(serving->port);
+    send_head(first, "/spool", 45000);
+    send_bytes(first, text_of(40960), 40960);
+    WAIT_UNTIL(largest_file_in("/tmp/") == 40960);
     fd = client_connect(serving->port);
-    int refused = 0;
-    for (int tries = 0; !refused && tries < 1000; tries++) { /* until the first has taken its space */
-        send_head(fd, "/spool", 12288);
-        send_bytes(fd, text_of(12288), 12288);
-        refused = client_read(fd)->status;
-        if (refused == 200) refused = 0;
-    }
-    assert_int_equal(refused, 503);
-    assert_true(counter(serving, "spool_full") > full);
+    uint64_t full = counter(serving, "spool_full");
+    send_head(fd, "/spool", 12288);
+    send_bytes(fd, text_of(12288), 12288);
+    expect_status(fd, 503, true);
+    assert_int_equal(counter(serving, "spool_full"), full + 1);
     close(fd);
     int handled = worked.handled, aborted = worked.aborted;
     reset_connection(first);
