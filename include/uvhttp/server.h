@@ -138,8 +138,8 @@ typedef struct uvhttp_server_config {
                                         default true. A server that is attached to a loop never does */
     char spool_directory[UVHTTP_CONFIG_TEXT_SIZE]; /**< path of the directory of spooled bodies' temporary files, at
                                         most 1023 bytes. The files have no name there and are gone with the process. ""
-                                        (the default): that of the environment variable TMPDIR, else /tmp. On tmpfs the
-                                        files take memory. A directory that cannot be written: 500 for bodies above
+                                        (the default): that of the environment variable TMPDIR, else /var/tmp. On tmpfs
+                                        the files take memory. A directory that cannot be written: 500 for bodies above
                                         spool_memory */
 } uvhttp_server_config_t;
 

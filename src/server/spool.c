@@ -53,7 +53,7 @@ static int code_of(int error_number) {
 static const char *directory_of(const uvhttp_server_t *server) {
     if (*server->config.spool_directory) return server->config.spool_directory;
     const char *directory = getenv("TMPDIR");
-    return directory && *directory ? directory : "/tmp";
+    return directory && *directory ? directory : "/var/tmp";
 }
 
 /* File systems that have no files without a name say so in several ways. */
