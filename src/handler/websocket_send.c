@@ -23,6 +23,9 @@ struct uvhttp__ws_out {
     held_t *first, **last;
 };
 
+/* Bytes of a message; smaller ones alone are left to pings. */
+#define CHECKED_MIN 4096
+
 static uvhttp__conn_room_t room_of(const uvhttp_ws_t *ws) {
     const uvhttp_ws_options_t *options = uvhttp__ws_options(ws);
     return (uvhttp__conn_room_t){options->send_high_watermark, options->send_queue_max};
@@ -132,6 +135,8 @@ int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *
     else
         status = send_plain(ws, type, data, size);
     if (was_taken(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
+    if (size > CHECKED_MIN)
+        uvhttp__output_check_start(ws->tcp); /* as after a response: what the kernel took is not read */
     return status;
 }
 

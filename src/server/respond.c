@@ -309,7 +309,10 @@ static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
     uvhttp__loop_turn_trim(stream->loop, end);
     if (uvhttp__stream_send_turn(stream, begin, (size_t)(end - begin)) != UVHTTP_OK) return UVHTTP_E_ABORTED;
     res->sent_size += size;
-    if (uvhttp__stream_out_size(stream) > COPY_MAX) uvhttp__session_watch_writing(exchange->session);
+    if (uvhttp__stream_out_size(stream) > COPY_MAX)
+        uvhttp__session_watch_writing(exchange->session);
+    else if (res->sent_size > COPY_MAX) /* the kernel takes what comes little by little, for minutes */
+        uvhttp__output_check_start(&exchange->session->conn);
     return UVHTTP_OK;
 }
 

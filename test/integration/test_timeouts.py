@@ -215,6 +215,28 @@ def test_what_the_kernel_takes_does_not_pay_for_a_client_that_reads_nothing(serv
         client.close()
 
 
+def test_a_stream_that_comes_little_by_little_does_not_pay_for_a_client_that_reads_nothing(serve):
+    """Each piece fits into the kernel, and nothing is ever queued: for minutes."""
+    server = serve(settings={"min_send_rate": 240, "rate_grace": 1, "write_timeout": 3600, "keepalive_timeout": 3600})
+    clients = silent(server, head("GET", "/trickle?bytes=1000&ms=20"))
+    server.wait_counter("slow_write", len(clients), seconds=20)
+    for client in clients:
+        client.close()
+
+
+def test_a_client_that_takes_all_of_a_slow_stream_is_not_too_slow(serve):
+    """The server brings less than min_send_rate, and something is on its way whenever it looks."""
+    server = serve(settings={"min_send_rate": 50_000_000, "rate_grace": 1, "write_timeout": 3600})
+    with server.connect(receive_buffer=4096) as connection:
+        connection.send(head("GET", "/trickle?bytes=4000&ms=50"))
+        until, size = time.monotonic() + 6, 0
+        while time.monotonic() < until:
+            size += len(connection.socket.recv(65536))
+            time.sleep(0.02)
+        assert server.counter("slow_write") == 0
+        assert size > 100_000
+
+
 def test_a_client_that_reads_slowly_but_steadily_is_served(serve):
     """Three times as long as any limit of time."""
     server = serve(settings={"write_timeout": 2, "min_send_rate": 1000, "rate_grace": 2})

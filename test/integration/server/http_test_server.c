@@ -21,6 +21,7 @@
 #include "middleware.h"
 #include "routes.h"
 #include "tls.h"
+#include "trickle.h"
 #include "worker.h"
 
 #define LISTEN_MAX 16
@@ -81,6 +82,7 @@ int main(int argc, char **argv) {
     add_routes(server, later);
     add_worker_routes(server);
     tls_routes(server);
+    trickle_route(server);
     if (redis) add_shared_limits(server, redis, redis_timeout_ms);
     int status = proxies.trusted_count ? uvhttp_server_trust_proxies(server, &proxies) : 0;
     if (status == 0) status = tls_listen(server);
