@@ -57,12 +57,22 @@ void uvhttp__worker_idle_drain(uvhttp__worker_t *worker) {
     publish(worker);
 }
 
-/* Whether the client is what the connection waits for. Bytes that have arrived are a request, although nobody has
- * looked at them yet: it is busy. */
-static bool is_idle(uvhttp__conn_t *conn) {
+/* Whether the connection waits for its client's next request. It does not while its client takes a response: the kernel
+ * may hold all of that, but a request that arrives after the close would reset the connection and drop it. */
+static bool waits_for_client(const uvhttp__conn_t *conn) {
+    const uint16_t busy = UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED | UVHTTP__CONN_CHECKED | UVHTTP__CONN_PROXY |
+                          UVHTTP__CONN_HANDSHAKE;
     const uvhttp__conn_ops_t *ops = conn->worker->host->options.ops;
-    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return false;
-    return ops->is_idle && ops->is_idle(conn) && !uvhttp__stream_unread(&conn->stream);
+    return !(conn->flags & busy) && ops->is_idle && ops->is_idle(conn);
+}
+
+/* Bytes that have arrived are a request, although nobody has looked at them yet: the connection is busy. */
+static bool is_idle(uvhttp__conn_t *conn) {
+    return waits_for_client(conn) && !uvhttp__stream_unread(&conn->stream);
+}
+
+void uvhttp__conn_output_taken(uvhttp__conn_t *conn) {
+    if (waits_for_client(conn)) uvhttp__conn_idle(conn);
 }
 
 /* The response has been made in this iteration and leaves at its end. */

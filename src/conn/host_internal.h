@@ -45,6 +45,9 @@ void uvhttp__host_forget_descriptors(uvhttp__host_t *host);
 /* evict.c */
 /* Leaves its worker's list. */
 void uvhttp__conn_unlink(uvhttp__conn_t *conn);
+/* The check of its output has ended: its client has taken everything. If nothing else is under way it is idle from now
+ * on. */
+void uvhttp__conn_output_taken(uvhttp__conn_t *conn);
 /* A client waits and max_connections is reached: the connection that is idle for longest, of all loops, is closed.
  * again: that was asked for before, and may be under way. */
 void uvhttp__worker_make_room(uvhttp__worker_t *worker, bool again);

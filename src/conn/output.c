@@ -121,6 +121,7 @@ static bool check(uvhttp__conn_t *conn) {
     uint64_t deadline_ms = check->deadline_ms;
     uvhttp__output_check_end(conn);
     if (deadline_ms != UINT64_MAX) uvhttp__conn_timer_set(conn, deadline_ms);
+    uvhttp__conn_output_taken(conn);
     return false;
 }
 

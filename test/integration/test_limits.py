@@ -1,7 +1,9 @@
 """At a limit the server keeps what it has, costs nothing, and is back at once."""
 import contextlib
+import json
 import re
 import resource
+import threading
 import time
 
 import pytest
@@ -72,6 +74,7 @@ def is_closed(connection):
     return True
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("loops", [1, 3])
 def test_the_longest_idle_connection_makes_room_for_a_new_client(serve, loops):
     server = serve(settings={"max_connections": 8, "io_threads": loops})
@@ -128,6 +131,79 @@ def test_no_connection_in_the_middle_of_a_request_makes_room(serve):
         connection.close()
 
 
+def test_who_still_takes_a_response_keeps_its_place(serve):
+    """The kernel has all of it; its client has not. It makes room when it has taken everything."""
+    server = serve(settings={"max_connections": 2, "io_threads": 1})
+    slow, other = server.connect(receive_buffer=4096), server.connect()
+    slow.send(request("GET", "/static?size=1000000"))
+    poll(lambda: json.loads(other.get("/counters").body)["bytes_sent"] > 1000000)
+    send_part(other)
+    waiting = send_get(server.connect())
+    assert waiting.quiet(0.3)
+    assert len(slow.response().body) == 1000000
+    assert waiting.response().body == b"1"
+    poll(lambda: is_closed(slow))
+    other.send(REST)
+    assert other.response().body == b"1"
+
+
+class Guest(threading.Thread):
+    """Asks on a connection until it is closed, which it may be to make room, and comes again."""
+
+    def __init__(self, server, number):
+        super().__init__()
+        self.server, self.number = server, number
+        self.answered, self.fault = 0, None
+        self.enough = threading.Event()
+
+    def visit(self):
+        with self.server.connect() as connection:
+            for n in range(self.number % 4 + 1):
+                body = connection.get(f"/n/{self.number * 1000 + n}").body
+                assert body == b"%d" % (self.number * 1000 + n)
+                self.answered += 1
+            if self.number % 2:
+                with contextlib.suppress(TimeoutError):
+                    connection.socket.settimeout(0.05)
+                    connection.socket.recv(1)  # idle, until it has to make room
+
+    def run(self):
+        while not self.enough.is_set():
+            try:
+                self.visit()
+            except (Closed, OSError):
+                pass
+            except BaseException as fault:
+                self.fault = fault
+                return
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("per_address", [0, 12])
+def test_making_room_on_all_loops_at_once_and_while_the_server_stops(serve, per_address):
+    settings = {"max_connections": 6, "max_connections_per_address": per_address, "io_threads": 3, "drain_idle_ms": 50}
+    server = serve(settings=settings)
+    guests = [Guest(server, number) for number in range(16)]
+    for guest in guests:
+        guest.start()
+    try:
+        poll(lambda: all(guest.answered >= 10 for guest in guests), 60, message="some were never served")
+        counters = server.counters()
+        assert counters["connections_evicted"] > 0
+        assert counters["connections_accepted"] - counters["connections_closed"] <= 6
+        server.signal()  # while all loops are asked to make room
+        assert server.wait() == 0
+    finally:
+        for guest in guests:
+            guest.enough.set()
+        for guest in guests:
+            guest.join(20)
+    for guest in guests:
+        assert not guest.is_alive()
+        if guest.fault:
+            raise guest.fault
+
+
 def test_idle_connections_are_closed_one_for_each_new_client(serve):
     server = serve(settings={"max_connections": 50, "io_threads": 2})
     idle = [server.connect() for _ in range(49)]
@@ -142,6 +218,7 @@ def test_idle_connections_are_closed_one_for_each_new_client(serve):
     poll(lambda: sum(not connection.quiet() for connection in idle) == evicted)
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("loops", [1, 3])
 def test_connections_per_address_are_exact_over_all_loops(serve, loops):
     server = serve(settings={"max_connections_per_address": 5, "io_threads": loops})
@@ -174,6 +251,7 @@ def test_unix_sockets_have_no_limit_per_address(serve, tmp_path):
         assert connection.get("/n/1").body == b"1"
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("loops", [1, 2])
 def test_exactly_max_connections_are_held_and_the_backlog_keeps_the_rest(serve, loops):
     server = serve(settings={"max_connections": 10, "io_threads": loops})

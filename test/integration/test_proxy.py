@@ -283,3 +283,45 @@ def test_a_header_stands_before_the_handshake(serve, tmp_path, step):
         with pytest.raises((AssertionError, ConnectionResetError, Closed)):
             client.handshake()
     server.wait_counter("rejected_proxy_missing", 1)
+
+
+# --- connections per address ---
+
+
+def come_in(server, header):
+    connection = Connection(server.proxied)
+    connection.send(header)
+    assert connection.get("/").status == 200
+    return connection
+
+
+def test_connections_are_counted_for_the_client_that_the_proxy_names(serve_proxied):
+    server = serve_proxied(settings={"max_connections_per_address": 2, "io_threads": 1})
+    groups = {
+        "an IPv4 address": [inet("192.0.2.7", 1), inet("192.0.2.7", 2), inet("192.0.2.7", 3)],
+        "a /64": [inet6("2001:db8:1:2::1", 1), inet6("2001:db8:1:2:ffff::9", 2), inet6("2001:db8:1:2:8000::3", 3)],
+        "IPv4 within IPv6": [inet("192.0.2.8", 1), inet6("::ffff:192.0.2.8", 2), inet("192.0.2.8", 3)],
+    }
+    for name, (first, second, third) in groups.items():
+        inside = [come_in(server, first), come_in(server, second)]
+        before = server.counter("connections_refused_address")
+        for _ in range(3):
+            with pytest.raises((Closed, ConnectionError)):
+                come_in(server, third)
+        assert server.counter("connections_refused_address") == before + 3, name
+        inside[0].close()
+        server.sync()
+        inside[0] = come_in(server, third)
+        for connection in inside:
+            assert connection.get("/").status == 200, name
+    for header in (inet("192.0.2.9", 1), inet6("2001:db8:1:3::1", 1)):  # others, and the next network
+        come_in(server, header)
+
+
+def test_a_trusted_proxy_itself_has_no_limit_per_address(serve_proxied):
+    server = serve_proxied(settings={"max_connections_per_address": 1})
+    local = v2(0x20, 0, b"")  # it speaks for itself
+    assert all(come_in(server, local) for _ in range(5))
+    plain = [server.connect() for _ in range(5)]
+    assert all(connection.get("/").status == 200 for connection in plain)
+    assert server.counter("connections_refused_address") == 0

@@ -353,3 +353,65 @@ def test_ticket_of_garbage_is_a_full_handshake(https, pki):
         client.send(data)
         client.response()
     alive(server, pki)
+
+
+# --- resets, and making room ---
+
+RESETS = ["resets_idle", "resets_reading", "resets_writing", "resets_closing"]
+
+
+def open_tls(server, pki):
+    connection = TlsConnection(server.tls, pki.context(), receive_buffer=4096)
+    assert connection.get("/").status == 200
+    return connection
+
+
+def reset_idle(server, pki):
+    return open_tls(server, pki)
+
+
+def reset_in_a_handshake(server, pki):
+    connection = Connection(server.tls)
+    connection.send(hello_bytes(server, pki)[:50])
+    return connection
+
+
+def reset_in_a_head(server, pki):
+    connection = open_tls(server, pki)
+    connection.send(b"GET / HTTP/1.1\r\nHost:")
+    return connection
+
+
+def reset_before_a_response(server, pki):
+    connection = open_tls(server, pki)
+    connection.send(request("GET", "/later?key=never-released"))
+    return connection
+
+
+@pytest.mark.parametrize(
+    "how, phase",
+    [(reset_idle, "idle"), (reset_in_a_handshake, "reading"), (reset_in_a_head, "reading"), (reset_before_a_response, "writing")],
+)
+def test_each_reset_is_counted_once(https, pki, how, phase):
+    server = https(settings={"io_threads": 1})
+    for number in range(1, 11):
+        connection = how(server, pki)
+        server.sync()  # it has been seen
+        connection.reset()
+        poll(lambda: server.counter(f"resets_{phase}") >= number, message=str(server.counters()))
+    server.sync()
+    counters = server.counters()
+    assert {name: counters[name] for name in RESETS} == {**dict.fromkeys(RESETS, 0), f"resets_{phase}": 10}
+
+
+def test_an_idle_connection_makes_room_for_a_new_client(https, pki):
+    server = https(settings={"max_connections": 4, "io_threads": 1})
+    idle = [open_tls(server, pki) for _ in range(4)]
+    for _ in range(4):
+        new = open_tls(server, pki)
+        new.send(b"GET / HTTP/1.1\r\n")  # its own place is taken now
+        idle.append(new)
+    poll(lambda: not any(connection.quiet() for connection in idle[:4]))
+    for connection in idle[4:]:
+        connection.send(b"Host: test\r\n\r\n")
+        assert connection.response().status == 200

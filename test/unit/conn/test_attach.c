@@ -1,6 +1,8 @@
 /* Owns: tests of a TCP server inside a libuv loop of the application. The application runs in a thread of its own. */
 #include "conn/conn_harness.h"
 
+#include <sys/resource.h>
+
 typedef struct app {
     fixture_t *fixture;
     uv_loop_t loop;
@@ -91,6 +93,30 @@ static void test_an_attached_server_serves_stops_and_is_freed(void **state) {
         close(fds[i]);
     }
     app_join(app);
+}
+
+/* The limit is the program's. A server of its own would raise it for so many connections. */
+static void test_an_attached_server_leaves_the_limit_of_descriptors_alone(void **state) {
+    fixture_t *fixture = *state;
+    struct rlimit before, low, after;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    low = before;
+    if (low.rlim_cur > 256) low.rlim_cur = 256;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    fixture->config.max_connections = 10000;
+    app_t *app = app_new(fixture);
+    app_start(app, attach_and_listen);
+    int fd = dial(fixture);
+    ping(fd);
+    int status = getrlimit(RLIMIT_NOFILE, &after);
+    uvhttp_tcp_server_stop(fixture->server);
+    client_expect_eof(fd);
+    close(fd);
+    app_join(app);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(after.rlim_cur, low.rlim_cur);
+    assert_int_equal(after.rlim_max, low.rlim_max);
 }
 
 static void test_stop_before_attach_is_not_lost(void **state) {
@@ -215,6 +241,7 @@ static void test_other_threads_send_while_it_stops(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_ENGINES(test_an_attached_server_serves_stops_and_is_freed),
+        ON_ENGINES(test_an_attached_server_leaves_the_limit_of_descriptors_alone),
         ON_ENGINES(test_stop_before_attach_is_not_lost),
         ON_ENGINES(test_a_server_without_addresses_stops),
         ON_ENGINES(test_attach_is_for_a_fresh_server_only),
