@@ -73,8 +73,7 @@ typedef struct uvhttp__host_options {
 /* Of a connection whose output is checked. */
 typedef struct uvhttp__output_check {
     uvhttp__rate_t rate;
-    uint32_t given;   /* bytes that the kernel had been given at the last look, counted as rate.bytes; ... */
-    bool looked;      /* ... if there was one */
+    uvhttp__given_t given;
     uint64_t look_ms; /* when it is looked at next */
     union {
         uint64_t deadline_ms; /* the upper layer's; UINT64_MAX: none */

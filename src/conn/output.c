@@ -53,7 +53,7 @@ void uvhttp__output_check_start(uvhttp__conn_t *conn) {
     conn->output_check = row;
     conn->flags |= UVHTTP__CONN_CHECKED;
     uvhttp__output_check_t *check = check_of(conn);
-    check->looked = false;
+    check->given = (uvhttp__given_t){0};
     check->look_ms = now_ms + UVHTTP__RATE_INTERVAL_MS;
     check->deadline_ms = timed ? uvhttp__timer_deadline(&conn->timer) / UVHTTP__TICKS_PER_MS : UINT64_MAX;
     /* What it has acknowledged before is not known: the first second is for nothing. */
@@ -90,14 +90,6 @@ static void give_up(uvhttp__conn_t *conn, uvhttp__rate_verdict_t verdict) {
     uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
 }
 
-/* It has taken all that was there at the last look: what waits now has just come, and slow is who brings it. */
-static bool caught_up(uvhttp__output_check_t *check, const uvhttp__taken_t *taken) {
-    bool caught = check->looked && (int32_t)(taken->bytes - check->given) >= 0;
-    check->given = taken->bytes + taken->held;
-    check->looked = true;
-    return caught;
-}
-
 /* Returns false if it is not checked any more. */
 static bool check(uvhttp__conn_t *conn) {
     uvhttp__output_check_t *check = check_of(conn);
@@ -105,11 +97,8 @@ static bool check(uvhttp__conn_t *conn) {
     check->look_ms = now_ms + UVHTTP__RATE_INTERVAL_MS;
     uvhttp__taken_t taken = uvhttp__stream_taken(&conn->stream);
     if (taken.held > 0) {
-        if (caught_up(check, &taken)) {
-            uvhttp__rate_start(&check->rate, limits_of(conn), taken.bytes, now_ms);
-            return true;
-        }
-        uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&check->rate, limits_of(conn), taken.bytes, now_ms);
+        uvhttp__rate_verdict_t verdict =
+            uvhttp__rate_look_at_output(&check->rate, &check->given, limits_of(conn), taken.bytes, taken.held, now_ms);
         if (verdict == UVHTTP__RATE_FINE) return true;
         give_up(conn, verdict);
         return false;

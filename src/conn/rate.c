@@ -31,3 +31,13 @@ uvhttp__rate_verdict_t uvhttp__rate_look(uvhttp__rate_t *rate, const uvhttp__rat
     rate->credit_ms = (uint32_t)(credit < grace ? credit : grace);
     return UVHTTP__RATE_FINE;
 }
+
+uvhttp__rate_verdict_t uvhttp__rate_look_at_output(uvhttp__rate_t *rate, uvhttp__given_t *given,
+                                                   const uvhttp__rate_limits_t *limits, uint32_t bytes, uint32_t held,
+                                                   uint64_t now_ms) {
+    bool caught_up = given->known && (int32_t)(bytes - given->bytes) >= 0;
+    *given = (uvhttp__given_t){.bytes = bytes + held, .known = true};
+    if (!caught_up) return uvhttp__rate_look(rate, limits, bytes, now_ms);
+    uvhttp__rate_start(rate, limits, bytes, now_ms);
+    return UVHTTP__RATE_FINE;
+}

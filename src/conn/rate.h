@@ -7,6 +7,7 @@
 #ifndef UVHTTP_SRC_CONN_RATE_H
 #define UVHTTP_SRC_CONN_RATE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* How often a rate is looked at. */
@@ -35,5 +36,17 @@ void uvhttp__rate_excuse(uvhttp__rate_t *rate, uint64_t ms);
 /* bytes: the counter now. One that goes back a little has not moved. */
 uvhttp__rate_verdict_t uvhttp__rate_look(uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits, uint32_t bytes,
                                          uint64_t now_ms);
+
+/* What the peer had been given at the last look; zero before the first. */
+typedef struct uvhttp__given {
+    uint32_t bytes; /* as the counter */
+    bool known;
+} uvhttp__given_t;
+
+/* The same for output. bytes: what the peer has acknowledged, held: what it has yet to acknowledge. A peer that has
+ * acknowledged all that there was at the last look has all of its credit: slow is who brings the rest. */
+uvhttp__rate_verdict_t uvhttp__rate_look_at_output(uvhttp__rate_t *rate, uvhttp__given_t *given,
+                                                   const uvhttp__rate_limits_t *limits, uint32_t bytes, uint32_t held,
+                                                   uint64_t now_ms);
 
 #endif

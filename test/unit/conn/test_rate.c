@@ -107,6 +107,38 @@ static void test_without_limits_everything_is_fine(void **state) {
     assert_int_equal(last(&rate, &none, &now_ms, &bytes, 0, 100000), 0);
 }
 
+/* A stream of 100 bytes a second, below the minimum rate: at each look the last piece is under way still. */
+static void test_a_peer_that_takes_all_of_a_slow_stream_is_not_slow(void **state) {
+    (void)state;
+    uvhttp__rate_t rate;
+    uvhttp__given_t given = {0};
+    uint64_t now_ms = 0;
+    uint32_t bytes = UINT32_MAX - 1000;
+    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
+    for (int i = 0; i < 1000; i++, now_ms += 1000, bytes += 100)
+        assert_int_equal(uvhttp__rate_look_at_output(&rate, &given, &defaults, bytes, 100, now_ms), UVHTTP__RATE_FINE);
+}
+
+/* The same stream to a peer that takes nothing, or always less than there was. */
+static void test_a_peer_that_falls_behind_a_slow_stream_is_slow(void **state) {
+    (void)state;
+    for (uint32_t taken = 0; taken < 100; taken += 50) {
+        uvhttp__rate_t rate;
+        uvhttp__given_t given = {0};
+        uint64_t now_ms = 0;
+        uint32_t bytes = 0, held = 100;
+        unsigned looks = 0;
+        uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
+        while (uvhttp__rate_look_at_output(&rate, &given, &defaults, bytes, held, now_ms) == UVHTTP__RATE_FINE) {
+            assert_true(++looks < 10);
+            now_ms += 1000;
+            bytes += taken;
+            held += 100 - taken;
+        }
+        assert_in_range(looks, 6, 9);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_burst_pays_for_the_grace_and_no_more),
@@ -117,6 +149,8 @@ int main(void) {
         cmocka_unit_test(test_excused_time_does_not_count),
         cmocka_unit_test(test_a_counter_that_goes_back_a_little_has_not_moved),
         cmocka_unit_test(test_without_limits_everything_is_fine),
+        cmocka_unit_test(test_a_peer_that_takes_all_of_a_slow_stream_is_not_slow),
+        cmocka_unit_test(test_a_peer_that_falls_behind_a_slow_stream_is_slow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
