@@ -223,37 +223,43 @@ static bool has_room(const writer_t *writer) {
     return writer->size + UVHTTP__ACCESS_LINE_MAX <= BATCH_SIZE;
 }
 
-/* A round's share of a ring, at most. Returns whether there was anything. */
-static bool take_ring(writer_t *writer, uvhttp__entry_ring_t *ring) {
-    const uvhttp__entry_t *entry = NULL;
-    bool any = false;
-    for (size_t taken = 0; taken < ROUND_SIZE && has_room(writer);) {
-        entry = uvhttp__entry_ring_peek(ring);
-        if (!entry) break;
+/* What a round has found. */
+typedef enum found { NOTHING, ALL, MORE } found_t;
+
+/* A round's share of a ring, at most. */
+static found_t take_ring(writer_t *writer, uvhttp__entry_ring_t *ring) {
+    const uvhttp__entry_t *entry = uvhttp__entry_ring_peek(ring);
+    found_t found = entry ? ALL : NOTHING;
+    for (size_t taken = 0; entry; entry = uvhttp__entry_ring_peek(ring)) {
+        if (taken >= ROUND_SIZE || !has_room(writer)) {
+            found = MORE;
+            break;
+        }
         size_t size =
             uvhttp__access_line(writer->log->format, entry, writer->real_offset_ns, writer->batch + writer->size);
         writer->size += size;
         taken += size;
-        any = true;
         uvhttp__entry_ring_release(ring, entry);
     }
     if (has_room(writer)) tell_dropped(writer, ring);
-    return any;
+    return found;
 }
 
-/* One round: every ring gets its share. Returns whether there was anything: then there may be more. */
-static bool take_round(writer_t *writer) {
+/* One round: every ring gets its share. MORE: another round has to follow at once; else entries are left to gather, so
+ * that they are written in batches. */
+static found_t take_round(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
-    bool any = false;
+    found_t found = NOTHING;
     writer->real_offset_ns = (int64_t)(clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
     for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring;
          ring = ring->next) {
         if (!has_room(writer)) flush(writer);
-        any |= take_ring(writer, ring);
+        found_t in_ring = take_ring(writer, ring);
+        if (in_ring > found) found = in_ring;
     }
     flush(writer);
     warn_dropped(writer);
-    return any;
+    return found;
 }
 
 /* --- the thread --- */
@@ -276,7 +282,7 @@ static void wait_ms(uvhttp__access_log_t *log, uint32_t ms) {
 static void sleep_until_woken(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
     atomic_store(&log->asleep, true);
-    if (!take_round(writer) && !atomic_load(&log->stopping) && !atomic_load(&log->reopen_wanted))
+    if (take_round(writer) == NOTHING && !atomic_load(&log->stopping) && !atomic_load(&log->reopen_wanted))
         while (sem_wait(&log->wake) != 0 && errno == EINTR) {
         }
     atomic_store(&log->asleep, false);
@@ -294,7 +300,7 @@ static void reopen_if_wanted(writer_t *writer) {
 
 static void write_last(writer_t *writer) {
     writer->last = true;
-    while (take_round(writer)) {
+    while (take_round(writer) == MORE) {
     }
     count(&writer->log->failed, count_lines(writer->batch, writer->size)); /* a line that was begun, if any */
 }
@@ -306,8 +312,9 @@ static void *run(void *arg) {
     while (!atomic_load(&log->stopping)) {
         wait_ms(log, log->flush_ms);
         reopen_if_wanted(writer);
-        while (take_round(writer) && !atomic_load(&log->stopping)) reopen_if_wanted(writer);
-        if (!atomic_load(&log->stopping)) sleep_until_woken(writer);
+        found_t found;
+        while ((found = take_round(writer)) == MORE && !atomic_load(&log->stopping)) reopen_if_wanted(writer);
+        if (found == NOTHING) sleep_until_woken(writer);
     }
     write_last(writer);
     uvhttp__free(writer);
