@@ -10,8 +10,12 @@
 
 /* While a client waits and no connection is idle: when to look again, ms. */
 #define RETRY_MS 20
-/* How many connections whose response is about to leave are passed over in the search for an idle one. */
-#define LEAVING_MAX 16
+/* How long a client has from its connection to its first bytes before it counts as idle: a round trip and a little. */
+#define NEW_MS 250
+/* How many connections whose response is about to leave, or that are new, are passed over in the search for an idle
+ * one.
+ */
+#define PASSED_MAX 16
 
 static uvhttp__conn_t *front_of(const uvhttp__worker_t *worker) {
     uvhttp__list_t *node = uvhttp__list_front(&worker->idle);
@@ -80,6 +84,11 @@ static bool is_leaving(const uvhttp__conn_t *conn) {
     return uvhttp__stream_out_size(&conn->stream) > 0 && conn->stream.idle_since == uvhttp__conn_idle_clock(conn);
 }
 
+static bool is_new(const uvhttp__conn_t *conn) {
+    uint32_t grains = uvhttp__conn_idle_clock(conn) - conn->stream.idle_since;
+    return grains <= NEW_MS / UVHTTP__CONN_IDLE_GRAIN_MS && conn->worker->host->options.ops->is_new(conn);
+}
+
 /* The worker whose idle connections have one that is idle for longer than all others; NULL: there are none. */
 static uvhttp__worker_t *find_oldest(uvhttp__host_t *host) {
     uvhttp__worker_t *found = NULL;
@@ -103,11 +112,11 @@ static void ask(uvhttp__worker_t *worker) {
 /* The longest idle connection of this worker that can be closed now, or NULL. Those that are busy leave the list. */
 static uvhttp__conn_t *find_idle(uvhttp__worker_t *worker) {
     uvhttp__list_t *node, *after;
-    int leaving = 0;
+    int passed = 0;
     UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->idle) {
         uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
-        if (is_leaving(conn)) {
-            if (++leaving == LEAVING_MAX) return NULL;
+        if (is_leaving(conn) || (is_new(conn) && is_idle(conn))) {
+            if (++passed == PASSED_MAX) return NULL;
         } else if (uvhttp__stream_out_size(&conn->stream) == 0 && is_idle(conn)) {
             return conn;
         } else {

@@ -30,6 +30,8 @@ typedef struct uvhttp__conn_ops {
     /* May be NULL: never. Whether it waits for its client with nothing under way. Asked of connections that
      * uvhttp__conn_idle was called for. */
     bool (*is_idle)(const uvhttp__conn_t *conn);
+    /* Whether nothing was ever asked on it, so that its first bytes may be on their way. NULL only if is_idle is. */
+    bool (*is_new)(const uvhttp__conn_t *conn);
     /* May be NULL: UVHTTP__PHASE_IDLE. What its client is about. */
     uvhttp__conn_phase_t (*phase)(const uvhttp__conn_t *conn);
     void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */

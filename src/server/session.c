@@ -325,6 +325,10 @@ static bool is_idle(const uvhttp__conn_t *conn) {
            !session->closing && !session->blocked && session->discard == 0;
 }
 
+static bool is_new(const uvhttp__conn_t *conn) {
+    return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn)->request_count == 0;
+}
+
 static uvhttp__conn_phase_t phase(const uvhttp__conn_t *conn) {
     const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) return UVHTTP__PHASE_IDLE;
@@ -570,6 +574,7 @@ const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__sess
                                                 .on_timer = on_timer,
                                                 .output_limits = output_limits,
                                                 .is_idle = is_idle,
+                                                .is_new = is_new,
                                                 .phase = phase,
                                                 .on_drain = on_drain,
                                                 .on_closed = on_closed};
