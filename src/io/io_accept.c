@@ -5,24 +5,12 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <uvhttp/log.h>
 
-#include "base/sanitize.h"
 #include "io/engine.h"
 
 enum { BURST_MAX = 64 }; /* a storm of connections must not keep the others waiting */
-
-/* ThreadSanitizer does not see a descriptor being closed by io_uring. It must not see it being made either, or it takes
- * the next use of its number for a race. */
-static int accept_one(const uvhttp__listener_t *listener) {
-#if __has_feature(thread_sanitizer)
-    return (int)syscall(SYS_accept4, listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-#else
-    return accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-#endif
-}
 
 bool uvhttp__listener_take_place(uvhttp__listener_t *listener) {
     return !listener->ops->take_place || listener->ops->take_place(listener);
@@ -51,7 +39,7 @@ void uvhttp__listener_accept(uvhttp__listener_t *listener) {
             if (i == 0) listener->ops->on_full(listener);
             return;
         }
-        int fd = accept_one(listener);
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             listener->failures = 0;
             listener->ops->on_accept(listener, fd);
@@ -138,7 +126,7 @@ void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
     uint32_t left = backlog_size(listener->fd), failures = 0;
     while (left > 0) {
-        int fd = accept_one(listener);
+        int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0 && uvhttp__listener_take_place(listener)) {
             listener->ops->on_accept(listener, fd);
         } else if (fd >= 0) {
