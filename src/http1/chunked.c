@@ -100,8 +100,10 @@ static int step_extension(uvhttp__http1_chunked_t *chunked, char c) {
     state_t next = after_extension_byte((state_t)chunked->state, c);
     if (next == STATE_FAILED)
         return chunked->state == STATE_SIZE_BLANK ? UVHTTP_E_HTTP_CHUNK_SIZE : UVHTTP_E_HTTP_CHUNK_EXTENSION;
-    if (next != STATE_EXTENSION_LF && chunked->extension_size++ >= chunked->extension_size_max)
-        return UVHTTP_E_HTTP_CHUNK_EXTENSION;
+    if (next != STATE_EXTENSION_LF) {
+        if (chunked->extension_size >= chunked->extension_size_max) return UVHTTP_E_HTTP_CHUNK_EXTENSION;
+        chunked->extension_size++;
+    }
     chunked->state = (uint8_t)next;
     return 0;
 }
