@@ -131,12 +131,15 @@ static void refuse(uvhttp_response_t *res, int status) {
     static const struct {
         int status;
         const char *text;
-    } texts[] = {{403, "Forbidden\n"}, {404, "Not Found\n"}, {503, "Service Unavailable\n"}};
+    } texts[] = {{403, "Forbidden\n"}, {404, "Not Found\n"}};
+    if (status == 503) {
+        uvhttp__response_unavailable(res, UVHTTP_E_LIMIT);
+        return;
+    }
     const char *text = "Internal Server Error\n";
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i].status == status) text = texts[i].text;
     uvhttp__response_fail(res, status, text);
-    if (status == 503) (void)uvhttp_response_header(res, "Retry-After", "1");
 }
 
 /* The path of the request again, written so that nothing in it is taken for something else, with '/' and the query. */

@@ -385,6 +385,8 @@ static inline void uvhttp__response_abort(uvhttp_response_t *res) {
 void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text);
 /* The same for the reason `code`, a UVHTTP_E_* code. uvhttp__response_fail finds the code that goes with the status. */
 void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text);
+/* The same for what is too busy now: 503 with Retry-After. */
+void uvhttp__response_unavailable(uvhttp_response_t *res, int code);
 /* The complete answer that is recorded is the server's own: the application may replace it (uvhttp_server_on_error). */
 static inline void uvhttp__response_by_server(uvhttp_response_t *res, int code) {
     res->flags |= UVHTTP__RESPONSE_BY_SERVER;

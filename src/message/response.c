@@ -262,3 +262,8 @@ void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, cons
     res->body = body;
     uvhttp__response_by_server(res, code);
 }
+
+void uvhttp__response_unavailable(uvhttp_response_t *res, int code) {
+    uvhttp__response_fail_by(res, code, 503, "Service Unavailable\n");
+    (void)uvhttp_response_header(res, "Retry-After", "1");
+}

@@ -120,11 +120,9 @@ static void run(void *arg) {
 }
 
 static void refuse(uvhttp__exchange_t *exchange, int status) {
-    uvhttp_response_t *res = &exchange->response;
     uvhttp__counters_add(&exchange->worker->worker->counters, coroutines_refused, 1);
     uvhttp__counters_error(&exchange->worker->worker->counters, status);
-    (void)uvhttp_response_header(res, "Retry-After", "1");
-    uvhttp__response_fail_by(res, status, 503, "Service Unavailable\n");
+    uvhttp__response_unavailable(&exchange->response, status);
 }
 
 void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

@@ -137,7 +137,7 @@ static void fail(uvhttp__spool_t *spool, int code) {
     uvhttp_response_t *res = &exchange->response;
     uvhttp__counters_error(&exchange->worker->worker->counters, code);
     int status = code == UVHTTP_E_LIMIT ? 503 : uvhttp_error_http_status(code);
-    uvhttp__response_fail(res, status, uvhttp_error_message(code));
+    uvhttp__response_fail_by(res, code, status, uvhttp_error_message(code));
     if (status == 503) (void)uvhttp_response_header(res, "Retry-After", "1");
 }
 

@@ -212,14 +212,9 @@ void uvhttp__call_drained(uvhttp__exchange_t *exchange) {
 
 /* --- on the loop: the way there and back --- */
 
-static void unavailable(uvhttp_response_t *res, int code) {
-    uvhttp__response_fail_by(res, code, 503, "Service Unavailable\n");
-    (void)uvhttp_response_header(res, "Retry-After", "1");
-}
-
 static void refuse(uvhttp__exchange_t *exchange, int status) {
     uvhttp__counters_error(&exchange->worker->worker->counters, status);
-    unavailable(&exchange->response, status);
+    uvhttp__response_unavailable(&exchange->response, status);
 }
 
 /* No thread has the call, or will. */
@@ -239,7 +234,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
     if (!exchange->spool) uvhttp__pull_close(&call->pull);
     end_call(call);
     exchange->response.sink = &uvhttp__exchange_sink;
-    if (cancelled) unavailable(&exchange->response, UVHTTP_E_WORK_CANCELLED);
+    if (cancelled) uvhttp__response_unavailable(&exchange->response, UVHTTP_E_WORK_CANCELLED);
     if (deferred) {
         uvhttp_deferred_retain(deferred);
         uvhttp__deferred_adopt(deferred, exchange);
