@@ -133,9 +133,7 @@ int main(int argc, char **argv) {
         {"/streamed", streamed, {.stream_body = true}},
         {"/paused", paused, {.stream_body = true}},
         {"/spooled", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER}},
-#ifndef NO_LIVE_BODY /* a library that is older than the option, for comparison */
         {"/live", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER, .live_body = true}},
-#endif
         {"/coroutine", in_coroutine, {.stream_body = true, .exec = UVHTTP_EXEC_COROUTINE}},
     };
     uvhttp_get(server, "/copied", tell_copied, NULL);

@@ -140,9 +140,8 @@ def test_all_is_there_when_the_server_has_stopped(serve, tmp_path):
     assert targets == sorted(f"/n/{number * 1000 + i}" for number in range(4) for i in range(200))
 
 
-def test_a_reader_that_does_not_read_stops_nobody(serve, tmp_path):
-    """A pipe of 64 KiB, a ring of 64 KiB: the rest is dropped and counted, and the server ends all the same."""
-    path = tmp_path / "pipe"
+def serve_into_full_pipe(serve, path):
+    """A server whose log is a pipe that nobody reads, and full: its reader is returned, too."""
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     server = serve("http_test_server", "--access-log", f"json:{path}")
@@ -151,6 +150,13 @@ def test_a_reader_that_does_not_read_stops_nobody(serve, tmp_path):
             connection.send(request(target="/n/1", headers=[("User-Agent", "u" * 500)]) * 50)
             for _ in range(50):
                 assert connection.response().status == 200
+    return server, reader
+
+
+def test_a_reader_that_does_not_read_stops_nobody(serve, tmp_path):
+    """A pipe of 64 KiB, a ring of 64 KiB: the rest is dropped and counted, and the server ends all the same."""
+    path = tmp_path / "pipe"
+    server, reader = serve_into_full_pipe(serve, path)
     stats = json.loads(server.get("/access_log/stats").body)
     assert stats["dropped"] > 100
     assert server.counter("access_log_dropped") >= stats["dropped"]
@@ -194,14 +200,7 @@ def test_a_fifo_without_a_reader_holds_up_neither_start_nor_rotation_nor_the_end
 def test_a_reader_that_does_not_read_does_not_hold_up_a_rotation(serve, tmp_path):
     """The old file is a full pipe; what comes after the reopening is in the new file, in whole lines."""
     path = tmp_path / "log"
-    os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    server = serve("http_test_server", "--access-log", f"json:{path}")
-    with server.connect() as connection:
-        for _ in range(20):
-            connection.send(request(target="/n/1", headers=[("User-Agent", "u" * 500)]) * 50)
-            for _ in range(50):
-                assert connection.response().status == 200
+    server, reader = serve_into_full_pipe(serve, path)
     path.unlink()
     assert server.get("/access_log/reopen").status == 200
     poll(lambda: stats_of(server)["reopened"] == 1)
