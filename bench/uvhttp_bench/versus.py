@@ -4,23 +4,27 @@ together."""
 import contextlib
 import math
 import statistics
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import measure
+from uvhttp_bench import measure, slices
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
-from uvhttp_bench.measure import Cpus, Plan, Skip
+from uvhttp_bench.loads.wrk import Wrk
+from uvhttp_bench.measure import Cpus, Plan, Run, Skip
 from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import VALID, VOID, Configuration, Record, worst
 from uvhttp_bench.monitor import memory_mb
+from uvhttp_bench.output import words
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
+from uvhttp_bench.stats import ratio as ratios
+from uvhttp_bench.stats.paired import Interval, log_ratios
 from uvhttp_bench.targets.base import Target, Workspace, serve, workspace
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
@@ -31,13 +35,14 @@ OUR_CHECKS = ("build", "log")
 
 @dataclass(frozen=True)
 class Options:
-    rounds: int
+    rounds: int  # at most; fewer where every ratio is known well enough
     seconds: float
     cpus: Cpus
     bandwidth_mb: float
     session: str
     results: Path
     rates_percent: tuple[float, ...] = ()  # of the capacity found before
+    deadline: float = math.inf  # time.monotonic(): no round starts later
 
 
 @dataclass(frozen=True)
@@ -75,30 +80,104 @@ class Versus:
         self.left_out: list[str] = []
         self._idle_mb: dict[str, float] = {}
         self._failed: set[tuple[str, str]] = set()
+        self._said_over = False
 
     def run(self, scenarios: Sequence[Scenario], targets: Sequence[Target]) -> None:
-        """What is kept when this is interrupted stays kept."""
+        """What is kept when this is interrupted stays kept. A round of every scenario comes before the next round of any: a
+        budget that ends leaves all of them equally well known."""
+        able = {scenario.name: [t for t in targets if t.serves(scenario)] for scenario in scenarios}
+        least = min(ratios.ROUNDS_MIN, self.options.rounds)
         with workspace() as made:
-            for scenario in scenarios:
-                able = [target for target in targets if target.serves(scenario)]
-                self._rounds(scenario, able, made)
-                for percent in self.options.rates_percent:
-                    self._at_rate(scenario, able, made, percent)
+            for number in range(1, self.options.rounds + 1):
+                for scenario in scenarios:
+                    wanted = able[scenario.name] if number <= least else self._imprecise(scenario, able[scenario.name])
+                    if wanted and not self._time_is_up():
+                        self._round(scenario, wanted, made, number)
+                if number == least:
+                    for scenario in scenarios:
+                        for percent in self.options.rates_percent:
+                            self._at_rate(scenario, able[scenario.name], made, percent)
 
-    def _rounds(self, scenario: Scenario, able: Sequence[Target], made: Workspace) -> None:
-        for number in range(1, self.options.rounds + 1):
-            for target in able if number % 2 else able[::-1]:
-                if (scenario.name, target.name) not in self._failed:
-                    self._once(scenario, target, self._load_for(scenario), made, number, self.options.rounds)
+    def _time_is_up(self) -> bool:
+        over = time.monotonic() >= self.options.deadline
+        if over and not self._said_over:
+            self._say("the time budget has ended: no further round")
+            self._said_over = True
+        return over
+
+    def _imprecise(self, scenario: Scenario, able: Sequence[Target]) -> list[Target]:
+        """The first server and those whose ratio to it needs more rounds; empty when none does."""
+        first = self._of(scenario, able[0]) if able else []
+        wanted = [
+            target
+            for target in able[1:]
+            if (scenario.name, target.name) not in self._failed
+            and not ratios.narrow(ratio(self._of(scenario, target), first))
+        ]
+        return [able[0], *wanted] if wanted else []
+
+    def _round(self, scenario: Scenario, able: Sequence[Target], made: Workspace, number: int) -> None:
+        """Fresh processes, all alive, loaded in turn for a slice at a time; every other time in the opposite order."""
+        load = self._load_for(scenario)
+        count = slices.count(self.options.seconds, scenario.scheme, load.name != Wrk.name)
+        found: dict[str, list[tuple[Record, str]]] = {}
+        with contextlib.ExitStack() as stack:
+            alive: list[tuple[Target, Run]] = []
+            chosen = [target for target in able if (scenario.name, target.name) not in self._failed]
+            for place, target in enumerate(chosen if number % 2 else chosen[::-1]):
+                with self._leaving_out(scenario, target, f"{number}/{self.options.rounds}"):
+                    alive.append((target, self._start(scenario, target, load, made, place, stack)))
+            for turn in range(count):
+                for target, run in alive if turn % 2 == 0 else alive[::-1]:
+                    if (scenario.name, target.name) in self._failed:
+                        continue
+                    with self._leaving_out(scenario, target, f"{number}/{self.options.rounds}"):
+                        loaded = run.load(self.options.seconds / count)
+                        record = run.record(loaded, number, self.options.rounds)
+                        found.setdefault(target.name, []).append((record, loaded.outcome.raw))
+        for target in chosen:
+            if (scenario.name, target.name) not in self._failed:
+                record = slices.combined([record for record, _ in found[target.name]])
+                raw = "\n".join(text for _, text in found[target.name])
+                self._keep(record, raw, scenario, target, f"{number}/{self.options.rounds}", f"{number}")
+
+    def _start(
+        self, scenario: Scenario, target: Target, load: Load, made: Workspace, place: int, stack: contextlib.ExitStack
+    ) -> Run:
+        own = Workspace(made.path / f"{place}")  # where its load tool has files of its own
+        own.path.mkdir(exist_ok=True)
+        plan = self._plan(target, load)
+        running = stack.enter_context(serve(target, scenario, made, plan.cpus.server))
+        with measure.blamed(target.name, running):
+            self._idle_mb.setdefault(target.name, memory_mb(running.pid))
+        run = Run(plan, scenario, running, own)
+        run.warm_up()
+        return run
+
+    @contextlib.contextmanager
+    def _leaving_out(self, scenario: Scenario, target: Target, what: str) -> Iterator[None]:
+        """A server that fails is not measured again in this scenario, and the others continue without it."""
+        try:
+            yield
+        except (BenchError, Skip) as error:
+            self._say(f"{scenario.name} {target.name} {what}: left out: {error}")
+            self.left_out.append(f"{scenario.name}: {target.name}: {error}")
+            self._failed.add((scenario.name, target.name))
 
     def _at_rate(self, scenario: Scenario, able: Sequence[Target], made: Workspace, percent: float) -> None:
         for target in able:
+            if self._time_is_up():
+                return
             found = [r for r in self._of(scenario, target) if r.test_scenario.loop == "closed"]
             if scenario.scheme in ("http", "https") and found and (scenario.name, target.name) not in self._failed:
                 capacity = statistics.median(r.results.requests_per_second for r in found)
                 load = AtRate(capacity * percent / 100)
                 if capacity and load.speaks(scenario.scheme):
-                    self._once(scenario, target, load, made, 1, 1)
+                    what = f"at {load.per_second:,.0f}/s"
+                    with self._leaving_out(scenario, target, what):
+                        plan = self._plan(target, load)
+                        record, raw = measure.run_once(plan, scenario, made, self.options.seconds, 1, 1)
+                        self._keep(record, raw, scenario, target, what, f"rate{load.per_second:.0f}_1")
 
     def _of(self, scenario: Scenario, target: Target) -> list[Record]:
         runs = [(r, r.test_scenario) for r in self.kept]
@@ -108,31 +187,18 @@ class Versus:
         options, warm_up = self.options, getattr(target, "warmup_seconds", measure.WARM_UP_SECONDS)
         return measure.plan_for(target, load, options.cpus, options.bandwidth_mb, KIND, options.session, warm_up)
 
-    def _once(self, scenario: Scenario, target: Target, load: Load, made: Workspace, number: int, rounds: int) -> None:
-        rate = load.per_second if isinstance(load, AtRate) else 0.0
-        what = f"{scenario.name} {target.name}" + (f" at {rate:,.0f}/s" if rate else f" {number}/{rounds}")
-        try:
-            if target.name not in self._idle_mb:
-                self._idle_mb[target.name] = self._idle(scenario, target, made)
-            record, raw = measure.run_once(self._plan(target, load), scenario, made, self.options.seconds, number, rounds)
-        except (BenchError, Skip) as error:
-            self._say(f"{what}: left out: {error}")
-            self.left_out.append(f"{scenario.name}: {target.name}: {error}")
-            self._failed.add((scenario.name, target.name))
-            return
+    def _keep(self, record: Record, raw: str, scenario: Scenario, target: Target, what: str, ending: str) -> None:
         record = self._store.add(adapted(record, target, self._idle_mb[target.name]))
-        name = f"{scenario.name}_{target.name}" + (f"_rate{rate:.0f}" if rate else "") + f"_{number}"
+        name = f"{scenario.name}_{target.name}_{ending}"
         write_text(self.options.results / "peers" / f"{name}.txt", raw)
         records.write(self.options.results / "peers" / f"{name}.json", record)
         self.kept.append(record)
         cpu = record.resources.cpu_us_per_request
         figures = f"{record.results.requests_per_second:,.0f} req/s" + (f", {cpu:.2f} us of CPU a request" if cpu else "")
-        self._say(f"{what}: {figures}" + ("" if record.status == VALID else f", {record.status}"))
-
-    def _idle(self, scenario: Scenario, target: Target, made: Workspace) -> float:
-        """After its start, before anything is asked of it."""
-        with serve(target, scenario, made, self.options.cpus.server) as running:
-            return memory_mb(running.pid)
+        self._say(
+            f"{scenario.name} {target.name} {what}: {figures}"
+            + ("" if record.status == VALID else f", {words.STATUS[record.status]}")
+        )
 
     def standings(self, targets: Sequence[Target]) -> list[Standing]:
         """By scenario, closed loop before the rates, in the order of the list of servers."""
@@ -177,7 +243,9 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 
 def ratio(own: Sequence[Record], first: Sequence[Record]) -> Interval | None:
-    """Of the CPU time per request, within each round."""
+    """Of the CPU time per request, within each round. None of the yardstick itself, and of a single round."""
+    if not own or not first or own[0].test_scenario.target == first[0].test_scenario.target:
+        return None
     yardstick = {r.test_scenario.repeat: r.resources.cpu_us_per_request for r in first if r.holds("cpu")}
     pairs = [
         (r.resources.cpu_us_per_request, yardstick[r.test_scenario.repeat])
@@ -185,10 +253,7 @@ def ratio(own: Sequence[Record], first: Sequence[Record]) -> Interval | None:
         if r.holds("cpu") and yardstick.get(r.test_scenario.repeat)
     ]
     known = [(a, b) for a, b in pairs if a and b]
-    if not known:
-        return None
-    interval = bootstrap_median(log_ratios([a for a, _ in known], [b for _, b in known]))
-    return Interval(math.exp(interval.low), math.exp(interval.middle), math.exp(interval.high))
+    return ratios.interval_of(log_ratios([a for a, _ in known], [b for _, b in known]))
 
 
 def standing(own: Sequence[Record], first: Sequence[Record], target: str, percent: float = 0.0) -> Standing:

@@ -1,6 +1,8 @@
 """Owns: the verb `peers`: the same scenarios on other servers."""
 
 import argparse
+import math
+import time
 from pathlib import Path
 
 from uvhttp_bench import measure, session
@@ -13,12 +15,15 @@ from uvhttp_bench.model.record import VALID
 from uvhttp_bench.output import peers_table, tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
+from uvhttp_bench.stats.ratio import REACH_MAX, ROUNDS_MIN
 from uvhttp_bench.targets import peers
 from uvhttp_bench.targets.base import Target
 from uvhttp_bench.targets.tomcat import WARMUP_SECONDS
 from uvhttp_bench.versus import Options, Versus, available
 
 HELP = "the same scenarios on nginx, h2o, Tomcat, Go and others: CPU per request, throughput, latency, memory"
+ROUNDS_MAX = 20
+MINUTES_MAX = 1440
 SCENARIOS = ("medium", "https", "body-100kb", "https-100kb", "static-10kb", "static-1mb", "websocket")
 
 
@@ -27,7 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--servers", default="", help=f"of {', '.join(peers.known())} (default: all that are installed, without -copy)"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="in turn, a fresh process each (default 5)")
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        default=ROUNDS_MAX,
+        help=f"at most (default {ROUNDS_MAX}); from {ROUNDS_MIN} on only while a ratio is not known to +-{REACH_MAX:.0%}%",
+    )
+    parser.add_argument("--minutes", type=float, help="time budget: no round starts later (default: none)")
     parser.add_argument("--seconds", type=int, default=2, help="of each run (default 2)")
     parser.add_argument("--rates", default="50,70,90", help="per cent of each one's capacity, open loop; '' for none")
     parser.add_argument(
@@ -52,6 +63,8 @@ def rates_of(text: str) -> tuple[float, ...]:
 def run(args: argparse.Namespace) -> int:
     if args.rounds < 1 or args.seconds < 1 or args.jvm_warmup < 1:
         raise UsageError("--rounds, --seconds and --jvm-warmup are at least 1")
+    if args.minutes is not None and not 0 < args.minutes <= MINUTES_MAX:
+        raise UsageError(f"--minutes {args.minutes:g}: allowed is above 0 up to {MINUTES_MAX}")
     rates = rates_of(args.rates)
     chosen = catalog.choose(args.scenario or SCENARIOS)
     names = [name.strip() for name in args.servers.split(",") if name.strip()]
@@ -74,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
             session=measure.session_name(),
             results=args.results,
             rates_percent=rates,
+            deadline=math.inf if args.minutes is None else time.monotonic() + 60 * args.minutes,
         )
         with database.opened(args.database) as store:
             versus = Versus(options, lambda scenario: session.load_for(scenario, "auto"), store, steps.say)

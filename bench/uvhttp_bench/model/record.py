@@ -72,6 +72,7 @@ class ScenarioRun:
     rate_per_second: float = 0.0
     server_cpus: tuple[int, ...] = ()
     generator_cpus: tuple[int, ...] = ()
+    slices: int = 1  # that `duration` was divided into; other servers had theirs in between
 
 
 @dataclass(frozen=True)
