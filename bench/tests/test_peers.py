@@ -1,6 +1,7 @@
 """Servers side by side: what each is told, what their rounds say, and the whole command against a stand-in."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ from uvhttp_bench import cli, open_loop, versus
 from uvhttp_bench.exits import BenchError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job
+from uvhttp_bench.measure import Cpus
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, Results, ScenarioRun
 from uvhttp_bench.output import peers_table
 from uvhttp_bench.scenarios.catalog import Scenario, choose
+from uvhttp_bench.standings import fields_of
 from uvhttp_bench.targets import lighttpd, limits, peer, peers, tomcat
 from uvhttp_bench.targets.base import Ports, Workspace
 from uvhttp_bench.targets.nginx import Nginx
@@ -119,19 +122,34 @@ def test_ratio_is_taken_within_the_rounds() -> None:
     assert versus.ratio([record("nginx", 2, checks=(void,))], first) is None
 
 
+def test_the_table_has_ratios_one_reference_and_does_not_rank_ties() -> None:
+    costs = {"uvhttp-uring": 10.0, "zeta": 9.99, "alpha": 10.01, "far": 20.0, "fast": 5.0}
+    kept = [
+        record(name, cost * 1.01 ** ((-1) ** number if name in ("zeta", "alpha") else 0), number)
+        for name, cost in costs.items() for number in range(1, 7)
+    ]  # fmt: skip
+    rows = peers_table.rows(fields_of(kept))
+    assert [row[1] for row in rows] == ["uvhttp-uring", "fast", "alpha", "zeta", "far"]
+    column = peers_table.HEADS.index
+    assert [row[column("ratio")] for row in rows] == ["1", "0.50", "tie", "tie", "2.00"]
+    assert [row[column("us CPU/req")] for row in rows] == ["10.00", "", "", "", ""]
+
+
 def test_a_void_run_leaves_no_figure_and_says_why() -> None:
     void = record("nginx", 2, checks=(Check("errors", False, "1000 status of 1000 requests"),))
     found = versus.standing([void], [], "nginx")
     assert (found.status, found.cpu_us, found.requests_per_second, found.latency_p50_ms) == ("void", None, None, None)
     assert found.reasons == ("errors: 1000 status of 1000 requests",)
-    assert peers_table.row(found)[3:12] == ("", "", "", "", "", "", "", "", "")
+    fields = fields_of([void])
+    assert peers_table.rows(fields)[0][3:13] == ("",) * 10
+    assert peers_table.notes(fields) == ["medium, nginx: errors: 1000 status of 1000 requests"]
 
 
 def test_a_saturated_generator_leaves_the_cpu_time_and_a_lower_bound_of_the_rate() -> None:
     weak = record("nginx", 2, checks=(Check("generator", False, "it was the bottleneck", "throughput"),))
     found = versus.standing([weak], [], "nginx")
     assert (found.cpu_us, found.throughput_holds, found.latency_p99_ms) == (2, False, None)
-    assert peers_table.row(found)[8] == ">= 1,000"
+    assert peers_table.rate(found) == ">= 1,000"
 
 
 def test_checks_of_our_build_are_not_asked_of_others() -> None:
@@ -172,6 +190,48 @@ def test_the_jvm_is_warmed_up_for_as_long_as_it_is_told() -> None:
     made = peers.known(jvm_warmup_seconds=4)["tomcat"]
     assert isinstance(made, tomcat.Tomcat) and made.warmup_seconds == 4 and "for 4 s" in made.note
     assert cli.dispatch(["peers", "--jvm-warmup", "0"]) == 2
+
+
+Done = list[tuple[str, int, tuple[str, ...]]]
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, scatter: float, rounds: int, deadline: float = math.inf) -> Done:
+    """The rounds of three servers of which b scatters; a round takes a second of a clock of its own."""
+    done: Done = []
+
+    def one_round(owner: versus.Versus, what: Scenario, able: list[Uvhttp], made: Workspace, number: int) -> None:
+        done.append((what.name, number, tuple(target.name for target in able)))
+        for target in able:
+            one = record(target.name, 10 * (1 + scatter * (-1) ** number * (target.name == "b")), number)
+            owner.kept.append(replace(one, test_scenario=replace(one.test_scenario, name=what.name)))
+
+    monkeypatch.setattr(versus.time, "monotonic", lambda: float(len(done)))
+    monkeypatch.setattr(versus.Versus, "_round", one_round)
+    options = versus.Options(rounds, 1, Cpus((0,), (1,)), 1, "s", Path("/nowhere"), deadline=deadline)
+    targets = [Uvhttp(name=name) for name in ("a", "b", "c")]
+    versus.Versus(options, lambda _: None, None, lambda _: None).run([scenario("medium"), scenario("https")], targets)  # type: ignore[arg-type,return-value]
+    return done
+
+
+def test_rounds_end_when_every_ratio_is_known_well_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = measured(monkeypatch, scatter=0.0, rounds=20)
+    assert [(name, number) for name, number, _ in done] == [(n, r) for r in range(1, 7) for n in ("medium", "https")]
+
+
+def test_more_rounds_are_for_those_that_are_not_known_and_for_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = measured(monkeypatch, scatter=0.3, rounds=9)
+    assert {who for _, number, who in done if number > 6} == {("a", "b")}
+    assert max(number for _, number, _ in done) == 9
+
+
+def test_no_round_starts_after_the_time_budget_and_all_scenarios_have_had_their_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = measured(monkeypatch, scatter=0.3, rounds=9, deadline=5)
+    assert [(name, number) for name, number, _ in done] == [
+        ("medium", 1), ("https", 1), ("medium", 2), ("https", 2), ("medium", 3)
+    ]  # fmt: skip
+    assert cli.dispatch(["peers", "--minutes", "0"]) == 2
 
 
 def test_rates_are_checked() -> None:

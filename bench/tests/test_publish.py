@@ -6,25 +6,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_report import RUNS, run
+from test_report import RUNS, peers
 from test_self_check import check
 
-from uvhttp_bench import cli, publication, repository
+from uvhttp_bench import cli, publication, repository, standings
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.codec import dump
 from uvhttp_bench.model.record import Check, Record
 from uvhttp_bench.output import section
+from uvhttp_bench.output.report_markdown import markdown
+from uvhttp_bench.reporting import Material, build
 
 PAGE = "before\n<!-- performance:begin -->\nstale\n<!-- performance:end -->\nafter\n"
 GENERATOR = Check("generator", False, "busy", "throughput")
 PEERS = tuple(
-    replace(
-        one, kind="peers", session="p1", test_id="", test_scenario=replace(one.test_scenario, repeat=number),
-        configuration=replace(one.configuration, revision="a" * 40 if target.startswith("uvhttp") else ""),
-    )
-    for number in (1, 2) for target in ("uvhttp-uring", "nginx") for one in (run("medium", 50, number, target=target),)
-)  # fmt: skip
+    replace(one, session="p1", test_id="", results=replace(one.results, requests_per_second=20000.0 + place))
+    for place, one in enumerate(peers(6))
+)
 
 
 COMMITTED = publication.kept(repository.REPORTS.parent)
@@ -32,9 +31,27 @@ COMMITTED = publication.kept(repository.REPORTS.parent)
 
 def test_every_published_figure_is_the_one_that_follows_from_the_committed_records() -> None:
     """A figure edited by hand, or records without their pages made anew, end here: uvhttp-bench publish --again."""
-    made = [*publication.reports(COMMITTED, pages=False), *publication.sections(COMMITTED, publication.PAGES)]
+    made = [
+        *publication.reports(COMMITTED, pages=False),  # what makes the pages of HTML may have another version here
+        *publication.charts(COMMITTED),
+        *publication.sections(COMMITTED, publication.PAGES),
+    ]
     for path, text in made:
         assert path.read_text(encoding="utf-8") == text, f"{path}: uvhttp-bench publish --again"
+
+
+def test_generated_files_are_of_the_last_publication_alone() -> None:
+    made = [path for path, _ in (*publication.reports(COMMITTED), *publication.charts(COMMITTED))]
+    assert publication.outdated(COMMITTED, made) == []
+
+
+@pytest.mark.parametrize("page", publication.PAGES, ids=lambda page: page.name)
+def test_a_readme_has_one_chart_one_short_table_and_each_scenario_once(page: Path) -> None:
+    text = page.read_text(encoding="utf-8").partition(section.BEGIN)[2].partition(section.END)[0]
+    rows = [line for line in text.splitlines() if line.startswith("|")][2:]
+    scenarios = [row.split("|")[1].strip() for row in rows]
+    assert len(rows) <= section.ROWS_MAX and len(set(scenarios)) == len(scenarios)
+    assert text.count("<picture>") <= 1 and text.count("](") <= 3
 
 
 def test_committed_records_are_of_clean_sources_and_of_release_builds() -> None:
@@ -46,14 +63,14 @@ def test_committed_records_are_of_clean_sources_and_of_release_builds() -> None:
 
 
 @pytest.mark.parametrize("page", publication.PAGES, ids=lambda page: page.name)
-def test_links_of_the_section_lead_to_lines_that_exist(page: Path) -> None:
+def test_links_of_the_section_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8").partition(section.BEGIN)[2].partition(section.END)[0]
-    for target in re.findall(r"\]\((docs/[^)]*)\)|^\[[^]]*\]: (\S+)$", text, re.M):
-        path, _, lines = "".join(target).partition("#")
+    links = re.findall(r"\]\(([^)]*)\)", text) + re.findall(r'src(?:set)?="([^"]*)"', text)
+    for link in links:
+        path, _, anchor = link.partition("#")
         assert (page.parent / path).is_file(), path
-        if lines:
-            last = int(lines.rpartition("L")[2])
-            assert last < len((page.parent / path).read_text().splitlines())
+        heads = re.findall(r"^#+ (.*)$", (page.parent / path).read_text(), re.M)
+        assert not anchor or anchor in [head.lower().replace(" ", "-") for head in heads]
 
 
 # --- the command ---
@@ -74,7 +91,7 @@ def publish(place: Path, *records: Record, more: tuple[str, ...] = ()) -> int:
     return cli.dispatch(["publish", *where, *more])
 
 
-def test_publish_writes_records_reports_and_a_page_that_links_each_figure_to_its_lines(place: Path) -> None:
+def test_publish_writes_records_reports_charts_and_a_page_that_leads_to_them(place: Path) -> None:
     (place / "self-check").mkdir()
     (place / "self-check" / "s.json").write_text(dump(check(3, 2)))
     older = replace(check(9, 9), configuration=replace(check(9, 9).configuration, revision="b" * 40))
@@ -84,22 +101,34 @@ def test_publish_writes_records_reports_and_a_page_that_links_each_figure_to_its
     text = (place / "README.md").read_text()
     assert text.startswith("before\n<!-- performance:begin -->\n") and text.endswith("<!-- performance:end -->\nafter\n")
     assert "stale" not in text
-    assert "| low | 10 | 2 | [21,000][low] | [0.160][low] | [0.201][low] | [25.00][low] |" in text
-    assert "[low]: docs/data/2026-01-01/baseline.json#L2-L3\n" in text
-    assert "| high | 200 | 1 | [≥ 20,000][high] |  |  | [25.00][high] |" in text
-    assert "| nginx | [25.00][medium nginx] |" in text
-    assert "[medium nginx]: docs/data/2026-01-01/peers.json#L4-L5\n" in text
-    assert "[0 / 3](docs/data/2026-01-09/self-check.json)" in text and "[2 / 2](docs" in text
+    assert "| medium | 25.00 | nginx<br>1.30 (1.30..1.30) |" in text
+    assert '<img src="docs/ratios.svg"' in text and (place / "docs" / "ratios-narrow.svg").read_text().startswith("<svg")
+    reports = place / "docs" / "reports" / "2026-01-01"
+    run, others = (next(reports.glob(f"*-{name}.md")) for name in ("baseline", "peers"))
+    assert f"(docs/reports/2026-01-01/{others.name})" in text
+    assert f"(docs/reports/2026-01-01/{run.name}#can-a-comparison-be-believed)" in text
     lines = (place / "docs" / "data" / "2026-01-01" / "baseline.json").read_text().splitlines()
     assert json.loads(lines[3 - 1].rstrip(","))["test_id"] == "PERF-2026-01-01-002"
-    report = next((place / "docs" / "reports" / "2026-01-01").glob("*-baseline.md")).read_text()
-    assert "| A, 5 % slower | 2 % | 2 | 2 | 0 | 100% |" in report
+    report = run.read_text()
+    assert "| [low](../../data/2026-01-01/baseline.json#L2-L3) | 2 | 21,000 | 25.00 |" in report
+    assert ">= 20,000" in report and "| A, 5 % slower | 2 % | 2 | 2 | 0 | 100% |" in report
+
+
+def test_generated_files_of_an_older_publication_are_removed_and_its_data_is_kept(place: Path) -> None:
+    assert publish(place, *RUNS, *PEERS) == 0
+    old = list((place / "docs" / "reports").rglob("PERF-*"))
+    later = [replace(r, timestamp="2026-02-02T00:00:00Z", session=f"{r.session}b") for r in (*RUNS, *PEERS)]
+    assert publish(place, *later) == 0
+    assert old and not any(path.exists() for path in old) and not old[0].parent.exists()
+    dates = [path.name for path in sorted((place / "docs" / "data").iterdir())]
+    assert dates == ["2026-01-01", "2026-02-02"]
+    assert "2026-01-01" not in (place / "README.md").read_text()
 
 
 def test_publishing_again_changes_nothing_and_mends_what_was_edited(place: Path) -> None:
-    assert publish(place, *RUNS) == 0
-    before = {path: path.read_bytes() for path in place.rglob("*.*") if path.suffix in (".md", ".html", ".json")}
-    (place / "README.md").write_text((place / "README.md").read_text().replace("21,000", "91,000"))
+    assert publish(place, *RUNS, *PEERS) == 0
+    before = {path: path.read_bytes() for path in place.rglob("*.*") if path.suffix in (".md", ".html", ".json", ".svg")}
+    (place / "README.md").write_text((place / "README.md").read_text().replace("1.30", "9.30"))
     assert publish(place, more=("--again",)) == 0
     assert before == {path: path.read_bytes() for path in before}
 
@@ -107,7 +136,10 @@ def test_publishing_again_changes_nothing_and_mends_what_was_edited(place: Path)
 @pytest.mark.parametrize(
     ("spoiled", "words"),
     [
-        (replace(RUNS[2], checks=(Check("errors", False, "5 status"),)), "void runs are not published: errors: 5 status"),
+        (
+            replace(RUNS[2], checks=(Check("errors", False, "5 status"),)),
+            "discarded runs are not published: errors: 5 status",
+        ),
         (replace(RUNS[2], checks=(Check("build", False, "not a release build"),)), "not a release build"),
         (replace(RUNS[2], checks=(Check("machine", False, "", "throughput", unstable=True),)), "--allow-unstable"),
         (replace(RUNS[2], configuration=replace(RUNS[2].configuration, dirty=True)), "differ from their commit"),
@@ -132,9 +164,11 @@ def test_what_was_measured_again_takes_the_place_of_what_it_was(place: Path) -> 
 
 
 def test_another_server_that_failed_is_published_without_figures(place: Path) -> None:
-    failed = replace(PEERS[1], checks=(Check("errors", False, "5 timeout"),))
-    assert publish(place, PEERS[0], failed) == 0
-    assert "| nginx |  |" in (place / "README.md").read_text()
+    failed = [replace(r, checks=(Check("errors", False, "5 timeout"),)) for r in PEERS[6:]]
+    assert publish(place, *PEERS[:6], *failed) == 0
+    assert "nginx" not in (place / "README.md").read_text()
+    report = next((place / "docs" / "reports").rglob("*-peers.md")).read_text()
+    assert "Discarded: nginx." in report and "- errors (5 timeout): medium (nginx)" in report
 
 
 def test_a_self_check_of_a_debug_build_or_of_changed_sources_is_refused() -> None:
@@ -154,7 +188,7 @@ def test_a_page_without_its_marks_is_said_before_anything_is_written(
 ) -> None:
     (place / "README.md").write_text("no marks\n")
     assert publish(place, *RUNS) == 1
-    assert "where the figures shall stand, once" in capsys.readouterr().err
+    assert "around the place of the figures, once" in capsys.readouterr().err
     assert not (place / "docs").exists()
 
 
@@ -165,8 +199,22 @@ def test_nothing_measured_is_missing_and_nothing_kept_an_error(place: Path) -> N
 
 
 def test_both_languages_say_the_same_figures(tmp_path: Path) -> None:
-    collection.write(tmp_path / "baseline.json", "baseline", RUNS)
-    published = section.Published(RUNS, tmp_path / "baseline.json", tmp_path / "r.md")
-    english, chinese = (section.text(tmp_path / "R.md", language, published, None, None) for language in ("en", "zh"))
-    assert re.findall(r"\[[\d.,]+\]\[\w+\]", english) == re.findall(r"\[[\d.,]+\]\[\w+\]", chinese)
-    assert "请求/秒" in chinese and section.WORDS["en"].keys() == section.WORDS["zh"].keys()
+    collection.write(tmp_path / "peers.json", "peers", PEERS)
+    shown = section.Shown(peers=section.Published(PEERS, tmp_path / "peers.json", tmp_path / "r.md"))
+    english, chinese = (section.text(tmp_path / "R.md", language, shown) for language in ("en", "zh"))
+    assert re.findall(r"^\| \w+ \| .*\d.*$", english, re.M) == re.findall(r"^\| \w+ \| .*\d.*$", chinese, re.M) != []
+    assert "持平" in chinese and section.WORDS["en"].keys() == section.WORDS["zh"].keys()
+
+
+def test_a_page_shows_one_of_several_conditions_and_the_report_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(standings, "conditions_of", lambda r: "bbr" if r.test_scenario.name.endswith("-bbr") else "reno")
+    named = [replace(r, test_scenario=replace(r.test_scenario, name="medium-bbr")) for r in peers(6, scale=1.9)]
+    both = (*peers(6, scale=1.3), *named)
+    assert [(f.scenario, f.conditions) for f in section.shown_fields(both)] == [("medium", "reno")]
+    text = section.text(
+        tmp_path / "R.md", "en", section.Shown(peers=section.Published(both, tmp_path / "d", tmp_path / "r"))
+    )
+    assert "nginx<br>1.30" in text and "1.90" not in text and "equal conditions (one CPU, congestion control reno)" in text
+    report = markdown(build(Material(both, "peers")), "x.json")
+    assert "| server | ratio, reno | 95 % interval | ratio, bbr | 95 % interval |" in report
+    assert "| nginx | 1.30 | 1.30..1.30 | 1.90 | 1.90..1.90 |" in report

@@ -15,6 +15,8 @@ from uvhttp_bench.stats.ratio import LESS, MORE, TIE, Named
     [
         (0.97, 1.01, 1.05, TIE, "tie"),
         (1.00, 1.02, 1.04, TIE, "tie"),
+        (1.004, 1.02, 1.04, TIE, "tie"),  # its end would be printed as 1.00
+        (0.96, 0.98, 0.996, TIE, "tie"),
         (1.01, 1.03, 1.05, MORE, "1.03"),
         (0.80, 0.83, 0.86, LESS, "0.83"),
         (1.02, 1.20, 1.40, TIE, "tie"),  # beyond 1, and wider than 5 %
@@ -29,13 +31,13 @@ def test_what_an_interval_says(low: float, middle: float, high: float, finding: 
     assert (ratio.finding(interval), ratio.text(interval)) == (finding, text)
 
 
-def test_a_single_round_says_nothing() -> None:
-    assert ratio.interval_of([0.5]) is None
+def test_one_or_two_rounds_say_nothing() -> None:
+    assert ratio.interval_of([0.5]) is None and ratio.interval_of([0.5, 0.5]) is None
     assert (ratio.finding(None), ratio.text(None), ratio.bounds(None)) == (TIE, "", "")
     assert not ratio.narrow(None)
 
 
-@pytest.mark.parametrize("rounds", [2, 3, 5, 6, 12])
+@pytest.mark.parametrize("rounds", [3, 5, 6, 12])
 def test_the_interval_holds_the_truth_as_often_as_it_says(rounds: int) -> None:
     noise = random.Random(rounds)
     held = 0

@@ -1,5 +1,6 @@
 """The report: six sections, every figure with its records, as Markdown and as a page that needs nothing else."""
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -12,10 +13,11 @@ from uvhttp_bench import cli, reporting, repository
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
-from uvhttp_bench.output import plots
+from uvhttp_bench.output import charts
 from uvhttp_bench.output.report_html import html
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
+from uvhttp_bench.stats.paired import Interval
 
 TAIL = Histogram.of([(100, 9000), (200, 900), (5000, 95), (9000, 5)])
 
@@ -54,30 +56,45 @@ def test_report_says_where_it_did_less_than_the_standard() -> None:
 def test_report_has_the_standards_six_sections_and_its_file_name() -> None:
     report = build(Material(RUNS, "baseline"))
     assert report.file_name == "PERF-2026-01-01-v1.2.0-baseline"
-    titles = ["Overview", "Environment", "Configuration", "Results", "Analysis", "Conclusion"]
-    assert [section.title.split(". ")[1] for section in report.sections] == titles
+    titles = ["Results", "Analysis", "Conclusion", "Overview", "Environment", "Configuration"]
+    assert [section.title for section in report.sections] == titles
 
 
-def test_markdown_names_the_records_of_each_figure_and_who_was_the_limit() -> None:
-    text = markdown(build(Material(RUNS, "baseline")), "../../data/2026-01-01/baseline.json")
-    low = next(line for line in text.splitlines() if line.startswith("| low | 2"))
-    assert low.endswith("| PERF-2026-01-01-001..002 |")
-    assert "21,000" in low
-    assert "- medium: the server's CPU (99 %)" in text
+def test_three_sentences_and_a_chart_come_first() -> None:
+    text = markdown(build(Material(RUNS, "baseline")), "x.json")
+    head = text[: text.index("## Results")]
+    assert len(build(Material(RUNS, "baseline")).finding) == 3
+    assert "Graded by rate, mean and P99: " in head and "A request costs 25.00 us of CPU time" in head
+    assert "All checks of 5 runs passed." in head
+    assert head.count(".svg)") == 1
+
+
+def test_markdown_leads_from_each_row_to_its_records_and_says_who_was_the_limit() -> None:
+    data = "../../data/2026-01-01/baseline.json"
+    text = markdown(build(Material(RUNS, "baseline")), data)
+    assert f"| [low]({data}#L2-L3) | 2 | 21,000 | 25.00 |" in text
+    assert f"| [low]({data}#L2-L3) | 0.160 |" in text
+    assert "- the server's CPU: low, medium, high, https" in text
     assert "80% of the CPU time is the kernel's" in text
-    assert "None of" not in text
+
+
+def test_dates_and_ids_are_in_order_whatever_the_order_of_the_runs() -> None:
+    late = replace(RUNS[0], timestamp="2026-01-01T09:00:00Z")
+    text = markdown(build(Material((late, *RUNS[1:]), "baseline")), "x.json")
+    assert "| date | 2026-01-01T00:00:00Z to 2026-01-01T09:00:00Z |" in text
+    assert reporting.ids(RUNS[::-1]) == "PERF-2026-01-01-001..005"
 
 
 def test_page_is_whole_in_itself_and_its_pictures_are_xml() -> None:
-    page = html(build(Material(RUNS, "baseline")), "../../data/2026-01-01/baseline.json")
+    report = build(Material(RUNS, "baseline"))
+    page = html(report, "../../data/2026-01-01/baseline.json")
     assert not re.search(r'(src|href)="(https?:)?//', re.sub(r"<svg.*?</svg>", "", page, flags=re.S))
     assert "<script" not in page
     pictures = re.findall(r"<svg.*?</svg>", page, flags=re.S)
-    assert len(pictures) == 2  # percentiles, concurrency
+    assert [picture.name for picture in report.pictures] == ["latency", "latency-https", "cpu", "concurrency"]
+    assert len(pictures) == len(report.pictures) == page.count("<figcaption>")
     for picture in pictures:
         ET.fromstring(picture)
-    assert page.count("<figcaption>") == 2
-    assert "Records: PERF-2026-01-01-001..004" in page
 
 
 def test_what_a_server_says_of_itself_can_not_break_the_page() -> None:
@@ -88,34 +105,109 @@ def test_what_a_server_says_of_itself_can_not_break_the_page() -> None:
 
 def test_a_bounded_run_has_a_bound_for_a_rate_and_no_latency() -> None:
     weak = tuple(replace(r, checks=(Check("generator", False, "busy", "throughput"),)) for r in RUNS)
-    report = build(Material(weak, "baseline"))
-    assert report.status == "bounded"
-    text = markdown(report, "x.json")
-    assert "| https | 1 | >= 20,000 |  |  |  |  |  | >= 1.00 | 0.000 |  | bounded | PERF-2026-01-01-005 |" in text
-    assert "their rates are bounds" in text
+    text = markdown(build(Material(weak, "baseline")), "x.json")
+    assert "| [https](x.json#L6) | 1 | >= 20,000 | 25.00 |" in text
+    assert "P99.9" not in text and "Of 5 runs, 5 give a lower bound" in text
+    assert "void" not in text
 
 
-def test_void_runs_say_so_and_give_no_curve() -> None:
+def test_discarded_runs_say_so_and_leave_no_figure() -> None:
     void = tuple(replace(r, checks=(Check("errors", False, "5 status"),)) for r in RUNS)
     report = build(Material(void, "baseline"))
-    assert report.status == "void"
     text = markdown(report, "x.json")
-    assert "low: errors: 5 status" in text
-    assert "Some runs are void" in text
-    assert not plots.percentiles({})
+    assert "- errors (5 status): low, medium, high, https" in text
+    assert "Of 5 runs, 5 are discarded" in text and "Discarded: low, medium, high." in text
+    assert "20,000" not in text and "25.00" not in text and "0.160" not in text
+    assert report.pictures == ()
 
 
-def test_servers_side_by_side_have_ratios_within_rounds() -> None:
-    pairs = [run("medium", 50, n, target=t) for n, t in ((1, "uvhttp-uring"), (2, "nginx"))]
-    pairs = [replace(r, test_scenario=replace(r.test_scenario, repeat=1), kind="peers") for r in pairs]
-    text = markdown(build(Material(tuple(pairs), "peers")), "x.json")
-    assert "| medium | nginx | 1 | 25.00 | 5.00 | 20.00 | 1.000 | 1.000..1.000 | 20,000 |" in text
+# --- servers side by side ---
+
+
+def peers(
+    rounds: int, noise: float = 0.0, scale: float = 1.3, targets: tuple[str, ...] = ("uvhttp-uring", "nginx")
+) -> tuple[Record, ...]:
+    """The last of the targets costs `scale` times as much; its rounds scatter by `noise`."""
+    made = []
+    for place, target in enumerate(targets):
+        for number in range(1, rounds + 1):
+            one = run("medium", 50, 1 + place * rounds + number, target=target)
+            last = target == targets[-1]
+            factor = (scale if last else 1.0) * math.exp(noise * (-1) ** number if last else 0.0)
+            resources = replace(one.resources, cpu_user_us_per_request=5 * factor, cpu_system_us_per_request=20 * factor)
+            scenario = replace(one.test_scenario, repeat=number)
+            ours = one.configuration if target.startswith("uvhttp") else replace(one.configuration, revision="")
+            made.append(replace(one, resources=resources, test_scenario=scenario, kind="peers", configuration=ours))
+    return tuple(made)
+
+
+def test_servers_side_by_side_have_ratios_with_intervals_and_one_reference() -> None:
+    text = markdown(build(Material(peers(6), "peers")), "x.json")
+    assert "| [uvhttp-uring](x.json#L2-L7) | 1 |  | 80 |" in text
+    assert "| [nginx](x.json#L8-L13) | 1.30 | 1.30..1.30 | 80 |" in text
+    assert "uvhttp-uring needs 25.00 us of CPU time per request" in text and "32.50" not in text
+    assert "In 1 comparisons (1 other servers, 1 scenarios) uvhttp used less CPU time per request in 1," not in text
+    assert "In 1 comparison (1 other server, 1 scenario) uvhttp used less CPU time per request in 1, tied in 0" in text
+
+
+def test_noise_is_printed_as_a_tie_and_counted_as_one() -> None:
+    text = markdown(build(Material(peers(6, noise=0.2, scale=1.05), "peers")), "x.json")
+    assert "| [nginx](x.json#L8-L13) | tie | 0." in text
+    assert "used less CPU time per request in 0, tied in 1 and used more in 0." in text
+
+
+def test_a_server_that_needs_less_is_named_at_the_head() -> None:
+    report = build(Material(peers(6, scale=0.8), "peers"))
+    assert report.finding[1] == "Servers that used less than uvhttp: nginx in medium (0.80)."
+
+
+def test_a_bare_loop_and_our_other_engine_are_not_among_the_other_servers() -> None:
+    chosen = peers(6, targets=("uvhttp-uring", "uvhttp-libuv", "bare-epoll", "nginx"))
+    report = build(Material(chosen, "peers"))
+    assert report.finding[0].startswith("In 1 comparison (1 other server,")
+    assert report.chart and "bare-epoll" not in report.chart.svg and "nginx" in report.chart.svg
+    assert "bare-epoll" in markdown(report, "x.json")
+
+
+def test_one_round_has_neither_a_ratio_nor_a_chart_of_ratios() -> None:
+    report = build(Material(peers(1), "peers"))
+    assert "| [nginx](x.json#L3) |  |" in markdown(report, "x.json")
+    assert report.chart is None
 
 
 def test_pictures_are_the_same_for_the_same_figures() -> None:
-    assert plots.percentiles({"low": TAIL}) == plots.percentiles({"low": TAIL})
-    assert plots.trend([("low", [1.0], [])], "us") == ""
-    assert "<svg" in plots.trend([("low", [1.0, 2.0, 2.1], [1])], "us")
+    assert charts.percentiles({"low": TAIL}) == charts.percentiles({"low": TAIL})
+    assert charts.trend([("low", [1.0], [])], "us") == ""
+    assert "<svg" in charts.trend([("low", [1.0, 2.0, 2.1], [1])], "us")
+    assert not charts.percentiles({}) and not charts.ratios([], "x") and not charts.bars([], (), "x")
+
+
+def test_a_chart_shows_a_tie_as_one_and_keeps_the_order_given() -> None:
+    rows = (
+        charts.Row("z", Interval(0.9, 1.0, 1.1)),
+        charts.Row("a", Interval(2.0, 2.1, 2.2)),
+        charts.Row("<m>", Interval(0.4, 0.41, 0.42)),
+    )
+    svg = charts.ratios([charts.Panel("p & q", rows)], "ratio")
+    ET.fromstring(svg)
+    assert [text for text in re.findall(r">([^<>]+)</text>", svg) if text in ("z", "a", "&lt;m&gt;")] == [
+        "z",
+        "a",
+        "&lt;m&gt;",
+    ]
+    assert re.findall(r'<circle[^>]*class="(\w+)"', svg) == ["tie", "more", "less"]
+    assert ">tie</text>" in svg and ">2.10</text>" in svg and ">1.00</text>" not in svg
+
+
+def test_nothing_of_a_chart_lies_outside_of_it() -> None:
+    rows = tuple(charts.Row(f"server {n}", Interval(0.05 * n, 0.06 * n, 0.07 * n)) for n in range(1, 90))
+    panels = [charts.Panel(f"s{n}", rows[n : n + 4]) for n in range(0, 80, 9)]
+    for svg in (charts.ratios(panels, "x", 2, 900), charts.ratios(panels, "x"), charts.percentiles({"a": TAIL, "b": TAIL})):
+        width, height = (float(n) for n in re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)[0])
+        for x in re.findall(r' (?:x|x1|x2|cx)="(-?[\d.]+)"', svg):
+            assert 0 <= float(x) <= width
+        for y in re.findall(r' (?:y|y1|y2|cy)="(-?[\d.]+)"', svg):
+            assert 0 <= float(y) <= height
 
 
 def test_kept_histograms_have_exact_counts_and_nearly_exact_values() -> None:
@@ -148,9 +240,10 @@ def test_command_writes_report_page_and_data_where_the_standard_says(
     assert cli.dispatch(["report", *where]) == 0
     made = sorted(str(path.relative_to(tmp_path / "docs")) for path in (tmp_path / "docs").rglob("*.*"))
     head = "reports/2026-01-01/PERF-2026-01-01-v1.2.0-baseline"
-    assert made == ["data/2026-01-01/baseline.json", f"{head}.html", f"{head}.md"]
-    data = tmp_path / "docs" / made[0]
-    assert f"(../../{made[0]})" in (tmp_path / "docs" / made[2]).read_text()
+    drawn = [f"{head}-{name}.svg" for name in ("concurrency", "cpu", "latency-https", "latency")]
+    assert made == ["data/2026-01-01/baseline.json", *drawn, f"{head}.html", f"{head}.md"]
+    data, text = tmp_path / "docs" / made[0], (tmp_path / "docs" / made[-1]).read_text()
+    assert f"(../../{made[0]})" in text and all(f"({Path(name).name})" in text for name in drawn)
     assert cli.dispatch(["report", str(data), *where]) == 0  # from what is kept, without the database
     assert cli.dispatch(["report", "--name", "../x", *where]) == 1
     capsys.readouterr()

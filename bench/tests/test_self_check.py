@@ -76,7 +76,7 @@ def test_notes_tell_how_it_was_measured_and_a_line_what_one_comparison_said() ->
     assert "8 to 8 rounds (at most 40: until it is precise enough)" in notes[0] and "at the same moment" in notes[0]
     assert notes[1:] == [
         "The slower server burns 450 to 450 ns more at each request than the other.",
-        "During 2 rounds the machine did other things.",
+        "During 2 rounds the machine was noisy.",
     ]
     assert self_check_table.line(now, now.comparisons[-1]).endswith(": regressed")
 

@@ -12,11 +12,14 @@ from uvhttp_bench.model.record import UNSTABLE, Record
 from uvhttp_bench.model.self_check import SelfCheck
 from uvhttp_bench.output import section
 from uvhttp_bench.output.report_html import html
-from uvhttp_bench.output.report_markdown import markdown
-from uvhttp_bench.output.section import Published
+from uvhttp_bench.output.report_markdown import markdown, pictures
+from uvhttp_bench.output.section import Published, Shown
+from uvhttp_bench.report_blocks import Report
+from uvhttp_bench.report_peers import headline
 from uvhttp_bench.reporting import Material, build, file_name
 
 RUN, PEERS, SELF_CHECK = "baseline", "peers", "self-check"
+CHARTS = ("ratios.svg", "ratios-narrow.svg")  # of the READMEs
 PAGES = {repository.ROOT / "README.md": "en", repository.ROOT / "README.zh-CN.md": "zh"}
 
 
@@ -53,10 +56,10 @@ def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
     void = [r for r in records if not r.holds("cpu") and (r.kind == "run" or r.configuration.revision)]
     if void:
         why = next(c for c in void[0].checks if not c.passed and c.takes == "all")
-        raise BenchError(f"{names(void)}: void runs are not published: {why.name}: {why.detail}")
+        raise BenchError(f"{names(void)}: discarded runs are not published: {why.name}: {why.detail}")
     restless = [r for r in records if r.status == UNSTABLE]
     if restless and not allow_unstable:
-        raise BenchError(f"{names(restless)}: measured on a restless machine: run again, or --allow-unstable")
+        raise BenchError(f"{names(restless)}: measured on a noisy machine: run again, or --allow-unstable")
 
 
 def refuse_check(check: SelfCheck, allow_unstable: bool) -> None:
@@ -66,7 +69,7 @@ def refuse_check(check: SelfCheck, allow_unstable: bool) -> None:
     if c.debug or c.coverage or c.sanitizers:
         raise BenchError("the self-check was not of a release build: cmake --preset standard, build and run it again")
     if any(one.restless for one in check.comparisons) and not allow_unstable:
-        raise BenchError("the self-check was made on a restless machine: run it again, or --allow-unstable")
+        raise BenchError("the self-check was made on a noisy machine: run it again, or --allow-unstable")
 
 
 def one_revision(revisions: Sequence[str]) -> None:
@@ -80,8 +83,15 @@ def _report_path(directory: Path, records: Sequence[Record], name: str) -> Path:
     return directory / "reports" / records[0].timestamp[:10] / f"{file_name(records, name)}.md"
 
 
+def files_of(report: Report, where: Path, data: str, pages: bool = True) -> list[tuple[Path, str]]:
+    """A report as Markdown, its charts and, with `pages`, the same as a page. `where`: of the Markdown."""
+    charts = [(where.with_name(name), text) for name, text in pictures(report)]
+    page = [(where.with_suffix(".html"), html(report, data))] if pages else []
+    return [(where, markdown(report, data)), *charts, *page]
+
+
 def reports(found: Kept, pages: bool = True) -> list[tuple[Path, str]]:
-    """Files and their text; without `pages`, Markdown alone, which does not depend on the version of what draws pictures."""
+    """Files and their text."""
     made: list[tuple[Path, str]] = []
     check = self_check.read(found.self_check) if found.self_check else None
     for name, path in ((RUN, found.run), (PEERS, found.peers)):
@@ -90,10 +100,31 @@ def reports(found: Kept, pages: bool = True) -> list[tuple[Path, str]]:
         records = collection.read(path)
         report = build(Material(tuple(records), name, self_check=check if name == RUN else None))
         where, data = _report_path(found.directory, records, name), f"../../data/{path.parent.name}/{path.name}"
-        made.append((where, markdown(report, data)))
-        if pages:
-            made.append((where.with_suffix(".html"), html(report, data)))
+        made += files_of(report, where, data, pages)
     return made
+
+
+def charts(found: Kept) -> list[tuple[Path, str]]:
+    """Of the pages: a wide one, and one for a narrow screen."""
+    fields = section.shown_fields(collection.read(found.peers)) if found.peers else []
+    if not fields:
+        return []
+    made = headline(fields)
+    return [(found.directory / name, text) for name, text in zip(CHARTS, made, strict=True) if text]
+
+
+def outdated(found: Kept, made: Sequence[Path]) -> list[Path]:
+    """Generated files that are not of the last publication. Data stays: trends are made of it."""
+    files = (found.directory / "reports").rglob("PERF-*")
+    old = [path for path in files if path.suffix in (".md", ".html", ".svg") and path not in made]
+    return sorted(
+        old
+        + [
+            found.directory / name
+            for name in CHARTS
+            if (found.directory / name).exists() and found.directory / name not in made
+        ]
+    )
 
 
 def sections(found: Kept, pages: dict[Path, str]) -> list[tuple[Path, str]]:
@@ -103,9 +134,11 @@ def sections(found: Kept, pages: dict[Path, str]) -> list[tuple[Path, str]]:
         if path is not None:
             records = collection.read(path)
             published[name] = Published(tuple(records), path, _report_path(found.directory, records, name))
-    check = found.self_check
-    checked = (self_check.read(check), check) if check else None
-    return [
-        (page, section.replaced(page, section.text(page, language, published.get(RUN), published.get(PEERS), checked)))
-        for page, language in pages.items()
-    ]
+    drawn = tuple(path for path, _ in charts(found))
+    shown = Shown(
+        run=published.get(RUN),
+        peers=published.get(PEERS),
+        check=found.self_check is not None,
+        charts=(drawn[0], drawn[1]) if len(drawn) == len(CHARTS) else None,
+    )
+    return [(page, section.replaced(page, section.text(page, language, shown))) for page, language in pages.items()]

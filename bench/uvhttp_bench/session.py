@@ -15,6 +15,7 @@ from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.record import Record
+from uvhttp_bench.output import words
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets.base import workspace
 
@@ -96,11 +97,15 @@ def execute(
 
 
 def line(record: Record) -> str:
+    """Without the figures that a check has taken away."""
     failed = [check for check in record.checks if not check.passed]
-    cpu = record.resources.cpu_us_per_request
-    text = f"{record.results.requests_per_second:,.0f} req/s"
-    if cpu is not None:
-        text += f", {cpu:.2f} us of CPU a request"
+    parts = []
+    if record.holds("cpu"):
+        bound = "" if record.holds("throughput") else ">= "
+        parts.append(f"{bound}{record.results.requests_per_second:,.0f} req/s")
+        cpu = record.resources.cpu_us_per_request
+        if cpu is not None:
+            parts.append(f"{cpu:.2f} us of CPU a request")
     if record.status != records.VALID:
-        text += f", {record.status}: " + "; ".join(check.detail for check in failed)
-    return text
+        parts.append(f"{words.STATUS[record.status]}: " + "; ".join(check.detail for check in failed))
+    return ", ".join(parts)

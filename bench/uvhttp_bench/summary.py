@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from uvhttp_bench.model import floors
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import UNSTABLE, VALID, Record, worst
+from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Record, worst
 from uvhttp_bench.stats.descriptive import Summary, summarize
 
 
@@ -15,7 +15,7 @@ class ScenarioSummary:
     target: str
     runs: int
     status: str  # the worst of the runs; unstable also when they differ by more than the standard permits
-    requests_per_second: Summary
+    requests_per_second: Summary  # where `rate_holds` is false, a lower bound at best: rate_text()
     latency_avg_ms: float | None
     latency_p50_ms: float | None
     latency_p95_ms: float | None
@@ -30,6 +30,19 @@ class ScenarioSummary:
     transfer_rate_mbps: float
     grade: str  # against the standard's floors; empty where there is none, or the figures do not hold
     reasons: tuple[str, ...]  # checks that failed, each once
+    rate_holds: bool = True
+
+    def rate_text(self, digits: int = 0) -> str:
+        """A rate that the load generator has set is one that the server can exceed; one of discarded runs is none."""
+        return self._bound(self.requests_per_second.median, digits)
+
+    def transfer_text(self, digits: int = 2) -> str:
+        return self._bound(self.transfer_rate_mbps, digits)
+
+    def _bound(self, value: float, digits: int) -> str:
+        if self.status == VOID:
+            return ""
+        return ("" if self.rate_holds else ">= ") + f"{value:,.{digits}f}"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -41,7 +54,7 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
     """Of at least one record of one scenario and target."""
     histogram = Histogram.merge(record.results.histogram for record in records)
     rate = summarize([record.results.requests_per_second for record in records])
-    cpu = [record.resources.cpu_us_per_request for record in records]
+    cpu = [record.resources.cpu_us_per_request for record in records if record.holds("cpu")]
     known_cpu = [value for value in cpu if value is not None]
     reasons = {f"{check.name}: {check.detail}": None for r in records for check in r.checks if not check.passed}
     status = worst(records)
@@ -52,8 +65,13 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
     one = records[0].results if len(records) == 1 and not histogram.count else None
     mean_us, max_us = histogram.mean_us(), histogram.max_us()
     mean_ms = mean_us / 1000 if mean_us is not None else _mean([record.results.latency_avg_ms for record in records])
-    p99 = one.latency_p99_ms if one else histogram.percentile_ms(99)
+    percentiles = {
+        name: getattr(one, f"latency_{name}_ms") if one else histogram.percentile_ms(percent)
+        for name, percent in (("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p999", 99.9))
+    }
     holds = all(record.holds("throughput") for record in records)
+    if not holds:  # a check took them away: they appear nowhere
+        mean_ms, max_us, percentiles = None, None, dict.fromkeys(percentiles)
     calls = [record.resources.system_calls_per_request for record in records]
     return ScenarioSummary(
         scenario=records[0].test_scenario.name,
@@ -62,10 +80,10 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
         status=status,
         requests_per_second=rate,
         latency_avg_ms=mean_ms,
-        latency_p50_ms=one.latency_p50_ms if one else histogram.percentile_ms(50),
-        latency_p95_ms=one.latency_p95_ms if one else histogram.percentile_ms(95),
-        latency_p99_ms=p99,
-        latency_p999_ms=one.latency_p999_ms if one else histogram.percentile_ms(99.9),
+        latency_p50_ms=percentiles["p50"],
+        latency_p95_ms=percentiles["p95"],
+        latency_p99_ms=percentiles["p99"],
+        latency_p999_ms=percentiles["p999"],
         latency_max_ms=None if max_us is None else max_us / 1000,
         error_rate=max(record.results.error_rate for record in records),
         cpu_us_per_request=summarize(known_cpu) if known_cpu else None,
@@ -73,8 +91,9 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
         context_switches_per_sec=_mean([record.resources.context_switches_per_sec for record in records]),
         system_calls_per_request=_mean(calls),
         transfer_rate_mbps=sum(record.results.transfer_rate_mbps for record in records) / len(records),
-        grade=floors.grade(records[0].test_scenario.name, rate.median, mean_ms, p99) if holds else "",
+        grade=floors.grade(records[0].test_scenario.name, rate.median, mean_ms, percentiles["p99"]) if holds else "",
         reasons=tuple(reasons),
+        rate_holds=holds,
     )
 
 

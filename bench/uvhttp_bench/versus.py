@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import measure, slices
+from uvhttp_bench import measure, session, slices
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
@@ -19,9 +19,8 @@ from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import VALID, VOID, Configuration, Record, worst
+from uvhttp_bench.model.record import VOID, Configuration, Record, worst
 from uvhttp_bench.monitor import memory_mb
-from uvhttp_bench.output import words
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats import ratio as ratios
 from uvhttp_bench.stats.paired import Interval, log_ratios
@@ -59,7 +58,7 @@ class Standing:
     cpu_system_us: float | None
     cpu_ratio: Interval | None  # to the first server, taken within the rounds
     requests_per_second: float | None
-    throughput_holds: bool  # false: the load generator was the bottleneck, or the machine was restless
+    throughput_holds: bool  # false: the load generator was the bottleneck, or the machine was noisy
     latency_avg_ms: float | None
     latency_p50_ms: float | None
     latency_p99_ms: float | None
@@ -69,6 +68,7 @@ class Standing:
     reasons: tuple[str, ...]
     rate_percent: float = 0.0  # of the capacity; 0: closed loop
     note: str = ""
+    cpu_finding: str = ""  # of the ratio: less, tie, more; empty: there is none
 
 
 class Versus:
@@ -193,12 +193,7 @@ class Versus:
         write_text(self.options.results / "peers" / f"{name}.txt", raw)
         records.write(self.options.results / "peers" / f"{name}.json", record)
         self.kept.append(record)
-        cpu = record.resources.cpu_us_per_request
-        figures = f"{record.results.requests_per_second:,.0f} req/s" + (f", {cpu:.2f} us of CPU a request" if cpu else "")
-        self._say(
-            f"{scenario.name} {target.name} {what}: {figures}"
-            + ("" if record.status == VALID else f", {words.STATUS[record.status]}")
-        )
+        self._say(f"{scenario.name} {target.name} {what}: {session.line(record)}")
 
     def standings(self, targets: Sequence[Target]) -> list[Standing]:
         """By scenario, closed loop before the rates, in the order of the list of servers."""
@@ -263,6 +258,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
     answered = [r for r in own if r.holds("cpu")]
     histogram = Histogram.merge(r.results.histogram for r in good)
     mean_us = histogram.mean_us()
+    cpu_ratio = ratio(own, first)
     return Standing(
         scenario=own[0].test_scenario.name,
         target=target,
@@ -272,7 +268,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
         cpu_us=_median([r.cpu_us_per_request for r in cpu_good]),
         cpu_user_us=_median([r.cpu_user_us_per_request for r in cpu_good]),
         cpu_system_us=_median([r.cpu_system_us_per_request for r in cpu_good]),
-        cpu_ratio=ratio(own, first),
+        cpu_ratio=cpu_ratio,
         requests_per_second=_median([r.results.requests_per_second for r in answered]),
         throughput_holds=len(good) == len(own) and worst(own) != VOID,
         latency_avg_ms=None if mean_us is None else mean_us / 1000,
@@ -284,6 +280,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
         reasons=tuple(dict.fromkeys(f"{c.name}: {c.detail}" for r in own for c in r.checks if not c.passed)),
         rate_percent=percent,
         note="; ".join(own[0].notes),
+        cpu_finding=ratios.finding(cpu_ratio) if cpu_ratio else "",
     )
 
 

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             raise
     found = show(args.format, kept)
     if args.picture and found:
-        write_text(args.picture, '<?xml version="1.0" encoding="utf-8"?>\n' + layers_picture.svg(found))
+        write_text(args.picture, layers_picture.svg(found))
     steady = all(record.status == VALID for records in kept.values() for record in records)
     return FINE if steady and len(found) == len(kept) else UNSTABLE
 

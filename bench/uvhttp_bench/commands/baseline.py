@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kind", choices=collection.KINDS, default="baseline")
     parser.add_argument("--session", help="set: of which run (default: the last)")
     parser.add_argument(
-        "--allow-unstable", action="store_true", help="set: keep runs of a restless machine; void ones never"
+        "--allow-unstable", action="store_true", help="set: keep runs of a noisy machine; discarded ones never"
     )
     parser.add_argument("--data", type=Path, default=repository.DATA, help="default %(default)s")
     database.add_argument(parser)
@@ -45,7 +45,7 @@ def _set(args: argparse.Namespace) -> int:
         raise BenchError(f"{', '.join(void)}: void runs are not kept: mend what the checks say, and run again")
     unstable = sorted({r.test_scenario.name for r in records if r.status == UNSTABLE})
     if unstable and not args.allow_unstable:
-        raise BenchError(f"{', '.join(unstable)}: measured on a restless machine: run again, or --allow-unstable")
+        raise BenchError(f"{', '.join(unstable)}: measured on a noisy machine: run again, or --allow-unstable")
     dirty = any(r.configuration.dirty for r in records)
     if dirty:
         raise BenchError("the run was of sources that differ from their commit: commit, build and run again")

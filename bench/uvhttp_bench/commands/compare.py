@@ -16,7 +16,8 @@ from uvhttp_bench.output import tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.stats import verdict
+from uvhttp_bench.stats import ratio, verdict
+from uvhttp_bench.stats.paired import Interval
 from uvhttp_bench.stats.verdict import Round, Verdict
 from uvhttp_bench.targets.base import Workspace, workspace
 from uvhttp_bench.targets.uvhttp import Uvhttp
@@ -168,8 +169,9 @@ def exit_code(verdicts: Sequence[Verdict], fail_on: str) -> int:
 
 def difference(v: Verdict) -> str:
     """Whether there is one at all; whether it matters is the verdict's."""
-    if not v.differs:
-        return "not told apart"
+    decided = v.verdict in (verdict.REGRESSED, verdict.IMPROVED)
+    if not decided and (not v.differs or ratio.finding(Interval(v.ratio_low, v.ratio, v.ratio_high)) == ratio.TIE):
+        return ratio.TIE
     higher_is_better = v.metric == verdict.THROUGHPUT.name
     return "better" if (v.ratio > 1) == higher_is_better else "worse"
 
@@ -189,5 +191,5 @@ def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged
     ]  # fmt: skip
     notes = [f"{x.scenario} {x.metric}: not judged: {x.why}" for x in left]
     if restless:
-        notes.append(f"During {restless} rounds the machine did other things.")
+        notes.append(f"During {restless} rounds the machine was noisy.")
     tables.show(form, heads, rows, data, notes)

@@ -15,6 +15,7 @@ from uvhttp_bench.model.record import VALID
 from uvhttp_bench.output import peers_table, tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
+from uvhttp_bench.standings import fields_of
 from uvhttp_bench.stats.ratio import REACH_MAX, ROUNDS_MIN
 from uvhttp_bench.targets import peers
 from uvhttp_bench.targets.base import Target
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
 def show(form: str, versus: Versus, targets: list[Target], absent: list[str]) -> None:
     standings = versus.standings(targets)
     data = {"session": versus.options.session, "standings": standings, "left_out": [*absent, *versus.left_out]}
-    rows = [peers_table.row(standing) for standing in standings]
-    notes = [*peers_table.notes(standings), *(f"left out: {line}" for line in (*absent, *versus.left_out))]
+    fields = fields_of(versus.kept) if versus.kept else []
+    notes = [*peers_table.notes(fields), *(f"left out: {line}" for line in (*absent, *versus.left_out))]
     notes.append(f"session {versus.options.session}")
-    tables.show(form, peers_table.HEADS, rows, data, notes)
+    tables.show(form, peers_table.HEADS, peers_table.rows(fields), data, notes)

@@ -1,6 +1,7 @@
 """Owns: the verb `publish`."""
 
 import argparse
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from uvhttp_bench.model import collection, database, self_check
 from uvhttp_bench.model.codec import dump, write_text
 from uvhttp_bench.model.record import Record
 from uvhttp_bench.model.self_check import SelfCheck
-from uvhttp_bench.output import tables
+from uvhttp_bench.output import section, tables
 
 HELP = "what is committed: the last run, peers and self-check as data, reports, and the READMEs' sections made of them"
 KINDS = {"run": publication.RUN, "peers": publication.PEERS}
@@ -23,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--self-check", type=Path, metavar="FILE", help="default: the last one of the same revision")
     parser.add_argument("--again", action="store_true", help="no new data: reports and pages from what is kept")
     parser.add_argument(
-        "--allow-unstable", action="store_true", help="also runs of a restless machine, marked as such; void ones never"
+        "--allow-unstable", action="store_true", help="also runs of a noisy machine, marked as such; discarded ones never"
     )
     parser.add_argument("--page", type=Path, action="append", help="instead of README.md and README.zh-CN.md (English)")
     parser.add_argument("--directory", type=Path, default=repository.REPORTS.parent, help="default %(default)s")
@@ -81,15 +82,23 @@ def _keep(args: argparse.Namespace) -> list[Path]:
 
 def run(args: argparse.Namespace) -> int:
     pages = dict.fromkeys(args.page, "en") if args.page else publication.PAGES
-    publication.sections(publication.kept(args.directory), pages)  # a page without its marks is said before anything changes
+    for page in pages:
+        section.replaced(page, "")  # a page without its marks is an error before anything changes
     written: Sequence[Path] = [] if args.again else _keep(args)
     kept = publication.kept(args.directory)
     if not any((kept.run, kept.peers, kept.self_check)):
         raise BenchError(f"{args.directory}: nothing is kept: uvhttp-bench publish, without --again")
-    made = [*publication.reports(kept), *publication.sections(kept, pages)]
+    made = [*publication.reports(kept), *publication.charts(kept), *publication.sections(kept, pages)]
     for path, text in made:
         write_text(path, text)
+    removed = publication.outdated(kept, [path for path, _ in made])
+    for path in removed:
+        path.unlink()
+        with contextlib.suppress(OSError):  # not empty
+            path.parent.rmdir()
     files = [*written, *(path for path, _ in made)]
     rows = [(str(path), f"{path.stat().st_size / 1000:.0f} KB") for path in files]
-    tables.show(args.format, ("file", "size"), rows, {"files": [str(path) for path in files]})
+    rows += [(str(path), "removed") for path in removed]
+    data = {"files": [str(path) for path in files], "removed": [str(path) for path in removed]}
+    tables.show(args.format, ("file", "size"), rows, data)
     return FINE

@@ -4,15 +4,13 @@ import argparse
 import json
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import publication, repository
 from uvhttp_bench.exits import FINE, BenchError, MissingError
 from uvhttp_bench.history import Series, series_of
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.codec import FormatError, from_json, write_text
 from uvhttp_bench.model.record import Record
 from uvhttp_bench.output import tables
-from uvhttp_bench.output.report_html import html
-from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
 from uvhttp_bench.stats.verdict import Verdict
 
@@ -69,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
         collection.write(data, name, records)
     folder = args.directory / "reports" / report.date
     relative = f"../../data/{report.date}/{name}.json"
-    made = [(folder / f"{report.file_name}.html", html(report, relative))]
-    made.append((folder / f"{report.file_name}.md", markdown(report, relative)))
+    made = publication.files_of(report, folder / f"{report.file_name}.md", relative)
     for path, text in made:
         write_text(path, text)
     files = [str(path) for path, _ in made] + [str(data)]

@@ -10,7 +10,7 @@ from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.measure import Plan
 from uvhttp_bench.model import database
 from uvhttp_bench.model.record import VALID, Record
-from uvhttp_bench.output import tables
+from uvhttp_bench.output import tables, words
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.scenarios.catalog import Scenario
@@ -121,7 +121,7 @@ def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
 
 
 def exit_code(kept: list[Record]) -> int:
-    """1: a run that measured nothing; 4: figures that a restless machine or a weak generator spoils."""
+    """1: a run that measured nothing; 4: figures that a noisy machine or a weak generator spoils."""
     if not kept or not all(record.holds("cpu") for record in kept):
         return ERROR
     return FINE if all(summary.status == VALID for summary in by_scenario(kept)) else UNSTABLE
@@ -138,11 +138,11 @@ def row(summary: ScenarioSummary) -> tuple[str, ...]:
     rate, cpu = summary.requests_per_second, summary.cpu_us_per_request
     variation = None if rate.variation is None else 100 * rate.variation
     return (
-        summary.scenario, str(summary.runs), n(rate.median, 0), n(variation, 1), n(summary.latency_avg_ms, 3),
+        summary.scenario, str(summary.runs), summary.rate_text(), n(variation, 1), n(summary.latency_avg_ms, 3),
         n(summary.latency_p50_ms, 3), n(summary.latency_p95_ms, 3), n(summary.latency_p99_ms, 3),
-        n(summary.latency_p999_ms, 3), n(100 * summary.error_rate, 3), n(summary.transfer_rate_mbps),
+        n(summary.latency_p999_ms, 3), n(100 * summary.error_rate, 3), summary.transfer_text(),
         n(cpu.median if cpu else None), n(summary.system_calls_per_request, 3), n(summary.memory_usage_mb, 1), summary.grade,
-        summary.status,
+        words.STATUS[summary.status],
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, UsageErro
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.model import database
 from uvhttp_bench.model.record import Record
-from uvhttp_bench.output import tables
+from uvhttp_bench.output import tables, words
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.targets.uvhttp import Uvhttp
@@ -71,8 +71,8 @@ def show(form: str, record: Record) -> int:
     )
     row = (
         record.test_scenario.name, n(record.results.seconds / 60, 1), n(record.results.total_requests, 0),
-        n(100 * record.results.error_rate, 3), n(record.results.latency_p99_ms, 3), n(resources.memory_start_mb, 1),
-        n(resources.memory_usage_mb, 1), n(resources.memory_growth_mb_per_hour), "grows" if leaks else "steady", record.status,
+        n(100 * record.results.error_rate, 3), n(record.results.latency_p99_ms if record.holds("latency") else None, 3), n(resources.memory_start_mb, 1),
+        n(resources.memory_usage_mb, 1), n(resources.memory_growth_mb_per_hour), "grows" if leaks else "steady", words.STATUS[record.status],
     )  # fmt: skip
     tables.show(form, heads, [row], record, [f"{c.name}: {c.detail}" for c in record.checks if not c.passed])
     if leaks:

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit 77 when something is missing without which nothing can be measured, 4 when figures would be restless."""
+    """Exit 77 when something is missing without which nothing can be measured, 4 when figures would be noisy."""
     target = Uvhttp()
     info = target.build_info()
     captured = environment.capture(*gates.compiler_of(info))

@@ -1,6 +1,7 @@
 """Owns: frozen dataclasses to JSON and back, checked against their type hints, and files that are whole or not there."""
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -27,11 +28,16 @@ def to_json(value: Any) -> Any:
     return value
 
 
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
 def from_json(kind: type[T], value: Any, where: str = "") -> T:
     """A field that a newer program has added is passed over; one that is missing has to have a default."""
     if not isinstance(value, dict):
         raise FormatError(f"{where or 'record'}: expected an object")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     given = {}
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         place = f"{where}.{field.name}" if where else field.name
@@ -55,6 +61,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list):
             raise FormatError(f"{where}: expected a list")
         if len(arguments) == 2 and arguments[1] is Ellipsis:
+            if arguments[0] in (int, str) and all(type(item) is arguments[0] for item in value):
+                return tuple(value)  # histograms: a million numbers
             return tuple(_convert(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(value))
         if len(value) != len(arguments):
             raise FormatError(f"{where}: expected {len(arguments)} values")

@@ -147,7 +147,7 @@ class Check:
     passed: bool
     detail: str
     takes: str = "all"
-    unstable: bool = False  # a failure says that the machine was restless, not that the figure is wrong
+    unstable: bool = False  # a failure says that the machine was noisy, not that the figure is wrong
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""The only place that knows rich or matplotlib."""
+"""The only place that knows rich, jinja2 or SVG."""

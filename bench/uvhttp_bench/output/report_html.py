@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from uvhttp_bench.exits import MissingError
-from uvhttp_bench.reporting import Block, Report
+from uvhttp_bench.report_blocks import Block, Report
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -22,6 +22,10 @@ def _marked(text: str) -> str:
     return re.sub(r"\*\*([^*]*)\*\*", r"<strong>\1</strong>", safe)
 
 
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
 def html(report: Report, data: str) -> str:
     try:
         import jinja2
@@ -33,4 +37,5 @@ def html(report: Report, data: str) -> str:
     )  # fmt: skip
     environment.filters["kind"] = _kind
     environment.filters["marked"] = _marked
+    environment.filters["slug"] = _slug
     return environment.get_template("report.html").render(report=report, data=data)

@@ -1,4 +1,4 @@
-"""Owns: the self-check in words: how often it was wrong about a build beside itself, and how often it found one that is slower."""
+"""Owns: the self-check in words: how often it was wrong about a build compared with itself, and how often it found one that is slower."""
 
 from uvhttp_bench.model.self_check import Comparison, SelfCheck, judged, outcome
 from uvhttp_bench.stats.rates import Rate
@@ -52,5 +52,5 @@ def notes(check: SelfCheck) -> list[str]:
     restless = sum(c.restless for c in check.comparisons)
     lines = _how(check)
     if restless:
-        lines.append(f"During {restless} {'rounds' if check.together else 'runs'} the machine did other things.")
+        lines.append(f"During {restless} {'rounds' if check.together else 'runs'} the machine was noisy.")
     return lines

@@ -11,19 +11,20 @@ from uvhttp_bench.stats.paired import Interval, hodges_lehmann
 ROUNDS_MIN = 6  # below, no interval without assumptions has 95 %
 REACH_MAX = 0.03  # so narrow an interval is enough: no further round is run
 SPREAD_MAX = 0.05  # a wider interval decides nothing near 1
+NEAR = 0.005  # an end so close to 1 is printed as 1.00
 FAR = 2.0  # beyond this factor an interval that is too wide is still no tie: its nearer end is a bound
 
 LESS, TIE, MORE = "less", "tie", "more"
 
 # Student's t of 97.5 %, by degrees of freedom, for fewer rounds than ROUNDS_MIN.
-_STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776}
+_STUDENT = {2: 4.303, 3: 3.182, 4: 2.776}
 
 
 def interval_of(logarithms: Sequence[float]) -> Interval | None:
-    """The ratio and its 95 % interval, of the logarithm in each round. None of a single round. From six rounds on as `compare`
-    (Hodges and Lehmann); fewer have no such interval, and Student's is wide, as it should be."""
+    """The ratio and its 95 % interval, of the logarithm in each round. From six rounds on as `compare` (Hodges and Lehmann);
+    fewer have no such interval, and Student's is wide, as it should be. None of one or two rounds, which say nothing."""
     count = len(logarithms)
-    if count < 2:
+    if count < 3:
         return None
     if count >= ROUNDS_MIN:
         found = hodges_lehmann(logarithms)
@@ -47,7 +48,7 @@ def narrow(interval: Interval | None) -> bool:
 
 def finding(interval: Interval | None) -> str:
     """A tie when the interval holds 1, or is wider than +-5 % and not beyond a factor of two, or when there is none."""
-    if interval is None or interval.low <= 1 <= interval.high:
+    if interval is None or (interval.low <= 1 + NEAR and interval.high >= 1 - NEAR):
         return TIE
     if spread(interval) > SPREAD_MAX and interval.low < FAR and interval.high > 1 / FAR:
         return TIE
@@ -55,7 +56,7 @@ def finding(interval: Interval | None) -> str:
 
 
 def text(interval: Interval | None) -> str:
-    """`tie`, the ratio, or a bound where the interval is too wide for a ratio. A single round: nothing."""
+    """`tie`, the ratio, or a bound where the interval is too wide for a ratio. Too few rounds: nothing."""
     if interval is None:
         return ""
     found = finding(interval)
@@ -71,8 +72,8 @@ def figure(ratio: float) -> str:
     return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:.1f}" if ratio < 99.95 else f"{ratio:.0f}"
 
 
-def bounds(interval: Interval | None, dash: str = "..") -> str:
-    return f"{figure(interval.low)}{dash}{figure(interval.high)}" if interval else ""
+def bounds(interval: Interval | None) -> str:
+    return f"{figure(interval.low)}..{figure(interval.high)}" if interval else ""
 
 
 @dataclass(frozen=True)
