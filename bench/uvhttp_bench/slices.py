@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 
 from uvhttp_bench import gates
+from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import BUSY, GENERATOR, Check, Errors, Record, Resources, Results
 
@@ -33,11 +34,12 @@ def _largest(values: Sequence[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _results(slices: Sequence[Results]) -> Results:
+def _results(slices: Sequence[Results], tool: str) -> Results:
     requests = [s.total_requests for s in slices]
     seconds, total = sum(s.seconds for s in slices), sum(requests)
     received = sum(s.bytes_received for s in slices)
     errors = Errors(**{f.name: sum(getattr(s.errors, f.name) for s in slices) for f in fields(Errors)})
+    counted = errors.connect + errors.read + errors.write  # by wrk: what failed otherwise is among its requests
     histogram = Histogram.merge(s.histogram for s in slices)
     mean = _mean([s.latency_avg_ms for s in slices], requests)
     squares = [
@@ -59,7 +61,7 @@ def _results(slices: Sequence[Results]) -> Results:
         seconds=seconds,
         bytes_received=received,
         errors=errors,
-        error_rate=errors.total / max(1, total + errors.total),
+        error_rate=min(1.0, errors.total / max(1, total + (counted if tool == Wrk.name else errors.total))),
         histogram=histogram,
         histogram_corrected=Histogram.merge(s.histogram_corrected for s in slices),
     )
@@ -113,6 +115,9 @@ def combined(slices: Sequence[Record]) -> Record:
     duration = sum(s.test_scenario.duration for s in slices)
     scenario = replace(first.test_scenario, duration=duration, slices=len(slices))
     merged = replace(
-        first, test_scenario=scenario, results=_results([s.results for s in slices]), resources=_resources(slices)
+        first,
+        test_scenario=scenario,
+        results=_results([s.results for s in slices], scenario.tool),
+        resources=_resources(slices),
     )
     return replace(merged, checks=_checks(slices, merged))
