@@ -153,7 +153,7 @@ def test_an_open_loop_that_was_not_served_at_its_rate_does_not_hold() -> None:
 def test_a_rate_is_asked_for_before_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UVHTTP_BENCH_LOAD", __file__)
     command = AtRate(500).command(Job("http://127.0.0.1:1/", 1, 10, 1, ()))
-    assert command[-5:] == ["--rate", "500.000", "--arrivals", "poisson", "http://127.0.0.1:1/"]
+    assert command[-7:] == ["--rate", "500.000", "--arrivals", "poisson", "--seed", "1", "http://127.0.0.1:1/"]
 
 
 def test_whole_command_on_a_stand_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

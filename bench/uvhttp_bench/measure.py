@@ -14,6 +14,7 @@ from uvhttp_bench import environment, gates, monitor, open_loop, repository
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
+from uvhttp_bench.loads.fanned import Fanned
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
 from uvhttp_bench.scenarios.catalog import Scenario
@@ -160,7 +161,7 @@ def _checks(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, usage: m
     others = usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds
     machine = gates.machine(others, usage.steal_seconds, usage.capacity_seconds)
     checks += [gates.generator(generator, server), gates.steady(usage.cpu_series), machine]
-    return [*checks, gates.memory(usage.memory_series)[0]]
+    return [*checks, gates.memory(usage.memory_series)[0], *outcome.checks]
 
 
 def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, seconds: float) -> float | None:
@@ -246,7 +247,8 @@ class Run:
             kind=plan.kind,
             checks=(gates.build(configuration), log, *self._checks, *last, *checks),
         )
-        return open_loop.at_rate(record, plan.load.per_second) if isinstance(plan.load, AtRate) else record
+        rate = plan.load.per_second if isinstance(plan.load, AtRate | Fanned) else 0.0
+        return open_loop.at_rate(record, rate) if rate else record
 
 
 @dataclass(frozen=True)
