@@ -37,7 +37,7 @@ def record(target: str, cpu: float, repeat: int = 1, rate: float = 1000, checks:
         test_id=f"PERF-2026-01-01-{repeat:03}",
         timestamp="2026-01-01T00:00:00Z",
         environment=Environment("Linux", "CPU", 2, "8 GB", "GCC", "12"),
-        configuration=Configuration(False, False, True, "-O0"),
+        configuration=Configuration(True, True, True, "-O0"),
         test_scenario=ScenarioRun("medium", 4, 50, 1, "GET", "http://127.0.0.1:1/", target=target, repeat=repeat),
         results=Results(1000, rate, 50, 50, None, None, None, 1, histogram=Histogram.of([(50000, 1000)])),
         resources=Resources(50, 10, 1, 1, cpu_user_us_per_request=cpu, cpu_system_us_per_request=0),

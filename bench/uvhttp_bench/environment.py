@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from uvhttp_bench import standard
 from uvhttp_bench.model.codec import to_json
 from uvhttp_bench.model.record import Environment
 from uvhttp_bench.monitor import cpu_times
 
-SOMAXCONN_MIN = 4096
-FILES_MIN = 20000  # max_connections is 10000, on both sides
 IDLE_SECONDS = 0.5
 TOOLS = {  # program: (package, argument that prints its version)
     "wrk": ("wrk", "-v"),
@@ -140,11 +139,11 @@ def _setting(name: str, path: str, least: int, meaning: str) -> Point:
 
 def _files() -> Point:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    good = hard == resource.RLIM_INFINITY or hard >= FILES_MIN
+    good = hard == resource.RLIM_INFINITY or hard >= standard.FILES_MIN
     return _point(
         "nofile", good, "unlimited" if hard == resource.RLIM_INFINITY else str(hard),
-        f"connections are descriptors; {FILES_MIN} are needed (the soft limit is raised by itself)",
-        f"ulimit -Hn {FILES_MIN} as root, or LimitNOFILE= of the service",
+        f"connections are descriptors; the standard asks for {standard.FILES_MIN} (the soft limit is raised by itself)",
+        f"ulimit -Hn {standard.FILES_MIN} as root, or LimitNOFILE= of the service",
     )  # fmt: skip
 
 
@@ -160,6 +159,13 @@ def _tools() -> Iterable[Point]:
         version = tool_version(name, argument)
         needed = BAD if name == "wrk" else WARNING
         yield _point(name, bool(version), version or "not installed", purposes[name], f"apt-get install {package}", needed)
+    wrk = tool_version("wrk", TOOLS["wrk"][1])
+    if wrk:
+        least = ".".join(map(str, standard.WRK_MIN))
+        yield _point(
+            "wrk's version", standard.version_of(wrk) >= standard.WRK_MIN, wrk, f"the standard asks for {least}; recorded with each run",
+            f"build wrk {least} from its source, or measure with --tool uvhttp-load",
+        )  # fmt: skip
 
 
 def _idle() -> Iterable[Point]:
@@ -187,13 +193,32 @@ def _pinning() -> Point:
     )  # fmt: skip
 
 
+def _hardware() -> Iterable[Point]:
+    """Recorded with each run (standard.thresholds); nothing but another machine changes it."""
+    cores, memory = os.cpu_count() or 1, round(_memory_kb("MemTotal") / 2**20)
+    mend = "a larger machine; CPU time per request and ratios hold on this one"
+    yield _point("cores", cores >= standard.CORES_MIN, str(cores), f"the standard asks for {standard.CORES_MIN}", mend)
+    yield _point(
+        "memory",
+        memory >= standard.MEMORY_GB_MIN,
+        f"{memory} GB",
+        f"the standard asks for {standard.MEMORY_GB_MIN} GB",
+        mend,
+    )
+
+
 def checklist() -> list[Point]:
     one: list[Callable[[], Point]] = [
         _governor,
         _swap,
-        lambda: _setting("somaxconn", "net/core/somaxconn", SOMAXCONN_MIN, "connections that wait to be accepted"),
-        lambda: _setting("syn backlog", "net/ipv4/tcp_max_syn_backlog", 1024, "connections in the making, 2000 at once"),
+        lambda: _setting("somaxconn", "net/core/somaxconn", standard.SOMAXCONN_MIN, "connections that wait to be accepted"),
+        lambda: _setting(
+            "syn backlog",
+            "net/ipv4/tcp_max_syn_backlog",
+            standard.SYN_BACKLOG_MIN,
+            "connections in the making, 2000 at once",
+        ),
         _files,
         _pinning,
     ]
-    return [*(make() for make in one), *_tools(), *_idle()]
+    return [*_hardware(), *(make() for make in one), *_tools(), *_idle()]

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, monitor, open_loop, repository
+from uvhttp_bench import environment, gates, monitor, open_loop, repository, standard
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.fanned import Fanned
 from uvhttp_bench.loads.tcp_echo import TcpEcho
-from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
+from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, ScenarioRun
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, probe, serve
 
@@ -245,10 +245,23 @@ class Run:
             resources=_resources(usage, outcome, self._calls, plan.cpus),
             session=plan.session,
             kind=plan.kind,
-            checks=(gates.build(configuration), log, *self._checks, *last, *checks),
+            checks=(
+                gates.build(configuration),
+                log,
+                *self._checks,
+                *last,
+                *checks,
+                *standard_checks(plan, configuration),
+            ),
         )
         rate = plan.load.per_second if isinstance(plan.load, AtRate | Fanned) else 0.0
         return open_loop.at_rate(record, rate) if rate else record
+
+
+def standard_checks(plan: Plan, configuration: Configuration) -> tuple[Check, ...]:
+    """Warnings: what the standard asks for and this build or machine does not have."""
+    machine = standard.thresholds(plan.environment, plan.load.name, standard.somaxconn())
+    return standard.configuration(configuration), machine
 
 
 @dataclass(frozen=True)
@@ -325,6 +338,7 @@ def _run_echo(
             gates.errors(results),
             gates.bandwidth(results, plan.bandwidth_mb * len(everything)),
             machine,
+            *standard_checks(plan, configuration),
         ),
         notes=("server and clients share a process: CPU is of both",),
     )

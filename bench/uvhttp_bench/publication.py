@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import repository, standard
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import collection, self_check
 from uvhttp_bench.model.record import UNSTABLE, Record
@@ -47,6 +47,7 @@ def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
     def names(chosen: Sequence[Record]) -> str:
         return ", ".join(dict.fromkeys(f"{r.test_scenario.name} ({r.test_scenario.target})" for r in chosen))
 
+    standard.refuse(records)
     if any(r.configuration.dirty for r in records):
         raise BenchError("the run was of sources that differ from their commit: commit, build and run again")
     # Another server that failed has no figures, and the report says why; our own is to be mended.

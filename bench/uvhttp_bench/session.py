@@ -96,7 +96,7 @@ def execute(
 
 
 def line(record: Record) -> str:
-    failed = [check for check in record.checks if not check.passed]
+    failed = [check for check in record.checks if not check.passed and check.takes]
     cpu = record.resources.cpu_us_per_request
     text = f"{record.results.requests_per_second:,.0f} req/s"
     if cpu is not None:

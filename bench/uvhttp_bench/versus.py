@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import measure
+from uvhttp_bench import measure, standard
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
@@ -26,7 +26,7 @@ from uvhttp_bench.targets.uvhttp import Uvhttp
 
 KIND = "peers"
 # These are about our own build, which the server of others does not have.
-OUR_CHECKS = ("build", "log")
+OUR_CHECKS = ("build", "log", standard.CONFIGURATION)
 
 
 @dataclass(frozen=True)
