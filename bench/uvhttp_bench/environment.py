@@ -157,15 +157,12 @@ def _tools() -> Iterable[Point]:
     }
     for name, (package, argument) in TOOLS.items():
         version = tool_version(name, argument)
-        needed = BAD if name == "wrk" else WARNING
-        yield _point(name, bool(version), version or "not installed", purposes[name], f"apt-get install {package}", needed)
-    wrk = tool_version("wrk", TOOLS["wrk"][1])
-    if wrk:
-        least = ".".join(map(str, standard.WRK_MIN))
-        yield _point(
-            "wrk's version", standard.version_of(wrk) >= standard.WRK_MIN, wrk, f"the standard asks for {least}; recorded with each run",
-            f"build wrk {least} from its source, or measure with --tool uvhttp-load",
-        )  # fmt: skip
+        needed = BAD if name == "wrk" and not version else WARNING
+        meaning, mend, good = purposes[name], f"apt-get install {package}", bool(version)
+        if name == "wrk" and version and standard.version_of(version) < standard.WRK_MIN:
+            least, good = ".".join(map(str, standard.WRK_MIN)), False
+            meaning, mend = f"{meaning}: {least} or newer", f"build wrk {least} from its source, or use --tool uvhttp-load"
+        yield _point(name, good, version or "not installed", meaning, mend, needed)
 
 
 def _idle() -> Iterable[Point]:

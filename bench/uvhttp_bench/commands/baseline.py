@@ -197,10 +197,12 @@ def _check(args: argparse.Namespace) -> int:
     code = regression.exit_code(found, args.fail_on)
     output = args.output or args.data / records[0].timestamp[:10] / f"{regression.KIND}.json"
     data = regression.document(path, baseline, records, found, code)
-    collection.write(output, regression.KIND, records, data)
+    if found.verdicts:
+        collection.write(output, regression.KIND, records, data)
+    written = f"written to {output}" if found.verdicts else "nothing was judged, and nothing is written"
     tables.show(
         args.format, regression_table.HEADS, regression_table.rows(found), {"file": str(output), **data},
-        [*regression_table.notes(found, baseline[0]), f"baseline {path}", f"written to {output}"],
+        [*regression_table.notes(found, baseline[0]), f"baseline {path}", written],
     )  # fmt: skip
     return code
 
