@@ -22,6 +22,7 @@ from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, probe, s
 
 WARM_UP_SECONDS = 1.0
 BANDWIDTH_SECONDS = 0.3
+MEMORY_POINTS = 180  # of a record: ten seconds apart in half an hour
 
 
 class Skip(Exception):
@@ -129,6 +130,7 @@ def _log_level(pid: int) -> str:
 def _resources(usage: monitor.Usage, outcome: Outcome, calls_per_request: float | None, cpus: Cpus) -> Resources:
     requests = max(1, outcome.results.total_requests)
     rate = outcome.results.requests_per_second
+    growth = gates.memory(usage.memory_series)[1]
     return Resources(
         cpu_usage_percent=100 * usage.cpu_seconds / usage.wall_seconds,
         memory_usage_mb=usage.memory_mb,
@@ -144,7 +146,8 @@ def _resources(usage: monitor.Usage, outcome: Outcome, calls_per_request: float 
         * max(0.0, usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds)
         / max(1e-9, usage.capacity_seconds),
         steal_percent=100 * usage.steal_seconds / max(1e-9, usage.capacity_seconds),
-        memory_growth_mb_per_hour=gates.memory(usage.memory_series)[1],
+        memory_growth_mb_per_hour=growth,
+        memory_series=monitor.thinned(usage.memory_series, MEMORY_POINTS) if growth is not None else (),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uvhttp_bench import repository, standard
+from uvhttp_bench import repository, standard, supplements
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import collection, self_check
 from uvhttp_bench.model.record import UNSTABLE, Record
@@ -94,7 +94,7 @@ def reports(found: Kept, pages: bool = True) -> list[tuple[Path, str]]:
         made.append((where, markdown(report, data)))
         if pages:
             made.append((where.with_suffix(".html"), html(report, data)))
-    return made
+    return [*made, *supplements.pages(found.directory, pages)]
 
 
 def sections(found: Kept, pages: dict[Path, str]) -> list[tuple[Path, str]]:
