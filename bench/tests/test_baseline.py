@@ -156,6 +156,11 @@ def test_check_ends_with_3_says_what_to_do_and_writes_regression_json(
     assert kept["baseline"]["session"] == "old" and kept["baseline"]["revision"] == REVISION
     assert {v["verdict"] for v in kept["verdicts"]} == {"regressed"}
     assert len(collection.read(path)) == 5
+    baseline = (place / "data" / "2026-01-01" / "baseline.json").read_bytes()
+    assert cli.dispatch(["report", str(path), "--directory", str(place)]) == 0
+    (page,) = place.glob("reports/*/PERF-2026-01-09-*-regression.md")
+    assert "regressed" in page.read_text() and not (place / "data" / "2026-01-09" / "baseline.json").exists()
+    assert baseline == (place / "data" / "2026-01-01" / "baseline.json").read_bytes()
     assert check(place, runs("same", 5)) == 0
 
 

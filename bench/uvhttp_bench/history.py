@@ -64,7 +64,8 @@ def gathered(directory: Path, kind: str, more: Sequence[Record]) -> list[Record]
     for name in COMMITTED.get(kind, ()):
         for path in sorted(directory.glob(f"*/{name}.json")):
             for record in collection.read(path):
-                found[record.session, record.timestamp, record.test_id] = record
+                if record.kind == kind:
+                    found[record.session, record.timestamp, record.test_id] = record
     for record in more:
         found[record.session, record.timestamp, record.test_id] = record
     return sorted(found.values(), key=lambda record: record.timestamp)

@@ -64,3 +64,9 @@ def refuse(records: Sequence[Record]) -> None:
             check = configuration(record.configuration)
             if not check.passed:
                 raise BenchError(f"{record.test_scenario.name}: not of the standard's configuration: {check.detail}")
+
+
+def warnings(records: Sequence[Record]) -> list[str]:
+    """What is not as the standard asks, each once."""
+    found = [c for r in records for c in r.checks if c.name in (CONFIGURATION, THRESHOLDS) and not c.passed]
+    return list(dict.fromkeys(f"{check.name}: {check.detail}" for check in found))

@@ -39,7 +39,7 @@ def markdown(record: Record, data: str, picture: str) -> str:
     """`data`, `picture`: paths from the page; no picture: empty."""
     run, machine = record.test_scenario, record.environment
     lines = [
-        f"# Soak: {run.name} for {record.results.seconds / 60:.0f} minutes",
+        f"# Soak: {run.name} for {run.duration / 60:g} minutes",
         "",
         f"`{run.command}`" if run.command else run.tool,
         "",
