@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli
+from uvhttp_bench import cli, repository
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import thesis, wrk_table
-from uvhttp_bench.model import codec
+from uvhttp_bench.model import codec, experiment
 from uvhttp_bench.model.experiment import Experiment, Measurement, Spread
 from uvhttp_bench.model.record import Errors, Results
 from uvhttp_bench.output import experiment_table
@@ -119,14 +119,15 @@ def test_knee_is_the_fewest_workers_that_come_near_the_best() -> None:
 
 def test_experiment_survives_its_file() -> None:
     spread = (measured("uvhttp", "loop", 1, 1),)
-    experiment = Experiment("2026-01-01T00:00:00+00:00", 6, 100, 2, 1, (0,), (1,), {"uvhttp": "1"}, spread)
-    assert codec.from_json(Experiment, json.loads(codec.dump(experiment))) == experiment
+    made = Experiment("2026-01-01T00:00:00+00:00", 6, 100, 2, 1, (0,), (1,), {"uvhttp": "1"}, spread)
+    assert codec.from_json(Experiment, json.loads(codec.dump(made))) == made
 
 
 @pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
 def test_whole_command_skips_what_is_not_there_and_writes_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(repository, "EXPERIMENTS", tmp_path / "kept")
     monkeypatch.setattr(tomcat, "HOME", tmp_path)  # no Tomcat
     arguments = ["--workload", "sleep200", "--seconds", "1", "--rounds", "1", "--warmup", "0", "--connections", "16"]
     more = ["--sweep", "16", "--server", str(HERE / "stub_server.py"), "--output", str(tmp_path / "out")]
@@ -136,6 +137,9 @@ def test_whole_command_skips_what_is_not_there_and_writes_its_files(
     assert "uvhttp, coroutine" in text
     stored = codec.from_json(Experiment, json.loads((tmp_path / "out" / "experiment.json").read_text()))
     assert {m.mode for m in stored.measurements} == {"loop", "worker", "coroutine"}
+    assert stored.environment and stored.environment.hash and stored.revision == ""  # nobody knows what the stand-in is of
+    (kept,) = (tmp_path / "kept").glob("*.json")
+    assert experiment.read(kept) == stored
     assert [m.worker_threads for m in stored.sweep] == [16]
     assert (tmp_path / "out" / "sweep-sleep200.svg").read_text().startswith("<svg")
 

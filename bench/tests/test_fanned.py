@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -89,7 +89,63 @@ def test_processes_here_each_do_their_share(tmp_path: Path, monkeypatch: pytest.
     assert done.results.total_requests == 2 * outcome().results.total_requests
     asked = sorted((tmp_path / "asked").read_text().splitlines())
     assert [line.split()[1] for line in asked] == ["2", "3"]
-    assert not any("--allow-remote" in line for line in asked)
+    assert not any("--allow-remote" in line or "--rate" in line for line in asked)
+
+
+def test_an_open_loop_is_spread_over_processes_and_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(tool(tmp_path, f'echo "$@" >>{tmp_path}/asked\ncat {FIXTURE}')))
+    monkeypatch.setattr(fanned, "START_APART_MAX_SECONDS", 10)
+    with fanned.opened(arguments("--workers", "2"), 2700) as several:
+        assert several is not None
+        done = several.run(Job("http://127.0.0.1:1/", 2, 4, 1, ()))
+    asked = sorted(line.split("--rate ")[1].split(" http")[0] for line in (tmp_path / "asked").read_text().splitlines())
+    assert asked == ["1350.000 --arrivals poisson --seed 1", "1350.000 --arrivals poisson --seed 2"]
+    assert done.results.histogram.count == 2 * outcome().results.histogram.count
+    assert [check.name for check in done.checks if check.passed] == ["generators"]  # 1,355 served of 1,350 each
+
+
+class Nobody:
+    """A Dask client whose workers have this machine's clock."""
+
+    def submit(self, function: object, *_: object, **__: object) -> "Nobody":
+        return self
+
+    def result(self, timeout: float) -> float:
+        return time.time()
+
+
+def rated(count: int, rate: float) -> fanned.Fanned:
+    return fanned.Fanned(Nobody(), [f"w{n}" for n in range(count)], "192.0.2.1", rate)  # type: ignore[arg-type]
+
+
+def test_a_rate_is_divided_as_the_connections_are_and_each_generator_has_its_own_arrivals() -> None:
+    jobs = rated(4, 1000).jobs(Job("http://127.0.0.1:1/", 4, 50, 1, ()))
+    assert [job.connections for job in jobs] == [13, 13, 12, 12]
+    assert [job.rate_per_second for job in jobs] == [260, 260, 240, 240]
+    assert len({job.seed for job in jobs}) == 4  # the same arrivals four times would be bursts of four
+    assert [job.rate_per_second for job in rated(4, 1000).jobs(Job("http://127.0.0.1:1/", 4, 2, 1, ()))] == [500, 500]
+
+
+def part(rate: float, saturated: bool = False) -> Outcome:
+    text = FIXTURE.read_text().replace('"saturated": false', f'"saturated": {str(saturated).lower()}')
+    return replace(outcome(), results=replace(outcome().results, requests_per_second=rate, seconds=10.0), raw=text)
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"),
+    [
+        ((part(10000), part(10000)), "all 2 kept"),
+        ((part(10400), part(8600)), "generator 2 served 86% of its 10,000/s"),  # 95 % of the sum
+        ((part(10000, saturated=True), part(10000)), "generator 1 used all of a CPU"),
+    ],
+)
+def test_one_generator_that_falls_behind_takes_the_figures_of_all(parts: tuple[Outcome, ...], words: str) -> None:
+    jobs = rated(2, 20000).jobs(Job("http://127.0.0.1:1/", 2, 10, 10, ()))
+    (check,) = fanned.generators(jobs, parts)
+    assert words in check.detail
+    assert check.passed == (words == "all 2 kept") and check.takes == "throughput"
+    assert fanned.generators(rated(2, 0).jobs(Job("http://127.0.0.1:1/", 2, 10, 10, ())), parts) == ()
 
 
 def test_run_refuses_what_several_can_not_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def record(target: str, cpu: float, repeat: int = 1, rate: float = 1000, checks:
         test_id=f"PERF-2026-01-01-{repeat:03}",
         timestamp="2026-01-01T00:00:00Z",
         environment=Environment("Linux", "CPU", 2, "8 GB", "GCC", "12"),
-        configuration=Configuration(False, False, True, "-O0"),
+        configuration=Configuration(True, True, True, "-O0"),
         test_scenario=ScenarioRun("medium", 4, 50, 1, "GET", "http://127.0.0.1:1/", target=target, repeat=repeat),
         results=Results(1000, rate, 50, 50, None, None, None, 1, histogram=Histogram.of([(50000, 1000)])),
         resources=Resources(50, 10, 1, 1, cpu_user_us_per_request=cpu, cpu_system_us_per_request=0),
@@ -171,7 +171,7 @@ def test_an_open_loop_that_was_not_served_at_its_rate_does_not_hold() -> None:
 def test_a_rate_is_asked_for_before_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UVHTTP_BENCH_LOAD", __file__)
     command = AtRate(500).command(Job("http://127.0.0.1:1/", 1, 10, 1, ()))
-    assert command[-5:] == ["--rate", "500.000", "--arrivals", "poisson", "http://127.0.0.1:1/"]
+    assert command[-7:] == ["--rate", "500.000", "--arrivals", "poisson", "--seed", "1", "http://127.0.0.1:1/"]
 
 
 def test_whole_command_on_a_stand_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

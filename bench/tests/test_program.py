@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli, interrupt, session
+from uvhttp_bench import cli, interrupt, regression, session
 from uvhttp_bench.loads import uvhttp_load
 from uvhttp_bench.loads.base import Finished, pinned
-from uvhttp_bench.model import database, record
+from uvhttp_bench.model import collection, database, record
 from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
 from uvhttp_bench.scenarios import catalog
@@ -205,7 +205,7 @@ def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
         (["low", "--rate", "0"], 2, "allowed is 1..100000000"),
         (["low", "--allow-dirty", "--rate", "5", "--tool", "wrk"], 2, "wrk has no --rate"),
         (["tcp-echo-64", "--allow-dirty", "--rate", "5"], 2, "benchmark_tcp_echo has no --rate"),
-        (["low", "--rate", "5", "--workers", "2"], 2, "--rate is for one load generator"),
+        (["low", "--rate", "5", "--workers", "2", "--tool", "wrk"], 2, "wrk has no --rate"),
         (["low", "--allow-dirty", "--database", "/dev/null/x"], 1, "name another one with --database"),
     ],
 )
@@ -262,3 +262,19 @@ def test_unknown_verbs_are_usage() -> None:
 def test_without_cpus_nothing_is_pinned() -> None:
     assert pinned((), ["wrk", "-v"]) == ["wrk", "-v"]
     assert pinned((1, 3), ["wrk"]) == ["taskset", "-c", "1,3", "wrk"]
+
+
+@needs_wrk
+def test_a_run_is_measured_as_its_baseline_was(server: Path, tmp_path: Path) -> None:
+    assert run(server, "").code in (0, 4)
+    with database.opened(tmp_path / "records.sqlite") as store:
+        kept = store.records()
+    collection.write(tmp_path / "data" / "2026-01-01" / "baseline.json", "baseline", kept)
+    where = ["--data", str(tmp_path / "data"), "--database", str(tmp_path / "records.sqlite"), "--results", str(tmp_path)]
+    done = bench(server, "", "baseline", "check", "--run", "--repeats", "1", "--allow-dirty", *where)
+    assert done.code == 4, done.stderr
+    assert "1 and 1 runs, 3 of each are needed" in done.stdout and "nothing is written" in done.stdout
+    with database.opened(tmp_path / "records.sqlite") as store:
+        again = store.records()[-1]
+    assert again.session != kept[0].session and regression.shape(again) == regression.shape(kept[0])
+    assert "standard's thresholds" in [check.name for check in again.checks]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from test_peers import record
 
-from uvhttp_bench import cli
+from uvhttp_bench import cli, history
 from uvhttp_bench.history import series_of
-from uvhttp_bench.model import database
+from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.record import Check, Record
 from uvhttp_bench.stats.change_points import best_split, change_points
 from uvhttp_bench.stats.verdict import CPU, THROUGHPUT
@@ -82,8 +82,8 @@ def test_void_runs_are_no_points_and_another_machine_is_another_series() -> None
 
 
 def test_command_reads_the_database_and_can_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    where = ["--database", str(tmp_path / "db.sqlite")]
-    assert cli.dispatch(["trend", *where]) == 77
+    where = ["--database", str(tmp_path / "db.sqlite"), "--data", str(tmp_path / "data")]
+    assert cli.dispatch(["trend", *where]) == 77 and not (tmp_path / "db.sqlite").exists()
     with database.opened(tmp_path / "db.sqlite") as store:
         for one in sessions(noisy([(10, 8), (12, 8)], 0.1)):
             store.add(one)
@@ -93,3 +93,31 @@ def test_command_reads_the_database_and_can_fail(tmp_path: Path, capsys: pytest.
     assert "000000007..000000008" in out
     assert cli.dispatch(["trend", "--fail", *where]) == 3
     assert cli.dispatch(["trend", "nothing", *where]) == 77
+
+
+def dated(figures: list[float]) -> list[Record]:
+    days = [f"2026-01-{number + 1:02}" for number in range(len(figures))]
+    return [replace(r, timestamp=f"{day}T00:00:00Z") for r, day in zip(sessions(figures), days, strict=True)]
+
+
+def test_a_clone_finds_the_change_in_what_is_committed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = dated(noisy([(10, 8), (12, 8)], 0.1))
+    for one in reversed(made):
+        name = "regression" if one.session == "s3" else "baseline"
+        collection.write(tmp_path / one.timestamp[:10] / f"{name}.json", name, [one])
+    where = ["--database", str(tmp_path / "none"), "--data", str(tmp_path), "--figure", "cpu_us_per_request"]
+    assert cli.dispatch(["trend", "medium", "--fail", "--picture", str(tmp_path / "p.svg"), *where]) == 3
+    out = capsys.readouterr().out
+    assert "000000007..000000008" in out and "2026-01-01..2026-01-16" in out and "2026-01-09T" in out
+    picture = (tmp_path / "p.svg").read_text()
+    assert picture.startswith("<?xml") and picture.index("2026-01-01") < picture.index("2026-01-15")
+    assert cli.dispatch(["trend", "--picture", "x", "--data", str(tmp_path)]) == 2
+
+
+def test_a_session_that_is_committed_and_in_the_database_is_one_point_and_dates_are_in_order(tmp_path: Path) -> None:
+    made = dated([10, 11, 12])
+    collection.write(tmp_path / "2026-01-02" / "baseline.json", "baseline", [made[1]])
+    found = history.gathered(tmp_path, "run", [made[2], made[1], made[0]])
+    assert [r.session for r in found] == ["s0", "s1", "s2"]
+    (series,) = series_of([made[2], made[0], made[1]], [CPU])
+    assert [point.session for point in series.points] == ["s0", "s1", "s2"]

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from uvhttp_bench import standard
 from uvhttp_bench.model.codec import to_json
 from uvhttp_bench.model.record import Environment
 from uvhttp_bench.monitor import cpu_times
 
-SOMAXCONN_MIN = 4096
-FILES_MIN = 20000  # max_connections is 10000, on both sides
 IDLE_SECONDS = 0.5
 TOOLS = {  # program: (package, argument that prints its version)
     "wrk": ("wrk", "-v"),
@@ -140,11 +139,11 @@ def _setting(name: str, path: str, least: int, meaning: str) -> Point:
 
 def _files() -> Point:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    good = hard == resource.RLIM_INFINITY or hard >= FILES_MIN
+    good = hard == resource.RLIM_INFINITY or hard >= standard.FILES_MIN
     return _point(
         "nofile", good, "unlimited" if hard == resource.RLIM_INFINITY else str(hard),
-        f"connections are descriptors; {FILES_MIN} are needed (the soft limit is raised by itself)",
-        f"ulimit -Hn {FILES_MIN} as root, or LimitNOFILE= of the service",
+        f"connections are descriptors; the standard asks for {standard.FILES_MIN} (the soft limit is raised by itself)",
+        f"ulimit -Hn {standard.FILES_MIN} as root, or LimitNOFILE= of the service",
     )  # fmt: skip
 
 
@@ -158,8 +157,12 @@ def _tools() -> Iterable[Point]:
     }
     for name, (package, argument) in TOOLS.items():
         version = tool_version(name, argument)
-        needed = BAD if name == "wrk" else WARNING
-        yield _point(name, bool(version), version or "not installed", purposes[name], f"apt-get install {package}", needed)
+        needed = BAD if name == "wrk" and not version else WARNING
+        meaning, mend, good = purposes[name], f"apt-get install {package}", bool(version)
+        if name == "wrk" and version and standard.version_of(version) < standard.WRK_MIN:
+            least, good = ".".join(map(str, standard.WRK_MIN)), False
+            meaning, mend = f"{meaning}: {least} or newer", f"build wrk {least} from its source, or use --tool uvhttp-load"
+        yield _point(name, good, version or "not installed", meaning, mend, needed)
 
 
 def _idle() -> Iterable[Point]:
@@ -187,13 +190,32 @@ def _pinning() -> Point:
     )  # fmt: skip
 
 
+def _hardware() -> Iterable[Point]:
+    """Recorded with each run (standard.thresholds); nothing but another machine changes it."""
+    cores, memory = os.cpu_count() or 1, round(_memory_kb("MemTotal") / 2**20)
+    mend = "a larger machine; CPU time per request and ratios hold on this one"
+    yield _point("cores", cores >= standard.CORES_MIN, str(cores), f"the standard asks for {standard.CORES_MIN}", mend)
+    yield _point(
+        "memory",
+        memory >= standard.MEMORY_GB_MIN,
+        f"{memory} GB",
+        f"the standard asks for {standard.MEMORY_GB_MIN} GB",
+        mend,
+    )
+
+
 def checklist() -> list[Point]:
     one: list[Callable[[], Point]] = [
         _governor,
         _swap,
-        lambda: _setting("somaxconn", "net/core/somaxconn", SOMAXCONN_MIN, "connections that wait to be accepted"),
-        lambda: _setting("syn backlog", "net/ipv4/tcp_max_syn_backlog", 1024, "connections in the making, 2000 at once"),
+        lambda: _setting("somaxconn", "net/core/somaxconn", standard.SOMAXCONN_MIN, "connections that wait to be accepted"),
+        lambda: _setting(
+            "syn backlog",
+            "net/ipv4/tcp_max_syn_backlog",
+            standard.SYN_BACKLOG_MIN,
+            "connections in the making, 2000 at once",
+        ),
         _files,
         _pinning,
     ]
-    return [*(make() for make in one), *_tools(), *_idle()]
+    return [*_hardware(), *(make() for make in one), *_tools(), *_idle()]

@@ -5,7 +5,9 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from uvhttp_bench.model import collection
 from uvhttp_bench.model.record import Record
 from uvhttp_bench.rounds import value
 from uvhttp_bench.stats.change_points import change_points
@@ -51,6 +53,24 @@ class Series:
     changes: tuple[Change, ...]
 
 
+# Which committed files hold sessions of a kind.
+COMMITTED = {"run": ("baseline", "regression"), "peers": ("peers",)}
+
+
+def gathered(directory: Path, kind: str, more: Sequence[Record]) -> list[Record]:
+    """What is committed and what the database has, each record once, oldest first: a clone has the first, the machine that
+    measured has both."""
+    found: dict[tuple[str, str, str], Record] = {}
+    for name in COMMITTED.get(kind, ()):
+        for path in sorted(directory.glob(f"*/{name}.json")):
+            for record in collection.read(path):
+                if record.kind == kind:
+                    found[record.session, record.timestamp, record.test_id] = record
+    for record in more:
+        found[record.session, record.timestamp, record.test_id] = record
+    return sorted(found.values(), key=lambda record: record.timestamp)
+
+
 def points_of(records: Sequence[Record], metric: Metric) -> list[Point]:
     sessions: dict[str, list[Record]] = {}
     for record in records:
@@ -62,7 +82,7 @@ def points_of(records: Sequence[Record], metric: Metric) -> list[Point]:
         first = kept[0]
         ids = tuple(record.test_id for record in kept)
         points.append(Point(name, first.timestamp, first.configuration.revision, middle, ids))
-    return points[-POINTS_MAX:]
+    return sorted(points, key=lambda point: point.timestamp)[-POINTS_MAX:]
 
 
 def changes_of(points: Sequence[Point], metric: Metric, least: float = CHANGE_MIN) -> list[Change]:

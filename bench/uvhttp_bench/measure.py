@@ -10,17 +10,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, monitor, open_loop, repository
+from uvhttp_bench import environment, gates, monitor, open_loop, repository, standard
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
+from uvhttp_bench.loads.fanned import Fanned
 from uvhttp_bench.loads.tcp_echo import TcpEcho
-from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
+from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, ScenarioRun
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, probe, serve
 
 WARM_UP_SECONDS = 1.0
 BANDWIDTH_SECONDS = 0.3
+MEMORY_POINTS = 180  # of a record: ten seconds apart in half an hour
 
 
 class Skip(Exception):
@@ -128,6 +130,7 @@ def _log_level(pid: int) -> str:
 def _resources(usage: monitor.Usage, outcome: Outcome, calls_per_request: float | None, cpus: Cpus) -> Resources:
     requests = max(1, outcome.results.total_requests)
     rate = outcome.results.requests_per_second
+    growth = gates.memory(usage.memory_series)[1]
     return Resources(
         cpu_usage_percent=100 * usage.cpu_seconds / usage.wall_seconds,
         memory_usage_mb=usage.memory_mb,
@@ -143,7 +146,8 @@ def _resources(usage: monitor.Usage, outcome: Outcome, calls_per_request: float 
         * max(0.0, usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds)
         / max(1e-9, usage.capacity_seconds),
         steal_percent=100 * usage.steal_seconds / max(1e-9, usage.capacity_seconds),
-        memory_growth_mb_per_hour=gates.memory(usage.memory_series)[1],
+        memory_growth_mb_per_hour=growth,
+        memory_series=monitor.thinned(usage.memory_series, MEMORY_POINTS) if growth is not None else (),
     )
 
 
@@ -160,7 +164,7 @@ def _checks(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, usage: m
     others = usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds
     machine = gates.machine(others, usage.steal_seconds, usage.capacity_seconds)
     checks += [gates.generator(generator, server), gates.steady(usage.cpu_series), machine]
-    return [*checks, gates.memory(usage.memory_series)[0]]
+    return [*checks, gates.memory(usage.memory_series)[0], *outcome.checks]
 
 
 def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, seconds: float) -> float | None:
@@ -244,9 +248,23 @@ class Run:
             resources=_resources(usage, outcome, self._calls, plan.cpus),
             session=plan.session,
             kind=plan.kind,
-            checks=(gates.build(configuration), log, *self._checks, *last, *checks),
+            checks=(
+                gates.build(configuration),
+                log,
+                *self._checks,
+                *last,
+                *checks,
+                *standard_checks(plan, configuration),
+            ),
         )
-        return open_loop.at_rate(record, plan.load.per_second) if isinstance(plan.load, AtRate) else record
+        rate = plan.load.per_second if isinstance(plan.load, AtRate | Fanned) else 0.0
+        return open_loop.at_rate(record, rate) if rate else record
+
+
+def standard_checks(plan: Plan, configuration: Configuration) -> tuple[Check, ...]:
+    """Warnings: what the standard asks for and this build or machine does not have."""
+    machine = standard.thresholds(plan.environment, plan.load.name, standard.somaxconn())
+    return standard.configuration(configuration), machine
 
 
 @dataclass(frozen=True)
@@ -323,6 +341,7 @@ def _run_echo(
             gates.errors(results),
             gates.bandwidth(results, plan.bandwidth_mb * len(everything)),
             machine,
+            *standard_checks(plan, configuration),
         ),
         notes=("server and clients share a process: CPU is of both",),
     )

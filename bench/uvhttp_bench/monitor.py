@@ -87,6 +87,14 @@ class Usage:
         return self.user_seconds + self.system_seconds
 
 
+def thinned(series: Sequence[tuple[float, float]], most: int) -> tuple[tuple[float, float], ...]:
+    """At most `most` of them, evenly, with the first and the last."""
+    if len(series) <= most:
+        return tuple(series)
+    step = (len(series) - 1) / (most - 1)
+    return tuple(series[round(number * step)] for number in range(most))
+
+
 class Watch:
     """Samples a process from start() to stop()."""
 

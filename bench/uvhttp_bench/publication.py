@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import repository, standard, supplements
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import collection, self_check
 from uvhttp_bench.model.record import UNSTABLE, Record
@@ -50,6 +50,7 @@ def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
     def names(chosen: Sequence[Record]) -> str:
         return ", ".join(dict.fromkeys(f"{r.test_scenario.name} ({r.test_scenario.target})" for r in chosen))
 
+    standard.refuse(records)
     if any(r.configuration.dirty for r in records):
         raise BenchError("the run was of sources that differ from their commit: commit, build and run again")
     # Another server that failed has no figures, and the report says why; our own is to be mended.
@@ -101,7 +102,7 @@ def reports(found: Kept, pages: bool = True) -> list[tuple[Path, str]]:
         report = build(Material(tuple(records), name, self_check=check if name == RUN else None))
         where, data = _report_path(found.directory, records, name), f"../../data/{path.parent.name}/{path.name}"
         made += files_of(report, where, data, pages)
-    return made
+    return [*made, *supplements.pages(found.directory, pages)]
 
 
 def charts(found: Kept) -> list[tuple[Path, str]]:

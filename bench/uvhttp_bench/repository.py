@@ -12,6 +12,7 @@ REPORTS = ROOT / "docs" / "performance" / "reports"
 SOURCES = ("src", "include", "examples", "tools", "cmake", "CMakeLists.txt", "CMakePresets.json")
 DATABASE = BUILD / "bench" / "records.sqlite"
 SELF_CHECKS = BUILD / "bench" / "self-check"
+EXPERIMENTS = BUILD / "bench" / "experiment"
 
 
 def git(*arguments: str) -> str:

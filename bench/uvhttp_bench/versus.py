@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import measure, session, slices
+from uvhttp_bench import measure, session, slices, standard
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
@@ -29,7 +29,7 @@ from uvhttp_bench.targets.uvhttp import Uvhttp
 
 KIND = "peers"
 # These are about our own build, which the server of others does not have.
-OUR_CHECKS = ("build", "log")
+OUR_CHECKS = ("build", "log", standard.CONFIGURATION)
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
         memory_idle_mb=_median([r.memory_start_mb for r in cpu_good]),
         memory_busy_mb=max((r.memory_usage_mb for r in cpu_good if r.memory_usage_mb), default=None),
         records=tuple(r.test_id for r in own),
-        reasons=tuple(dict.fromkeys(f"{c.name}: {c.detail}" for r in own for c in r.checks if not c.passed)),
+        reasons=tuple(dict.fromkeys(f"{c.name}: {c.detail}" for r in own for c in r.checks if not c.passed and c.takes)),
         rate_percent=percent,
         note="; ".join(own[0].notes),
         cpu_finding=ratios.finding(cpu_ratio) if cpu_ratio else "",

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import environment, gates, repository
 from uvhttp_bench.exits import FINE, INTERRUPTED, UNSTABLE, BenchError, MissingError, UsageError
 from uvhttp_bench.loads import thesis
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.loads.wrk import Wrk
+from uvhttp_bench.measure import session_name
 from uvhttp_bench.model.codec import dump, write_text
 from uvhttp_bench.model.experiment import Experiment
 from uvhttp_bench.output import experiment_table, sweep_picture
@@ -22,7 +23,9 @@ from uvhttp_bench.targets.tomcat import Tomcat
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 SERVER = repository.PROGRAMS / "performance_test"
-HELP = "the experiment of S3 against Tomcat: loop, workers, coroutines and a thread per request"
+HELP = (
+    "the experiment of S3 against Tomcat: event loop, worker threads, coroutines and a thread per request; publish shows it"
+)
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -120,6 +123,8 @@ def measure(args: argparse.Namespace, made: Workspace) -> tuple[Experiment, bool
         sweep(args, plan, swept)
     except KeyboardInterrupt:
         interrupted = True
+    info = Uvhttp(args.engine, program=args.server.resolve()).build_info()
+    ours = args.server.resolve() == SERVER.resolve()
     experiment = Experiment(
         timestamp=datetime.now(UTC).isoformat(timespec="seconds"),
         threads=args.threads,
@@ -134,6 +139,10 @@ def measure(args: argparse.Namespace, made: Workspace) -> tuple[Experiment, bool
         skipped=tuple(dict.fromkeys(log.skipped + swept.skipped)),
         void=tuple(log.void + swept.void),
         restless=tuple(log.restless + swept.restless),
+        revision=repository.revision() if ours else "",
+        dirty=ours and repository.dirty(),
+        environment=environment.capture(*gates.compiler_of(info)),
+        configuration=gates.configuration_of(info, engine=args.engine) if info else None,
     )
     return experiment, interrupted
 
@@ -153,8 +162,12 @@ def run(args: argparse.Namespace) -> int:
     allow_many_files()
     with workspace() as made:
         experiment, interrupted = measure(args, made)
-    if args.output and experiment.measurements:
-        write(experiment, args.output)
+    if experiment.measurements:
+        name = session_name()
+        write_text(repository.EXPERIMENTS / f"{name}.json", dump(experiment))
+        say(f"kept in {repository.EXPERIMENTS / name}.json, for publish")
+        if args.output:
+            write(experiment, args.output)
     if args.format == "json":
         sys.stdout.write(dump(experiment))
     else:

@@ -5,7 +5,7 @@ import math
 import time
 from pathlib import Path
 
-from uvhttp_bench import measure, session
+from uvhttp_bench import measure, session, standard
 from uvhttp_bench.commands.run import add_storage_arguments
 from uvhttp_bench.exits import ERROR, FINE, UNSTABLE, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
@@ -112,5 +112,6 @@ def show(form: str, versus: Versus, targets: list[Target], absent: list[str]) ->
     data = {"session": versus.options.session, "standings": standings, "left_out": [*absent, *versus.left_out]}
     fields = fields_of(versus.kept) if versus.kept else []
     notes = [*peers_table.notes(fields), *(f"left out: {line}" for line in (*absent, *versus.left_out))]
+    notes += standard.warnings(versus.kept)
     notes.append(f"session {versus.options.session}")
     tables.show(form, peers_table.HEADS, peers_table.rows(fields), data, notes)

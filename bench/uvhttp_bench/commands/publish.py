@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from uvhttp_bench import publication, repository
+from uvhttp_bench import publication, repository, supplements
 from uvhttp_bench.exits import FINE, BenchError, MissingError
 from uvhttp_bench.model import collection, database, self_check
 from uvhttp_bench.model.codec import dump, write_text
@@ -13,7 +13,7 @@ from uvhttp_bench.model.record import Record
 from uvhttp_bench.model.self_check import SelfCheck
 from uvhttp_bench.output import section, tables
 
-HELP = "what is committed: the last run, peers and self-check as data, reports, and the READMEs' sections made of them"
+HELP = "what is committed: the last run, peers, self-check, experiment and soak as data, reports, and the READMEs' sections made of them"
 KINDS = {"run": publication.RUN, "peers": publication.PEERS}
 
 
@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--run", metavar="SESSION", action="append", help=f"default: the last run; {more}")
     parser.add_argument("--peers", metavar="SESSION", action="append", help="default: the last comparison; may be repeated")
     parser.add_argument("--self-check", type=Path, metavar="FILE", help="default: the last one of the same revision")
+    supplements.add_arguments(parser)
     parser.add_argument("--again", action="store_true", help="no new data: reports and pages from what is kept")
     parser.add_argument(
         "--allow-unstable", action="store_true", help="also runs of a noisy machine, marked as such; discarded ones never"
@@ -69,7 +70,9 @@ def _keep(args: argparse.Namespace) -> list[Path]:
     if check:
         publication.refuse_check(check, args.allow_unstable)
         revisions.append(check.configuration.revision)
-    publication.one_revision(revisions)
+    more = supplements.chosen(args, revisions)
+    more.refuse(args.allow_unstable)
+    publication.one_revision([*revisions, *more.revisions])
     written = []
     for name, records in sessions.items():
         written.append(args.directory / "data" / records[0].timestamp[:10] / f"{name}.json")
@@ -77,7 +80,7 @@ def _keep(args: argparse.Namespace) -> list[Path]:
     if check:
         written.append(args.directory / "data" / check.timestamp[:10] / f"{publication.SELF_CHECK}.json")
         write_text(written[-1], dump(check))
-    return written
+    return [*written, *more.write(args.directory)]
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from uvhttp_bench import publication, repository
+from uvhttp_bench import publication, regression, repository
 from uvhttp_bench.exits import FINE, BenchError, MissingError
 from uvhttp_bench.history import Series, series_of
 from uvhttp_bench.model import collection, database
@@ -15,14 +15,14 @@ from uvhttp_bench.reporting import Material, build
 from uvhttp_bench.stats.verdict import Verdict
 
 HELP = "the standard's report of six sections as Markdown, and a page with pictures"
-NAMES = {"run": "baseline", "compare": "regression", "peers": "peers"}
+NAMES = {"run": "baseline", "compare": "compare", "peers": "peers"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, nargs="?", help="a collection of records (default: the last run in the database)")
     parser.add_argument("--session", help="of the database, instead of the last run")
     parser.add_argument("--kind", choices=tuple(NAMES), default="run", help="of the last session (default run)")
-    parser.add_argument("--name", help="SCENARIO in the file names (default: baseline, regression or peers, as the kind is)")
+    parser.add_argument("--name", help="SCENARIO in the file names (default: baseline, compare or peers, as the kind is)")
     parser.add_argument("--verdicts", type=Path, help="of compare (default: of the same session, where there are some)")
     parser.add_argument("--directory", type=Path, default=repository.REPORTS.parent, help="default %(default)s")
     database.add_argument(parser)
@@ -58,10 +58,13 @@ def _verdicts(path: Path | None, session: str) -> tuple[Verdict, ...]:
 
 def run(args: argparse.Namespace) -> int:
     records, history = _records(args)
-    name = args.name or NAMES.get(records[0].kind, records[0].kind)
+    judged = (
+        args.file if args.file and args.file.stem == regression.KIND else None
+    )  # `baseline check` keeps its verdicts there
+    name = args.name or (regression.KIND if judged else NAMES.get(records[0].kind, records[0].kind))
     if not name.replace("-", "").replace("_", "").isalnum():
         raise BenchError(f"--name {name!r}: letters, digits, - and _ only: it becomes part of a file name")
-    report = build(Material(tuple(records), name, _verdicts(args.verdicts, records[0].session), tuple(history)))
+    report = build(Material(tuple(records), name, _verdicts(args.verdicts or judged, records[0].session), tuple(history)))
     data = args.directory / "data" / report.date / f"{name}.json"
     if not (args.file and args.file.resolve() == data.resolve()):
         collection.write(data, name, records)

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--repeats", type=int, help="instead of the scenario's (basic 5, extended 3)")
     parser.add_argument(
-        "--rate", type=int, metavar="N", help="open loop of uvhttp-load: N requests a second, each sent when it is due"
+        "--rate", type=int, metavar="N", help="open loop of uvhttp-load: N requests/s in total, each sent when it is due"
     )
     add_target_arguments(parser)
     parser.add_argument(
@@ -78,9 +78,9 @@ def check_tree(allowed: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     check_numbers(args)
-    if args.rate is not None and (args.workers or args.scheduler):
-        raise UsageError("--rate is for one load generator: leave --workers and --scheduler out")
-    with fanned.opened(args) as several:
+    if args.rate is not None and args.tool == "wrk":
+        raise UsageError("wrk has no --rate: leave one of them out")
+    with fanned.opened(args, args.rate) as several:
         return _run(args, several)
 
 

@@ -9,7 +9,7 @@ from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, UsageErro
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.model import database
 from uvhttp_bench.model.record import Record
-from uvhttp_bench.output import tables, words
+from uvhttp_bench.output import soak_page, tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.targets.uvhttp import Uvhttp
@@ -55,27 +55,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(form: str, record: Record) -> int:
-    n, resources = tables.number, record.resources
-    leaks = any(check.name == "memory" and not check.passed for check in record.checks)
-    heads = (
-        "scenario",
-        "minutes",
-        "requests",
-        "errors %",
-        "P99 ms",
-        "MB at start",
-        "MB at most",
-        "MB/hour",
-        "verdict",
-        "status",
-    )
-    row = (
-        record.test_scenario.name, n(record.results.seconds / 60, 1), n(record.results.total_requests, 0),
-        n(100 * record.results.error_rate, 3), n(record.results.latency_p99_ms if record.holds("latency") else None, 3), n(resources.memory_start_mb, 1),
-        n(resources.memory_usage_mb, 1), n(resources.memory_growth_mb_per_hour), "grows" if leaks else "steady", words.STATUS[record.status],
-    )  # fmt: skip
-    tables.show(form, heads, [row], record, [f"{c.name}: {c.detail}" for c in record.checks if not c.passed])
-    if leaks:
+    told = [f"{c.name}: {c.detail}" for c in record.checks if not c.passed]
+    tables.show(form, soak_page.HEADS, [soak_page.row(record)], record, [*told, f"session {record.session}"])
+    if soak_page.grows(record):
         return REGRESSION
     code = exit_code([record])
     return FINE if code == UNSTABLE else code

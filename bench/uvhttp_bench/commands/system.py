@@ -2,7 +2,7 @@
 
 import argparse
 
-from uvhttp_bench import environment, gates
+from uvhttp_bench import environment, gates, standard
 from uvhttp_bench.exits import FINE, MISSING, UNSTABLE
 from uvhttp_bench.output import tables
 from uvhttp_bench.targets.uvhttp import Uvhttp
@@ -29,6 +29,11 @@ def run(args: argparse.Namespace) -> int:
         state = environment.GOOD if check.passed else environment.BAD
         mend = "" if check.passed else "./dev build"
         points.append(environment.Point("server", state, check.detail, "performance_test is what is measured", mend))
+        options = standard.configuration(gates.configuration_of(info))
+        state, mend = (environment.GOOD, "") if options.passed else (environment.WARNING, "cmake --preset standard")
+        points.append(
+            environment.Point("server's options", state, options.detail, "the standard's configuration has both", mend)
+        )
     heads = ("point", "state", "value", "what it means", "how to mend it")
     rows = [(p.name, p.state, p.value, p.meaning, p.mend) for p in points]
     notes = [

@@ -1,5 +1,7 @@
-"""Owns: uvhttp-load as an open loop: so many requests a second, each sent when it is due, its latency counted from then. A
-server that falls behind is seen to."""
+"""Owns: uvhttp-load as an open loop: N requests per second, each sent when it is due, its latency counted from then. The wait
+that a slow server causes is part of the latency."""
+
+from dataclasses import replace
 
 from uvhttp_bench.loads.base import Job
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
@@ -10,5 +12,4 @@ class AtRate(UvhttpLoad):
         self.per_second = per_second
 
     def command(self, job: Job) -> list[str]:
-        *command, url = super().command(job)
-        return [*command, "--rate", f"{self.per_second:.3f}", "--arrivals", "poisson", url]
+        return super().command(replace(job, rate_per_second=self.per_second))

@@ -14,7 +14,7 @@ from typing import Protocol
 from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.interrupt import held
-from uvhttp_bench.model.record import Results
+from uvhttp_bench.model.record import Check, Results
 
 GRACE_SECONDS = 45  # beyond what was asked for; wrk waits for an answer up to 30 s
 
@@ -36,6 +36,8 @@ class Job:
     message_bytes: int = 0
     pipeline: int = 1
     workspace: Path = Path("/tmp")
+    rate_per_second: float = 0.0  # of an open loop; 0: a closed one
+    seed: int = 1  # of its arrivals
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Outcome:
     cpu_seconds: float  # of the tool
     wall_seconds: float
     answer_bytes_checked: bool = False  # the tool itself has compared every answer's length or content
+    checks: tuple[Check, ...] = ()  # what the load knows about itself, of several generators for example
 
 
 class Load(Protocol):

@@ -11,11 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from uvhttp_bench import open_loop
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.base import GRACE_SECONDS, Job, Outcome, allow_many_files
-from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
+from uvhttp_bench.loads.uvhttp_load import UvhttpLoad, is_saturated
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import Errors, Results
+from uvhttp_bench.model.record import Check, Errors, Results
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -100,11 +101,28 @@ def merged(outcomes: Sequence[Outcome]) -> Results:
     )
 
 
-class Fanned(UvhttpLoad):
-    """`advertised`: the address at which workers of other machines reach the server; None: they are processes here."""
+def generators(jobs: Sequence[Job], outcomes: Sequence[Outcome]) -> tuple[Check, ...]:
+    """Each generator of an open loop has its own rate and its own CPU: the sum hides one that fell behind."""
+    if not any(job.rate_per_second for job in jobs):
+        return ()
+    behind = [
+        f"{number} served {outcome.results.requests_per_second / job.rate_per_second:.0%} of its {job.rate_per_second:,.0f}/s"
+        for number, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True), 1)
+        if not open_loop.was_served(outcome.results, job.rate_per_second)
+    ]
+    saturated = [str(number) for number, outcome in enumerate(outcomes, 1) if is_saturated(outcome.raw)]
+    wrong = [f"generator {one}" for one in behind] + [f"generator {one} used all of a CPU" for one in saturated]
+    return (Check("generators", not wrong, "; ".join(wrong) or f"all {len(jobs)} kept their rate", "throughput"),)
 
-    def __init__(self, client: "Client", workers: Sequence[str], advertised: str | None = None) -> None:
-        self._client, self.workers, self._advertised = client, list(workers), advertised
+
+class Fanned(UvhttpLoad):
+    """`advertised`: the address at which workers of other machines reach the server; None: they are processes here.
+    `per_second`: of an open loop, of all generators together; 0: a closed loop."""
+
+    def __init__(
+        self, client: "Client", workers: Sequence[str], advertised: str | None = None, per_second: float = 0.0
+    ) -> None:
+        self._client, self.workers, self._advertised, self.per_second = client, list(workers), advertised, per_second
         self._offsets = {worker: self._offset(worker) for worker in self.workers}
 
     def missing(self) -> str | None:
@@ -131,6 +149,15 @@ class Fanned(UvhttpLoad):
             raise BenchError(f"the clock of worker {worker} is off by {ahead:.3f} s: set it (chrony) and try again")
         return ahead
 
+    def jobs(self, job: Job) -> list[Job]:
+        """One for each generator, with its share of connections and rate. The superposition of Poisson arrivals is Poisson with
+        the sum of the rates, if they are independent: each generator has its own seed."""
+        made = []
+        for seed, connections in enumerate(shares(job.connections, len(self.workers)), 1):
+            rate = self.per_second * connections / job.connections
+            made.append(replace(self._job(job, connections), rate_per_second=rate, seed=seed))
+        return made
+
     def _job(self, job: Job, connections: int) -> Job:
         url = job.url
         if self._advertised:  # its CPUs have other numbers
@@ -140,13 +167,13 @@ class Fanned(UvhttpLoad):
         return replace(job, url=url, connections=connections, threads=threads, cpus=() if self._advertised else job.cpus)
 
     def run(self, job: Job) -> Outcome:
-        split = shares(job.connections, len(self.workers))
+        jobs = self.jobs(job)
         start = time.time() + START_DELAY_SECONDS
         began = time.monotonic() + START_DELAY_SECONDS
         remote = self._advertised is not None
         futures = [
-            self._run_on(worker, work, self._job(job, count), start + self._offsets[worker], remote)
-            for worker, count in zip(self.workers, split, strict=False)
+            self._run_on(worker, work, own, start + self._offsets[worker], remote)
+            for worker, own in zip(self.workers, jobs, strict=False)
         ]
         try:
             parts: list[Part] = self._client.gather(futures)
@@ -165,7 +192,7 @@ class Fanned(UvhttpLoad):
         elif time.monotonic() - began > wall + GRACE_SECONDS:
             raise BenchError("the workers took too long to answer")
         raw = "".join(outcome.raw for outcome in outcomes)
-        return Outcome(merged(outcomes), raw, outcomes[0].command, cpu, wall, True)
+        return Outcome(merged(outcomes), raw, outcomes[0].command, cpu, wall, True, generators(jobs, outcomes))
 
 
 # --- options of a verb ---
@@ -196,8 +223,8 @@ def _client(args: argparse.Namespace) -> "Client":
 
 
 @contextlib.contextmanager
-def opened(args: argparse.Namespace) -> Iterator[Fanned | None]:
-    """None: neither --workers nor --scheduler was given."""
+def opened(args: argparse.Namespace, per_second: float | None = None) -> Iterator[Fanned | None]:
+    """None: neither --workers nor --scheduler was given. `per_second`: of an open loop."""
     if not args.workers and not args.scheduler:
         yield None
         return
@@ -237,4 +264,4 @@ def opened(args: argparse.Namespace) -> Iterator[Fanned | None]:
         workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
         if not workers:
             raise MissingError(f"{args.scheduler}: has no worker: dask worker {args.scheduler}")
-        yield Fanned(client, workers, args.advertise)
+        yield Fanned(client, workers, args.advertise, per_second or 0.0)

@@ -68,6 +68,14 @@ def parse(text: str) -> Results:
         raise BenchError(f"uvhttp-load printed what is not its JSON ({error}): build both from one tree") from error
 
 
+def is_saturated(text: str) -> bool:
+    """Whether a thread of the generator used all of its CPU: then its lateness is its own and not the server's."""
+    try:
+        return bool(json.loads(text)["generator"]["saturated"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"uvhttp-load printed what is not its JSON ({error}): build both from one tree") from error
+
+
 KINDS = {"connect": "connect", "write": "write", "timeout": "timeout", "status": "status", "body": "body"}
 
 
@@ -119,6 +127,8 @@ class UvhttpLoad:
             command += ["-B", str(body), "-H", "Content-Type: application/json"]
         if job.message_bytes:
             command += ["--payload-size", str(job.message_bytes)]
+        if job.rate_per_second:
+            command += ["--rate", f"{job.rate_per_second:.3f}", "--arrivals", "poisson", "--seed", str(job.seed)]
         return [*command, job.url]
 
     def run(self, job: Job) -> Outcome:

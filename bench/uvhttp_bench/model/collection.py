@@ -27,13 +27,15 @@ def _slim(record: Record) -> Record:
     return replace(record, results=coarse, test_scenario=replace(run, command=command))
 
 
-def write(path: Path, kind: str, records: Sequence[Record]) -> None:
+def write(path: Path, kind: str, records: Sequence[Record], more: dict[str, Any] | None = None) -> None:
+    """`more`: what else the file says, before the records."""
     first = records[0]
     head: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "kind": kind,
         "session": first.session,
         "revision": first.configuration.revision,
+        **(more or {}),
     }
     lines = [
         json.dumps(to_json(_slim(r)), ensure_ascii=False, allow_nan=False, separators=(",", ":")) for r in gathered(records)

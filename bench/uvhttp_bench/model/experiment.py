@@ -1,8 +1,14 @@
 """Owns: the results of the experiment against Tomcat, as a file that its tables and pictures are made from."""
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 
-SCHEMA_VERSION = 1
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.model.codec import FormatError, from_json
+from uvhttp_bench.model.record import Configuration, Environment
+
+SCHEMA_VERSION = 2  # 1 had neither revision nor environment
 
 
 @dataclass(frozen=True)
@@ -60,3 +66,14 @@ class Experiment:
     void: tuple[str, ...] = ()  # runs that are not among the measurements, and why
     restless: tuple[str, ...] = ()  # runs whose latency says that the machine did other things; their CPU time holds
     schema_version: int = SCHEMA_VERSION
+    revision: str = ""  # of our server; empty when it is not known
+    dirty: bool = False
+    environment: Environment | None = None
+    configuration: Configuration | None = None  # of our server, as it says itself
+
+
+def read(path: Path) -> Experiment:
+    try:
+        return from_json(Experiment, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, FormatError) as error:
+        raise BenchError(f"{path}: not what experiment writes: {error}") from error

@@ -130,6 +130,7 @@ class Resources:
     other_cpu_percent: float | None = None  # of those CPUs, by other processes
     steal_percent: float | None = None
     memory_growth_mb_per_hour: float | None = None  # of runs that are long enough to tell
+    memory_series: tuple[tuple[float, float], ...] = ()  # of those, (seconds, MB), evenly thinned
 
     @property
     def cpu_us_per_request(self) -> float | None:

@@ -310,6 +310,51 @@ def sweep(name: str, points: Sequence[tuple[int, float]], rules: Mapping[str, fl
     return _whole(WIDTH, height, f"{up} against {across}", body)
 
 
+def line(points: Sequence[tuple[float, float]], across: str, up: str) -> str:
+    """A figure over time, from 0."""
+    if len(points) < 2:
+        return ""
+    highest, last, height = max(max(value for _, value in points) * 1.08, 1e-9), max(points[-1][0], 1e-9), 300.0
+    plot = _plot(height, 0, (0, last, False), (0, highest, False))
+    body = _axes(plot, [(value, f"{value:g}") for value in _steps(last)], _steps(highest), across, up, False)
+    body += _path([(plot.across(x), plot.up(y)) for x, y in points], 0)
+    return _whole(WIDTH, height, f"{up} against {across}", body)
+
+
+@dataclass(frozen=True)
+class Course:
+    """A figure at some of the sessions: (number of the session, value), and the sessions with which its level changes."""
+
+    name: str
+    points: tuple[tuple[int, float], ...]
+    changes: tuple[int, ...] = ()
+
+
+def courses(found: Sequence[Course], sessions: Sequence[str], what: str) -> str:
+    """`sessions`: what is written under each."""
+    if not any(course.points for course in found):
+        return ""
+    highest = max(value for course in found for _, value in course.points) * 1.08
+    legend, space = _legend([course.name for course in found], 6)
+    height = 320 + space
+    plot = _plot(height, space, (-0.5, len(sessions) - 0.5, False), (0, max(highest, 1e-9), False))
+    ticks: list[tuple[float, str]] = []
+    for number, name in enumerate(sessions):
+        if not ticks or plot.across(number) - plot.across(ticks[-1][0]) > LETTER * len(name) + 8:
+            ticks.append((float(number), name))
+    body = legend + _axes(plot, ticks, _steps(plot.up.high), "session", what, False)
+    for number, course in enumerate(found):
+        places = [(plot.across(session), plot.up(value)) for session, value in course.points]
+        body += _path(places, number)
+        body += "".join(
+            f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(DOT)}" style="fill:var(--c{number % 8})"/>\n' for x, y in places
+        )
+        for session in course.changes:
+            x = plot.across(session - 0.5)
+            body += _path([(x, plot.up.end), (x, plot.bottom)], number, True)
+    return _whole(WIDTH, height, f"{what} by session", body)
+
+
 def trend(series: Sequence[tuple[str, Sequence[float], Sequence[int]]], what: str) -> str:
     """(name, a figure for each session, indexes of changes)."""
     shown = [one for one in series if len(one[1]) >= 2]

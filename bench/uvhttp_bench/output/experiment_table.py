@@ -112,10 +112,11 @@ def markdown(experiment: Experiment) -> str:
         f"server on CPU {_cpus(e.server_cpus)}, wrk on CPU {_cpus(e.generator_cpus)}; {e.timestamp}.",
         "Medians over the rounds, the maximum of all.",
         "",
+        *_of(e),
         *(f"- {name}: {version}" for name, version in e.versions.items()),
         *(f"- left out: {line}" for line in e.skipped),
         *(f"- void: {line}" for line in e.void),
-        *(f"- restless: {line}" for line in e.restless),
+        *(f"- noisy: {line}" for line in e.restless),
     ]
     for workload in WORKLOADS.values():
         found = [m for m in e.measurements if m.workload == workload.name]
@@ -131,6 +132,16 @@ def markdown(experiment: Experiment) -> str:
             at = knee([m for m in e.sweep if m.workload == workload.name])
             lines += ["", f"Worker threads in advance; 95 % of the best from {at} on:", "", *table]
     return "\n".join(lines) + "\n"
+
+
+def _of(e: Experiment) -> list[str]:
+    """Which build and machine; older records do not know."""
+    lines = [f"- revision {e.revision}" + (", with changes" if e.dirty else "")] if e.revision else []
+    if e.environment:
+        m = e.environment
+        machine = f"{m.os}, {m.kernel}, {m.cpu}, {m.cores} cores, {m.memory}, {m.virtualization}"
+        lines.append(f"- {machine}; {m.compiler} {m.compiler_version}; environment {m.hash}")
+    return lines
 
 
 def _cpus(cpus: Sequence[int]) -> str:
