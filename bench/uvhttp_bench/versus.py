@@ -277,7 +277,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
         memory_idle_mb=_median([r.memory_start_mb for r in cpu_good]),
         memory_busy_mb=max((r.memory_usage_mb for r in cpu_good if r.memory_usage_mb), default=None),
         records=tuple(r.test_id for r in own),
-        reasons=tuple(dict.fromkeys(f"{c.name}: {c.detail}" for r in own for c in r.checks if not c.passed)),
+        reasons=tuple(dict.fromkeys(f"{c.name}: {c.detail}" for r in own for c in r.checks if not c.passed and c.takes)),
         rate_percent=percent,
         note="; ".join(own[0].notes),
         cpu_finding=ratios.finding(cpu_ratio) if cpu_ratio else "",
