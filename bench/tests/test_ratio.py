@@ -21,6 +21,8 @@ from uvhttp_bench.stats.ratio import LESS, MORE, TIE, Named
         (0.80, 0.83, 0.86, LESS, "0.83"),
         (1.02, 1.20, 1.40, TIE, "tie"),  # beyond 1, and wider than 5 %
         (0.55, 0.70, 0.90, TIE, "tie"),
+        (1.40, 1.50, 1.65, TIE, "tie"),
+        (1.94, 2.10, 2.25, MORE, "> 1.94"),
         (8.40, 9.40, 10.5, MORE, "> 8.40"),  # wider than 5 %, and nobody would call it a tie
         (0.30, 0.36, 0.43, LESS, "< 0.43"),
         (12.1, 12.345, 12.6, MORE, "12.3"),
@@ -59,12 +61,13 @@ def test_what_cannot_be_told_apart_is_in_alphabetical_order() -> None:
         Named("zeta", Interval(1.10, 1.12, 1.14)),
         Named("eta", Interval(1.13, 1.15, 1.17)),  # overlaps with zeta
         Named("far", Interval(2.0, 2.02, 2.04)),
+        Named("about", Interval(1.3, 1.4, 1.6)),  # a tie by its width, and more than those before it
         Named("b", Interval(0.99, 1.0, 1.01)),
         Named("a", Interval(0.98, 1.01, 1.04)),
         Named("fast", Interval(0.80, 0.82, 0.84)),
         Named("once", None),
     ]
-    assert ratio.ordered(ratios) == ["fast", "a", "b", "eta", "zeta", "far", "once"]
+    assert ratio.ordered(ratios) == ["fast", "a", "b", "eta", "zeta", "about", "far", "once"]
     assert [[one.name for one in group] for group in ratio.grouped(ratios)][1] == ["a", "b"]
     swapped = [*ratios[1:], ratios[0]]
     assert ratio.ordered(swapped) == ratio.ordered(ratios)

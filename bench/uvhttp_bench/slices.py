@@ -4,6 +4,7 @@ the machine does for seconds meets all of them. The slices of one server are one
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from typing import Any
 
 from uvhttp_bench import gates
 from uvhttp_bench.loads.wrk import Wrk
@@ -71,16 +72,18 @@ PER_REQUEST = ("cpu_user_us_per_request", "cpu_system_us_per_request", "generato
 
 
 def _resources(slices: Sequence[Record]) -> Resources:
+    """Means; a series in time has no meaning here, because the slices have others in between."""
     found = [s.resources for s in slices]
     requests = [float(s.results.total_requests) for s in slices]
     seconds = [s.results.seconds for s in slices]
-    means = {
+    made: dict[str, Any] = {
         f.name: _mean([getattr(r, f.name) for r in found], requests if f.name in PER_REQUEST else seconds)
         for f in fields(Resources)
+        if not isinstance(getattr(found[0], f.name), tuple)
     }
-    means["memory_usage_mb"] = _largest([r.memory_usage_mb for r in found])
-    means["memory_start_mb"] = found[0].memory_start_mb
-    return Resources(**means)
+    made["memory_usage_mb"] = _largest([r.memory_usage_mb for r in found])
+    made["memory_start_mb"] = found[0].memory_start_mb
+    return Resources(**made)
 
 
 def _checks(slices: Sequence[Record], merged: Record) -> tuple[Check, ...]:

@@ -12,7 +12,7 @@ ROUNDS_MIN = 6  # below, no interval without assumptions has 95 %
 REACH_MAX = 0.03  # so narrow an interval is enough: no further round is run
 SPREAD_MAX = 0.05  # a wider interval decides nothing near 1
 NEAR = 0.005  # an end so close to 1 is printed as 1.00
-FAR = 2.0  # beyond this factor an interval that is too wide is still no tie: its nearer end is a bound
+FAR = 1.5  # beyond this factor an interval that is too wide is still no tie: its nearer end is a bound
 
 LESS, TIE, MORE = "less", "tie", "more"
 
@@ -47,7 +47,7 @@ def narrow(interval: Interval | None) -> bool:
 
 
 def finding(interval: Interval | None) -> str:
-    """A tie when the interval holds 1, or is wider than +-5 % and not beyond a factor of two, or when there is none."""
+    """A tie when the interval holds 1, or is wider than +-5 % and not beyond a factor of 1.5, or when there is none."""
     if interval is None or (interval.low <= 1 + NEAR and interval.high >= 1 - NEAR):
         return TIE
     if spread(interval) > SPREAD_MAX and interval.low < FAR and interval.high > 1 / FAR:
@@ -84,21 +84,15 @@ class Named:
 
 def grouped(ratios: Sequence[Named]) -> list[list[Named]]:
     """From the least to the most. Those that cannot be told apart share a group, in alphabetical order: nobody wins by noise.
-    A group is what overlaps with the interval of its first; ties with 1 are one group; those without an interval come last."""
+    A group is what overlaps with the interval of its first; those without an interval come last."""
     groups: list[list[Named]] = []
-    for wanted in (LESS, TIE, MORE):
-        chosen = sorted(
-            (r for r in ratios if r.interval and finding(r.interval) == wanted),
-            key=lambda r: (r.interval.middle if r.interval else 0, r.name),
-        )
-        group: list[Named] = []
-        for one in chosen:
-            first = group[0].interval if group else None
-            if first and one.interval and (wanted == TIE or one.interval.low <= first.high):
-                group.append(one)
-            else:
-                group = [one]
-                groups.append(group)
+    reach = 0.0  # of the group's first
+    for one in sorted((r for r in ratios if r.interval), key=lambda r: (r.interval.middle if r.interval else 0, r.name)):
+        if one.interval and groups and one.interval.low <= reach:
+            groups[-1].append(one)
+        elif one.interval:
+            groups.append([one])
+            reach = one.interval.high
     without = [r for r in ratios if not r.interval]
     return [sorted(group, key=lambda r: r.name.lower()) for group in [*groups, without] if group]
 
