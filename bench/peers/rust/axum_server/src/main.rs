@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+const FILE_CHUNK: usize = 256 * 1024; // of one read; the default is 64 KB
 static LARGE: [u8; 100 * 1024] = [b'a'; 100 * 1024];
 
 async fn hello() -> impl IntoResponse {
@@ -80,8 +81,7 @@ async fn listen(
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn run() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().collect();
     let [_, port, tls_port, files, certificate, key] = words.as_slice() else {
         return Err("usage: axum_server PORT TLS_PORT FILES CERTIFICATE KEY".into());
@@ -90,7 +90,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .route("/", get(hello))
         .route("/large/100kb", get(large))
         .route("/ws", any(echo))
-        .nest_service("/static", tower_http::services::ServeDir::new(files));
+        .nest_service(
+            "/static",
+            tower_http::services::ServeDir::new(files).with_buf_chunk_size(FILE_CHUNK),
+        );
     let chain = CertificateDer::pem_file_iter(certificate)?.collect::<Result<Vec<_>, _>>()?;
     let config = ServerConfig::builder()
         .with_no_client_auth()
@@ -103,4 +106,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(TlsAcceptor::from(Arc::new(config))),
     ));
     Ok(listen(plain, router, None).await?)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // Files are read on tokio's blocking threads. On one CPU, more than one of them only adds switches.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(1)
+        .build()?;
+    runtime.block_on(run())
 }
