@@ -95,14 +95,14 @@ int main(int argc, char **argv) {
     event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST); /* changes that cancel out are not made */
     struct event_base *base = event_base_new_with_config(config);
     struct evhttp *http = base ? evhttp_new(base) : NULL;
-    struct evhttp_bound_socket *socket =
+    struct evhttp_bound_socket *listener =
         http ? evhttp_bind_socket_with_handle(http, "127.0.0.1", (unsigned short)atoi(argv[1])) : NULL;
-    if (!socket) {
+    if (!listener) {
         fputs("libevent_server: can not listen\n", stderr);
         return 1;
     }
     /* Inherited by accepted sockets. Over TLS, head and body are two writes, and Nagle would hold back the second. */
-    setsockopt(evhttp_bound_socket_get_fd(socket), IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    setsockopt(evhttp_bound_socket_get_fd(listener), IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     evhttp_set_bevcb(http, plain, NULL);
     if (argc == 5 && !use_tls(http, argv[3], argv[4])) {
         fputs("libevent_server: can not use the certificate\n", stderr);
