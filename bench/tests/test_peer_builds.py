@@ -78,6 +78,14 @@ def test_a_missing_tool_names_its_package(name: str, package: str, monkeypatch: 
     assert peers.known()[name].missing() == f"{name} is not installed: apt-get install {package}"
 
 
+def test_a_rust_that_is_too_old_is_named(tools: Callable[[str, str], Path]) -> None:
+    tools("cargo", "echo cargo 1.63.0")
+    assert peers.known()["axum"].missing() == "axum needs Rust 1.89 or later, not 1.63.0: https://rustup.rs"
+    tools("cargo", "echo 'cargo 1.89.1 (c24e10642 2026-06-23)'")
+    assert peers.known()["axum"].missing() is None
+    assert "1.95 or later" in (peers.known()["may-minihttp"].missing() or "")
+
+
 def test_cargo_builds_one_locked_package_once(tools: Callable[[str, str], Path], made: Workspace) -> None:
     words = tools(
         "cargo", 'while [ "$1" != --target-dir ]; do shift; done; mkdir -p $2/release; touch $2/release/may_server'

@@ -6,19 +6,15 @@ from pathlib import Path
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets import crates
 from uvhttp_bench.targets.base import Ports, Workspace, make_certificate
-from uvhttp_bench.targets.peer import ECHO, HELLO, LARGE, STATIC, Peer
+from uvhttp_bench.targets.peer import ECHO, HELLO, LARGE, STATIC
 
 
-class Actix(Peer):
+class Actix(crates.RustPeer):
     name = "actix-web"
-    package = "cargo"
     pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC, ECHO})
     schemes = frozenset({"http", "https", "ws"})
     note = "TLS is rustls, not OpenSSL"
-
-    def found(self) -> bool:
-        return crates.has_cargo()
 
     def version(self) -> str:
         return crates.rust_versions("actix-web", "actix-files", "rustls")

@@ -3,12 +3,13 @@ takes the versions of the lock files, over the network the first time."""
 
 import functools
 import json
+import re
 import subprocess
 import tomllib
 from pathlib import Path
 
 from uvhttp_bench.exits import BenchError
-from uvhttp_bench.targets.peer import BUILT, SOURCES, build, program, reason, said
+from uvhttp_bench.targets.peer import BUILT, SOURCES, Peer, build, program, reason, said
 
 RUST = SOURCES / "rust"
 CARRIED = SOURCES / "crate_sources"
@@ -16,6 +17,24 @@ CARRIED = SOURCES / "crate_sources"
 
 def has_cargo() -> bool:
     return program("cargo") is not None
+
+
+class RustPeer(Peer):
+    """A server of bench/peers/rust."""
+
+    package = "cargo"
+    rust_needed = (1, 89)  # by the crates of the lock file
+
+    def found(self) -> bool:
+        return has_cargo()
+
+    def missing(self) -> str | None:
+        if not self.found():
+            return super().missing()
+        number = said("cargo", "--version").removeprefix("cargo ").split(" ")[0]
+        if tuple(int(part) for part in re.findall(r"\d+", number)[:2]) >= self.rust_needed:
+            return None
+        return f"{self.name} needs Rust {'.'.join(map(str, self.rust_needed))} or later, not {number or 'this one'}: https://rustup.rs"
 
 
 def versions(workspace: Path, *crates: str) -> str:

@@ -6,18 +6,14 @@ from pathlib import Path
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets import crates
 from uvhttp_bench.targets.base import Ports, Workspace
-from uvhttp_bench.targets.peer import HELLO, LARGE, Peer
+from uvhttp_bench.targets.peer import HELLO, LARGE
 
 
-class Hyper(Peer):
+class Hyper(crates.RustPeer):
     name = "hyper"
-    package = "cargo"
     pipelines = True
     kinds = frozenset({HELLO, LARGE})
     note = "it has no file server and no TLS of its own"
-
-    def found(self) -> bool:
-        return crates.has_cargo()
 
     def version(self) -> str:
         return crates.rust_versions("hyper", "tokio")

@@ -6,18 +6,15 @@ from pathlib import Path
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets import crates
 from uvhttp_bench.targets.base import Ports, Workspace
-from uvhttp_bench.targets.peer import HELLO, LARGE, Peer
+from uvhttp_bench.targets.peer import HELLO, LARGE
 
 
-class MayMinihttp(Peer):
+class MayMinihttp(crates.RustPeer):
     name = "may-minihttp"
-    package = "cargo"
+    rust_needed = (1, 95)
     pipelines = True
     kinds = frozenset({HELLO, LARGE})
     note = "it has no file server and no TLS, and no timeouts"
-
-    def found(self) -> bool:
-        return crates.has_cargo()
 
     def version(self) -> str:
         return crates.rust_versions("may_minihttp", "may")
