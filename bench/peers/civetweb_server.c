@@ -4,24 +4,36 @@
  *   civetweb_server PORT FILES THREADS
  */
 #include <civetweb.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static char large[100 * 1024];
 
-static int answer(struct mg_connection *connection, const char *type, const char *body, size_t size) {
-    mg_send_http_ok(connection, type, (long long)size);
-    mg_write(connection, body, size);
+/* Each call of mg_write is a write of its own, so that a short body goes with the head. */
+static int respond(struct mg_connection *connection, const char *type, const char *body, size_t size) {
+    char out[512], date[64];
+    time_t now = time(NULL);
+    struct tm parts;
+    strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime_r(&now, &parts));
+    size_t head = (size_t)snprintf(out, sizeof out,
+                                   "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %zu\r\nDate: %s\r\n\r\n",
+                                   type, size, date);
+    bool together = size <= sizeof out - head;
+    if (together) memcpy(out + head, body, size);
+    mg_write(connection, out, head + (together ? size : 0));
+    if (!together) mg_write(connection, body, size);
     return 200;
 }
 
 /* A callback, which is there before the first connection is, as a handler is not. */
 static int begin(struct mg_connection *connection) {
     const char *path = mg_get_request_info(connection)->local_uri;
-    if (strcmp(path, "/") == 0) return answer(connection, "text/plain", "Hello, World!", 13);
+    if (strcmp(path, "/") == 0) return respond(connection, "text/plain", "Hello, World!", 13);
     if (strcmp(path, "/large/100kb") != 0) return 0; /* a file */
-    return answer(connection, "application/octet-stream", large, sizeof large);
+    return respond(connection, "application/octet-stream", large, sizeof large);
 }
 
 int main(int argc, char **argv) {

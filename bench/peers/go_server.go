@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"io"
 	"log"
+	"mime"
 	"net/http"
 	"os"
 	"strconv"
@@ -26,6 +27,7 @@ func main() {
 	if len(os.Args) != 6 {
 		log.Fatal("usage: go_server PORT TLS_PORT FILES CERTIFICATE KEY")
 	}
+	mime.AddExtensionType(".bin", "application/octet-stream") // else it reads 512 bytes of the file to find out
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", answer("text/plain", []byte("Hello, World!")))
 	mux.HandleFunc("/large/100kb", answer("application/octet-stream", bytes.Repeat([]byte("a"), 100*1024)))

@@ -62,7 +62,7 @@ int main(int argc, char **argv) {
     hello = MHD_create_response_from_buffer(13, (void *)"Hello, World!", MHD_RESPMEM_PERSISTENT);
     large = MHD_create_response_from_buffer(sizeof body, body, MHD_RESPMEM_PERSISTENT);
     MHD_add_response_header(hello, "Content-Type", "text/plain");
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO;
     struct MHD_Daemon *plain =
         MHD_start_daemon(flags, (uint16_t)atoi(argv[1]), NULL, NULL, answer, NULL, MHD_OPTION_CONNECTION_LIMIT, 4000u,
                          MHD_OPTION_CONNECTION_TIMEOUT, 60u, MHD_OPTION_END);

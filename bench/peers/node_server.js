@@ -8,7 +8,7 @@ const https = require('https');
 
 const [port, tlsPort, certificate, key] = process.argv.slice(2);
 const bodies = {
-    '/': ['text/plain', Buffer.from('Hello, World!')],
+    '/': ['text/plain', 'Hello, World!'], // a string is joined with the head, a buffer is not
     '/large/100kb': ['application/octet-stream', Buffer.alloc(100 * 1024, 'a')],
 };
 

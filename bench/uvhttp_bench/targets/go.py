@@ -24,6 +24,6 @@ class Go(Peer):
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         make_certificate(workspace)
         source = SOURCES / "go_server.go"
-        server = build(self.name, ["go", "build", "-o", BUILT / "go_server", source], source, BUILT / "go_server")
+        server = build(self.name, ["go", "build", "-o", BUILT / "go_server", source], [source], BUILT / "go_server")
         where = [workspace.static, workspace.certificate, workspace.key]
         return [server, str(ports.http), str(ports.https), *where]

@@ -1,32 +1,22 @@
-"""Owns: Rust's hyper on tokio's single-threaded runtime. Cargo fetches the crates that Cargo.lock names, once."""
+"""Owns: Rust's hyper on tokio's single-threaded runtime."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from uvhttp_bench.scenarios.catalog import Scenario
+from uvhttp_bench.targets import crates
 from uvhttp_bench.targets.base import Ports, Workspace
-from uvhttp_bench.targets.peer import BUILT, HELLO, LARGE, SOURCES, Peer, build, program, said
+from uvhttp_bench.targets.peer import HELLO, LARGE
 
 
-class Hyper(Peer):
+class Hyper(crates.RustPeer):
     name = "hyper"
-    package = "cargo"
     pipelines = True
     kinds = frozenset({HELLO, LARGE})
-    note = "hyper and tokio of the versions in bench/peers/hyper_server/Cargo.lock"
-
-    def found(self) -> bool:
-        return program("cargo") is not None
+    note = "it has no file server and no TLS of its own"
 
     def version(self) -> str:
-        lines = (SOURCES / "hyper_server" / "Cargo.lock").read_text().split("[[package]]")
-        package = next((text for text in lines if 'name = "hyper"' in text), "")
-        number = package.partition('version = "')[2].partition('"')[0]
-        return f"hyper {number}, {said('rustc', '--version')}"
+        return crates.rust_versions("hyper", "tokio")
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
-        source = SOURCES / "hyper_server"
-        folder = BUILT / "hyper"
-        cargo: list[str | Path] = ["cargo", "build", "--release", "--locked", "--quiet", "--target-dir", folder]
-        server = build(self.name, cargo, source / "src" / "main.rs", folder / "release" / "hyper_server", source)
-        return [server, str(ports.http)]
+        return [crates.rust_server(self.name, "hyper_server"), str(ports.http)]

@@ -1,8 +1,10 @@
 """Owns: what the servers of others have in common: how they are found, compiled and told what to serve. Each has a module
 of a page here, and its source or configuration in bench/peers/."""
 
+import contextlib
 import shutil
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -88,24 +90,35 @@ def package_version(package: str) -> str:
     return said("dpkg-query", "-W", "-f", "${Version}", package)
 
 
-def build(name: str, command: Sequence[str | Path], source: Path, result: Path, directory: Path | None = None) -> Path:
-    """Runs a compiler unless the result is newer than the source; one line says why there is no program."""
-    if result.exists() and result.stat().st_mtime >= source.stat().st_mtime:
+def build(
+    name: str, command: Sequence[str | Path], sources: Sequence[Path], result: Path, directory: Path | None = None
+) -> Path:
+    """Runs a compiler unless the result is newer than the sources; one line says why there is no program."""
+    if result.exists() and all(result.stat().st_mtime >= source.stat().st_mtime for source in sources):
         return result
     result.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(BrokenPipeError):
+        print(f"building {name}", file=sys.stderr, flush=True)
     try:
         run = subprocess.run(command, capture_output=True, text=True, cwd=directory, check=False)
     except OSError as error:
         raise BenchError(f"{name} can not be built: {error}") from error
     if run.returncode != 0 or not result.exists():
-        lines = [line.strip() for line in (run.stderr + run.stdout).splitlines() if "error" in line.lower()]
-        raise BenchError(f"{name} can not be built: {(lines or ['its compiler does not say why'])[0]}")
+        raise BenchError(f"{name} can not be built: {reason(run.stderr + run.stdout)}")
+    result.touch()  # a build that found nothing to do leaves an old time
     return result
+
+
+def reason(output: str) -> str:
+    """The line of a compiler's or a package manager's output that says what went wrong."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines[-1:] or ["its compiler does not say why"])[0]
 
 
 def build_c(source: Path, *libraries: str) -> Path:
     result = BUILT / source.stem
-    return build(source.stem, ["cc", "-O2", "-D_GNU_SOURCE", source, "-o", result, *libraries], source, result)
+    return build(source.stem, ["cc", "-O2", "-D_GNU_SOURCE", source, "-o", result, *libraries], [source], result)
 
 
 def fill(template: str, made: Path, **names: object) -> Path:

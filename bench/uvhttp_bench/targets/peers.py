@@ -4,8 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uvhttp_bench.exits import UsageError
+from uvhttp_bench.targets.actix import Actix
+from uvhttp_bench.targets.axum import Axum
 from uvhttp_bench.targets.base import Target
+from uvhttp_bench.targets.bun import Bun
 from uvhttp_bench.targets.civetweb import Civetweb
+from uvhttp_bench.targets.fasthttp import Fasthttp
 from uvhttp_bench.targets.go import Go
 from uvhttp_bench.targets.h2o import H2o
 from uvhttp_bench.targets.hyper import Hyper
@@ -13,11 +17,14 @@ from uvhttp_bench.targets.libevent import Libevent
 from uvhttp_bench.targets.libwebsockets import Libwebsockets
 from uvhttp_bench.targets.lighttpd import Lighttpd
 from uvhttp_bench.targets.limits import all_limits
+from uvhttp_bench.targets.may_minihttp import MayMinihttp
 from uvhttp_bench.targets.microhttpd import Microhttpd
 from uvhttp_bench.targets.nginx import Nginx
 from uvhttp_bench.targets.node import Node
+from uvhttp_bench.targets.picohttpparser import Picohttpparser
 from uvhttp_bench.targets.tomcat import WARMUP_SECONDS, Tomcat
 from uvhttp_bench.targets.uvhttp import Uvhttp
+from uvhttp_bench.targets.uwebsockets import Uwebsockets
 
 OURS = ("uvhttp-uring", "uvhttp-libuv")
 COPYING = tuple(f"{name}-copy" for name in OURS)  # zero-copy off; measured when named
@@ -30,8 +37,8 @@ def known(server: Path | None = None, jvm_warmup_seconds: float = WARMUP_SECONDS
         for name, engine in zip(names, ("uring", "libuv"), strict=True)
     ]
     others: list[Target] = [
-        Nginx(), H2o(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Node(), Hyper(),
-        *all_limits(),
+        Nginx(), H2o(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Fasthttp(), Node(), Bun(),
+        Hyper(), Axum(), Actix(), MayMinihttp(), Uwebsockets(), Picohttpparser(), *all_limits(),
     ]  # fmt: skip
     return {target.name: target for target in ours + others}
 

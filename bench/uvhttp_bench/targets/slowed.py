@@ -23,7 +23,7 @@ class Slowed(Uvhttp):
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         compiler: list[str | Path] = ["cc", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", SOURCE, "-o", LIBRARY]
-        library = build("slow_send", compiler, SOURCE, LIBRARY)
+        library = build("slow_send", compiler, [SOURCE], LIBRARY)
         return [
             "env",
             f"LD_PRELOAD={library}",

@@ -61,4 +61,4 @@ class Tomcat(Peer):
     def _servlet(self) -> Path:
         source = SOURCES / "TomcatWork.java"
         jar = HOME / "lib" / "servlet-api.jar"
-        return build(self.name, ["javac", "-cp", jar, "-d", BUILT, source], source, BUILT / "TomcatWork.class")
+        return build(self.name, ["javac", "-cp", jar, "-d", BUILT, source], [source], BUILT / "TomcatWork.class")
