@@ -21,6 +21,7 @@ int load_measure(load_measurement_t *measurement, load_plan_t *plan, FILE *hdr_l
     *measurement = (load_measurement_t){.interrupted = false};
     load_stats_init(&measurement->stats);
     load_sampler_init(&measurement->sampler, options, load_progress_stream(), hdr_log);
+    if (hdr_log) rewind(hdr_log); /* it holds one measurement: the last */
     int code = load_run_init(&run, plan, err);
     run.sampler = &measurement->sampler;
     if (code == 0 && options->stages.count > 0 && !load_stats_add_stages(&measurement->stats, options->stages.count)) {
@@ -36,6 +37,10 @@ int load_measure(load_measurement_t *measurement, load_plan_t *plan, FILE *hdr_l
         measurement->interrupted = run.interrupted;
     }
     load_run_deinit(&run);
+    if (code == 0 && measurement->sampler.hdr_failed) {
+        fputs("uvhttp-load: --hdr: out of memory\n", err);
+        code = LOAD_ERROR;
+    }
     return code;
 }
 

@@ -419,64 +419,6 @@ static const char *name_of(int letter) {
     return "?";
 }
 
-/* --- the URL --- */
-
-static bool set_authority(parser_t *parser, const char *text, size_t size, const char *default_port) {
-    load_options_t *options = parser->options;
-    if (size == 0 || size >= sizeof options->authority - 1 || memchr(text, '@', size))
-        return refuse(parser, "%s: no host that can be used", options->url);
-    memcpy(options->authority, text, size);
-    const char *host = options->authority, *end = host + size, *port = NULL;
-    if (host[0] == '[') {
-        const char *bracket = strchr(host, ']');
-        if (!bracket) return refuse(parser, "%s: the bracket of the address is not closed", options->url);
-        if (bracket[1] == ':') port = bracket + 2;
-        host++;
-        end = bracket;
-    } else if ((port = strrchr(host, ':'))) {
-        end = port++;
-    }
-    if (!port) port = default_port;
-    uint64_t number = 0;
-    if (!port || uvhttp__str_parse_u64(uvhttp__str_from(port), &number) != 0 || number == 0 || number > 65535)
-        return refuse(parser, "%s: expected a port from 1 to 65535", options->url);
-    if (end == host || (size_t)(end - host) >= sizeof options->host)
-        return refuse(parser, "%s: no host that can be used", options->url);
-    memcpy(options->host, host, (size_t)(end - host));
-    snprintf(options->port, sizeof options->port, "%u", (unsigned)number);
-    return true;
-}
-
-static bool set_url(parser_t *parser, const char *url) {
-    static const struct {
-        const char *prefix, *port;
-        load_scheme_t scheme;
-        bool secure;
-    } schemes[] = {{"http://", "80", LOAD_HTTP, false},
-                   {"https://", "443", LOAD_HTTP, true},
-                   {"ws://", "80", LOAD_WS, false},
-                   {"wss://", "443", LOAD_WS, true},
-                   {"tcp://", NULL, LOAD_TCP, false}};
-    load_options_t *options = parser->options;
-    options->url = url;
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        size_t prefix = strlen(schemes[i].prefix);
-        if (strncasecmp(url, schemes[i].prefix, prefix) != 0) continue;
-        options->scheme = schemes[i].scheme;
-        options->secure = schemes[i].secure;
-        if (options->secure && !load_has_tls) return refuse(parser, "%s: built without OpenSSL", url);
-        const char *host = url + prefix;
-        size_t size = strcspn(host, "/?#");
-        options->target = host[size] == '/' ? host + size : "/";
-        if (host[size] == '?' || strchr(options->target, '#'))
-            return refuse(parser, "%s: expected a target that begins with / and has no #", url);
-        for (const char *c = options->target; *c; c++)
-            if (*c <= ' ' || *c > '~') return refuse(parser, "%s: encode what is not ASCII, and spaces", url);
-        return set_authority(parser, host, size, schemes[i].port);
-    }
-    return refuse(parser, "%s: expected http://HOST[:PORT]/TARGET, or https, ws, wss, tcp", url);
-}
-
 /* --- what makes sense together only, or not at all --- */
 
 static bool check_echo(parser_t *parser) {
@@ -570,7 +512,9 @@ static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_
     if (parser->options->compares) return set_results(parser, argc - optind, argv + optind);
     if (optind == argc) return refuse(parser, "no URL");
     if (optind + 1 < argc) return refuse(parser, "%s: one URL is enough; --urls takes a list", argv[optind + 1]);
-    if (!set_url(parser, argv[optind]) || !check(parser)) return false;
+    const char *wrong = load_set_url(parser->options, argv[optind]);
+    if (wrong) return refuse(parser, "%s: %s", argv[optind], wrong);
+    if (!check(parser)) return false;
     fill_in(parser);
     return true;
 }

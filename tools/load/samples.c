@@ -77,9 +77,9 @@ static void add_sample(load_sampler_t *sampler, const load_run_t *run, uint64_t 
     };
     if (sample.seconds < 1e-3 && sample.answers == 0 && sample.errors == 0) return;
     if (has_space(sampler)) sampler->items[sampler->count++] = sample;
-    if (sampler->hdr_log)
-        load_hdr_log_add(&sampler->delta, (double)sampler->starts_ms / 1e3 + sample.at_s - sample.seconds,
-                         sample.seconds, sampler->hdr_log);
+    double starts_s = (double)sampler->starts_ms / 1e3 + sample.at_s - sample.seconds;
+    if (sampler->hdr_log && !load_hdr_log_add(&sampler->delta, starts_s, sample.seconds, sampler->hdr_log))
+        sampler->hdr_failed = true;
     sampler->answers += sample.answers;
     if (sampler->progress) load_progress_show(sampler->progress, sampler->options, &sample, sampler->answers, errors);
     sampler->errors_before = errors;

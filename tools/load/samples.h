@@ -27,6 +27,7 @@ typedef struct load_sampler {
     uint64_t errors_begin, errors_before, answers;
     FILE *progress;     /* NULL: none */
     FILE *hdr_log;      /* NULL: none */
+    bool hdr_failed;    /* the log lacks an interval */
     uint64_t starts_ms; /* the beginning of the window, since 1970 */
 } load_sampler_t;
 
