@@ -2,13 +2,14 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import threading
 import time
 
 import pytest
 
-from harness import ENGINE, free_port, make_serve, stop_all
+from harness import ENGINE, free_port, make_serve, poll, stop_all
 from load_program import LOAD, OK, load, stubs
 
 
@@ -187,6 +188,21 @@ def test_a_server_that_is_too_slow_has_no_capacity_and_the_search_keeps_its_time
     assert all(probe["requests"] > 0 for probe in run.json["capacity"]["probes"])
     assert "no rate meets" in run.err
     assert time.monotonic() - start < 20
+
+
+def test_an_interrupted_search_tells_what_it_has(stub):
+    one = stub(OK)
+    words = [LOAD, "--engine", ENGINE, "-j", "-", "--capacity", "--slo", "max<60s", "-R", 50, "-d", "500ms", "-w", "0s",
+             "-c", 2, one.url]  # fmt: skip
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
+    poll(lambda: len(one.requests) > 30)  # of 25 in the first window: this is the second one
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    found = json.loads(out)
+    assert process.returncode == 130 and found["interrupted"]
+    capacity = found["capacity"]
+    assert not capacity["confirmed"] and capacity["lower_bound"] and not capacity["out_of_time"]
+    assert capacity["rate"] == capacity["probes"][-1]["rate"] >= 50
 
 
 # --- comparison ---

@@ -61,7 +61,8 @@ static void print_probe(const finder_t *finder, const load_probe_t *probe) {
     if (!finder->out) return;
     fprintf(finder->out, "  %11.1f/s  P99 %9s  %6llu errors  %s%s\n", probe->rate,
             load_write_time(p99, (double)probe->p99_ns), (unsigned long long)probe->errors,
-            probe->met ? "met" : "missed", probe->generator_limited ? " (the generator is at its limit)" : "");
+            probe->met ? "met" : "missed",
+            !probe->met && probe->generator_limited ? " (the generator was the limit)" : "");
     fflush(finder->out);
 }
 
@@ -105,7 +106,7 @@ static bool confirm(finder_t *finder, uint64_t window_ns, int *code) {
         if (!measure(finder, capacity->rate, window_ns * CONFIRM_FACTOR, finder->hdr_log, code)) return false;
         const load_probe_t *probe = &capacity->probes[capacity->count - 1];
         if (probe->met) return true;
-        capacity->lower_bound = probe->generator_limited;
+        capacity->lower_bound = capacity->generator_limited = probe->generator_limited;
         capacity->connections_limited = probe->connections_limited && !probe->generator_limited;
         if (i + 1 < CONFIRM_TRIES) capacity->rate *= STEP_DOWN;
     }
@@ -139,6 +140,7 @@ int load_find_capacity(load_capacity_t *capacity, load_measurement_t *last, load
     }
     capacity->rate = search.met;
     capacity->connections_limited = search.connections_limited && !search.generator_limited;
+    capacity->generator_limited = search.generator_limited;
     capacity->lower_bound = search.missed <= 0 || search.generator_limited || capacity->out_of_time;
     if (code == 0 && !last->interrupted && capacity->rate > 0)
         capacity->confirmed = confirm(&finder, given->duration_ns, &code);

@@ -38,9 +38,9 @@ typedef struct load_capacity {
     uint32_t count;
     double rate;      /* 0: no rate met the objectives */
     bool confirmed;   /* a longer measurement met them too */
-    bool lower_bound; /* the generator was the limit, or the time was up before a rate missed them */
+    bool lower_bound; /* the generator was the limit, or the search ended before a rate missed them */
     bool out_of_time;
-    bool connections_limited; /* at the lowest rate that missed */
+    bool generator_limited, connections_limited; /* at the lowest rate that missed */
     double elapsed_s;
     load_options_t options; /* of the last measurement */
 } load_capacity_t;

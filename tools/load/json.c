@@ -210,6 +210,7 @@ static void print_capacity(const load_capacity_t *capacity, FILE *out) {
     print_flag(out, "confirmed", capacity->confirmed);
     print_flag(out, "lower_bound", capacity->lower_bound);
     print_flag(out, "out_of_time", capacity->out_of_time);
+    print_flag(out, "generator_limited", capacity->generator_limited);
     print_flag(out, "connections_limited", capacity->connections_limited);
     print_real(out, "elapsed_s", capacity->elapsed_s);
     fputs(", \"probes\": [", out);

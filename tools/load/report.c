@@ -159,10 +159,11 @@ static void print_capacity(const load_capacity_t *capacity, FILE *out) {
             capacity->confirmed ? "Capacity: %s%.0f requests/s\n"
                                 : "Capacity: not confirmed, about %s%.0f requests/s\n",
             capacity->lower_bound ? ">= " : "", capacity->rate);
-    if (capacity->out_of_time)
-        fputs("  The time was up before the search ended: the server may do more\n", out);
-    else if (capacity->lower_bound)
+    if (capacity->generator_limited)
         fputs("  The generator was the limit, not the server: the server may do more\n", out);
+    else if (capacity->lower_bound)
+        fprintf(out, "  %s before the search ended: the server may do more\n",
+                capacity->out_of_time ? "The time was up" : "Interrupted");
     else if (capacity->connections_limited)
         fputs("  Beyond it requests wait for a free connection: with more connections (-c) it may be higher\n", out);
 }
