@@ -225,10 +225,10 @@ def test_the_status_can_be_chosen(stub):
 def test_a_request_that_is_never_answered_is_in_the_tail_of_a_closed_loop_too(stub):
     """The run ends before its time-out."""
     one = stub(lambda path, number: [60] if number == 5 else [0.001, OK])
-    run = load("-d", "400ms", "-c", 2, "-t", 1, "--timeout", "30s", one.url)
+    run = load("-d", "1500ms", "-c", 2, "-t", 1, "--timeout", "30s", one.url)
     assert run.json["latency"]["timeouts_included"] >= 1
     assert run.requests == run.count() == run.answers + run.json["latency"]["timeouts_included"]
-    assert run.seconds("max") > 0.2
+    assert run.seconds("max") > 1
 
 
 # --- open loop ---

@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 
 #define MS_NS UINT64_C(1000000)
+/* A closed loop: how long a request has to wait at least to count without a response. */
+#define UNUSUAL_NS (1000 * MS_NS)
 
 enum {
     SAMPLE_MS = 100,
@@ -63,9 +65,10 @@ static void take_arrival(load_worker_t *worker) {
 /* --- requests without a response at the end --- */
 
 /* Closed loop: some requests are always under way when it ends. They count if they have waited longer than any response
- * took, so that a server does not hide a request by never answering it. */
+ * took and than is usual, so that a server does not hide a request by never answering it. */
 static void record_oldest(load_worker_t *worker, uint64_t now) {
     uint64_t max = uvhttp__histogram_max(&worker->stats.latency);
+    if (max < UNUSUAL_NS) max = UNUSUAL_NS;
     for (uint32_t i = 0; i < worker->conn_count; i++) {
         const load_conn_t *conn = &worker->conns[i];
         for (uint32_t j = 0; j < conn->in_flight; j++) {
