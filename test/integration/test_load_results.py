@@ -95,7 +95,7 @@ def test_a_stall_and_errors_belong_to_their_stage(stub):
 def test_samples_add_up_to_the_whole(target):
     run = load("-d", "2200ms", "-c", 4, "-t", 2, target.url("/"))
     samples = run.json["samples"]
-    assert len(samples) >= 3
+    assert len(samples) >= 2
     assert sum(sample["answers"] for sample in samples) == run.requests
     assert sum(sample["seconds"] for sample in samples) == pytest.approx(2.2, abs=0.001)
     assert samples[-1]["at_s"] == pytest.approx(2.2, abs=0.001)
@@ -105,9 +105,13 @@ def test_samples_add_up_to_the_whole(target):
 
 
 def test_errors_are_in_the_samples_of_their_second(stub):
-    start = time.monotonic()
-    one = stub(lambda path, number: OK if time.monotonic() - start < 1.5 else OK.replace(b"200", b"500"))
-    run = load("-d", "3s", "-c", 1, "-t", 1, "--think", "10ms", one.url, code=1)
+    starts = []
+
+    def answer(path, number):
+        starts.append(time.monotonic())
+        return OK if starts[-1] - starts[0] < 2 else OK.replace(b"200", b"500")
+
+    run = load("-d", "3s", "-c", 1, "-t", 1, "--think", "10ms", stub(answer).url, code=1)
     counts = [sample["errors"] for sample in run.json["samples"]]
     assert counts[0] == 0 and sum(counts) == run.errors["status"] > 0
 
@@ -144,16 +148,17 @@ def on_terminal(arguments, **environment):
 
 
 def test_progress_is_a_line_on_a_terminal_only(target, stub):
-    arguments = ["-d", "1300ms", "-R", 100, "-c", 2, target.url("/")]
-    seen, out = on_terminal(arguments)
+    seen, out = on_terminal(["-d", "2s", "-R", 100, "-c", 2, target.url("/")])
     assert "P99" in seen and "/s" in seen and "0 errors" in seen and "1s left" in seen
     assert seen.endswith("\r\x1b[K") and "\n" not in seen
     assert "\x1b" not in out
-    assert on_terminal(arguments, TERM="dumb")[0] == ""
-    assert run_text(*arguments).stderr == ""
-    wrong = ["-d", "1300ms", "-c", 1, "-t", 1, "--think", "100ms", stub(OK.replace(b"200", b"500")).url]
-    assert "\x1b[31m" in on_terminal(wrong)[0]
-    assert "\x1b[31m" not in on_terminal(wrong, NO_COLOR="1")[0]
+    short = ["-n", 20, "-c", 1, "-t", 1]
+    assert "20.00 of 20.00" in on_terminal([*short, target.url("/")])[0]
+    assert on_terminal([*short, target.url("/")], TERM="dumb")[0] == ""
+    assert run_text(*short, target.url("/")).stderr == ""
+    wrong = stub(OK.replace(b"200", b"500")).url
+    assert "\x1b[31m" in on_terminal([*short, wrong])[0]
+    assert "\x1b[31m" not in on_terminal([*short, wrong], NO_COLOR="1")[0]
 
 
 # --- capacity ---

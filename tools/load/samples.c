@@ -106,6 +106,9 @@ uint64_t load_sampler_tick(load_sampler_t *sampler, load_run_t *run) {
         return SECOND_NS;
     }
     if (sampler->begin_ns == 0) begin(sampler, run, window_ns);
+    /* The rest of a closed loop ends with its window, however late this thread was woken: load_sampler_end. */
+    const load_options_t *options = sampler->options;
+    if (!options->is_open && now >= sampler->begin_ns + options->duration_ns) return SECOND_NS;
     uint64_t next_ns = sampler->begin_ns + ((sampler->last_ns - sampler->begin_ns) / SECOND_NS + 1) * SECOND_NS;
     if (now >= next_ns) {
         add_sample(sampler, run, now);
