@@ -1,5 +1,4 @@
 """Owns: the tests of uvhttp-load: against the library's servers, and against a stub that answers what no good server would."""
-import contextlib
 import json
 import signal
 import socket
@@ -10,12 +9,10 @@ import time
 import pytest
 
 from harness import ENGINE, EXAMPLES, HOST, free_port, make_serve, poll, stop_all
+from load_program import LOAD, OK, Outcome, Peer, command, load, stubs
 from pki import openssl
 
-LOAD = EXAMPLES / "uvhttp-load"
 XXH64_OF_OK = "fc6d24b916145cf9"  # printf ok | xxh64sum
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
 
 websocket = pytest.mark.skipif(not (EXAMPLES / "websocket_echo").exists(), reason="built without WebSocket")
 
@@ -23,101 +20,10 @@ help_text = subprocess.run([LOAD, "--help"], capture_output=True, text=True, che
 tls = pytest.mark.skipif("https://" not in help_text, reason="built without OpenSSL")
 
 
-def command(*args):
-    return [str(word) for word in (LOAD, "--engine", ENGINE, "--json", "-", *args)]
-
-
-class Outcome:
-    def __init__(self, code, out, err):
-        self.code, self.out, self.err = code, out, err
-        self.json = json.loads(out) if out.startswith("{") else None
-
-    def __getattr__(self, name):
-        return self.json["results"][name]
-
-    def seconds(self, percentile, histogram="latency"):
-        return self.json[histogram][percentile] / 1e9
-
-    def count(self, histogram="latency"):
-        buckets = self.json[histogram]["buckets"]
-        assert buckets == sorted(buckets)
-        assert sum(count for _, count in buckets) == self.json[histogram]["count"]
-        return self.json[histogram]["count"]
-
-
-def load(*args, code=0):
-    for _ in range(20):
-        done = subprocess.run(command(*args), capture_output=True, text=True, timeout=60)
-        if code or "0 answers in the time given" not in done.stderr:
-            break  # else the machine has stood still for all of it
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert len(done.stderr.splitlines()) == (0 if code in (0, 130) else 1), done.stderr
-    return Outcome(code, done.stdout, done.stderr)
-
-
-class Stub:
-    """A server of threads. `answer(path, number)` gives the bytes for the n-th request of all, or None to close; what it
-    gives may be a list of pieces, of which numbers are seconds to wait and None closes."""
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.lock = threading.Lock()
-        self.paths = []
-        self.connections = 0
-        self.requests = []
-        self.listener = socket.create_server((HOST, 0), backlog=128)
-        self.url = f"http://{HOST}:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                peer, _ = self.listener.accept()
-                self.connections += 1
-                threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
-
-    def serve(self, peer):
-        kept = b""
-        with peer, contextlib.suppress(OSError):
-            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while True:
-                while b"\r\n\r\n" not in kept:
-                    piece = peer.recv(65536)
-                    if not piece:
-                        return
-                    kept += piece
-                head, _, kept = kept.partition(b"\r\n\r\n")
-                with self.lock:
-                    number = len(self.paths)
-                    self.paths.append(head.split(b" ")[1].decode())
-                    self.requests.append(head)
-                answer = self.answer(self.paths[number], number)
-                if answer is None:
-                    return
-                for piece in answer if isinstance(answer, list) else [answer]:
-                    if piece is None:
-                        return
-                    if isinstance(piece, bytes):
-                        peer.sendall(piece)
-                    else:
-                        time.sleep(piece)
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-
 @pytest.fixture
 def stub():
-    stubs = []
-
-    def start(answer):
-        stubs.append(Stub(answer if callable(answer) else lambda path, number: answer))
-        return stubs[-1]
-
-    yield start
-    for one in stubs:
-        one.close()
+    with stubs() as start:
+        yield start
 
 
 @pytest.fixture(scope="module")
@@ -288,6 +194,9 @@ def test_a_wrong_answer_is_an_error_of_its_kind(stub, kind, answer):
 def test_an_answer_that_does_not_end_is_an_error_in_time(stub):
     run = load("-n", 3, "-c", 2, "-t", 1, "--timeout", "100ms", stub([OK[:20], 60]).url, code=1)
     assert run.errors["timeout"] == run.errors["total"] == 3, run.errors
+    assert run.requests == run.count() == run.json["latency"]["timeouts_included"] == 3
+    assert run.answers == 0
+    assert run.seconds("min") >= 0.095  # the wheel's millisecond
     assert list(run.json["results"]["first_errors"]) == ["timeout"]
 
 
@@ -311,6 +220,15 @@ def test_the_status_can_be_chosen(stub):
     assert load("-n", 20, "-s", "4xx", one.url).statuses == {"404": 20}
     load("-n", 20, "-s", "200,404", one.url)
     load("-n", 20, "-s", "403", one.url, code=1)
+
+
+def test_a_request_that_is_never_answered_is_in_the_tail_of_a_closed_loop_too(stub):
+    """The run ends before its time-out."""
+    one = stub(lambda path, number: [60] if number == 5 else [0.001, OK])
+    run = load("-d", "1500ms", "-c", 2, "-t", 1, "--timeout", "30s", one.url)
+    assert run.json["latency"]["timeouts_included"] >= 1
+    assert run.requests == run.count() == run.answers + run.json["latency"]["timeouts_included"]
+    assert run.seconds("max") > 1
 
 
 # --- open loop ---
@@ -360,7 +278,9 @@ def test_a_stall_is_seen_by_an_open_loop_and_not_by_a_closed_one(stub):
 def test_a_rate_that_is_too_much_fails_and_says_how_much_was_missing(stub):
     one = stub([0.5, OK])  # far from the time that an answer may take: what is missing was never sent, or is when all ends
     run = load("-R", 200, "-d", "300ms", "-c", 1, "-t", 1, "--timeout", "3s", one.url, code=1)
-    assert run.requests + run.errors["timeout"] == 60
+    assert run.requests == run.count() == 60  # what has no response is in the tail, with the time that it waited
+    assert run.json["latency"]["timeouts_included"] == run.errors["timeout"]
+    assert run.seconds("max") >= 3
     assert run.unanswered == run.errors["timeout"] > 40
 
 
@@ -376,30 +296,6 @@ def test_tcp_messages_come_back_as_they_were(serve):
         assert run.bytes == 300 * options[1]
 
 
-class Peer:
-    """A listener whose connections are each given to `talk` in a thread."""
-
-    def __init__(self, talk):
-        self.listener = socket.create_server((HOST, 0))
-        self.address = f"{HOST}:{self.listener.getsockname()[1]}"
-        self.talk = talk
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                peer, _ = self.listener.accept()
-                with peer, contextlib.suppress(OSError):
-                    self.talk(peer)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.listener.close()
-
-
 def test_an_old_echo_does_not_pass_for_a_new_one():
     def talk(peer):
         first = peer.recv(64)
@@ -410,6 +306,112 @@ def test_an_old_echo_does_not_pass_for_a_new_one():
     with Peer(talk) as peer:
         run = load("-n", 2, "-c", 1, "-t", 1, f"tcp://{peer.address}", code=1)
     assert run.errors["body"] == run.errors["total"] == 1
+
+
+def test_an_echo_differs_from_every_other_in_all_of_its_bytes():
+    messages = []
+
+    def talk(peer):
+        while message := peer.recv(1000, socket.MSG_WAITALL):
+            messages.append(message)
+            peer.sendall(message)
+
+    for seed in (1, 2, 1):
+        with Peer(talk) as peer:
+            load("-n", 4, "-c", 1, "-t", 1, "--payload-size", 1000, "--seed", seed, f"tcp://{peer.address}")
+        messages = [message for message in messages if len(message) == 1000]
+    assert len(messages) == 12
+    assert messages[:4] == messages[8:]  # a seed repeats them
+    for i, one in enumerate(messages[:8]):
+        for other in messages[:i]:
+            assert sum(a == b for a, b in zip(one, other, strict=True)) < 40  # by chance 4, or 16 in the id
+
+
+def test_a_connection_that_replaces_another_has_messages_of_its_own():
+    firsts = []
+
+    def talk(peer):
+        firsts.append(peer.recv(64, socket.MSG_WAITALL))
+        peer.sendall(firsts[-1])
+
+    with Peer(talk) as peer:
+        load("-n", 5, "-c", 1, "-t", 1, f"tcp://{peer.address}", "--requests-per-connection", 1)
+    firsts = [first for first in firsts if first]
+    assert len(set(firsts)) == len(firsts) == 5
+
+
+def test_a_wrong_byte_anywhere_in_an_echo_is_an_error():
+    for place in (0, 15, 16, 63, 5000, 69999):
+
+        def talk(peer, place=place):
+            message = bytearray(peer.recv(70000, socket.MSG_WAITALL))
+            if message:
+                message[place] ^= 1
+                peer.sendall(message)
+                peer.recv(1)
+
+        with Peer(talk) as peer:
+            run = load("-n", 1, "-c", 1, "-t", 1, "--payload-size", 70000, f"tcp://{peer.address}", code=1)
+        assert run.errors["body"] == run.errors["total"] == 1
+
+
+# --- HTTP echo ---
+
+
+def test_http_bodies_come_back_as_they_were(target):
+    for options in (
+        ["--payload-size", 1],
+        ["--payload-size", 100, "-p", 8],
+        ["--payload-size", 100000, "-p", 2],
+        ["-b", '{"test":"%"}', "--payload-size", 5000, "-H", "Content-Type: application/json"],
+        ["-R", 500, "-d", "200ms"],
+    ):
+        run = load("-n", 100, "-c", 3, "--echo", *options, target.url("/api"))
+        assert run.requests == 100 and run.errors["total"] == 0
+        assert run.json["verification"] == {"status": True, "body": "echo"}
+    assert load("-n", 20, "-X", "PUT", "--echo", target.url("/api")).requests == 20
+
+
+def test_http_bodies_that_do_not_come_back_are_errors(target, stub):
+    assert load("-n", 20, "--echo", target.url("/"), "-X", "GET", code=1).errors["body"] == 20
+    bodies = []
+
+    def old(head, body):
+        bodies.append(body)
+        return bodies[0]
+
+    def cut(head, body):
+        return body[:-1]
+
+    def longer(head, body):
+        return body + b"!"
+
+    def one_byte(head, body):
+        return body[:40] + bytes([body[40] ^ 1]) + body[41:]
+
+    for answer, wrong in ((old, 4), (cut, 5), (longer, 5), (one_byte, 5)):
+
+        def talk(peer, answer=answer):
+            head = b""
+            while True:
+                while b"\r\n\r\n" not in head:
+                    piece = peer.recv(1)
+                    if not piece:
+                        return
+                    head += piece
+                body = answer(head, peer.recv(64, socket.MSG_WAITALL))
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                head = b""
+
+        with Peer(talk) as peer:
+            run = load("-n", 5, "-c", 1, "-t", 1, "--echo", f"http://{peer.address}/", code=1)
+        assert run.errors["body"] == run.errors["total"] == wrong, answer.__name__
+
+
+def test_the_length_that_head_announces_is_compared(stub):
+    one = stub(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+    load("-n", 5, "-X", "HEAD", "--expect-length", 2, one.url)
+    assert load("-n", 5, "-X", "HEAD", "--expect-length", 3, one.url, code=1).errors["body"] == 5
 
 
 # --- WebSocket ---

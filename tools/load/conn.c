@@ -42,6 +42,8 @@ void load_conn_fail(load_conn_t *conn, load_error_t kind, bool pause, const char
     load_worker_t *worker = conn->worker;
     uint32_t lost = conn->in_flight;
     bool shaking = conn->state != LOAD_CONN_ONLINE;
+    for (uint32_t i = 0; kind == LOAD_ERROR_timeout && i < lost; i++)
+        load_record_waited(worker, load_flight_at(conn, i), now_ns(conn));
     if (worker->phase != LOAD_STOPPING)
         load_stats_error(&worker->stats, kind, lost ? lost : 1, "connection %u, after %llu answers on it: %s",
                          conn->number, (unsigned long long)conn->answered, why);
@@ -102,7 +104,7 @@ void load_conn_add_flight(load_conn_t *conn, load_request_t *request, uint64_t d
         set_timer(conn, worker->options->timeout_ns);
         uvhttp__http1_response_begin(&conn->response, request->is_head);
         conn->body_size = 0;
-        conn->hashing = false;
+        conn->hashing = conn->differs = false;
     }
     conn->sent++;
     worker->in_flight++;
@@ -123,7 +125,7 @@ static uint32_t room(const load_conn_t *conn) {
 
 void load_conn_begin(load_conn_t *conn) {
     load_worker_t *worker = conn->worker;
-    if (worker->options->rate > 0) {
+    if (worker->options->is_open) {
         bool could =
             conn->state == LOAD_CONN_ONLINE && conn->in_flight < worker->options->pipeline &&
             (worker->options->requests_per_connection == 0 || conn->sent < worker->options->requests_per_connection);
@@ -148,13 +150,39 @@ static void record_warming(load_worker_t *worker, uint64_t latency_ns) {
     atomic_store_explicit(&worker->warm_latency_ns, worker->warm_latency_ns + latency_ns, memory_order_relaxed);
 }
 
+static void record_due(load_stats_t *stats, const load_worker_t *worker, const load_flight_t *flight, uint64_t now) {
+    uint64_t latency = now > flight->due_ns ? now - flight->due_ns : 0;
+    stats->requests++;
+    uvhttp__histogram_record(&stats->latency, latency);
+    if (flight->sent_ns) uvhttp__histogram_record(&stats->service, now > flight->sent_ns ? now - flight->sent_ns : 0);
+    if (!stats->stages) return;
+    uint32_t stage = load_stages_find(&worker->options->stages, flight->due_ns - stats->begin_ns);
+    uvhttp__histogram_record(&stats->stages[stage].latency, latency);
+}
+
+static bool is_within(const load_stats_t *stats, uint64_t ns) {
+    return ns >= stats->begin_ns && ns < stats->end_ns;
+}
+
+void load_record_waited(load_worker_t *worker, const load_flight_t *flight, uint64_t now) {
+    load_stats_t *stats = &worker->stats;
+    if (worker->options->is_open ? !is_within(stats, flight->due_ns) : !is_within(stats, now)) return;
+    stats->timeouts_included++;
+    if (worker->options->is_open) {
+        record_due(stats, worker, flight, now);
+    } else {
+        stats->requests++;
+        uvhttp__histogram_record(&stats->latency, flight->sent_ns && now > flight->sent_ns ? now - flight->sent_ns : 0);
+    }
+}
+
 /* When it counts: a closed loop by when the answer came, so that the throughput is right; an open loop by when the
  * request was due, so that nothing that was asked for is left out. */
 static void record(load_conn_t *conn, const load_flight_t *flight) {
     load_worker_t *worker = conn->worker;
     load_stats_t *stats = &worker->stats;
     uint64_t now = now_ns(conn), service = now > flight->sent_ns ? now - flight->sent_ns : 0;
-    bool is_open = worker->options->rate > 0, inside = now >= stats->begin_ns && now < stats->end_ns;
+    bool is_open = worker->options->is_open, inside = is_within(stats, now);
     if (worker->warming) record_warming(worker, !is_open ? service : now > flight->due_ns ? now - flight->due_ns : 0);
     if (inside) {
         stats->answers++;
@@ -164,10 +192,8 @@ static void record(load_conn_t *conn, const load_flight_t *flight) {
     if (!is_open && inside) {
         stats->requests++;
         uvhttp__histogram_record(&stats->latency, service);
-    } else if (is_open && flight->due_ns >= stats->begin_ns && flight->due_ns < stats->end_ns) {
-        stats->requests++;
-        uvhttp__histogram_record(&stats->latency, now > flight->due_ns ? now - flight->due_ns : 0);
-        uvhttp__histogram_record(&stats->service, service);
+    } else if (is_open && is_within(stats, flight->due_ns)) {
+        record_due(stats, worker, flight, now);
     }
 }
 
@@ -184,7 +210,7 @@ void load_conn_take_flight(load_conn_t *conn) {
         set_timer(conn, worker->options->timeout_ns);
         uvhttp__http1_response_begin(&conn->response, load_flight_at(conn, 0)->request->is_head);
         conn->body_size = 0;
-        conn->hashing = false;
+        conn->hashing = conn->differs = false;
     } else if (worker->options->think_ns > 0) {
         conn->thinking = true;
         set_timer(conn, worker->options->think_ns);
@@ -199,7 +225,7 @@ bool load_conn_ends(load_conn_t *conn, bool close) {
     uint64_t limit = worker->options->requests_per_connection;
     if (!close && (limit == 0 || conn->answered < limit)) return false;
     if (conn->state != LOAD_CONN_ONLINE) return true;
-    if (conn->in_flight > 0 && worker->options->rate > 0) { /* each was due at its moment: asking again is too late */
+    if (conn->in_flight > 0 && worker->options->is_open) { /* each was due at its moment: asking again is too late */
         load_conn_fail(conn, LOAD_ERROR_read, false, "closed by the server behind an answer to an earlier request");
         return true;
     }
@@ -305,6 +331,7 @@ const uvhttp__stream_ops_t load_conn_ops = {
 void load_conn_open(load_conn_t *conn) {
     load_worker_t *worker = conn->worker;
     conn->first = conn->in_flight = 0;
+    conn->sent_before += conn->sent;
     conn->sent = conn->answered = 0;
     conn->body_size = 0;
     conn->thinking = conn->pause = false;

@@ -48,6 +48,8 @@ void load_conn_online(load_conn_t *conn);
 void load_conn_add_flight(load_conn_t *conn, load_request_t *request, uint64_t due_ns);
 /* Sends bytes that live as long as the run; a slow client does it bit by bit. */
 void load_conn_send_bytes(load_conn_t *conn, const char *data, size_t size);
+/* A request that has no answer and is no longer awaited: it counts with the time that it has waited until `now`. */
+void load_record_waited(load_worker_t *worker, const load_flight_t *flight, uint64_t now);
 /* The oldest request has its answer. */
 void load_conn_take_flight(load_conn_t *conn);
 /* After an answer: whether the connection has come to its end, by the server's word (`close`) or ours, which is no
@@ -61,11 +63,14 @@ static inline load_flight_t *load_flight_at(const load_conn_t *conn, uint32_t in
     return &conn->flights[at < size ? at : at - size];
 }
 
-/* echo.c: the payload of a message that is compared with what was sent. The first bytes say whose and which it is, so
- * that an old echo can not pass for a new one. */
-#define LOAD_MESSAGE_HEAD_MAX 16
-size_t load_message_head(const load_conn_t *conn, uint64_t sequence, size_t size, char head[LOAD_MESSAGE_HEAD_MAX]);
-/* Compares the next bytes of the oldest message's echo. False, and the connection has failed, if they differ. */
+/* echo.c: messages of random bytes that have to come back. A message begins with LOAD_MESSAGE_ID_SIZE characters that
+ * no other message of the run has (unless it is shorter), so that an old echo does not pass for a new one. */
+
+/* Sends n of them, each behind the bytes of its request: the head of HTTP or of a frame. */
+void load_echo_send(load_conn_t *conn, uint32_t n, uint64_t due_ns);
+/* Whether the next bytes of the oldest message's echo, from conn->body_size on, are right. */
+bool load_echo_matches(const load_conn_t *conn, const char *data, size_t size);
+/* tcp, ws: the same; if they are not, the connection has failed. */
 bool load_echo_take(load_conn_t *conn, const char *data, size_t size);
 
 #endif

@@ -1,44 +1,93 @@
-/* Owns: messages that come back as they are: what is sent and compared, and TCP, where they follow each other without
- * anything between. May include: base, io, obs. */
+/* Owns: messages of random bytes that have to come back, of all protocols, and TCP, where they follow each other
+ * without anything between. May include: base, io, obs. */
 #include <string.h>
 
 #include "load/conn.h"
+#include "load/random.h"
+#include "load/ws_frame.h"
 
-size_t load_message_head(const load_conn_t *conn, uint64_t sequence, size_t size, char head[LOAD_MESSAGE_HEAD_MAX]) {
-    uint64_t number = (uint64_t)conn->number << 40 ^ sequence;
-    for (int i = 0; i < LOAD_MESSAGE_HEAD_MAX; i++) /* the digit that changes most comes first */
-        head[i] = "0123456789abcdef"[number >> 4 * i & 15];
-    return size < LOAD_MESSAGE_HEAD_MAX ? size : LOAD_MESSAGE_HEAD_MAX;
+/* Messages up to this size are sent from one piece of memory; of longer ones the pool is. */
+enum { COPIED_SIZE_MAX = 4096, HELD_SEND_MAX = 64 * 1024 };
+
+static uint64_t id_of(const load_conn_t *conn, uint64_t sequence) {
+    const uint64_t number = ((uint64_t)conn->number << 40) + conn->sent_before + sequence;
+    return load_mix64(number ^ conn->worker->plan->echo.seed);
+}
+
+static size_t write_id(uint64_t id, size_t size, char out[LOAD_MESSAGE_ID_SIZE]) {
+    for (unsigned i = 0; i < LOAD_MESSAGE_ID_SIZE; i++) out[i] = load_echo_symbols[id >> 6 * i & 63];
+    return size < LOAD_MESSAGE_ID_SIZE ? size : LOAD_MESSAGE_ID_SIZE;
+}
+
+/* Where the message begins in the pool: a multiple of four, so that the mask of a frame fits. */
+static size_t place_of(uint64_t id) {
+    return (size_t)(id >> 40) % LOAD_POOL_STEPS * 4;
+}
+
+static void send_static(load_conn_t *conn, const char *data, size_t size) {
+    if (size > HELD_SEND_MAX)
+        (void)uvhttp__stream_send_ref(&conn->stream, data, size, NULL, NULL);
+    else if (size > 0)
+        (void)uvhttp__stream_send_turn(&conn->stream, data, size);
+}
+
+static void send_message(load_conn_t *conn, const load_request_t *request, uint64_t id) {
+    const load_plan_t *plan = conn->worker->plan;
+    const load_echo_t *echo = &plan->echo;
+    char symbols[LOAD_MESSAGE_ID_SIZE];
+    size_t in_id = write_id(id, echo->size, symbols), copied = echo->size <= COPIED_SIZE_MAX ? echo->size : in_id;
+    size_t head = request->size + echo->before.size;
+    const char *rest = echo->masked + place_of(id);
+    char *out = uvhttp__loop_turn_alloc(conn->worker->loop, head + copied);
+    if (!out) return; /* the response will be missing */
+    if (plan->options->scheme == LOAD_WS) load_ws_mask(symbols, in_id);
+    if (request->size > 0) memcpy(out, request->data, request->size);
+    if (echo->before.size > 0) memcpy(out + request->size, echo->before.data, echo->before.size);
+    memcpy(out + head, symbols, in_id);
+    memcpy(out + head + in_id, rest + in_id, copied - in_id);
+    (void)uvhttp__stream_send_turn(&conn->stream, out, head + copied);
+    send_static(conn, rest + copied, echo->size - copied);
+    send_static(conn, echo->after.data, echo->after.size);
+}
+
+void load_echo_send(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
+    while (n-- > 0) {
+        load_request_t *request = load_worker_next_request(conn->worker);
+        uint64_t id = id_of(conn, conn->sent);
+        load_conn_add_flight(conn, request, due_ns);
+        send_message(conn, request, id);
+    }
+}
+
+bool load_echo_matches(const load_conn_t *conn, const char *data, size_t size) {
+    const load_echo_t *echo = &conn->worker->plan->echo;
+    uint64_t id = id_of(conn, conn->answered);
+    char symbols[LOAD_MESSAGE_ID_SIZE];
+    size_t in_id = write_id(id, echo->size, symbols), at = (size_t)conn->body_size;
+    const uvhttp_str_t parts[] = {
+        echo->before, {symbols, in_id}, {echo->pool + place_of(id) + in_id, echo->size - in_id}, echo->after};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && size > 0; i++) {
+        if (at >= parts[i].size) {
+            at -= parts[i].size;
+            continue;
+        }
+        size_t n = parts[i].size - at < size ? parts[i].size - at : size;
+        if (memcmp(data, parts[i].data + at, n) != 0) return false;
+        data += n;
+        size -= n;
+        at = 0;
+    }
+    return size == 0; /* else there is more than was sent */
 }
 
 bool load_echo_take(load_conn_t *conn, const char *data, size_t size) {
-    size_t at = (size_t)conn->body_size, whole = conn->worker->options->payload_size;
-    char head[LOAD_MESSAGE_HEAD_MAX];
-    size_t in_head = load_message_head(conn, conn->answered, whole, head);
-    size_t head_part = at >= in_head ? 0 : in_head - at < size ? in_head - at : size;
-    const char *message = conn->worker->plan->message;
     if (conn->in_flight == 0)
         load_conn_fail(conn, LOAD_ERROR_protocol, false, "a message that nobody has sent");
-    else if (size > whole - at || (head_part > 0 && memcmp(data, head + at, head_part) != 0) ||
-             memcmp(data + head_part, message + at + head_part, size - head_part) != 0)
+    else if (!load_echo_matches(conn, data, size))
         load_conn_fail(conn, LOAD_ERROR_body, false, "the echo differs from what was sent");
     else
         conn->body_size += size;
     return conn->state == LOAD_CONN_ONLINE;
-}
-
-static void send_messages(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
-    load_request_t *message = conn->worker->plan->requests;
-    char head[LOAD_MESSAGE_HEAD_MAX];
-    while (n-- > 0) {
-        size_t size = load_message_head(conn, conn->sent, message->size, head);
-        load_conn_add_flight(conn, message, due_ns);
-        char *copy = uvhttp__loop_turn_alloc(conn->worker->loop, message->size);
-        if (!copy) return; /* it will be missed */
-        memcpy(copy, message->data, message->size);
-        memcpy(copy, head, size);
-        (void)uvhttp__stream_send_turn(&conn->stream, copy, message->size);
-    }
 }
 
 static void receive(load_conn_t *conn, const char *data, size_t size) {
@@ -55,4 +104,4 @@ static void receive(load_conn_t *conn, const char *data, size_t size) {
     }
 }
 
-const load_protocol_t load_protocol_tcp = {.send = send_messages, .receive = receive};
+const load_protocol_t load_protocol_tcp = {.send = load_echo_send, .receive = receive};

@@ -6,17 +6,15 @@
 
 /* --- sending --- */
 
-static load_request_t *next_request(load_worker_t *worker) {
-    load_request_t *request = &worker->plan->requests[worker->next_request];
-    if (++worker->next_request == worker->plan->request_count) worker->next_request = 0;
-    return request;
-}
-
 static void send_requests(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
     load_worker_t *worker = conn->worker;
+    if (worker->options->echo) {
+        load_echo_send(conn, n, due_ns);
+        return;
+    }
     if (worker->plan->request_count > 1) {
         while (n-- > 0) {
-            load_request_t *request = next_request(worker);
+            load_request_t *request = load_worker_next_request(worker);
             load_conn_add_flight(conn, request, due_ns);
             load_conn_send_bytes(conn, request->data, request->size);
         }
@@ -34,7 +32,7 @@ static void send_requests(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
 /* --- checking --- */
 
 static bool wants_hash(const load_options_t *options) {
-    return options->expects_hash || options->verify == LOAD_VERIFY_FIRST;
+    return !options->echo && (options->expects_hash || options->verify == LOAD_VERIFY_FIRST);
 }
 
 static void add_body(load_conn_t *conn, uvhttp_str_t run) {
@@ -48,6 +46,7 @@ static void add_body(load_conn_t *conn, uvhttp_str_t run) {
             XXH64_update(&conn->hash, run.data, run.size);
         }
     }
+    if (conn->worker->options->echo && !load_echo_matches(conn, run.data, run.size)) conn->differs = true;
     conn->body_size += run.size;
 }
 
@@ -64,6 +63,11 @@ static bool like_first(load_request_t *request, uint64_t hash) {
     return first == mark;
 }
 
+/* The length that a response to HEAD announces. */
+static bool announces(const uvhttp__http1_response_head_t *head, const load_options_t *options) {
+    return !options->expects_length || !head->has_length || head->length == options->expect_length;
+}
+
 static void check_answer(load_conn_t *conn, load_request_t *request) {
     const load_options_t *options = conn->worker->options;
     load_stats_t *stats = &conn->worker->stats;
@@ -73,15 +77,23 @@ static void check_answer(load_conn_t *conn, load_request_t *request) {
                          request->data);
         return;
     }
-    if (request->is_head) return;
+    if (request->is_head && !options->echo) {
+        if (!announces(&conn->response.head, options))
+            load_stats_error(stats, LOAD_ERROR_body, 1, "Content-Length is not %llu",
+                             (unsigned long long)options->expect_length);
+        return;
+    }
     uint64_t size = conn->body_size, hash = wants_hash(options) ? body_hash(conn) : 0;
-    if (options->expects_length && size != options->expect_length)
+    if (options->echo && (conn->differs || size != conn->worker->plan->echo.total))
+        load_stats_error(stats, LOAD_ERROR_body, 1, "the response is not the body of its request (--echo)");
+    else if (options->expects_length && size != options->expect_length)
         load_stats_error(stats, LOAD_ERROR_body, 1, "%llu bytes, not %llu", (unsigned long long)size,
                          (unsigned long long)options->expect_length);
     else if (options->expects_hash && hash != options->expect_hash)
         load_stats_error(stats, LOAD_ERROR_body, 1, "XXH64 %016llx, not %016llx", (unsigned long long)hash,
                          (unsigned long long)options->expect_hash);
-    else if (options->verify == LOAD_VERIFY_FIRST && !options->expects_hash && !like_first(request, hash))
+    else if (!options->echo && options->verify == LOAD_VERIFY_FIRST && !options->expects_hash &&
+             !like_first(request, hash))
         load_stats_error(stats, LOAD_ERROR_body, 1, "differs from the first of %.*s (--verify none if it may)",
                          (int)strcspn(request->data, "\r"), request->data);
 }

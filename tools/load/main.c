@@ -1,86 +1,140 @@
 /* uvhttp-load: a load generator on the library's own engines. Owns: the order of things, and the exit code. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "load/report.h"
+#include "load/compare.h"
+#include "load/hdr.h"
+#include "load/measure.h"
 #include "load/tls.h"
 
+/* The intervals of the log are written while the run goes on. */
+typedef struct hdr_log {
+    FILE *out;
+    char *text; /* the C library's */
+    size_t size;
+} hdr_log_t;
+
+typedef struct outcome {
+    load_result_t result;
+    const hdr_log_t *log;
+} outcome_t;
+
+static void write_json(const outcome_t *outcome, FILE *out) {
+    load_report_json(&outcome->result, out);
+}
+
+static void write_hgrm(const outcome_t *outcome, FILE *out) {
+    load_hdr_print_percentiles(&outcome->result.stats->latency, out);
+}
+
+static void write_hdr_log(const outcome_t *outcome, FILE *out) {
+    fwrite(outcome->log->text, 1, outcome->log->size, out);
+}
+
 /* Whole or not at all: written beside it and then put in its place. */
-static bool write_json_file(const load_result_t *result, const char *path) {
+static bool write_file(const outcome_t *outcome, const char *option, const char *path,
+                       void (*write)(const outcome_t *, FILE *)) {
     char draft[4096];
+    if (!path) return true;
     int size = snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
     FILE *out = size < (int)sizeof draft ? fopen(draft, "w") : NULL;
     if (out) {
-        load_report_json(result, out);
+        write(outcome, out);
         bool ok = !ferror(out);
         if (fclose(out) == 0 && ok && rename(draft, path) == 0) return true;
         unlink(draft);
     }
-    fprintf(stderr, "uvhttp-load: --json %s: can not be written: %s\n", path, strerrordesc_np(errno));
+    fprintf(stderr, "uvhttp-load: --%s %s: can not be written: %s\n", option, path, strerrordesc_np(errno));
     return false;
 }
 
-static bool report(const load_result_t *result) {
-    const char *path = result->options->json_path;
-    if (path && strcmp(path, "-") == 0) {
-        load_report_json(result, stdout);
+static bool prints_json(const load_options_t *options) {
+    return options->json_path && strcmp(options->json_path, "-") == 0;
+}
+
+static bool report(const outcome_t *outcome) {
+    const load_options_t *options = outcome->result.options;
+    bool ok = true;
+    if (prints_json(options)) {
+        load_report_json(&outcome->result, stdout);
     } else {
-        load_report_text(result, stdout);
-        if (path && !write_json_file(result, path)) return false;
+        load_report_text(&outcome->result, stdout);
+        ok = write_file(outcome, "json", options->json_path, write_json);
     }
-    if (fflush(stdout) == 0 && !ferror(stdout)) return true;
+    ok = ok && write_file(outcome, "hdr", options->hgrm_path, write_hgrm) &&
+         write_file(outcome, "hdr", options->hdr_log_path, write_hdr_log);
+    if (!ok || (fflush(stdout) == 0 && !ferror(stdout))) return ok;
     fprintf(stderr, "uvhttp-load: standard output: %s\n", strerrordesc_np(errno));
     return false;
 }
 
-static double busiest_thread(const load_run_t *run) {
-    double most = 0;
-    for (uint32_t i = 0; i < run->worker_count; i++) {
-        const load_stats_t *stats = &run->workers[i].stats;
-        double elapsed = (double)(stats->end_ns - stats->begin_ns);
-        double share = elapsed > 0 ? (double)(stats->cpu.user_ns + stats->cpu.system_ns) / elapsed : 0;
-        if (share > most) most = share;
+/* After the report: the exit code, with a line that says why if it is not 0. */
+static int judge(const load_result_t *result) {
+    const load_options_t *options = result->options;
+    const load_stats_t *stats = result->stats;
+    uint64_t errors = load_stats_errors(stats);
+    if (result->interrupted) return LOAD_INTERRUPTED;
+    if (result->capacity && !(result->capacity->rate > 0)) {
+        fputs("uvhttp-load: no rate meets the objectives: see the probes\n", stderr);
+        return LOAD_MISSED;
     }
-    return most;
-}
-
-static int finish(const load_run_t *run, const load_plan_t *plan) {
-    static load_stats_t all; /* too large for the stack to be a good place */
-    load_stats_init(&all);
-    for (uint32_t i = 0; i < run->worker_count; i++) load_stats_merge(&all, &run->workers[i].stats);
-    const load_result_t result = {
-        .options = run->options,
-        .plan = plan,
-        .stats = &all,
-        .warmup = run->options->warmup_auto ? &run->warmup : NULL,
-        .engine = uvhttp__loop_engine_name(run->workers[0].loop),
-        .busiest = busiest_thread(run),
-        .interrupted = run->interrupted,
-    };
-    if (!report(&result)) return LOAD_ERROR;
-    if (run->interrupted) return LOAD_INTERRUPTED;
-    uint64_t errors = load_stats_errors(&all), wanted = run->options->requests;
-    if (errors > 0) {
+    if (result->capacity && !result->capacity->confirmed) {
+        fputs("uvhttp-load: the capacity is not confirmed: more time (--capacity=T), or a quieter machine\n", stderr);
+        return LOAD_UNSTABLE;
+    }
+    if (result->capacity) return LOAD_OK;
+    if (options->slo.count > 0 && !load_slo_met(&options->slo, stats, load_elapsed_s(result))) {
+        fputs("uvhttp-load: an objective of --slo was missed: the result says which\n", stderr);
+        return LOAD_MISSED;
+    }
+    if (errors > 0 && !load_slo_bounds_errors(&options->slo)) {
         fprintf(stderr, "uvhttp-load: %llu errors: the result says which, and the first of each kind\n",
                 (unsigned long long)errors);
         return LOAD_ERROR;
     }
-    if (all.answers == 0 || all.answers < wanted) {
+    if (stats->answers == 0 || stats->answers < options->requests) {
         fprintf(stderr, "uvhttp-load: %llu answers in the time given: a longer one (-d)?\n",
-                (unsigned long long)all.answers);
+                (unsigned long long)stats->answers);
         return LOAD_ERROR;
     }
     return LOAD_OK;
 }
 
-static int run_plan(load_plan_t *plan) {
-    load_run_t run;
-    int code = load_run_init(&run, plan, stderr);
-    if (code == 0) code = load_run(&run, stderr);
-    if (code == 0) code = finish(&run, plan);
-    load_run_deinit(&run);
+static int run(load_plan_t *plan, hdr_log_t *log) {
+    static load_measurement_t measurement; /* too large for the stack to be a good place */
+    static load_capacity_t capacity;
+    const load_options_t *options = plan->options;
+    int code;
+    if (options->finds_capacity)
+        code =
+            load_find_capacity(&capacity, &measurement, plan, log->out, prints_json(options) ? NULL : stdout, stderr);
+    else
+        code = load_measure(&measurement, plan, log->out, stderr);
+    if (log->out) fflush(log->out);
+    if (code == 0) {
+        outcome_t outcome = {.result = load_measurement_result(&measurement, plan), .log = log};
+        if (options->finds_capacity) {
+            outcome.result.capacity = &capacity;
+            outcome.result.options = &capacity.options;
+        }
+        code = report(&outcome) ? judge(&outcome.result) : LOAD_ERROR;
+    }
+    load_measurement_deinit(&measurement);
+    return code;
+}
+
+static int run_logged(load_plan_t *plan) {
+    hdr_log_t log = {.out = NULL};
+    if (plan->options->hdr_log_path && !(log.out = open_memstream(&log.text, &log.size))) {
+        fputs("uvhttp-load: out of memory\n", stderr);
+        return LOAD_ERROR;
+    }
+    int code = run(plan, &log);
+    if (log.out) fclose(log.out);
+    free(log.text);
     return code;
 }
 
@@ -88,11 +142,12 @@ int main(int argc, char **argv) {
     load_options_t options;
     int code;
     if (!load_options_parse(&options, argc, argv, stdout, stderr, &code)) return code;
+    if (options.compares) return load_compare(&options, stdout, stderr);
     load_plan_t plan;
     code = load_plan_init(&plan, &options, stderr);
     if (code == 0 && options.secure && !(plan.tls = load_tls_context_new(&options, stderr))) code = LOAD_USAGE;
     if (code == 0) code = load_plan_find_target(&plan, stderr);
-    if (code == 0) code = run_plan(&plan);
+    if (code == 0) code = run_logged(&plan);
     if (plan.tls) load_tls_context_free(plan.tls);
     load_plan_deinit(&plan);
     load_options_deinit(&options);

@@ -16,55 +16,13 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-enum { BODY_MAX_BYTES = 1 << 30, WARMUP_MAX_S = 30 };
-
-static const char head[] =
-    "Usage: uvhttp-load [options] URL\n"
-    "\n"
-    "  URL: http://HOST[:PORT]/TARGET; for messages that come back as they are ws://HOST[:PORT]/TARGET or\n"
-    "  tcp://HOST:PORT";
-static const char head_tls[] = "; over TLS https:// and wss://";
-static const char help[] =
-    "\n\n"
-    "Load (closed loop: each connection waits for its answer and asks again)\n"
-    "  -c, --connections N            connections in total, over the threads                    [10]\n"
-    "  -t, --threads N                threads                                                   [2]\n"
-    "  -d, --duration T               10s, 1.5m, 200ms, 1h                                      [10s]\n"
-    "  -n, --requests N               ends after N answers, or after the duration               [no limit]\n"
-    "  -w, --warmup T|auto[:T]        before the measurement, not counted; auto: until steady, at most 30s or T [0s]\n"
-    "  -p, --pipeline N               requests under way on a connection                        [1]\n"
-    "  -R, --rate N                   open loop: N requests per second in total, sent when they are due\n"
-    "      --arrivals constant|poisson  how they are spread                                     [constant]\n"
-    "      --seed N                   of the arrivals                                           [1]\n"
-    "      --think T                  pause of a connection between an answer and its next request [0s]\n"
-    "      --requests-per-connection N  then closes it and opens another                        [no limit]\n"
-    "      --send-rate N              slow client: bytes per second that a connection sends     [no limit]\n"
-    "      --receive-rate N           slow client: bytes per second that it takes               [no limit]\n"
-    "\n"
-    "Request\n"
-    "  -X, --method M                                                                [GET, with a body POST]\n"
-    "  -H, --header 'NAME: VALUE'     any number of them\n"
-    "  -b, --body TEXT, -B, --body-file FILE\n"
-    "  -u, --urls FILE                a target a line, \"[METHOD] /target\", taken in turn\n"
-    "      --payload-size N           ws, tcp: bytes of a message                               [64]\n"
-    "      --unix-socket PATH         connects there; the URL gives Host and target\n"
-    "\n"
-    "Checks (what fails is an error, and a run with errors ends with 1)\n"
-    "  -s, --expect-status LIST       200,304 or 2xx                                            [2xx]\n"
-    "      --expect-length N          bytes of every body\n"
-    "      --expect-xxh64 HEX         XXH64 of every body, as xxh64sum prints it\n"
-    "      --expect-body FILE         every body is this\n"
-    "      --verify first|none        first: every body of a URL is equal to its first one      [first]\n"
-    "      --ca-file FILE             https, wss: the certificate has to be from these authorities [any]\n"
-    "      --timeout T                for an answer; the connection is opened anew              [10s]\n"
-    "      --connect-timeout T                                                                  [5s]\n"
-    "\n"
-    "  -j, --json FILE|-              the result with the whole histogram; -: instead of the text\n"
-    "      --engine auto|uring|libuv                                                            [auto]\n"
-    "      --allow-remote             load a target that is not this machine\n"
-    "      --help, --version\n"
-    "\n"
-    "Exit status: 0 no errors, 1 errors, 2 usage, 77 nothing listens there, 130 interrupted.\n";
+enum {
+    BODY_MAX_BYTES = 1 << 30,
+    WARMUP_MAX_S = 30,
+    CAPACITY_MAX_S = 120,
+    CAPACITY_WINDOW_S = 3,
+    CAPACITY_WARMUP_MS = 500,
+};
 
 /* Options without a letter. */
 enum {
@@ -85,6 +43,13 @@ enum {
     OPTION_CONNECT_TIMEOUT,
     OPTION_ENGINE,
     OPTION_REMOTE,
+    OPTION_ECHO,
+    OPTION_SLO,
+    OPTION_STAGES,
+    OPTION_CAPACITY,
+    OPTION_COMPARE,
+    OPTION_THRESHOLD,
+    OPTION_HDR,
     OPTION_HELP,
     OPTION_VERSION,
 };
@@ -120,6 +85,13 @@ static const struct option names[] = {
     {"connect-timeout", required_argument, NULL, OPTION_CONNECT_TIMEOUT},
     {"json", required_argument, NULL, 'j'},
     {"engine", required_argument, NULL, OPTION_ENGINE},
+    {"echo", no_argument, NULL, OPTION_ECHO},
+    {"slo", required_argument, NULL, OPTION_SLO},
+    {"stages", required_argument, NULL, OPTION_STAGES},
+    {"capacity", optional_argument, NULL, OPTION_CAPACITY},
+    {"compare", no_argument, NULL, OPTION_COMPARE},
+    {"threshold", required_argument, NULL, OPTION_THRESHOLD},
+    {"hdr", required_argument, NULL, OPTION_HDR},
     {"allow-remote", no_argument, NULL, OPTION_REMOTE},
     {"help", no_argument, NULL, OPTION_HELP},
     {"version", no_argument, NULL, OPTION_VERSION},
@@ -131,7 +103,7 @@ typedef struct parser {
     load_options_t *options;
     FILE *err;
     const char *name; /* of the option that is being read */
-    bool duration_given, arrivals_given, payload_given, status_given;
+    bool duration_given, warmup_given, arrivals_given, payload_given, status_given;
 } parser_t;
 
 static UVHTTP_PRINTF(2, 3) bool refuse(parser_t *parser, const char *format, ...) {
@@ -196,11 +168,16 @@ static bool read_number32(parser_t *parser, const char *text, uint32_t max, uint
     return true;
 }
 
-static bool read_rate(parser_t *parser, const char *text, double *rate) {
+bool load_parse_rate(const char *text, double *rate) {
     char *end;
+    if (text[0] < '0' || text[0] > '9') return false;
     *rate = strtod(text, &end);
-    if (end != text && *end == 'k') *rate *= 1000, end++;
-    if (end != text && *end == '\0' && *rate >= 0.001 && *rate <= 1e8) return true;
+    if (*end == 'k') *rate *= 1000, end++;
+    return *end == '\0' && *rate <= 1e8;
+}
+
+static bool read_rate(parser_t *parser, const char *text, double *rate) {
+    if (load_parse_rate(text, rate) && *rate >= 0.001) return true;
     return refuse(parser, "--rate %s: expected requests per second, 0.001 to 100000000", text);
 }
 
@@ -319,6 +296,39 @@ static bool set_method(parser_t *parser, const char *text) {
     return refuse(parser, "--method %s: not a method", text);
 }
 
+/* A value whose parser says what is wrong with it. */
+static bool accepted(parser_t *parser, const char *text, const char *wrong) {
+    return wrong ? refuse(parser, "--%s %s: %s", parser->name, text, wrong) : true;
+}
+
+static bool set_capacity(parser_t *parser, const char *text) {
+    parser->options->finds_capacity = true;
+    parser->options->capacity_ns = CAPACITY_MAX_S * SECOND_NS;
+    return !text || read_duration(parser, text, SECOND_NS, &parser->options->capacity_ns);
+}
+
+static bool set_threshold(parser_t *parser, const char *text) {
+    char *end;
+    double percent = strtod(text, &end);
+    if (*end == '%') end++;
+    parser->options->threshold = percent / 100;
+    if (text[0] >= '0' && text[0] <= '9' && *end == '\0' && percent <= 1000) return true;
+    return refuse(parser, "--threshold %s: expected a percentage such as 5", text);
+}
+
+/* One file of each format: the name says which. */
+static bool set_hdr(parser_t *parser, const char *path) {
+    const char *dot = strrchr(path, '.');
+    bool is_text = dot && strcmp(dot, ".hgrm") == 0;
+    if (!is_text && !load_has_zlib)
+        return refuse(parser,
+                      "--hdr %s: the log is compressed and this is a build without zlib; a name that ends in "
+                      ".hgrm gives the percentiles as text",
+                      path);
+    *(is_text ? &parser->options->hgrm_path : &parser->options->hdr_log_path) = path;
+    return true;
+}
+
 /* --- options --- */
 
 static bool set_load(parser_t *parser, int letter, const char *text) {
@@ -329,7 +339,7 @@ static bool set_load(parser_t *parser, int letter, const char *text) {
         case 't': return read_number32(parser, text, 1024, &options->threads);
         case 'd': parser->duration_given = true; return read_duration(parser, text, 1, &options->duration_ns);
         case 'n': return read_number(parser, text, 1, UINT64_C(1) << 60, &options->requests);
-        case 'w': return read_warmup(parser, text, options);
+        case 'w': parser->warmup_given = true; return read_warmup(parser, text, options);
         case 'p': return read_number32(parser, text, 1024, &options->pipeline);
         case 'R': return read_rate(parser, text, &options->rate);
         case OPTION_ARRIVALS:
@@ -337,6 +347,8 @@ static bool set_load(parser_t *parser, int letter, const char *text) {
             ok = choose(parser, text, "constant", "poisson", &is_second);
             options->arrivals = is_second ? LOAD_POISSON : LOAD_CONSTANT;
             return ok;
+        case OPTION_STAGES: return accepted(parser, text, load_stages_parse(&options->stages, text));
+        case OPTION_CAPACITY: return set_capacity(parser, text);
         case OPTION_SEED: return read_number(parser, text, 0, UINT64_MAX, &options->seed);
         case OPTION_THINK: return read_duration(parser, text, 0, &options->think_ns);
         case OPTION_PER_CONNECTION:
@@ -351,6 +363,7 @@ static bool set_checks(parser_t *parser, int letter, const char *text) {
     bool is_second = false, ok;
     switch (letter) {
         case 's': parser->status_given = true; return read_status(parser, text, options);
+        case OPTION_ECHO: options->echo = true; return true;
         case OPTION_LENGTH:
             options->expects_length = true;
             return read_number(parser, text, 0, INT64_MAX, &options->expect_length);
@@ -384,7 +397,12 @@ static bool set_option(parser_t *parser, int letter, const char *text) {
         case OPTION_ENGINE: return set_engine(parser, text);
         case OPTION_CA: options->ca_path = text; return true;
         case OPTION_REMOTE: options->allow_remote = true; return true;
+        case OPTION_COMPARE: options->compares = true; return true;
+        case OPTION_THRESHOLD: return set_threshold(parser, text);
+        case OPTION_HDR: return set_hdr(parser, text);
+        case OPTION_SLO: return accepted(parser, text, load_slo_parse(&options->slo, text));
         case 's':
+        case OPTION_ECHO:
         case OPTION_LENGTH:
         case OPTION_XXH64:
         case OPTION_BODY:
@@ -401,77 +419,47 @@ static const char *name_of(int letter) {
     return "?";
 }
 
-/* --- the URL --- */
+/* --- what makes sense together only, or not at all --- */
 
-static bool set_authority(parser_t *parser, const char *text, size_t size, const char *default_port) {
+static bool check_echo(parser_t *parser) {
     load_options_t *options = parser->options;
-    if (size == 0 || size >= sizeof options->authority - 1 || memchr(text, '@', size))
-        return refuse(parser, "%s: no host that can be used", options->url);
-    memcpy(options->authority, text, size);
-    const char *host = options->authority, *end = host + size, *port = NULL;
-    if (host[0] == '[') {
-        const char *bracket = strchr(host, ']');
-        if (!bracket) return refuse(parser, "%s: the bracket of the address is not closed", options->url);
-        if (bracket[1] == ':') port = bracket + 2;
-        host++;
-        end = bracket;
-    } else if ((port = strrchr(host, ':'))) {
-        end = port++;
-    }
-    if (!port) port = default_port;
-    uint64_t number = 0;
-    if (!port || uvhttp__str_parse_u64(uvhttp__str_from(port), &number) != 0 || number == 0 || number > 65535)
-        return refuse(parser, "%s: expected a port from 1 to 65535", options->url);
-    if (end == host || (size_t)(end - host) >= sizeof options->host)
-        return refuse(parser, "%s: no host that can be used", options->url);
-    memcpy(options->host, host, (size_t)(end - host));
-    snprintf(options->port, sizeof options->port, "%u", (unsigned)number);
+    bool expects = options->expects_hash || options->expects_length;
+    if (!options->echo) return true;
+    if (options->scheme != LOAD_HTTP) return refuse(parser, "--echo is for http://; tcp:// and ws:// always compare");
+    if (expects) return refuse(parser, "--echo with --expect-length, -xxh64 or -body: the request says what to expect");
+    if (options->send_rate > 0) return refuse(parser, "--echo with --send-rate");
+    const char *mark = options->body ? memchr(options->body, '%', options->body_size) : NULL;
+    size_t after = mark ? options->body_size - (size_t)(mark + 1 - options->body) : 0;
+    if (options->body && (!mark || memchr(mark + 1, '%', after)))
+        return refuse(parser, "--echo with a body: mark the place of the random characters in it with one %%");
     return true;
 }
 
-static bool set_url(parser_t *parser, const char *url) {
-    static const struct {
-        const char *prefix, *port;
-        load_scheme_t scheme;
-        bool secure;
-    } schemes[] = {{"http://", "80", LOAD_HTTP, false},
-                   {"https://", "443", LOAD_HTTP, true},
-                   {"ws://", "80", LOAD_WS, false},
-                   {"wss://", "443", LOAD_WS, true},
-                   {"tcp://", NULL, LOAD_TCP, false}};
+static bool check_loop(parser_t *parser) {
     load_options_t *options = parser->options;
-    options->url = url;
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        size_t prefix = strlen(schemes[i].prefix);
-        if (strncasecmp(url, schemes[i].prefix, prefix) != 0) continue;
-        options->scheme = schemes[i].scheme;
-        options->secure = schemes[i].secure;
-        if (options->secure && !load_has_tls) return refuse(parser, "%s: built without OpenSSL", url);
-        const char *host = url + prefix;
-        size_t size = strcspn(host, "/?#");
-        options->target = host[size] == '/' ? host + size : "/";
-        if (host[size] == '?' || strchr(options->target, '#'))
-            return refuse(parser, "%s: expected a target that begins with / and has no #", url);
-        for (const char *c = options->target; *c; c++)
-            if (*c <= ' ' || *c > '~') return refuse(parser, "%s: encode what is not ASCII, and spaces", url);
-        return set_authority(parser, host, size, schemes[i].port);
-    }
-    return refuse(parser, "%s: expected http://HOST[:PORT]/TARGET, or https, ws, wss, tcp", url);
+    bool staged = options->stages.count > 0, ends_early = options->requests > 0;
+    if (staged && (options->rate > 0 || parser->duration_given || parser->warmup_given || ends_early))
+        return refuse(parser, "--stages with -R, -d, -w or -n: the stages say how long and how fast");
+    if (options->finds_capacity && (staged || ends_early))
+        return refuse(parser, "--capacity with --stages or -n: it chooses the rates itself");
+    if (options->finds_capacity && options->slo.count == 0)
+        return refuse(parser, "--capacity needs --slo: capacity is the highest rate that meets it");
+    options->is_open = options->rate > 0 || staged || options->finds_capacity;
+    if (parser->arrivals_given && !options->is_open) return refuse(parser, "--arrivals without --rate or --stages");
+    if (options->is_open && options->think_ns > 0)
+        return refuse(parser, "--think with --rate: the rate says when a request is due");
+    if (options->requests > 0 && options->warmup_ns > 0)
+        return refuse(parser, "--warmup with --requests: all of them are counted");
+    return true;
 }
-
-/* --- what makes sense together only, or not at all --- */
 
 static bool check(parser_t *parser) {
     load_options_t *options = parser->options;
     bool slow = options->send_rate > 0 || options->receive_rate > 0;
+    if (options->threshold >= 0) return refuse(parser, "--threshold is for --compare");
     if (options->connections < options->threads)
         return refuse(parser, "%u connections for %u threads: each thread needs one (-c, -t)", options->connections,
                       options->threads);
-    if (parser->arrivals_given && !(options->rate > 0)) return refuse(parser, "--arrivals without --rate");
-    if (options->rate > 0 && options->think_ns > 0)
-        return refuse(parser, "--think with --rate: the rate says when a request is due");
-    if (options->requests > 0 && options->warmup_ns > 0)
-        return refuse(parser, "--warmup with --requests: all of them are counted");
     if (slow && options->pipeline > 1) return refuse(parser, "--pipeline with a slow client");
     if (slow && options->secure) return refuse(parser, "a slow client is one of http://, not of https://");
     if (options->ca_path && !options->secure) return refuse(parser, "--ca-file is for https:// and wss://");
@@ -480,16 +468,28 @@ static bool check(parser_t *parser) {
         if (options->body || has_headers || options->urls_path || options->method || parser->status_given)
             return refuse(parser, "tcp:// and ws:// send messages: --payload-size is what can be chosen");
         if (slow) return refuse(parser, "a slow client is one of http://");
-    } else if (parser->payload_given) {
-        return refuse(parser, "--payload-size is for tcp:// and ws://; -b or -B give a body");
+    } else if (parser->payload_given && !options->echo) {
+        return refuse(parser, "--payload-size is for tcp://, ws:// and --echo; -b or -B give a body");
     }
-    return true;
+    return check_loop(parser) && check_echo(parser);
 }
 
 static void fill_in(parser_t *parser) {
     load_options_t *options = parser->options;
-    if (!options->method) options->method = options->body ? "POST" : "GET";
+    if (!options->method) options->method = options->body || options->echo ? "POST" : "GET";
     if (options->requests > 0 && !parser->duration_given) options->duration_ns = 3600 * SECOND_NS;
+    if (options->stages.count > 0) options->duration_ns = options->stages.duration_ns;
+    if (options->finds_capacity && !parser->duration_given) options->duration_ns = CAPACITY_WINDOW_S * SECOND_NS;
+    if (options->finds_capacity && !parser->warmup_given) options->warmup_ns = CAPACITY_WARMUP_MS * (SECOND_NS / 1000);
+    options->drain_ns = options->timeout_ns;
+}
+
+/* --compare: two results instead of a URL. */
+static bool set_results(parser_t *parser, int count, char **paths) {
+    if (count != 2) return refuse(parser, "--compare: expected two results that --json wrote");
+    parser->options->compared[0] = paths[0];
+    parser->options->compared[1] = paths[1];
+    return true;
 }
 
 static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_code) {
@@ -500,7 +500,7 @@ static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_
             if (letter == OPTION_VERSION)
                 fputs("uvhttp-load " UVHTTP_BUILD_VERSION "\n", out);
             else
-                fprintf(out, "%s%s%s", head, load_has_tls ? head_tls : "", help);
+                fprintf(out, "%s%s%s", load_help_usage, load_has_tls ? load_help_tls : "", load_help);
             *exit_code = LOAD_OK;
             return false;
         }
@@ -509,9 +509,12 @@ static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_
         parser->name = name_of(letter);
         if (!set_option(parser, letter, optarg)) return false;
     }
+    if (parser->options->compares) return set_results(parser, argc - optind, argv + optind);
     if (optind == argc) return refuse(parser, "no URL");
     if (optind + 1 < argc) return refuse(parser, "%s: one URL is enough; --urls takes a list", argv[optind + 1]);
-    if (!set_url(parser, argv[optind]) || !check(parser)) return false;
+    const char *wrong = load_set_url(parser->options, argv[optind]);
+    if (wrong) return refuse(parser, "%s: %s", argv[optind], wrong);
+    if (!check(parser)) return false;
     fill_in(parser);
     return true;
 }
@@ -528,6 +531,7 @@ bool load_options_parse(load_options_t *options, int argc, char **argv, FILE *ou
         .verify = LOAD_VERIFY_FIRST,
         .payload_size = 64,
         .engine = UVHTTP__ENGINE_AUTO,
+        .threshold = -1,
     };
     for (int i = 200; i < 300; i++) options->expect_status[i] = true;
     *exit_code = LOAD_USAGE;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "io/io.h"
+#include "load/slo.h"
+#include "load/stages.h"
 
 typedef enum load_scheme { LOAD_HTTP, LOAD_WS, LOAD_TCP } load_scheme_t;
 typedef enum load_arrivals_kind { LOAD_CONSTANT, LOAD_POISSON } load_arrivals_kind_t;
@@ -13,7 +15,15 @@ typedef enum load_verify { LOAD_VERIFY_NONE, LOAD_VERIFY_FIRST } load_verify_t;
 enum { LOAD_HEADERS_MAX = 64, LOAD_STATUS_MAX = 600 };
 
 /* Exit codes of the program (shared with bench/). */
-enum { LOAD_OK = 0, LOAD_ERROR = 1, LOAD_USAGE = 2, LOAD_MISSING = 77, LOAD_INTERRUPTED = 130 };
+enum {
+    LOAD_OK = 0,
+    LOAD_ERROR = 1,
+    LOAD_USAGE = 2,
+    LOAD_MISSED = 3,   /* an objective of --slo, or --compare found the second result worse */
+    LOAD_UNSTABLE = 4, /* too few samples for a judgement */
+    LOAD_MISSING = 77,
+    LOAD_INTERRUPTED = 130
+};
 
 typedef struct load_options {
     const char *url;
@@ -36,7 +46,12 @@ typedef struct load_options {
     bool warmup_auto;                 /* until the server is steady, but at most warmup_ns */
     uint64_t requests;                /* 0: no limit but the duration */
     uint64_t requests_per_connection; /* 0: connections are kept */
-    double rate;                      /* requests per second in total; 0: closed loop */
+    bool is_open;                     /* open loop: --rate, --stages or --capacity */
+    double rate;                      /* requests per second in total; 0: closed loop, or stages */
+    load_stages_t stages;
+    bool finds_capacity;
+    uint64_t capacity_ns; /* the search takes no longer */
+    uint64_t drain_ns;    /* open loop: how long responses are awaited after the window */
     load_arrivals_kind_t arrivals;
     uint64_t seed;
     uint64_t send_rate, receive_rate; /* bytes per second and connection; 0: as fast as it goes */
@@ -44,9 +59,15 @@ typedef struct load_options {
     bool expects_hash, expects_length;
     uint64_t expect_hash, expect_length;
     bool expect_status[LOAD_STATUS_MAX];
-    size_t payload_size; /* tcp, ws: bytes of a message */
+    bool echo;           /* http: the response has to be the body of its request */
+    size_t payload_size; /* tcp, ws, echo: random bytes of a message */
+    load_slo_t slo;
+    bool compares;
+    const char *compared[2]; /* two results */
+    double threshold;        /* --compare: how much worse is too much, as a share; negative: not given */
     bool allow_remote;
     const char *json_path; /* NULL: none; "-": standard output, in place of the text */
+    const char *hgrm_path, *hdr_log_path;
     uvhttp__engine_kind_t engine;
 } load_options_t;
 
@@ -55,10 +76,19 @@ typedef struct load_options {
 bool load_options_parse(load_options_t *options, int argc, char **argv, FILE *out, FILE *err, int *exit_code);
 void load_options_deinit(load_options_t *options);
 
-extern const bool load_has_tls; /* tls.c: whether https and wss can be had */
+extern const bool load_has_tls;  /* tls.c: whether https and wss can be had */
+extern const bool load_has_zlib; /* deflate.c: whether --hdr can write the log */
+
+/* help.c: the parts of --help; the second one is for a build with TLS. */
+extern const char load_help_usage[], load_help_tls[], load_help[];
+
+/* url.c: scheme, host, port and target; `url` has to stay. Returns NULL, or what is wrong, a constant. */
+const char *load_set_url(load_options_t *options, const char *url);
 
 /* "10s", "1.5m", "200ms", "1h"; without a unit seconds. */
 bool load_parse_duration(const char *text, uint64_t *ns);
+/* "5000", "5k", "0.5": per second. */
+bool load_parse_rate(const char *text, double *rate);
 
 /* The whole file, with a NUL behind it; the caller's, for uvhttp__free. NULL: errno says why. */
 char *load_read_file(const char *path, size_t *size);

@@ -11,10 +11,52 @@
 #include "base/alloc.h"
 #include "base/chars.h"
 #include "base/str.h"
+#include "load/random.h"
 #include "load/ws_frame.h"
 
 /* Bytes of one request's copies: pipelined requests go out from one piece of memory as long as it is small. */
 enum { COPIES_SIZE_MAX = 256 * 1024 };
+
+/* --- echoes --- */
+
+const char load_echo_symbols[65] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+static size_t echo_total(const load_options_t *options) {
+    return options->payload_size + (options->body ? options->body_size - 1 : 0); /* the mark is not sent */
+}
+
+/* Text is ASCII: a text message has to be UTF-8, and a body may become part of JSON. */
+static void fill_pool(char *pool, size_t size, uint64_t seed, bool is_text) {
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t bits = load_random_next(&seed);
+        for (size_t j = i; j < size && j < i + 8; j++, bits >>= 8)
+            pool[j] = is_text ? load_echo_symbols[bits & 63] : (char)bits;
+    }
+}
+
+static bool make_echo(load_plan_t *plan) {
+    const load_options_t *options = plan->options;
+    load_echo_t *echo = &plan->echo;
+    size_t size = LOAD_POOL_STEPS * 4 + options->payload_size;
+    const char *mark = options->echo && options->body ? memchr(options->body, '%', options->body_size) : NULL;
+    if (mark) {
+        echo->before = (uvhttp_str_t){options->body, (size_t)(mark - options->body)};
+        echo->after = (uvhttp_str_t){mark + 1, options->body_size - echo->before.size - 1};
+    }
+    echo->size = options->payload_size;
+    echo->total = echo->before.size + echo->size + echo->after.size;
+    echo->seed = load_mix64(options->seed + 1);
+    echo->pool = uvhttp__malloc(size);
+    if (!echo->pool) return false;
+    fill_pool(echo->pool, size, echo->seed, options->scheme != LOAD_TCP);
+    echo->masked = echo->pool;
+    if (options->scheme != LOAD_WS) return true;
+    echo->masked = uvhttp__malloc(size);
+    if (!echo->masked) return false;
+    memcpy(echo->masked, echo->pool, size);
+    load_ws_mask(echo->masked, size);
+    return true;
+}
 
 /* --- requests --- */
 
@@ -30,9 +72,10 @@ static void write_request(FILE *out, const load_options_t *options, uvhttp_str_t
     if (!has_header(options, "host")) fprintf(out, "Host: %s\r\n", options->authority);
     for (size_t i = 0; i < options->header_count; i++) fprintf(out, "%s\r\n", options->headers[i]);
     if (options->scheme == LOAD_WS) fputs(LOAD_WS_HEADERS, out);
-    if (options->body) fprintf(out, "Content-Length: %zu\r\n", options->body_size);
+    size_t body_size = options->echo ? echo_total(options) : options->body_size;
+    if (options->body || options->echo) fprintf(out, "Content-Length: %zu\r\n", body_size);
     fputs("\r\n", out);
-    if (options->body) fwrite(options->body, 1, options->body_size, out);
+    if (options->body && !options->echo) fwrite(options->body, 1, options->body_size, out);
 }
 
 /* Finishes a request whose bytes stand in `once`, which is the C library's. */
@@ -68,24 +111,14 @@ static bool add_request(load_plan_t *plan, uvhttp_str_t method, uvhttp_str_t tar
     return true;
 }
 
-/* The payload of all messages, in letters, because a text message has to be UTF-8; and the frame around it. */
+/* tcp, ws: what stands before each message. */
 static bool add_message(load_plan_t *plan) {
-    size_t size = plan->options->payload_size, head = 0;
-    char *frame = uvhttp__malloc(size + LOAD_WS_HEAD_MAX);
-    plan->message = uvhttp__malloc(size);
+    char head[LOAD_WS_HEAD_MAX];
     plan->requests = uvhttp__calloc(1, sizeof *plan->requests);
-    bool ok = frame && plan->message && plan->requests;
-    if (ok) {
-        for (size_t i = 0; i < size; i++) plan->message[i] = (char)('a' + (i + i / 26) % 26);
-        if (plan->options->scheme == LOAD_WS) head = load_ws_write_head(frame, size);
-        memcpy(frame + head, plan->message, size);
-        if (head > 0) load_ws_mask(frame + head, size);
-        ok = set_copies(plan->requests, frame, head + size, 1);
-        plan->requests->payload = head;
-        plan->request_count = ok;
-    }
-    uvhttp__free(frame);
-    return ok;
+    if (!plan->requests) return false;
+    plan->request_count = 1;
+    if (plan->options->scheme == LOAD_TCP) return true;
+    return set_copies(plan->requests, head, load_ws_write_head(head, plan->options->payload_size), 1);
 }
 
 static int no_memory(FILE *err) {
@@ -139,6 +172,7 @@ static int add_file(load_plan_t *plan, FILE *err) {
 
 int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err) {
     *plan = (load_plan_t){.options = options};
+    if ((options->echo || options->scheme != LOAD_HTTP) && !make_echo(plan)) return no_memory(err);
     if (options->urls_path) return add_file(plan, err);
     uvhttp_str_t method = uvhttp__str_from(options->method), target = uvhttp__str_from(options->target);
     bool ok = options->scheme == LOAD_HTTP ? add_request(plan, method, target) : add_message(plan);
@@ -149,7 +183,9 @@ int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err) 
 void load_plan_deinit(load_plan_t *plan) {
     for (size_t i = 0; i < plan->request_count; i++) uvhttp__free(plan->requests[i].data);
     uvhttp__free(plan->requests);
-    uvhttp__free(plan->message);
+    if (plan->echo.masked != plan->echo.pool) uvhttp__free(plan->echo.masked);
+    uvhttp__free(plan->echo.pool);
+    plan->echo.pool = plan->echo.masked = NULL;
     uvhttp__free(plan->handshake.data);
     plan->requests = NULL;
     plan->request_count = 0;

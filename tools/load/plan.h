@@ -12,23 +12,38 @@ typedef struct load_protocol load_protocol_t;
 typedef struct load_request {
     char *data; /* `copies` times the request, one after the other */
     size_t size;
-    size_t payload; /* where a message's payload begins: behind the head of its frame */
     uint32_t copies;
     bool is_head;
     _Atomic uint64_t first_hash; /* of the first right answer's body, over all threads; 0: none yet */
 } load_request_t;
 
+enum { LOAD_MESSAGE_ID_SIZE = 11, LOAD_POOL_STEPS = 1 << 14 };
+
+/* What messages are made of. Each is `before`, then its id and the pool from a place that the id chooses, `size` bytes
+ * together, then `after`. */
+typedef struct load_echo {
+    uvhttp_str_t before, after; /* --echo with a body; else empty */
+    size_t size;
+    size_t total;  /* of all three */
+    char *pool;    /* random bytes: a place for each of LOAD_POOL_STEPS, four bytes apart, and `size` more */
+    char *masked;  /* ws: as they are sent; else the pool itself */
+    uint64_t seed; /* mixed */
+} load_echo_t;
+
 typedef struct load_plan {
     const load_options_t *options;
     const load_protocol_t *protocol;
     void *tls;                /* tls.h's; NULL: without */
-    char *message;            /* payload of a message, as it has to come back */
+    load_echo_t echo;         /* tcp, ws, --echo */
     load_request_t handshake; /* ws */
     uvhttp__endpoint_t endpoint;
     char address[UVHTTP__ADDRESS_TEXT_MAX];
     load_request_t *requests;
     size_t request_count;
 } load_plan_t;
+
+/* The characters of ids and of random text. */
+extern const char load_echo_symbols[65];
 
 /* Both print one line to `err` and return an exit code other than 0 if they fail. deinit in any case. */
 int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/alloc.h"
+
 const char *const load_error_names[LOAD_ERROR_KINDS] = {
 #define LOAD_ERROR_NAME(name, what) #name,
     LOAD_ERROR_MAP(LOAD_ERROR_NAME)
@@ -24,6 +26,22 @@ void load_stats_init(load_stats_t *stats) {
     uvhttp__histogram_init(&stats->service);
     uvhttp__histogram_init(&stats->connect);
     uvhttp__histogram_init(&stats->rates);
+    uvhttp__histogram_init(&stats->lateness);
+}
+
+bool load_stats_add_stages(load_stats_t *stats, uint32_t count) {
+    stats->stages = uvhttp__alloc_aligned(64, count * sizeof *stats->stages);
+    if (!stats->stages) return false;
+    memset(stats->stages, 0, count * sizeof *stats->stages);
+    for (uint32_t i = 0; i < count; i++) uvhttp__histogram_init(&stats->stages[i].latency);
+    stats->stage_count = count;
+    return true;
+}
+
+void load_stats_deinit(load_stats_t *stats) {
+    uvhttp__free_aligned(stats->stages);
+    stats->stages = NULL;
+    stats->stage_count = 0;
 }
 
 void load_stats_merge(load_stats_t *to, const load_stats_t *from) {
@@ -31,9 +49,16 @@ void load_stats_merge(load_stats_t *to, const load_stats_t *from) {
     uvhttp__histogram_merge(&to->service, &from->service);
     uvhttp__histogram_merge(&to->connect, &from->connect);
     uvhttp__histogram_merge(&to->rates, &from->rates);
+    uvhttp__histogram_merge(&to->lateness, &from->lateness);
+    for (uint32_t i = 0; i < to->stage_count; i++) {
+        uvhttp__histogram_merge(&to->stages[i].latency, &from->stages[i].latency);
+        to->stages[i].due += from->stages[i].due;
+        to->stages[i].errors += from->stages[i].errors;
+    }
     to->requests += from->requests;
     to->answers += from->answers;
     to->bytes += from->bytes;
+    to->timeouts_included += from->timeouts_included;
     to->unanswered += from->unanswered;
     to->connections += from->connections;
     for (size_t i = 0; i < sizeof to->statuses / sizeof *to->statuses; i++) to->statuses[i] += from->statuses[i];
@@ -54,8 +79,18 @@ uint64_t load_stats_errors(const load_stats_t *stats) {
     return sum;
 }
 
+double load_stats_error_share(const load_stats_t *stats) {
+    uint64_t errors = load_stats_errors(stats);
+    uint64_t answered = stats->errors[LOAD_ERROR_status] + stats->errors[LOAD_ERROR_body]; /* these are in answers */
+    uint64_t tried = stats->answers + errors - answered;
+    return errors == 0 ? 0 : tried > errors ? (double)errors / (double)tried : 1;
+}
+
 void load_stats_error(load_stats_t *stats, load_error_t kind, uint64_t n, const char *format, ...) {
     stats->errors[kind] += n;
+    uint64_t total = atomic_load_explicit(&stats->error_total, memory_order_relaxed);
+    atomic_store_explicit(&stats->error_total, total + n, memory_order_relaxed);
+    if (stats->stages) stats->stages[stats->stage_now].errors += n;
     if (stats->examples[kind][0]) return;
     va_list arguments;
     va_start(arguments, format);

@@ -28,6 +28,13 @@ typedef struct load_cpu {
     uint64_t switches; /* context switches, voluntary or not */
 } load_cpu_t;
 
+/* Of the requests that were due in a stage. */
+typedef struct load_stage_stats {
+    uvhttp__histogram_t latency;
+    uint64_t due;    /* requests that were taken from the timetable */
+    uint64_t errors; /* that were noticed while it ran */
+} load_stage_stats_t;
+
 typedef struct load_stats {
     uvhttp__histogram_t latency; /* ns. Closed loop: from the hand-over of the request to its answer; open loop: from
                                   * the moment that it was due */
@@ -37,22 +44,33 @@ typedef struct load_stats {
     uint64_t requests;           /* answers that the histogram of latencies holds */
     uint64_t answers;            /* that came within the window: the throughput */
     uint64_t bytes;              /* received within the window */
+    uint64_t timeouts_included;  /* of `requests`: that have no answer and count with the time that they waited */
     uint64_t unanswered;    /* under way when the window closed; open loop: never answered, which is an error too */
     uint64_t connections;   /* opened in the whole run */
     uint64_t statuses[600]; /* answers within the window by status */
     uint64_t errors[LOAD_ERROR_KINDS];                  /* of the whole run */
+    _Atomic uint64_t error_total;                       /* of all kinds; the sampler reads it meanwhile */
     char examples[LOAD_ERROR_KINDS][LOAD_EXAMPLE_SIZE]; /* the first of each kind */
     load_cpu_t cpu;                                     /* of the window */
     uint64_t begin_ns, end_ns;                          /* the window; CLOCK_MONOTONIC */
+    uvhttp__histogram_t lateness; /* ns, open loop: from the due time to the sending while a connection was free: this
+                                   * program's own delay */
+    load_stage_stats_t *stages;   /* --stages: one for each; NULL: none */
+    uint32_t stage_count, stage_now;
 } load_stats_t;
 
 extern const char *const load_error_names[LOAD_ERROR_KINDS];
 extern const char *const load_error_whats[LOAD_ERROR_KINDS];
 
 void load_stats_init(load_stats_t *stats);
-/* `from` has stopped counting. The window becomes the one that spans both. */
+/* For stages. False: out of memory. deinit in any case. */
+bool load_stats_add_stages(load_stats_t *stats, uint32_t count);
+void load_stats_deinit(load_stats_t *stats);
+/* `from` has stopped counting. The window becomes the one that spans both. Both have the same stages, or `to` none. */
 void load_stats_merge(load_stats_t *to, const load_stats_t *from);
 uint64_t load_stats_errors(const load_stats_t *stats);
+/* Errors by everything that was tried: responses, and requests and connections that failed. 0 to 1. */
+double load_stats_error_share(const load_stats_t *stats);
 
 /* Counts n errors and keeps the words if they are the first of their kind. */
 void load_stats_error(load_stats_t *stats, load_error_t kind, uint64_t n, const char *format, ...)

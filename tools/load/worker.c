@@ -9,6 +9,8 @@
 #include "base/alloc.h"
 
 #define MS_NS UINT64_C(1000000)
+/* A closed loop: how long a request has to wait at least to count without a response. */
+#define UNUSUAL_NS (1000 * MS_NS)
 
 enum {
     SAMPLE_MS = 100,
@@ -40,19 +42,75 @@ static void end_window(load_worker_t *worker, uint64_t end_ns) {
     if (stats->end_ns < stats->begin_ns) stats->begin_ns = stats->end_ns; /* ended in the warm-up: nothing counted */
 }
 
+void load_worker_closed(load_worker_t *worker) {
+    worker->open--;
+    stop_if_closed(worker);
+}
+
+/* --- open loop --- */
+
+static bool is_due(const load_worker_t *worker, uint64_t now_ns) {
+    return worker->quota > 0 && worker->arrivals.next_ns <= now_ns && worker->arrivals.next_ns < worker->stats.end_ns;
+}
+
+static void take_arrival(load_worker_t *worker) {
+    load_stats_t *stats = &worker->stats;
+    if (stats->stages) {
+        stats->stage_now = load_stages_find(&worker->options->stages, worker->arrivals.next_ns - stats->begin_ns);
+        stats->stages[stats->stage_now].due++;
+    }
+    load_arrivals_take(&worker->arrivals);
+}
+
+/* --- requests without a response at the end --- */
+
+/* Closed loop: some requests are always under way when it ends. They count if they have waited longer than any response
+ * took and than is usual, so that a server does not hide a request by never answering it. */
+static void record_oldest(load_worker_t *worker, uint64_t now) {
+    uint64_t max = uvhttp__histogram_max(&worker->stats.latency);
+    if (max < UNUSUAL_NS) max = UNUSUAL_NS;
+    for (uint32_t i = 0; i < worker->conn_count; i++) {
+        const load_conn_t *conn = &worker->conns[i];
+        for (uint32_t j = 0; j < conn->in_flight; j++) {
+            const load_flight_t *flight = load_flight_at(conn, j);
+            if (flight->sent_ns && now > flight->sent_ns && now - flight->sent_ns > max)
+                load_record_waited(worker, flight, now);
+        }
+    }
+}
+
+/* Open loop: each that was due counts with its age, sent or not. */
+static uint64_t record_unanswered(load_worker_t *worker, uint64_t now) {
+    uint64_t unsent = 0;
+    for (uint32_t i = 0; i < worker->conn_count; i++)
+        for (uint32_t j = 0; j < worker->conns[i].in_flight; j++)
+            load_record_waited(worker, load_flight_at(&worker->conns[i], j), now);
+    for (; is_due(worker, now); unsent++) {
+        load_record_waited(worker, &(load_flight_t){.due_ns = worker->arrivals.next_ns}, now);
+        take_arrival(worker);
+        if (worker->quota != UINT64_MAX) worker->quota--;
+    }
+    return unsent;
+}
+
+static uint64_t count_missing(load_worker_t *worker) {
+    uint64_t now = uvhttp__clock_ns(), missing = worker->in_flight;
+    if (worker->options->is_open)
+        missing += record_unanswered(worker, now);
+    else if (worker->measuring)
+        record_oldest(worker, now < worker->stats.end_ns ? now : worker->stats.end_ns - 1);
+    worker->stats.unanswered += missing;
+    return missing;
+}
+
 static void stop(load_worker_t *worker) {
     if (worker->phase == LOAD_STOPPING) return;
-    if (worker->phase == LOAD_RUNNING) worker->stats.unanswered += worker->in_flight;
+    if (worker->phase == LOAD_RUNNING) count_missing(worker);
     worker->phase = LOAD_STOPPING;
     end_window(worker, uvhttp__clock_ns());
     uvhttp__timer_stop(&worker->loop->wheel, &worker->timer);
     uvhttp__timer_stop(&worker->loop->wheel, &worker->sample);
     for (uint32_t i = 0; i < worker->conn_count; i++) load_conn_stop(&worker->conns[i]);
-    stop_if_closed(worker);
-}
-
-void load_worker_closed(load_worker_t *worker) {
-    worker->open--;
     stop_if_closed(worker);
 }
 
@@ -69,20 +127,9 @@ void load_worker_connected(load_worker_t *worker, bool well) {
     if (worker->failed > FAILED_MIN && worker->failed > 2 * worker->conn_count) stop(worker);
 }
 
-/* --- open loop --- */
-
-static bool is_due(const load_worker_t *worker, uint64_t now_ns) {
-    return worker->quota > 0 && worker->arrivals.next_ns <= now_ns && worker->arrivals.next_ns < worker->stats.end_ns;
-}
-
 /* Open loop, draining: what was never sent, because no connection was free, or has no answer, has failed. */
 static void give_up(load_worker_t *worker) {
-    uint64_t missing = worker->in_flight;
-    for (; is_due(worker, UINT64_MAX); missing++) {
-        load_arrivals_take(&worker->arrivals);
-        if (worker->quota != UINT64_MAX) worker->quota--;
-    }
-    worker->stats.unanswered += missing;
+    uint64_t missing = count_missing(worker);
     if (missing > 0)
         load_stats_error(&worker->stats, LOAD_ERROR_timeout, missing, "never answered: the rate is more than there is");
     stop(worker);
@@ -97,9 +144,11 @@ static void drain_if_done(load_worker_t *worker) {
 static void pump(load_worker_t *worker, uint64_t now_ns) {
     while (is_due(worker, now_ns) && !uvhttp__list_empty(&worker->free)) {
         uint64_t due_ns = worker->arrivals.next_ns;
-        load_arrivals_take(&worker->arrivals);
+        take_arrival(worker);
+        if (worker->keeps_up && worker->measuring) uvhttp__histogram_record(&worker->stats.lateness, now_ns - due_ns);
         load_conn_send_due(UVHTTP__CONTAINER_OF(uvhttp__list_front(&worker->free), load_conn_t, free), due_ns);
     }
+    worker->keeps_up = !is_due(worker, now_ns);
     uint64_t next = uvhttp__list_empty(&worker->free) || !is_due(worker, UINT64_MAX) ? 0 : worker->arrivals.next_ns;
     if (next != worker->pace_ns) uvhttp__fine_timer_set(worker->pace, next);
     worker->pace_ns = next;
@@ -109,7 +158,7 @@ static void pump(load_worker_t *worker, uint64_t now_ns) {
 static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
     (void)loop;
     load_worker_t *worker = arg;
-    bool is_open = worker->options->rate > 0 && (worker->phase == LOAD_RUNNING || worker->phase == LOAD_DRAINING);
+    bool is_open = worker->options->is_open && (worker->phase == LOAD_RUNNING || worker->phase == LOAD_DRAINING);
     if (!is_open && worker->sent_count == 0) return;
     uint64_t now = uvhttp__clock_ns();
     if (is_open) pump(worker, now);
@@ -139,6 +188,9 @@ static void begin_window(load_worker_t *worker) {
     worker->sampled_answers = worker->stats.answers;
     uvhttp__timer_set(&worker->loop->wheel, &worker->sample, worker->loop->now_ms + SAMPLE_MS);
     set_deadline(worker, worker->stats.end_ns);
+    if (worker->index > 0) return;
+    atomic_store(&worker->run->window_ns, worker->stats.begin_ns);
+    pthread_kill(worker->run->waiter, SIGUSR1);
 }
 
 static void on_sample(load_worker_t *worker) {
@@ -182,11 +234,11 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
         on_slice(worker);
     } else if (!worker->measuring) {
         begin_window(worker);
-    } else if (worker->options->rate > 0) {
+    } else if (worker->options->is_open) {
         end_window(worker, worker->stats.end_ns);
         uvhttp__timer_stop(wheel, &worker->sample);
         worker->phase = LOAD_DRAINING; /* the end of this turn looks whether anything is left */
-        set_deadline(worker, worker->stats.end_ns + worker->options->timeout_ns);
+        set_deadline(worker, worker->stats.end_ns + worker->options->drain_ns);
     } else {
         stop(worker);
     }
@@ -220,7 +272,10 @@ static void on_go(uvhttp__post_t *post) {
     const load_options_t *options = worker->options;
     if (worker->phase != LOAD_CONNECTING) return;
     worker->phase = LOAD_RUNNING;
-    if (options->rate > 0)
+    if (options->stages.count > 0)
+        load_arrivals_init_stages(&worker->arrivals, worker->run->start_ns, &options->stages, worker->index,
+                                  options->threads, options->arrivals == LOAD_POISSON, options->seed);
+    else if (options->is_open)
         load_arrivals_init(&worker->arrivals, worker->run->start_ns, options->rate, worker->index, options->threads,
                            options->arrivals == LOAD_POISSON, options->seed);
     if (options->warmup_auto)
@@ -280,7 +335,9 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
     worker->go.run = on_go;
     worker->settled.run = on_settled;
     worker->stop.run = on_stop;
+    worker->keeps_up = true;
     load_stats_init(&worker->stats);
+    if (options->stages.count > 0 && !load_stats_add_stages(&worker->stats, options->stages.count)) return false;
     uvhttp__list_init(&worker->free);
     uvhttp__timer_init(&worker->timer, UVHTTP__TIMER_SERVER);
     uvhttp__timer_init(&worker->sample, UVHTTP__TIMER_SERVER);
@@ -303,7 +360,7 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
         .arg = worker,
     };
     if (uvhttp__loop_new(&loop_options, &worker->loop) != 0) return false;
-    if (options->rate > 0 && uvhttp__fine_timer_new(worker->loop, &worker->pace) != 0) return false;
+    if (options->is_open && uvhttp__fine_timer_new(worker->loop, &worker->pace) != 0) return false;
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, load_conn_on_timer, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SESSION, load_conn_on_tick, worker);
     uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_timer, worker);
@@ -317,6 +374,7 @@ static void worker_deinit(load_worker_t *worker) {
     uvhttp__free_aligned(worker->conns);
     uvhttp__free(worker->flights);
     uvhttp__free(worker->sent);
+    load_stats_deinit(&worker->stats);
 }
 
 static bool raise_descriptors(uint32_t connections, uint32_t threads, FILE *err) {
@@ -393,9 +451,13 @@ int load_run(load_run_t *run, FILE *err) {
     }
     while (atomic_load(&run->finished) < started) {
         /* The limit is for a run that could not start all of its threads: none of them is the last then. */
-        int signal_number = sigtimedwait(&signals, NULL, &(struct timespec){.tv_sec = 1});
+        uint64_t pause_ns = run->sampler ? load_sampler_tick(run->sampler, run) : MS_NS * 1000;
+        int signal_number = sigtimedwait(&signals, NULL,
+                                         &(struct timespec){.tv_sec = (time_t)(pause_ns / (MS_NS * 1000)),
+                                                            .tv_nsec = (long)(pause_ns % (MS_NS * 1000))});
         if (signal_number == SIGINT || signal_number == SIGTERM) stop_all(run, started, &signals);
     }
     for (uint32_t i = 0; i < started; i++) pthread_join(run->workers[i].thread, NULL);
+    if (run->sampler) load_sampler_end(run->sampler, run);
     return error == 0 ? 0 : LOAD_ERROR;
 }

@@ -8,6 +8,7 @@
 #include "http1/response_read.h"
 #include "load/arrivals.h"
 #include "load/plan.h"
+#include "load/samples.h"
 #include "load/stats.h"
 #include "load/steady.h"
 #include "load/ws_frame.h"
@@ -47,9 +48,11 @@ struct load_conn {
     bool tried;         /* the first attempt to connect has ended */
     bool thinking, pause;
     uint64_t sent, answered; /* on this connection */
+    uint64_t sent_before;    /* on the ones that it replaced */
     uint64_t connect_ns;
     uvhttp__http1_response_t response;
     uint64_t body_size;
+    bool differs; /* echo: the body so far is not that of the request */
     bool hashing; /* the body came in more than one run: state has what came */
     XXH64_state_t hash;
     uint64_t body_hash;
@@ -94,6 +97,7 @@ struct load_worker {
     load_arrivals_t arrivals;
     uvhttp__fine_timer_t *pace;
     uint64_t pace_ns;       /* when it is set to fire; 0: it is not */
+    bool keeps_up;          /* open loop: all that was due has been sent: what is late from now on is late by us */
     uvhttp__timer_t timer;  /* next change of phase */
     uvhttp__timer_t sample; /* each 100 ms */
     uint64_t sampled_answers, sampled_ns;
@@ -117,9 +121,12 @@ struct load_run {
     load_warmup_t warmup;      /* --warmup auto: the first worker's */
     pthread_t waiter;          /* gets SIGUSR1 when the last thread is done */
     bool interrupted;
+    _Atomic uint64_t window_ns; /* when the window has begun; 0: not yet. The waiter is woken then */
+    load_sampler_t *sampler;    /* NULL: none */
 };
 
-/* Makes the loops and the memory. Returns 0, or LOAD_ERROR after a line on `err`; deinit in any case. */
+/* Makes the loops and the memory. It can be done again after deinit. Returns 0, or LOAD_ERROR after a line on `err`;
+ * deinit in any case. */
 int load_run_init(load_run_t *run, load_plan_t *plan, FILE *err);
 /* Starts the threads and waits until they are done, or for SIGINT or SIGTERM, which ends the run early. Returns 0 or
  * LOAD_ERROR. */
@@ -134,6 +141,11 @@ void load_worker_tried(load_worker_t *worker);
 void load_worker_answered(load_worker_t *worker, uint64_t n);
 /* An attempt to connect has failed, or gone well. */
 void load_worker_connected(load_worker_t *worker, bool well);
+static inline load_request_t *load_worker_next_request(load_worker_t *worker) {
+    load_request_t *request = &worker->plan->requests[worker->next_request];
+    if (++worker->next_request == worker->plan->request_count) worker->next_request = 0;
+    return request;
+}
 /* A stream has closed. */
 void load_worker_closed(load_worker_t *worker);
 

@@ -30,23 +30,6 @@ static size_t receive_handshake(load_conn_t *conn, const char *data, size_t size
     return consumed;
 }
 
-/* A frame is a copy of the one in the plan with another head of its payload, which stands at its beginning and so is
- * masked from the mask's first byte on. */
-static void send_messages(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
-    load_request_t *frame = conn->worker->plan->requests;
-    char head[LOAD_MESSAGE_HEAD_MAX];
-    while (n-- > 0) {
-        size_t size = load_message_head(conn, conn->sent, frame->size - frame->payload, head);
-        load_ws_mask(head, size);
-        load_conn_add_flight(conn, frame, due_ns);
-        char *copy = uvhttp__loop_turn_alloc(conn->worker->loop, frame->size);
-        if (!copy) return; /* it will be missed */
-        memcpy(copy, frame->data, frame->size);
-        memcpy(copy + frame->payload, head, size);
-        (void)uvhttp__stream_send_turn(&conn->stream, copy, frame->size);
-    }
-}
-
 static void pong(load_conn_t *conn, const load_ws_piece_t *ping) {
     char frame[LOAD_WS_HEAD_MAX + LOAD_WS_CONTROL_MAX];
     (void)uvhttp__stream_send_copy(&conn->stream, frame, load_ws_write_pong(frame, ping->data, ping->size));
@@ -97,4 +80,4 @@ static void receive(load_conn_t *conn, const char *data, size_t size) {
     }
 }
 
-const load_protocol_t load_protocol_ws = {.shake = shake, .send = send_messages, .receive = receive};
+const load_protocol_t load_protocol_ws = {.shake = shake, .send = load_echo_send, .receive = receive};

@@ -92,6 +92,19 @@ static void test_options_are_read(void **state) {
     assert_true(options->warmup_auto);
     assert_int_equal(options->warmup_ns, UINT64_C(120000000000));
     assert_false(accepted("-w auto:2m -w 5s http://localhost/", &parsed)->warmup_auto);
+    assert_false(options->is_open);
+    options = accepted("--stages 1s:5,2s:0 --arrivals poisson http://localhost/", &parsed);
+    assert_true(options->is_open);
+    assert_int_equal(options->duration_ns, UINT64_C(3000000000));
+    options = accepted("--capacity=30s --slo p99<5ms --hdr a.hgrm http://localhost/", &parsed);
+    assert_true(options->is_open && options->finds_capacity);
+    assert_int_equal(options->capacity_ns, UINT64_C(30000000000));
+    assert_string_equal(options->hgrm_path, "a.hgrm");
+    assert_null(options->hdr_log_path);
+    options = accepted("--compare --threshold 5% a.json b.json", &parsed);
+    assert_true(options->compares && options->threshold > 0.049 && options->threshold < 0.051);
+    assert_string_equal(options->compared[1], "b.json");
+    assert_string_equal(accepted("--echo http://localhost/", &parsed)->method, "POST");
     if (!load_has_tls) return;
     options = accepted("WSS://localhost/x", &parsed);
     assert_int_equal(options->scheme, LOAD_WS);
@@ -117,7 +130,7 @@ static void test_wrong_options_are_refused_in_one_line_that_names_them(void **st
         {"-R 0 http://localhost/", "--rate 0"},
         {"-R 1q http://localhost/", "--rate 1q"},
         {"-R nan http://localhost/", "--rate nan"},
-        {"--arrivals constant http://localhost/", "--arrivals without --rate"},
+        {"--arrivals constant http://localhost/", "--arrivals without --rate or --stages"},
         {"--arrivals often -R 1 http://localhost/", "expected constant or poisson"},
         {"--think 1s -R 1 http://localhost/", "--think with --rate"},
         {"-n 5 -w 1s http://localhost/", "--warmup with --requests"},
@@ -135,7 +148,26 @@ static void test_wrong_options_are_refused_in_one_line_that_names_them(void **st
         {"--expect-xxh64 xxxxxxxxxxxxxxxx http://localhost/", "16 hexadecimal digits"},
         {"--verify often http://localhost/", "expected none or first"},
         {"--engine epoll http://localhost/", "expected auto, uring or libuv"},
-        {"--payload-size 5 http://localhost/", "is for tcp:// and ws://"},
+        {"--payload-size 5 http://localhost/", "is for tcp://, ws:// and --echo"},
+        {"--echo tcp://localhost:5", "--echo is for http://"},
+        {"--echo --expect-length 5 http://localhost/", "--echo with --expect-length"},
+        {"--echo --send-rate 5 http://localhost/", "--echo with --send-rate"},
+        {"--echo -b nomark http://localhost/", "mark the place"},
+        {"--echo -b %a% http://localhost/", "mark the place"},
+        {"--slo p99<5 http://localhost/", "--slo p99<5: expected objectives"},
+        {"--stages 5 http://localhost/", "--stages 5: expected stages"},
+        {"--stages 1s:5 -R 5 http://localhost/", "--stages with -R"},
+        {"--stages 1s:5 -d 5s http://localhost/", "--stages with -R"},
+        {"--stages 1s:5 -w auto http://localhost/", "--stages with -R"},
+        {"--stages 1s:5 -n 5 http://localhost/", "--stages with -R"},
+        {"--capacity http://localhost/", "--capacity needs --slo"},
+        {"--capacity=soon --slo p99<5ms http://localhost/", "--capacity soon: expected a time"},
+        {"--capacity --slo p99<5ms --stages 1s:5 http://localhost/", "--capacity with --stages"},
+        {"--capacity --slo p99<5ms -n 5 http://localhost/", "--capacity with --stages or -n"},
+        {"--compare a.json", "expected two results"},
+        {"--compare a.json b.json c.json", "expected two results"},
+        {"--compare --threshold x a.json b.json", "--threshold x: expected a percentage"},
+        {"--threshold 5 http://localhost/", "--threshold is for --compare"},
         {"-b x tcp://localhost:5", "tcp:// and ws:// send messages"},
         {"--ca-file x http://localhost/", "--ca-file is for https://"},
         {"--send-rate 5 https://localhost/",
@@ -196,6 +228,32 @@ static void test_a_request_is_written_as_it_is_sent(void **state) {
     load_plan_deinit(&plan);
 }
 
+static void test_echoes_come_from_a_seeded_pool(void **state) {
+    (void)state;
+    static const char head[] = "POST / HTTP/1.1\r\nHost: localhost:1\r\nContent-Length: 18\r\n\r\n";
+    parsed_t parsed;
+    load_plan_t plan, other;
+    load_options_t *options = accepted("--echo -b {\"a\":\"%\"} --payload-size 10 http://localhost:1/", &parsed);
+    assert_int_equal(load_plan_init(&plan, options, stderr), 0);
+    assert_int_equal(plan.requests->size, strlen(head)); /* the body is made anew for each request */
+    assert_memory_equal(plan.requests->data, head, strlen(head));
+    assert_int_equal(plan.echo.total, 18);
+    assert_memory_equal(plan.echo.before.data, "{\"a\":\"", plan.echo.before.size);
+    assert_memory_equal(plan.echo.after.data, "\"}", plan.echo.after.size);
+    size_t kinds = 0;
+    for (const char *c = load_echo_symbols; *c; c++) kinds += memchr(plan.echo.pool, *c, 4096) != NULL;
+    assert_int_equal(kinds, 64);
+    assert_int_equal(load_plan_init(&other, options, stderr), 0);
+    assert_memory_equal(other.echo.pool, plan.echo.pool, 4096);
+    load_plan_deinit(&other);
+    options->seed = 2;
+    assert_int_equal(load_plan_init(&other, options, stderr), 0);
+    assert_memory_not_equal(other.echo.pool, plan.echo.pool, 64);
+    load_plan_deinit(&other);
+    load_plan_deinit(&plan);
+    load_options_deinit(options);
+}
+
 static int plan_of_file(const char *text, load_plan_t *plan, char *err, size_t err_size) {
     char path[] = "/tmp/uvhttp-load-XXXXXX", line[256];
     int fd = mkstemp(path);
@@ -254,10 +312,9 @@ static void test_only_loopback_is_this_machine(void **state) {
 }
 
 static void plan_once(void *user) {
-    (void)user;
     parsed_t parsed;
     load_plan_t plan;
-    parse("-p 4 -b text http://localhost:1/", &parsed);
+    parse(user, &parsed);
     if (!parsed.ok) return; /* its memory is what was missing */
     FILE *err = fopen("/dev/null", "w");
     int code = load_plan_init(&plan, &parsed.options, err);
@@ -269,7 +326,8 @@ static void plan_once(void *user) {
 
 static void test_a_plan_bears_a_lack_of_memory(void **state) {
     (void)state;
-    assert_true(test_allocator_each_failure(plan_once, NULL) >= 3);
+    assert_true(test_allocator_each_failure(plan_once, "-p 4 -b text http://localhost:1/") >= 3);
+    assert_true(test_allocator_each_failure(plan_once, "ws://localhost:1/") >= 4);
 }
 
 int main(void) {
@@ -280,6 +338,7 @@ int main(void) {
         cmocka_unit_test(test_wrong_options_are_refused_in_one_line_that_names_them),
         cmocka_unit_test(test_help_and_version_end_well),
         cmocka_unit_test(test_a_request_is_written_as_it_is_sent),
+        cmocka_unit_test(test_echoes_come_from_a_seeded_pool),
         cmocka_unit_test(test_a_list_of_targets_is_read),
         cmocka_unit_test(test_only_loopback_is_this_machine),
         cmocka_unit_test(test_a_plan_bears_a_lack_of_memory),

@@ -1,0 +1,134 @@
+"""Owns: uvhttp-load as tests run it, and servers of threads that answer what no good server would."""
+import contextlib
+import json
+import socket
+import subprocess
+import threading
+import time
+
+from harness import ENGINE, EXAMPLES, HOST
+
+LOAD = EXAMPLES / "uvhttp-load"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+def command(*args):
+    return [str(word) for word in (LOAD, "--engine", ENGINE, "--json", "-", *args)]
+
+
+class Outcome:
+    def __init__(self, code, out, err):
+        self.code, self.out, self.err = code, out, err
+        self.json = json.loads(out) if out.startswith("{") else None
+
+    def __getattr__(self, name):
+        return self.json["results"][name]
+
+    def seconds(self, percentile, histogram="latency"):
+        return self.json[histogram][percentile] / 1e9
+
+    def count(self, histogram="latency"):
+        buckets = self.json[histogram]["buckets"]
+        assert buckets == sorted(buckets)
+        assert sum(count for _, count in buckets) == self.json[histogram]["count"]
+        return self.json[histogram]["count"]
+
+
+def load(*args, code=0):
+    for _ in range(20):
+        done = subprocess.run(command(*args), capture_output=True, text=True, timeout=60)
+        if code or "0 answers in the time given" not in done.stderr:
+            break  # else the machine has stood still for all of it
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert len(done.stderr.splitlines()) == (0 if code in (0, 130) else 1), done.stderr
+    return Outcome(code, done.stdout, done.stderr)
+
+
+class Stub:
+    """A server of threads. `answer(path, number)` gives the bytes for the n-th request of all, or None to close; what it
+    gives may be a list of pieces, of which numbers are seconds to wait and None closes."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.lock = threading.Lock()
+        self.paths = []
+        self.connections = 0
+        self.requests = []
+        self.listener = socket.create_server((HOST, 0), backlog=128)
+        self.url = f"http://{HOST}:{self.listener.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self.listener.accept()
+                self.connections += 1
+                threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
+
+    def serve(self, peer):
+        kept = b""
+        with peer, contextlib.suppress(OSError):
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while True:
+                while b"\r\n\r\n" not in kept:
+                    piece = peer.recv(65536)
+                    if not piece:
+                        return
+                    kept += piece
+                head, _, kept = kept.partition(b"\r\n\r\n")
+                with self.lock:
+                    number = len(self.paths)
+                    self.paths.append(head.split(b" ")[1].decode())
+                    self.requests.append(head)
+                answer = self.answer(self.paths[number], number)
+                if answer is None:
+                    return
+                for piece in answer if isinstance(answer, list) else [answer]:
+                    if piece is None:
+                        return
+                    if isinstance(piece, bytes):
+                        peer.sendall(piece)
+                    else:
+                        time.sleep(piece)
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+class Peer:
+    """A listener whose connections are each given to `talk` in a thread."""
+
+    def __init__(self, talk):
+        self.listener = socket.create_server((HOST, 0))
+        self.address = f"{HOST}:{self.listener.getsockname()[1]}"
+        self.talk = talk
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self.listener.accept()
+                with peer, contextlib.suppress(OSError):
+                    self.talk(peer)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+@contextlib.contextmanager
+def stubs():
+    """A function that starts a Stub."""
+    started = []
+
+    def start(answer):
+        started.append(Stub(answer if callable(answer) else lambda path, number: answer))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.close()

@@ -1,0 +1,14 @@
+/* Owns: compression with zlib. May include: base, io. */
+#include <zlib.h>
+
+#include "load/hdr.h"
+#include "load/options.h"
+
+const bool load_has_zlib = true;
+
+bool load_deflate(const void *data, size_t size, void *out, size_t *out_size) {
+    uLongf room = *out_size;
+    if (compress2(out, &room, data, size, Z_BEST_SPEED) != Z_OK) return false;
+    *out_size = room;
+    return true;
+}
