@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from uvhttp_bench import network
 from uvhttp_bench.model.codec import to_json
 from uvhttp_bench.model.record import Environment
 from uvhttp_bench.monitor import cpu_times
@@ -73,7 +74,9 @@ def governor() -> str:
     return ",".join(sorted(found))
 
 
-def capture(compiler: str, compiler_version: str) -> Environment:
+def capture(
+    compiler: str, compiler_version: str, server_cpus: tuple[int, ...] = (), generator_cpus: tuple[int, ...] = ()
+) -> Environment:
     """`compiler` is that of the measured program, as it says itself."""
     environment = Environment(
         os=_os_name(),
@@ -87,6 +90,12 @@ def capture(compiler: str, compiler_version: str) -> Environment:
         governor=governor() or "not visible",
         swap_mb=round((_memory_kb("SwapTotal") - _memory_kb("SwapFree")) / 1024, 1),
         tools={name: version for name, (_, argument) in TOOLS.items() if (version := tool_version(name, argument))},
+        network=network.PRIVATE if network.private() else network.SHARED,
+        congestion_control=network.congestion_control(),
+        sysctls=network.in_force(),
+        descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        server_cpus=server_cpus,
+        generator_cpus=generator_cpus,
     )
     return replace(environment, hash=digest(environment))
 
@@ -184,6 +193,15 @@ def _pinning() -> Point:
     return _point(
         "pinning", allowed >= 2, f"{allowed} CPUs to choose from", "server and load generator need a CPU each",
         "allow this process two CPUs: taskset, cpuset, or a larger machine",
+    )  # fmt: skip
+
+
+def own_network(warning: str) -> Point:
+    """`warning`: what is not as it should be in the network of a run."""
+    return _point(
+        "network", not warning, warning or "a namespace of its own, with sysctls of its own",
+        "what else uses loopback, and this machine's settings of TCP, change every figure",
+        "run it as root, or with unshare --map-root-user",
     )  # fmt: skip
 
 

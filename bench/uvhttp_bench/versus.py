@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import measure
+from uvhttp_bench import measure, network
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
@@ -80,6 +80,8 @@ class Versus:
         """What is kept when this is interrupted stays kept."""
         with workspace() as made:
             for scenario in scenarios:
+                if scenario.congestion_control:
+                    network.use(scenario.congestion_control)
                 able = [target for target in targets if target.serves(scenario)]
                 self._rounds(scenario, able, made)
                 for percent in self.options.rates_percent:
