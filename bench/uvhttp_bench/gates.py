@@ -79,7 +79,7 @@ def log(level: str, bytes_logged: int) -> Check:
     return Check("log", True, f"{bytes_logged} bytes during the run")
 
 
-# --- what every server of a comparison has alike ---
+# --- equal conditions ---
 
 
 def private_network(environment: Environment, different: Sequence[str]) -> Check:
