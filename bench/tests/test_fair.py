@@ -255,5 +255,6 @@ def test_the_environment_says_what_is_in_force(own_network: None) -> None:
     network.use("reno")
     captured = json.loads(json.dumps(environment.capture("GCC", "12", (0,), (1,)).__dict__))
     assert captured["network"] == "private" and captured["congestion_control"] == "reno"
-    assert captured["sysctls"] == network.SYSCTLS and captured["descriptors"] > 0
+    assert captured["sysctls"].items() >= network.SYSCTLS.items() and captured["sysctls"]["net.ipv4.tcp_rmem"]
+    assert captured["descriptors"] > 0
     assert captured["server_cpus"] == [0] and captured["generator_cpus"] == [1]

@@ -26,15 +26,17 @@ DEFAULT = "reno"
 SYSTEM = "system"  # what the machine uses
 CONGESTION_CONTROL = "net.ipv4.tcp_congestion_control"
 AVAILABLE = "net.ipv4.tcp_available_congestion_control"
-SYSCTLS = {  # the kernel's defaults, but for the first three
+SYSCTLS = {
     "net.core.somaxconn": "4096",  # as many as uvhttp's backlog
     "net.ipv4.tcp_max_syn_backlog": "4096",
     "net.ipv4.tcp_no_metrics_save": "1",  # else the kernel remembers what it learned of 127.0.0.1 from the server before
-    "net.ipv4.tcp_rmem": "4096 131072 6291456",
-    "net.ipv4.tcp_wmem": "4096 16384 4194304",
-    "net.ipv4.tcp_slow_start_after_idle": "1",
-    "net.ipv4.ip_local_port_range": "32768 60999",
 }
+# They stay the machine's. The largest window alone decides how much of a server's sending is done in the client's time, and so
+# whom a comparison of large bodies favours: that is not for this program to choose.
+RECORDED = (
+    "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_limit_output_bytes", "net.ipv4.tcp_notsent_lowat",
+    "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.ip_local_port_range",
+)  # fmt: skip
 
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -79,7 +81,7 @@ def machines_congestion_control() -> str:
 
 
 def in_force() -> dict[str, str]:
-    return {name: sysctl(name) for name in SYSCTLS}
+    return {name: sysctl(name) for name in (*SYSCTLS, *RECORDED)}
 
 
 def different() -> list[str]:
