@@ -234,7 +234,6 @@ class Run:
         """Whether this server was measured under what all others are."""
         environment, placed = self._plan.environment, monitor.placement(self._running.pid)
         return [
-            gates.private_network(environment, network.different()),
             gates.congestion_control(environment.congestion_control, self._controls),
             gates.placement(self._plan.cpus.server, placed.cpus, environment.descriptors, placed.descriptors),
         ]
@@ -252,6 +251,7 @@ class Run:
             engine=getattr(plan.target, "engine", ""), io_threads=getattr(plan.target, "io_threads", 0),
         )  # fmt: skip
         checks = [*self._conditions(), *_checks(plan, scenario, job, outcome, usage)]
+        checks.append(gates.private_network(plan.environment, network.different()))
         record = Record(
             test_id="",
             timestamp=loaded.timestamp.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -340,10 +340,10 @@ def _run_echo(
         checks=(
             gates.build(configuration),
             gates.errors(results),
-            gates.private_network(plan.environment, network.different()),
             *([gates.congestion_control(plan.environment.congestion_control, seen.names)] if network.private() else []),
             gates.bandwidth(results, plan.bandwidth_mb * len(everything)),
             machine,
+            gates.private_network(plan.environment, network.different()),
         ),
         notes=("server and clients share a process: CPU is of both",),
     )

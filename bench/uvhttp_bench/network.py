@@ -139,7 +139,7 @@ def entered() -> Iterator[str]:
         try:
             _call("unshare", _CLONE_NEWNET)
         except OSError as error:
-            yield f"{error}; run it as root, or with unshare --map-root-user"
+            yield f"{error.strerror}; run it as root, or with unshare --map-root-user"
             return
         _machine = before
         try:
