@@ -1,7 +1,7 @@
 /* The floor for a server of files: one thread, level-triggered epoll, a canned head and one sendfile(2) of one file per
  * "\r\n\r\n" seen; what the socket does not take goes when it has room. No parsing, no limits, no timeouts. Not a
- * server: a yardstick. Build: cc -O2 -D_GNU_SOURCE file_limit.c -o file_limit; run: ./file_limit PORT FILE [CONGESTION]
- * (PORT 0: any; it is printed), CONGESTION for example reno, instead of the system's. */
+ * server: a yardstick. Build: cc -O2 -D_GNU_SOURCE file_limit.c -o file_limit; run: ./file_limit PORT FILE (PORT 0: any;
+ * it is printed). */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -82,9 +82,8 @@ int main(int argc, char **argv) {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[1])), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
-    setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* inherited by accepted sockets, as this: */
-    if ((argc > 3 && setsockopt(listener, IPPROTO_TCP, TCP_CONGESTION, argv[3], (socklen_t)strlen(argv[3])) != 0) ||
-        bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 4096) != 0 ||
+    setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* inherited by accepted sockets */
+    if (bind(listener, (struct sockaddr *)&address, size) != 0 || listen(listener, 4096) != 0 ||
         getsockname(listener, (struct sockaddr *)&address, &size) != 0) {
         fprintf(stderr, "file_limit: cannot listen\n");
         return 1;

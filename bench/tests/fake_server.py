@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Owns: a stand-in for performance_test with the faults of the audit, chosen by FAKE: 404, later-404, coverage, log, slow,
-exit, busy. One thread, keep-alive, one answer for a request; not fast."""
+exit, busy, reno, cpus, files (it changes what every server is given alike). One thread, keep-alive, one answer for a request; not fast."""
 
 import os
+import resource
 import selectors
 import socket
 import sys
@@ -20,6 +21,13 @@ def answer(status: str) -> bytes:
 
 def serve(port: int) -> None:
     listener = socket.create_server(("127.0.0.1", port))
+    if FAULT == "reno":
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")
+    if FAULT == "cpus":
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
+    if FAULT == "files":
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1000, hard))
     selector = selectors.DefaultSelector()
     selector.register(listener, selectors.EVENT_READ)
     count = 0

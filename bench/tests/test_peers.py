@@ -60,15 +60,15 @@ def test_a_server_serves_what_it_can_and_nothing_else() -> None:
     assert peers.known()["libwebsockets"].serves(scenario("websocket"))
     assert not peers.known()["libwebsockets"].serves(scenario("pipeline"))
     assert not peers.known()["bare-epoll"].serves(scenario("body-100kb"))
-    for name in ("bare-file", "bare-file-reno"):
-        assert peers.known()[name].serves(scenario("static-1mb")) and not peers.known()[name].serves(scenario("medium"))
+    assert peers.known()["bare-file"].serves(scenario("static-1mb"))
+    assert not peers.known()["bare-file"].serves(scenario("medium"))
 
 
-def test_the_bare_loop_of_files_is_told_what_to_send_and_how(monkeypatch: pytest.MonkeyPatch, made: Workspace) -> None:
+def test_the_bare_loop_of_files_is_told_what_to_send(monkeypatch: pytest.MonkeyPatch, made: Workspace) -> None:
     monkeypatch.setattr(limits, "build_c", lambda source: source)
-    command = [str(word) for word in peers.known()["bare-file-reno"].command(scenario("static-1mb"), PORTS, made)]
+    command = [str(word) for word in peers.known()["bare-file"].command(scenario("static-1mb"), PORTS, made)]
     assert command[0].endswith("bench/limits/file_limit.c")
-    assert command[1:] == [str(PORTS.http), f"{made.static}/1mb.bin", "reno"]
+    assert command[1:] == [str(PORTS.http), f"{made.static}/1mb.bin"]
 
 
 def test_no_name_is_left_in_a_configuration(made: Workspace) -> None:

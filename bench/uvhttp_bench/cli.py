@@ -10,7 +10,7 @@ import sqlite3
 import sys
 from types import ModuleType
 
-from uvhttp_bench import commands, interrupt
+from uvhttp_bench import commands, interrupt, network
 from uvhttp_bench.exits import ERROR, INTERRUPTED, BenchError
 
 
@@ -35,7 +35,8 @@ def dispatch(argv: list[str]) -> int:
     modules = verbs()
     args = parser_of(modules).parse_args(argv)
     try:
-        return int(modules[args.verb].run(args))
+        with network.of(args):
+            return int(modules[args.verb].run(args))
     except KeyboardInterrupt:
         print(f"uvhttp-bench {args.verb}: interrupted", file=sys.stderr)
         return INTERRUPTED

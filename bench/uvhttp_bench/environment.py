@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import standard
+from uvhttp_bench import network, standard
 from uvhttp_bench.model.codec import to_json
 from uvhttp_bench.model.record import Environment
 from uvhttp_bench.monitor import cpu_times
@@ -72,7 +72,9 @@ def governor() -> str:
     return ",".join(sorted(found))
 
 
-def capture(compiler: str, compiler_version: str) -> Environment:
+def capture(
+    compiler: str, compiler_version: str, server_cpus: tuple[int, ...] = (), generator_cpus: tuple[int, ...] = ()
+) -> Environment:
     """`compiler` is that of the measured program, as it says itself."""
     environment = Environment(
         os=_os_name(),
@@ -86,6 +88,12 @@ def capture(compiler: str, compiler_version: str) -> Environment:
         governor=governor() or "not visible",
         swap_mb=round((_memory_kb("SwapTotal") - _memory_kb("SwapFree")) / 1024, 1),
         tools={name: version for name, (_, argument) in TOOLS.items() if (version := tool_version(name, argument))},
+        network=network.PRIVATE if network.private() else network.SHARED,
+        congestion_control=network.congestion_control(),
+        sysctls=network.in_force(),
+        descriptors=resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        server_cpus=server_cpus,
+        generator_cpus=generator_cpus,
     )
     return replace(environment, hash=digest(environment))
 
@@ -202,6 +210,15 @@ def _hardware() -> Iterable[Point]:
         f"the standard asks for {standard.MEMORY_GB_MIN} GB",
         mend,
     )
+
+
+def own_network(warning: str) -> Point:
+    """`warning`: what is not as it should be in the network of a run."""
+    return _point(
+        "network", not warning, warning or "a namespace of its own, with sysctls of its own",
+        "what else uses loopback, and this machine's settings of TCP, change every figure",
+        "run it as root, or with unshare --map-root-user",
+    )  # fmt: skip
 
 
 def checklist() -> list[Point]:

@@ -2,10 +2,10 @@
 says what to do."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from uvhttp_bench.model.record import BUSY, GENERATOR, Check, Configuration, Results
+from uvhttp_bench.model.record import BUSY, GENERATOR, Check, Configuration, Environment, Results
 from uvhttp_bench.stats import leak
 
 LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be apart
@@ -77,6 +77,42 @@ def log(level: str, bytes_logged: int) -> Check:
     if bytes_logged > LOG_BYTES_MAX:
         return Check("log", False, f"the server wrote {bytes_logged} bytes of log during the run: find out what it reports")
     return Check("log", True, f"{bytes_logged} bytes during the run")
+
+
+# --- equal conditions ---
+
+
+def private_network(environment: Environment, different: Sequence[str]) -> Check:
+    """A warning. `different`: the sysctls that could not be set."""
+    if environment.network != "private":
+        return Check("network", False, "in the machine's network, with its sysctls and whatever else is on its loopback", "")
+    if different:
+        return Check("network", False, f"could not be set: {'; '.join(different)}", "")
+    return Check("network", True, "a network of its own")
+
+
+def congestion_control(asked: str, seen: Collection[str]) -> Check:
+    """`seen`: of the server's own sockets while they were under load. A server that chooses for itself is measured under another
+    TCP than the others."""
+    name = "congestion control"
+    if not seen:
+        return Check(name, False, "the kernel did not say what the server's sockets use: is the module inet_diag there?", "")
+    if set(seen) == {asked}:
+        return Check(name, True, f"the server's sockets use {asked}")
+    return Check(
+        name, False, f"the server's sockets use {', '.join(sorted(seen))}, asked was {asked}: tell it to leave TCP's alone"
+    )
+
+
+def placement(cpus: Sequence[int], allowed: Collection[tuple[int, ...]], descriptors: int, limits: Collection[int]) -> Check:
+    """`allowed` and `limits`: CPUs of the server's threads and descriptors of its processes, as the kernel has them."""
+    name = "CPUs and descriptors"
+    wrong = [f"CPUs {','.join(map(str, one)) or 'unknown'}" for one in sorted(allowed) if one != tuple(sorted(cpus))]
+    wrong += [f"{one} descriptors" for one in sorted(limits) if one != descriptors]
+    asked = f"CPUs {','.join(map(str, sorted(cpus)))} and {descriptors} descriptors"
+    if wrong:
+        return Check(name, False, f"the server has {', '.join(wrong)}, asked was {asked}: it changes what it was given")
+    return Check(name, True, asked)
 
 
 # --- what came back ---

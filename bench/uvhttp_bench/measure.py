@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, monitor, open_loop, repository, standard
+from uvhttp_bench import environment, gates, monitor, network, open_loop, repository, standard
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
@@ -204,19 +204,28 @@ class Run:
     def __init__(self, plan: Plan, scenario: Scenario, running: Running, made: Workspace) -> None:
         self._plan, self._scenario, self._running, self._made = plan, scenario, running, made
         self._calls: float | None = None  # of the system, per request
+        self._controls: set[str] = set()  # congestion controls of the server's sockets
         with blamed(plan.target.name, running):
             self._checks, self._answer_bytes = first_answer(running, scenario, plan.target.name)
         self._logged = running.log_bytes()
 
+    @contextlib.contextmanager
+    def _observed(self) -> Iterator[None]:
+        """Under load: which congestion control the server's sockets use."""
+        with network.Observer(self._running.port(self._scenario.scheme)) as seen:
+            yield
+        self._controls |= seen.names
+
     def warm_up(self) -> None:
-        with blamed(self._plan.target.name, self._running):
+        with blamed(self._plan.target.name, self._running), self._observed():
             self._calls = _warm_up(self._plan, self._scenario, self._running, self._made, self._plan.warm_up_seconds)
         self._logged = self._running.log_bytes()
 
     def load(self, seconds: float) -> "Loaded":
         plan, timestamp = self._plan, datetime.now(UTC)
         job = job_of(self._scenario, self._running, plan.cpus, seconds, self._made, self._answer_bytes)
-        with blamed(plan.target.name, self._running):
+        observed = contextlib.nullcontext() if self._controls else self._observed()  # already seen in a warm-up
+        with blamed(plan.target.name, self._running), observed:
             watch = monitor.Watch(self._running.pid, plan.cpus.server + plan.cpus.generator).start()
             try:
                 outcome = plan.load.run(job)
@@ -224,6 +233,14 @@ class Run:
             finally:
                 watch.cancel()
         return Loaded(timestamp, job, outcome, usage)
+
+    def _conditions(self) -> list[Check]:
+        """Whether this server was measured under what all others are."""
+        environment, placed = self._plan.environment, monitor.placement(self._running.pid)
+        return [
+            gates.congestion_control(environment.congestion_control, self._controls),
+            gates.placement(self._plan.cpus.server, placed.cpus, environment.descriptors, placed.descriptors),
+        ]
 
     def record(self, loaded: "Loaded", repeat: int, repeats: int) -> Record:
         """Without its test_id."""
@@ -237,7 +254,8 @@ class Run:
             plan.build_info, log_level=level or "default", revision=plan.revision, dirty=plan.dirty,
             engine=getattr(plan.target, "engine", ""), io_threads=getattr(plan.target, "io_threads", 0),
         )  # fmt: skip
-        checks = _checks(plan, scenario, job, outcome, usage)
+        checks = [*self._conditions(), *_checks(plan, scenario, job, outcome, usage)]
+        checks.append(gates.private_network(plan.environment, network.different()))
         record = Record(
             test_id="",
             timestamp=loaded.timestamp.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -319,7 +337,8 @@ def _run_echo(
     job = Job("tcp://", scenario.threads, scenario.connections, seconds, everything, message_bytes=scenario.message_bytes)
     timestamp = datetime.now(UTC)
     before = monitor.cpu_times(everything)
-    outcome = load.run(replace(job, workspace=made.path))
+    with network.Observer(0) as seen:
+        outcome = load.run(replace(job, workspace=made.path))
     after = monitor.cpu_times(everything)
     machine = gates.machine(
         after.processes - before.processes - outcome.cpu_seconds, after.steal - before.steal, after.total - before.total
@@ -339,9 +358,11 @@ def _run_echo(
         checks=(
             gates.build(configuration),
             gates.errors(results),
+            *([gates.congestion_control(plan.environment.congestion_control, seen.names)] if network.private() else []),
             gates.bandwidth(results, plan.bandwidth_mb * len(everything)),
             machine,
             *standard_checks(plan, configuration),
+            gates.private_network(plan.environment, network.different()),
         ),
         notes=("server and clients share a process: CPU is of both",),
     )
@@ -362,7 +383,7 @@ def plan_for(
         cpus=cpus,
         bandwidth_mb=bandwidth_mb,
         build_info=build_info,
-        environment=environment.capture(*gates.compiler_of(build_info)),
+        environment=environment.capture(*gates.compiler_of(build_info), cpus.server, cpus.generator),
         session=session,
         kind=kind,
         revision=repository.revision(),
@@ -376,12 +397,8 @@ def session_name(moment: datetime | None = None) -> str:
 
 
 def cpus_of(text: str, what: str) -> tuple[int, ...]:
-    """ "0,2-3" -> (0, 2, 3)."""
-    cpus: list[int] = []
     try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            cpus += range(int(first), int(last or first) + 1)
+        cpus = monitor.cpu_list(text)
     except ValueError:
         raise UsageError(f"{what} {text!r}: expected CPUs as in 0,2-3") from None
     strange = sorted(set(cpus) - os.sched_getaffinity(0))

@@ -46,6 +46,45 @@ def memory_mb(pid: int) -> float:
 
 
 @dataclass(frozen=True)
+class Placement:
+    """Of all processes of a session, as the kernel has them."""
+
+    cpus: frozenset[tuple[int, ...]]  # that its threads may use
+    descriptors: frozenset[int]  # that its processes may have open
+
+
+def _session(leader: int) -> Iterator[Path]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            if int((process / "stat").read_text().rsplit(")", 1)[1].split()[3]) == leader:
+                yield process
+
+
+def cpu_list(text: str) -> tuple[int, ...]:
+    """ "0,2-3" -> (0, 2, 3)."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return tuple(found)
+
+
+def placement(leader: int) -> Placement:
+    cpus: set[tuple[int, ...]] = set()
+    descriptors: set[int] = set()
+    for process in _session(leader):
+        with contextlib.suppress(OSError):  # what ends meanwhile
+            limit = re.search(r"^Max open files\s+(\S+)", (process / "limits").read_text(), re.M)
+            if limit:
+                descriptors.add(int(limit[1]) if limit[1].isdigit() else -1)
+            for status in process.glob("task/*/status"):
+                allowed = re.search(r"^Cpus_allowed_list:\s+(\S+)", status.read_text(), re.M)
+                if allowed:
+                    cpus.add(cpu_list(allowed[1]))
+    return Placement(frozenset(cpus), frozenset(descriptors))
+
+
+@dataclass(frozen=True)
 class CpuTimes:
     """Seconds of some CPUs together: of processes, stolen by the host, and passed."""
 

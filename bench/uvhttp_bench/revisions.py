@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import network, repository
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.interrupt import held
 from uvhttp_bench.loads.base import execute
@@ -47,7 +47,8 @@ def program_of(name: str) -> Built:
 
 
 def _run(what: str, command: list[str], directory: Path) -> None:
-    done = execute(["env", "-C", str(directory), *command], (), BUILD_SECONDS)
+    with network.outside():
+        done = execute(["env", "-C", str(directory), *command], (), BUILD_SECONDS)
     if done.code != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
         wrong = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no output")

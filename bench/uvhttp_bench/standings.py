@@ -42,7 +42,7 @@ def is_floor(target: str) -> bool:
 
 
 def conditions_of(record: Record) -> str:
-    return str(getattr(record.environment, "congestion_control", ""))
+    return record.environment.congestion_control
 
 
 def base_of(field: Field) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import measure, session, slices, standard
+from uvhttp_bench import measure, network, session, slices, standard
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
@@ -118,6 +118,7 @@ class Versus:
 
     def _round(self, scenario: Scenario, able: Sequence[Target], made: Workspace, number: int) -> None:
         """Fresh processes, all alive, loaded in turn for a slice at a time; every other time in the opposite order."""
+        self._conditions(scenario)
         load = self._load_for(scenario)
         count = slices.count(self.options.seconds, scenario.scheme, load.name != Wrk.name)
         found: dict[str, list[tuple[Record, str]]] = {}
@@ -164,7 +165,13 @@ class Versus:
             self.left_out.append(f"{scenario.name}: {target.name}: {error}")
             self._failed.add((scenario.name, target.name))
 
+    @staticmethod
+    def _conditions(scenario: Scenario) -> None:
+        if scenario.congestion_control:
+            network.use(scenario.congestion_control)
+
     def _at_rate(self, scenario: Scenario, able: Sequence[Target], made: Workspace, percent: float) -> None:
+        self._conditions(scenario)
         for target in able:
             if self._time_is_up():
                 return

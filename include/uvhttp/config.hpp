@@ -72,7 +72,8 @@ namespace uvhttp {
     X(tls_client_ca)                                                                                                   \
     X(tls_client_crl)                                                                                                  \
     X(tls_alpn)                                                                                                        \
-    X(spool_directory)
+    X(spool_directory)                                                                                                 \
+    X(tcp_congestion_control)
 #define UVHTTP_HPP_PERFORMANCE(X)                                                                                      \
     X(performance_mode)                                                                                                \
     X(log_level)                                                                                                       \

@@ -141,6 +141,11 @@ typedef struct uvhttp_server_config {
                                         (the default): that of the environment variable TMPDIR, else /var/tmp. On tmpfs
                                         the files take memory. A directory that cannot be written: 500 for bodies above
                                         spool_memory */
+    char tcp_congestion_control[UVHTTP_CONFIG_TEXT_SIZE]; /**< TCP's congestion control on connections of the listeners:
+                                        "" (the default): "reno" on a loopback address, where there is nothing to pace,
+                                        else the system's, and that of an inherited socket; "system": never changed; or
+                                        a name such as "reno", for inherited sockets, too. A name that the kernel does
+                                        not know or allow: listen returns UVHTTP_E_CONFIG */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);
@@ -182,10 +187,10 @@ UVHTTP_EXPORT uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *c
 
 /** Listens on an address: "127.0.0.1:8080", "[::1]:8080", "*:8080" or ":8080" (IPv6 and IPv4), "localhost:8080",
  * "unix:/path", "unix:@abstract", "fd:3" (inherited) or "systemd"; " proxy_protocol" behind it: proxy.h. May be called
- * several times. *port (may be NULL) gets the port, chosen by the kernel for port 0. TCP's congestion control is the
- * system's, but on a loopback address, where there is nothing to pace, it is "reno"; inherited sockets keep theirs.
- * Routes are complete from the first listen on. Returns 0, UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE,
- * UVHTTP_E_PERMISSION, UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE after run, or the first registration error
+ * several times. *port (may be NULL) gets the port, chosen by the kernel for port 0. TCP's congestion control is that
+ * of config.tcp_congestion_control: by default "reno" on a loopback address, else the system's. Routes are complete
+ * from the first listen on. Returns 0, UVHTTP_E_ADDRESS, UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_CONFIG
+ * (tcp_congestion_control), UVHTTP_E_IO, UVHTTP_E_NOMEM, UVHTTP_E_STATE after run, or the first registration error
  * (UVHTTP_E_ROUTE_*); uvhttp_server_error_text says more, and it is logged. */
 UVHTTP_EXPORT int uvhttp_server_listen(uvhttp_server_t *server, const char *address, uint16_t *port);
 

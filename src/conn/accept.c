@@ -72,6 +72,15 @@ static int fail_to_read(uvhttp__host_t *host, const char *address, int status) {
 /* The address is one, but not for this machine or process. */
 static int fail_to_open(uvhttp__host_t *host, const char *address, int status, const uvhttp__endpoint_t *endpoint) {
     const char *reason = NULL;
+    char text[160];
+    if (status == UVHTTP_E_CONFIG) {
+        bool unknown = errno == ENOENT;
+        snprintf(text, sizeof text, "tcp_congestion_control \"%.15s\" %s: net.ipv4.tcp_%s_congestion_control",
+                 endpoint->congestion_control,
+                 unknown ? "is not known to the kernel" : "is not allowed to this process",
+                 unknown ? "available" : "allowed");
+        reason = text;
+    }
     if (status == UVHTTP_E_IO || status == UVHTTP_E_ADDRESS) reason = strerrordesc_np(errno);
     if (status == UVHTTP_E_ADDRESS && endpoint->fd >= 0) reason = "it is no listening stream socket";
     return fail(host, address, status, reason);
@@ -104,6 +113,7 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp_
     if (!fds) return UVHTTP_E_NOMEM;
     host->fds = fds;
     for (uint32_t i = 0; i < count; i++) fds[row * count + i] = -1;
+    endpoint.congestion_control = host->options.congestion_control;
     status = open_sockets(&endpoint, (int)host->options.backlog, &fds[row * count], count);
     if (status != UVHTTP_OK) {
         status = fail_to_open(host, address, status, &endpoint);

@@ -56,6 +56,7 @@ typedef struct uvhttp__host_options {
     uint32_t descriptors_reserved;
     bool raise_descriptor_limit; /* in uvhttp__host_run */
     uint32_t backlog;
+    const char *congestion_control; /* TCP's, of the listeners (io.h); lives as long as the host, or NULL */
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
     uint32_t drain_timeout;        /* seconds */

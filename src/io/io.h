@@ -51,6 +51,7 @@ typedef struct uvhttp__endpoint {
     int fd;                 /* inherited descriptor, or -1 */
     bool dual_stack;        /* IPv6 socket that takes IPv4 too */
     bool proxy_protocol;    /* " proxy_protocol" was behind the address: that is how connections have to begin */
+    const char *congestion_control; /* TCP's, of a listener: a name, or "system"; NULL or "": uvhttp__listen_socket */
 } uvhttp__endpoint_t;
 
 /* Returns 0 or UVHTTP_E_ADDRESS; no DNS beyond "localhost". */
@@ -60,9 +61,10 @@ int uvhttp__endpoint_parse(const char *text, uvhttp__endpoint_t *endpoint);
 void uvhttp__address_format(const uvhttp__address_t *address, socklen_t size, char *text);
 
 /* Makes a bound, listening, close-on-exec socket (or checks the inherited one). TCP: SO_REUSEADDR, TCP_NODELAY, and
- * SO_REUSEPORT if `reuse_port`; on a loopback address the congestion control "reno" (docs/io.md). A stale Unix socket
- * file that nobody listens on is replaced. *fd is the caller's. Returns 0 or UVHTTP_E_ADDRESS_IN_USE,
- * UVHTTP_E_PERMISSION, UVHTTP_E_ADDRESS, UVHTTP_E_IO (errno is set). */
+ * SO_REUSEPORT if `reuse_port`, and the endpoint's congestion control; where that names none, "reno" on a loopback
+ * address (docs/io.md) and else the system's. A stale Unix socket file that nobody listens on is replaced. *fd is the
+ * caller's. Returns 0 or UVHTTP_E_ADDRESS_IN_USE, UVHTTP_E_PERMISSION, UVHTTP_E_ADDRESS, UVHTTP_E_IO, UVHTTP_E_CONFIG
+ * (the congestion control: errno is ENOENT for an unknown one, EPERM for one that is not allowed); errno is set. */
 int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd);
 
 /* --- streams --- */

@@ -222,22 +222,35 @@ static bool is_loopback(const uvhttp__address_t *address) {
                                              : IN6_IS_ADDR_LOOPBACK(&address->v6.sin6_addr);
 }
 
-/* Between programs of one machine there is no queue to keep short, but a congestion control that paces, such as BBR,
- * sets a timer for most packets all the same (docs/io.md). Accepted sockets inherit it. Every kernel has and allows
- * "reno" (tcp(7)); if one should not, the system's is good enough. */
-static void choose_congestion_control(int fd, const uvhttp__address_t *address) {
-    if (is_loopback(address)) (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", sizeof "reno" - 1);
+/* Accepted sockets inherit it. Returns 0 or UVHTTP_E_CONFIG; a Unix socket has none, which is fine. */
+static int set_congestion_control(int fd, const char *name) {
+    if (strcmp(name, "system") == 0) return UVHTTP_OK;
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0) return UVHTTP_OK;
+    return errno == EOPNOTSUPP ? UVHTTP_OK : UVHTTP_E_CONFIG;
 }
 
-static bool prepare_tcp(int fd, const uvhttp__endpoint_t *endpoint, bool reuse_port) {
+static bool names_congestion_control(const uvhttp__endpoint_t *endpoint) {
+    return endpoint->congestion_control && *endpoint->congestion_control;
+}
+
+/* Between programs of one machine there is no queue to keep short, but a congestion control that paces, such as BBR,
+ * sets a timer for most packets all the same (docs/io.md). Every kernel has and allows "reno" (tcp(7)); if one should
+ * not, the system's is good enough. */
+static int choose_congestion_control(int fd, const uvhttp__endpoint_t *endpoint) {
+    if (names_congestion_control(endpoint)) return set_congestion_control(fd, endpoint->congestion_control);
+    if (is_loopback(&endpoint->address)) (void)set_congestion_control(fd, "reno");
+    return UVHTTP_OK;
+}
+
+static int prepare_tcp(int fd, const uvhttp__endpoint_t *endpoint, bool reuse_port) {
     if (endpoint->address.any.sa_family == AF_INET6 &&
         !set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, endpoint->dual_stack ? 0 : 1)) {
-        return false;
+        return error_code(errno);
     }
-    choose_congestion_control(fd, &endpoint->address);
     /* Accepted sockets inherit TCP_NODELAY: one system call less for each. */
-    return set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) && set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
-           (!reuse_port || set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1));
+    bool set = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) && set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
+               (!reuse_port || set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1));
+    return set ? choose_congestion_control(fd, endpoint) : error_code(errno);
 }
 
 static int bind_and_listen(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd) {
@@ -245,10 +258,8 @@ static int bind_and_listen(const uvhttp__endpoint_t *endpoint, int backlog, bool
     bool local = address->any.sa_family == AF_UNIX;
     int made = socket(address->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (made < 0) return error_code(errno);
-    int code = 0;
-    if (!local && !prepare_tcp(made, endpoint, reuse_port)) {
-        code = error_code(errno);
-    } else if (bind(made, &address->any, endpoint->address_size) != 0) {
+    int code = local ? UVHTTP_OK : prepare_tcp(made, endpoint, reuse_port);
+    if (code == 0 && bind(made, &address->any, endpoint->address_size) != 0) {
         code = error_code(errno);
         if (local && code == UVHTTP_E_ADDRESS_IN_USE && remove_stale(&address->local, endpoint->address_size)) {
             code = bind(made, &address->any, endpoint->address_size) == 0 ? 0 : error_code(errno);
@@ -284,12 +295,14 @@ static int check_inherited(int fd) {
 int uvhttp__listen_socket(const uvhttp__endpoint_t *endpoint, int backlog, bool reuse_port, int *fd) {
     if (endpoint->fd >= 0) {
         int code = check_inherited(endpoint->fd);
+        if (code == 0 && names_congestion_control(endpoint))
+            code = set_congestion_control(endpoint->fd, endpoint->congestion_control);
         if (code == 0) *fd = endpoint->fd;
         return code;
     }
     int code = bind_and_listen(endpoint, backlog, reuse_port, fd);
     if (code == UVHTTP_E_ADDRESS && endpoint->dual_stack) { /* a kernel without IPv6: "any" is still all there is */
-        uvhttp__endpoint_t v4 = {.fd = -1};
+        uvhttp__endpoint_t v4 = {.fd = -1, .congestion_control = endpoint->congestion_control};
         set_v4(&v4, endpoint->address.v6.sin6_port, htonl(INADDR_ANY));
         code = bind_and_listen(&v4, backlog, reuse_port, fd);
     }

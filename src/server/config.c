@@ -114,6 +114,7 @@ static const field_t fields[] = {
     NUMBER(descriptors_reserved, 512, 0, 1000000),
     SWITCH(raise_descriptor_limit, true),
     STARTUP_TEXT(spool_directory),
+    {"tcp_congestion_control", TEXT, AT(tcp_congestion_control), 0, 0, 0, .unit = "system, or a name such as reno"},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

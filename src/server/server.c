@@ -53,6 +53,7 @@ static int make_host(uvhttp_server_t *server) {
                                       .descriptors_reserved = config->descriptors_reserved,
                                       .raise_descriptor_limit = config->raise_descriptor_limit,
                                       .backlog = config->backlog,
+                                      .congestion_control = config->tcp_congestion_control,
                                       .read_buffer_size = config->read_buffer_size,
                                       .read_buffer_count = config->read_buffer_count,
                                       .drain_timeout = config->drain_timeout,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from uvhttp_bench import agreement, environment, gates, measure, repository
+from uvhttp_bench import agreement, environment, gates, measure, network, repository
 from uvhttp_bench.agreement import DIFFERS, MORE, OPEN, Finding, Measured
 from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, MissingError, UsageError
 from uvhttp_bench.loads.base import Load, allow_many_files
@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server (medium-slow: libuv)"
     )
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
+    network.always_default(parser)
     parser.add_argument("--generator-cpus", help="default: the others")
     parser.add_argument("--output", type=Path, metavar="FILE", help="every run and what follows from them, as JSON")
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from uvhttp_bench import attribution, measure
+from uvhttp_bench import attribution, measure, network
 from uvhttp_bench.attribution import ROUNDS_MIN, Cost, Options
 from uvhttp_bench.exits import FINE, UNSTABLE, MissingError, UsageError
 from uvhttp_bench.loads.base import allow_many_files
@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pipeline", type=int, choices=(1, 16), default=1, help="16 makes the part of the kernel small")
     parser.add_argument("--picture", type=Path, help="SVG file to write")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
+    network.always_default(parser)
     parser.add_argument("--generator-cpus", help="default: the others")
     database.add_argument(parser)
 

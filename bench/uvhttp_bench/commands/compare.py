@@ -111,7 +111,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--rounds {args.rounds}: allowed is 1..1000")
     if args.threshold is not None and not 0 < args.threshold < 100:
         raise UsageError(f"--threshold {args.threshold:g}: allowed is above 0 and below 100 (per cent)")
-    scenarios = [s for s in catalog.choose(args.scenario) if s.scheme != "tcp"]
+    scenarios = catalog.under_each(catalog.choose(args.scenario), args.congestion_control)
+    scenarios = [s for s in scenarios if s.scheme != "tcp"]
     if not scenarios:
         raise UsageError("compare measures performance_test; TCP echo is not part of it")
     allow_many_files()

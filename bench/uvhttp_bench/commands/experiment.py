@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, repository
+from uvhttp_bench import environment, gates, network, repository
 from uvhttp_bench.exits import FINE, INTERRUPTED, UNSTABLE, BenchError, MissingError, UsageError
 from uvhttp_bench.loads import thesis
 from uvhttp_bench.loads.base import allow_many_files
@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--connections", type=int, default=100, help="default 100")
     parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto")
     parser.add_argument("--server", type=Path, default=SERVER, help="performance_test to measure")
+    network.always_default(parser)
     parser.add_argument("--server-cpus", type=numbers, default=(0,), help="default 0")
     parser.add_argument("--client-cpus", type=numbers, default=(1,), help="default 1")
     parser.add_argument("--warmup", type=float, default=1, help="seconds for each of our routes (default 1)")

@@ -5,7 +5,7 @@ import math
 import time
 from pathlib import Path
 
-from uvhttp_bench import measure, session, standard
+from uvhttp_bench import measure, network, session, standard
 from uvhttp_bench.commands.run import add_storage_arguments
 from uvhttp_bench.exits import ERROR, FINE, UNSTABLE, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
@@ -15,6 +15,7 @@ from uvhttp_bench.model.record import VALID
 from uvhttp_bench.output import peers_table, tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
+from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.standings import fields_of
 from uvhttp_bench.stats.ratio import REACH_MAX, ROUNDS_MIN
 from uvhttp_bench.targets import peers
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server", type=Path, help="performance_test to measure (default: of this build)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")
+    network.add_argument(parser, several=True)
     add_storage_arguments(parser)
 
 
@@ -61,13 +63,21 @@ def rates_of(text: str) -> tuple[float, ...]:
     return rates
 
 
+def scenarios_of(args: argparse.Namespace) -> list[Scenario]:
+    """In a network of its own, large bodies are measured with the machine's congestion control as well."""
+    chosen = catalog.choose(args.scenario or SCENARIOS)
+    if args.congestion_control or not network.private():
+        return catalog.under_each(chosen, args.congestion_control)
+    return catalog.where_it_matters(chosen, network.machines_congestion_control())
+
+
 def run(args: argparse.Namespace) -> int:
     if args.rounds < 1 or args.seconds < 1 or args.jvm_warmup < 1:
         raise UsageError("--rounds, --seconds and --jvm-warmup are at least 1")
     if args.minutes is not None and not 0 < args.minutes <= MINUTES_MAX:
         raise UsageError(f"--minutes {args.minutes:g}: allowed is above 0 up to {MINUTES_MAX}")
     rates = rates_of(args.rates)
-    chosen = catalog.choose(args.scenario or SCENARIOS)
+    chosen = scenarios_of(args)
     names = [name.strip() for name in args.servers.split(",") if name.strip()]
     wanted = peers.choose(names, args.server.resolve() if args.server else None, args.jvm_warmup)
     allow_many_files()

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from uvhttp_bench import measure, repository, session
+from uvhttp_bench import measure, network, repository, session
 from uvhttp_bench.exits import ERROR, FINE, UNSTABLE, UsageError
 from uvhttp_bench.loads import fanned
 from uvhttp_bench.loads.base import allow_many_files
@@ -49,6 +49,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--io-threads", type=int, default=1, help="of the server (default 1: one CPU)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")
+    network.add_argument(parser)
 
 
 def add_storage_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, several: fanned.Fanned | None) -> int:
-    chosen = catalog.choose(args.scenario or (["all"] if args.quick else []))
+    chosen = catalog.under_each(catalog.choose(args.scenario or (["all"] if args.quick else [])), args.congestion_control)
     if args.rate is not None:
         chosen = [catalog.at_rate(scenario, args.rate) for scenario in chosen]
     todo = session.turns(chosen, args.quick, args.seconds, args.repeats, args.extended_seconds)

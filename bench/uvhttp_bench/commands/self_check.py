@@ -4,7 +4,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from uvhttp_bench import measure, repository, together
+from uvhttp_bench import measure, network, repository, together
 from uvhttp_bench.commands.run import check_tree
 from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, BenchError, UsageError
 from uvhttp_bench.loads.base import allow_many_files
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenario", default="low", help="default low")
     parser.add_argument("--server", type=Path, help="performance_test to measure (default: of this build)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
+    network.always_default(parser)
     parser.add_argument("--generator-cpus", help="default: the others")
     parser.add_argument("--allow-dirty", action="store_true", help="measure sources that differ from their commit")
 

@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     check_numbers(args)
     if not MINUTES_MIN <= args.minutes <= 1440:
         raise UsageError(f"--minutes {args.minutes:g}: allowed is {MINUTES_MIN:g}..1440")
-    chosen = catalog.choose([args.scenario])
+    chosen = catalog.under_each(catalog.choose([args.scenario]), args.congestion_control)
     if len(chosen) != 1 or chosen[0].scheme == "tcp":
         raise UsageError(f"'{args.scenario}': soak runs one scenario of performance_test at a time")
     check_tree(args.allow_dirty)

@@ -1,9 +1,11 @@
 """Owns: the verb `system`: the standard's checklist, executed."""
 
 import argparse
+import os
 
-from uvhttp_bench import environment, gates, standard
+from uvhttp_bench import environment, gates, measure, network, standard
 from uvhttp_bench.exits import FINE, MISSING, UNSTABLE
+from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.output import tables
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
@@ -18,8 +20,14 @@ def run(args: argparse.Namespace) -> int:
     """Exit 77 when something is missing without which nothing can be measured, 4 when figures would be noisy."""
     target = Uvhttp()
     info = target.build_info()
-    captured = environment.capture(*gates.compiler_of(info))
     points = environment.checklist()
+    cpus = measure.share_cpus() if len(os.sched_getaffinity(0)) > 1 else measure.Cpus((), ())
+    allow_many_files()
+    with network.entered() as why:  # as `run` would
+        points.append(environment.own_network(network.warning(why)))
+        if network.private():
+            network.use(network.DEFAULT)
+        captured = environment.capture(*gates.compiler_of(info), cpus.server, cpus.generator)
     if not info:
         points.append(
             environment.Point("server", environment.BAD, "not built", "performance_test is what is measured", "./dev build")

@@ -1,19 +1,21 @@
 """Owns: the experiment of S3: servers in turn, a fresh process each, every route warmed up, measured and verified."""
 
 import re
+import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 
+from uvhttp_bench import gates, network
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.loads import wrk_table
 from uvhttp_bench.loads.base import Job, Outcome
 from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.experiment import Measurement
 from uvhttp_bench.model.record import Results
-from uvhttp_bench.monitor import Watch
+from uvhttp_bench.monitor import Watch, placement
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.scenarios.thesis import Workload
 from uvhttp_bench.targets.base import Answer, Running, Target, Workspace, ask, serve
@@ -125,7 +127,8 @@ def measure_route(
         settle(running, idle)
     watch = Watch(running.pid, (*plan.server_cpus, *plan.generator_cpus)).start()
     try:
-        outcome: Outcome = Wrk().run(_job(plan, running, path, plan.seconds))
+        with network.Observer(running.port("http")) as seen:
+            outcome: Outcome = Wrk().run(_job(plan, running, path, plan.seconds))
     except BaseException:
         watch.cancel()
         raise
@@ -133,7 +136,15 @@ def measure_route(
     results = outcome.results
     if not running.alive():
         raise Void(f"{contender.name} has ended: {running.log_tail()}")
+    placed, (descriptors, _) = placement(running.pid), resource.getrlimit(resource.RLIMIT_NOFILE)
+    alike = (
+        gates.congestion_control(network.congestion_control(), seen.names),
+        gates.placement(plan.server_cpus, placed.cpus, descriptors, placed.descriptors),
+    )
     try:
+        for check in alike:
+            if not check.passed and check.takes:
+                raise Void(check.detail)
         verify(results, workload, answer, plan.connections)
     except Void as why:
         raise Void(f"{contender.name} {path}, round {number}: {why}") from None

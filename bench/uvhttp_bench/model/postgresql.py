@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from uvhttp_bench import network
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.model.columns import COLUMNS
 
@@ -57,9 +58,10 @@ class Postgresql:
             ) from error
         self.name, self._error = str(url), psycopg.Error
         try:
-            self._connection: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(
-                url.text, autocommit=True, connect_timeout=CONNECT_SECONDS
-            )
+            with network.outside():
+                self._connection: psycopg.Connection[tuple[Any, ...]] = psycopg.connect(
+                    url.text, autocommit=True, connect_timeout=CONNECT_SECONDS
+                )
         except psycopg.Error as error:
             raise BenchError(f"--database {url}: {_first_line(error)}") from error
         try:

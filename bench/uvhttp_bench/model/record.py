@@ -31,7 +31,13 @@ class Environment:
     governor: str = ""
     swap_mb: float = 0.0
     tools: dict[str, str] = field(default_factory=dict)
-    hash: str = ""  # of all that a comparison needs to be equal: everything above
+    hash: str = ""  # of all that a comparison needs to be equal: everything here but tools and swap
+    network: str = ""  # of server and load generator: "private", a namespace of their own, or "shared" with the machine
+    congestion_control: str = ""  # TCP's, for sockets that choose none
+    sysctls: dict[str, str] = field(default_factory=dict)  # of that network
+    descriptors: int = 0  # that a server may have open, RLIMIT_NOFILE
+    server_cpus: tuple[int, ...] = ()
+    generator_cpus: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from uvhttp_bench import network
 from uvhttp_bench.exits import UsageError
 
 KB, MB = 1 << 10, 1 << 20
@@ -40,6 +41,7 @@ class Scenario:
     seconds_quick: float = 1  # with --quick; 0: left out
     optional: bool = False  # a server that answers 404 does not have it, and the scenario is left out
     options: tuple[str, ...] = ()  # more of the server's options
+    congestion_control: str = ""  # of TCP; empty: the command's
 
     @property
     def results_name(self) -> str:
@@ -174,6 +176,33 @@ def at_rate(scenario: Scenario, per_second: float) -> Scenario:
     """The same as an open loop: another scenario, so that nobody compares the one with the other."""
     ending = f"-rate-{per_second:.0f}"
     return replace(scenario, name=scenario.name + ending, raw_name=scenario.results_name + ending)
+
+
+def under(scenario: Scenario, congestion_control: str) -> Scenario:
+    """The same with this congestion control of TCP: another scenario, unless it is what every scenario has."""
+    if congestion_control == network.DEFAULT:
+        return replace(scenario, congestion_control=congestion_control)
+    name, raw_name = (f"{text}-{congestion_control}" for text in (scenario.name, scenario.results_name))
+    return replace(scenario, name=name, raw_name=raw_name, congestion_control=congestion_control)
+
+
+def under_each(scenarios: Sequence[Scenario], asked: Sequence[str]) -> list[Scenario]:
+    """`asked` of --congestion-control; nothing: as they are."""
+    return [under(scenario, name) for scenario in scenarios for name in asked] if asked else list(scenarios)
+
+
+# A body of more than a few packets is what pacing delays; an answer of one or two costs the same with any (docs/io.md).
+PACED_BYTES_MIN = 64 * KB
+
+
+def where_it_matters(scenarios: Sequence[Scenario], machines: str) -> list[Scenario]:
+    """Each scenario, and those with large bodies once more with the congestion control that this machine's users have."""
+    found: list[Scenario] = []
+    for scenario in scenarios:
+        found.append(under(scenario, network.DEFAULT))
+        if machines != network.DEFAULT and (scenario.response_bytes or 0) >= PACED_BYTES_MIN:
+            found.append(under(scenario, machines))
+    return found
 
 
 def choose(names: Sequence[str]) -> list[Scenario]:

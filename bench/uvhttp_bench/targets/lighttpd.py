@@ -1,5 +1,6 @@
 """Owns: lighttpd from Debian's package, one process; HTTPS with the package of its module."""
 
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,5 +43,7 @@ class Lighttpd(Peer):
             make_certificate(workspace)
             tls = TLS.format(port=ports.https, certificate=workspace.certificate, key=workspace.key)
         directory = workspace.path
-        made = fill("lighttpd.conf.in", directory / "lighttpd.conf", DIR=directory, PORT=ports.http, TLS=tls)
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)  # else it sets a limit of its own
+        names = {"DIR": directory, "PORT": ports.http, "TLS": tls, "DESCRIPTORS": files}
+        made = fill("lighttpd.conf.in", directory / "lighttpd.conf", **names)
         return [program("lighttpd") or "lighttpd", "-D", "-f", made]

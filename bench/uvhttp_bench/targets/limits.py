@@ -33,15 +33,10 @@ class Limit(Peer):
 
 
 class FileLimit(Peer):
+    name = "bare-file"
     kinds = frozenset({STATIC})
     package = ""
-
-    def __init__(self, congestion_control: str = "") -> None:
-        self.name = "bare-file" + (f"-{congestion_control}" if congestion_control else "")
-        self.note = "no server: parses nothing, the floor for sendfile" + (
-            f" with TCP's {congestion_control}, which uvhttp asks for on loopback" if congestion_control else ""
-        )
-        self._words = (congestion_control,) if congestion_control else ()
+    note = "no server: parses nothing, the floor for sendfile"
 
     def found(self) -> bool:
         return True
@@ -51,13 +46,12 @@ class FileLimit(Peer):
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         source = repository.ROOT / "bench" / "limits" / "file_limit.c"
-        return [build_c(source), str(ports.http), workspace.path / scenario.path.lstrip("/"), *self._words]
+        return [build_c(source), str(ports.http), workspace.path / scenario.path.lstrip("/")]
 
 
 def all_limits() -> list[Peer]:
     return [
         FileLimit(),
-        FileLimit("reno"),
         Limit("epoll"),
         Limit("uring", "liburing.h", "uring", "liburing-dev"),
         Limit("libuv", "uv.h", "uv", "libuv1-dev"),

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import network, repository
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets.base import Ports, Workspace
@@ -100,7 +100,8 @@ def build(
     with contextlib.suppress(BrokenPipeError):
         print(f"building {name}", file=sys.stderr, flush=True)
     try:
-        run = subprocess.run(command, capture_output=True, text=True, cwd=directory, check=False)
+        with network.outside():  # cargo and others fetch what they need
+            run = subprocess.run(command, capture_output=True, text=True, cwd=directory, check=False)
     except OSError as error:
         raise BenchError(f"{name} can not be built: {error}") from error
     if run.returncode != 0 or not result.exists():

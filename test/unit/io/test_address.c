@@ -92,10 +92,14 @@ static int accept_within(int fd, int timeout_ms) {
     return accepted;
 }
 
-static void assert_congestion_control(const char *text, const char *expected) {
+/* `asked` is the endpoint's, NULL: none. */
+static void assert_congestion_control(const char *text, const char *asked, const char *expected) {
     char name[16] = "";
     socklen_t size = sizeof name;
-    int fd = listen_on(text);
+    int fd = -1;
+    uvhttp__endpoint_t endpoint = parsed(text);
+    endpoint.congestion_control = asked;
+    assert_int_equal(uvhttp__listen_socket(&endpoint, 16, false, &fd), 0);
     assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
     close(fd);
     assert_string_equal(name, expected);
@@ -284,13 +288,42 @@ static void test_congestion_control_is_reno_on_loopback_and_else_the_systems(voi
     if (fd >= 0) close(fd);
     if (size <= 0) skip();
     system[strcspn(system, "\n")] = '\0';
-    assert_congestion_control("127.0.0.1:0", "reno");
-    assert_congestion_control("127.3.2.1:0", "reno");
-    assert_congestion_control("0.0.0.0:0", system);
+    assert_congestion_control("127.0.0.1:0", NULL, "reno");
+    assert_congestion_control("127.3.2.1:0", "", "reno");
+    assert_congestion_control("127.0.0.1:0", "system", system);
+    assert_congestion_control("0.0.0.0:0", NULL, system);
+    assert_congestion_control("0.0.0.0:0", "reno", "reno");
     if (!have_ipv6()) return;
-    assert_congestion_control("[::1]:0", "reno");
-    assert_congestion_control("[::]:0", system);
-    assert_congestion_control("*:0", system);
+    assert_congestion_control("[::1]:0", NULL, "reno");
+    assert_congestion_control("[::1]:0", "system", system);
+    assert_congestion_control("[::]:0", NULL, system);
+    assert_congestion_control("*:0", NULL, system);
+    assert_congestion_control("*:0", "reno", "reno");
+}
+
+/* It holds for a socket that was inherited, too, and is of no concern to a Unix socket. */
+static void test_a_named_congestion_control_is_set_or_refused(void **state) {
+    (void)state;
+    int fd = -1, inherited = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char name[16] = "";
+    socklen_t size = sizeof name;
+    assert_int_equal(listen(inherited, 1), 0);
+    uvhttp__endpoint_t endpoint = {.fd = inherited, .congestion_control = "reno"};
+    assert_int_equal(uvhttp__listen_socket(&endpoint, 16, false, &fd), 0);
+    assert_int_equal(fd, inherited);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+    assert_string_equal(name, "reno");
+    endpoint.congestion_control = "carrier-pigeon";
+    assert_int_equal(uvhttp__listen_socket(&endpoint, 16, false, &fd), UVHTTP_E_CONFIG);
+    close(inherited);
+    endpoint = parsed("127.0.0.1:0");
+    endpoint.congestion_control = "carrier-pigeon";
+    assert_int_equal(uvhttp__listen_socket(&endpoint, 16, false, &fd), UVHTTP_E_CONFIG);
+    assert_int_equal(errno, ENOENT);
+    endpoint = parsed("unix:@uvhttp-test-congestion");
+    endpoint.congestion_control = "reno";
+    assert_int_equal(uvhttp__listen_socket(&endpoint, 16, false, &fd), 0);
+    close(fd);
 }
 
 static void test_port_in_use_is_said(void **state) {
@@ -593,6 +626,7 @@ int main(void) {
         cmocka_unit_test(test_format_writes_a_mapped_ipv4_client_as_ipv4),
         cmocka_unit_test(test_listening_socket_has_its_options),
         cmocka_unit_test(test_congestion_control_is_reno_on_loopback_and_else_the_systems),
+        cmocka_unit_test(test_a_named_congestion_control_is_set_or_refused),
         cmocka_unit_test(test_port_in_use_is_said),
         cmocka_unit_test(test_reuse_port_lets_loops_share_a_port),
         cmocka_unit_test(test_address_of_another_machine_is_an_address_error),

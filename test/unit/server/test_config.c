@@ -126,6 +126,7 @@ static void test_texts_are_copied_and_must_fit(void **state) {
     assert_string_equal(config.tls_certificate, "");
     assert_string_equal(config.tls_alpn, "http/1.1");
     assert_string_equal(config.spool_directory, "");
+    assert_string_equal(config.tcp_congestion_control, "");
     char longest[UVHTTP_CONFIG_TEXT_SIZE + 1], message[160] = "";
     memset(longest, 'x', sizeof longest);
     longest[UVHTTP_CONFIG_TEXT_SIZE - 1] = '\0';

@@ -1,3 +1,5 @@
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <uv.h>
 
 #include "server/serving.h"
@@ -72,6 +74,66 @@ static void test_listen_says_which_address_is_taken(void **state) {
     assert_int_equal(uvhttp_server_listen(serving->server, "unix:/no/such/directory/socket", NULL), UVHTTP_E_ADDRESS);
     assert_non_null(strstr(uvhttp_server_error_text(serving->server), "No such file or directory"));
     assert_null(strstr(uvhttp_server_error_text(serving->server), "expected host:port"));
+}
+
+static const char *system_congestion_control(char *name, size_t size) {
+    FILE *file = fopen("/proc/sys/net/ipv4/tcp_congestion_control", "re");
+    if (!file || !fgets(name, (int)size, file)) skip();
+    fclose(file);
+    name[strcspn(name, "\n")] = '\0';
+    return name;
+}
+
+/* Of the server's end of the connection `client`; this process has both. */
+static void expect_accepted_with(int client, const char *expected) {
+    struct sockaddr_in own, other;
+    socklen_t size = sizeof own;
+    assert_int_equal(getsockname(client, (struct sockaddr *)&own, &size), 0);
+    for (int fd = 0; fd < 1024; fd++) {
+        size = sizeof other;
+        if (fd == client || getpeername(fd, (struct sockaddr *)&other, &size) != 0) continue;
+        if (other.sin_family != AF_INET || other.sin_port != own.sin_port) continue;
+        char name[16] = "";
+        size = sizeof name;
+        assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
+        assert_string_equal(name, expected);
+        return;
+    }
+    fail_msg("the server's end was not found");
+}
+
+static void test_accepted_sockets_have_the_congestion_control_of_the_configuration(void **state) {
+    serving_t *serving = *state;
+    char system[17];
+    const char *const given[][2] = {
+        {"", "reno"}, {"reno", "reno"}, {"system", system_congestion_control(system, sizeof system)}};
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        assert_int_equal(uvhttp_server_config_set(&serving->config, "tcp_congestion_control", given[i][0], NULL, 0),
+                         UVHTTP_OK);
+        serving_make(serving);
+        assert_int_equal(uvhttp_get(serving->server, "/", home, NULL), UVHTTP_OK);
+        serving_start(serving);
+        int client = client_connect(serving->port);
+        client_send(client, GET("/"));
+        assert_int_equal(client_read(client)->status, 200);
+        expect_accepted_with(client, given[i][1]);
+        close(client);
+        serving_stop(serving);
+        uvhttp_server_free(serving->server);
+        serving->server = NULL;
+    }
+}
+
+static void test_listen_says_which_congestion_control_is_unknown(void **state) {
+    serving_t *serving = *state;
+    assert_int_equal(uvhttp_server_config_set(&serving->config, "tcp_congestion_control", "carrier-pigeon", NULL, 0),
+                     UVHTTP_OK);
+    serving_make(serving);
+    assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_CONFIG);
+    assert_string_equal(uvhttp_server_error_text(serving->server),
+                        "can not listen on \"127.0.0.1:0\": invalid configuration value: tcp_congestion_control "
+                        "\"carrier-pigeon\" is not known to the kernel: "
+                        "net.ipv4.tcp_available_congestion_control");
 }
 
 /* --- no server --- */
@@ -300,6 +362,8 @@ int main(void) {
         ON_EACH(test_a_wrong_pattern_is_named_by_listen),
         ON_EACH(test_routes_are_complete_after_listen),
         ON_EACH(test_listen_says_which_address_is_taken),
+        ON_EACH(test_accepted_sockets_have_the_congestion_control_of_the_configuration),
+        ON_EACH(test_listen_says_which_congestion_control_is_unknown),
         cmocka_unit_test(test_a_server_that_could_not_be_made_is_refused_by_run_and_not_before),
         ON_EACH(test_stop_from_another_thread_ends_run_and_may_be_repeated),
         ON_EACH(test_stop_in_a_handler_answers_and_closes),
