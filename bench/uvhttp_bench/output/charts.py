@@ -17,6 +17,7 @@ LETTER = 7.4  # width of one, on average, at 13 px
 RATIO_TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200)
 NINES = (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999)
 SAMPLES_MIN = 100  # of a curve
+FIRST = 1 / (1 - 0.1)  # P10: before it a curve falls to the fastest request of all, which says nothing
 CURVES_MAX = 8
 DOT = 3.0
 TICK_ROOM = 30.0  # between two numbers of an axis
@@ -248,7 +249,8 @@ def _curve(histogram: Histogram) -> list[tuple[float, float]]:
         seen += count
         if total - seen < SAMPLES_BEYOND_MIN:
             break
-        points.append((total / (total - seen), max(value, 1) / 1000))
+        if total / (total - seen) >= FIRST:
+            points.append((total / (total - seen), max(value, 1) / 1000))
     return points
 
 
@@ -266,7 +268,7 @@ def percentiles(histograms: Mapping[str, Histogram]) -> str:
         low, high = low / 2, high * 2
     legend, space = _legend(list(curves), 6)
     height = 340 + space
-    plot = _plot(height, space, (1.0, most, True), (low, high, True))
+    plot = _plot(height, space, (FIRST, most, True), (low, high, True))
     ticks = [(1 / (1 - nines), f"P{100 * nines:g}") for nines in NINES if 1 / (1 - nines) <= most * 1.01]
     body = legend + _axes(plot, ticks, _decades(low, high), "percentile", "latency, ms", True)
     for number, points in enumerate(curves.values()):
