@@ -42,13 +42,12 @@ static void ended(void *owner) {
     exchange->coroutine = NULL;
     uvhttp__pull_close(&coroutine->pull);
     if (!deferred) return;
-    if (!exchange->session) {
+    if (!exchange->protocol) {
         uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
     } else {
         uvhttp__deferred_detach(deferred);
         /* A connection that is being closed ends its exchange itself, when it has closed. */
-        bool closed = exchange->session->conn.flags & UVHTTP__CONN_CLOSED;
-        if (!coroutine->serving && !closed) uvhttp__exchange_conclude(exchange);
+        if (!coroutine->serving && exchange->protocol->is_open(exchange)) uvhttp__exchange_conclude(exchange);
     }
     uvhttp_deferred_release(deferred);
 }

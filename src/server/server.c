@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "build_info.h"
+#include "server/http1_session.h"
 #include "server/server_internal.h"
 
 /* --- making --- */

@@ -1,8 +1,9 @@
-/* Owns: what the files of the server share: the server, its per-worker state, sessions and exchanges. Composition root:
+/* Owns: what the files of the server share: the server, its per-worker state, and exchanges. Composition root:
  * may include everything.
  *
- * A session is a connection that speaks HTTP. It costs an idle client a few words; an exchange (a request being read or
- * answered, with its arena) exists only while there is one, and comes from a small pool of the worker. */
+ * An exchange is one request and its response, with their memory: a state machine that knows no bytes of a protocol.
+ * A protocol (http1_session.h) reads requests from a connection, makes an exchange for each, and writes the responses.
+ * The two talk through uvhttp__protocol_t (down) and the functions under "what a protocol calls" (up). */
 #ifndef UVHTTP_SRC_SERVER_SERVER_INTERNAL_H
 #define UVHTTP_SRC_SERVER_SERVER_INTERNAL_H
 
@@ -19,7 +20,7 @@
 #include "obs/histogram.h"
 #include "route/router.h"
 
-typedef struct uvhttp__session uvhttp__session_t;
+typedef struct uvhttp__protocol uvhttp__protocol_t;
 typedef struct uvhttp__exchange uvhttp__exchange_t;
 typedef struct uvhttp__spool uvhttp__spool_t;
 
@@ -67,17 +68,23 @@ struct uvhttp_server {
                                      workers' state, too */
 };
 
+/* Exchanges of one protocol on one loop that wait for their next request. */
+typedef struct uvhttp__exchange_pool {
+    const uvhttp__protocol_t *protocol;
+    uvhttp__exchange_t *free;
+    uint32_t free_count;
+} uvhttp__exchange_pool_t;
+
 /* The HTTP state of a worker; worker->upper. */
 typedef struct uvhttp__http_worker {
     uvhttp__worker_t *worker;
     uvhttp_server_t *server;
-    uvhttp__exchange_t *free_exchanges;
+    uvhttp__exchange_pool_t http1;     /* exchanges of HTTP/1 connections */
     struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
     uvhttp__work_t *work;              /* the same */
     uvhttp__work_port_t port;          /* to the server's pool and back */
     uvhttp__list_t calls; /* handlers that a worker thread is to run, given to the pool when the turn ends */
     uvhttp__coro_sched_t coros;
-    uint32_t free_count;
     union {
         uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
         struct {
@@ -113,61 +120,6 @@ UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int sta
 /* uvhttp_server_listen with a filter, as uvhttp__host_listen. */
 int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
                           uint16_t *port);
-
-/* --- sessions --- */
-
-/* Part of a head that has not come whole. */
-typedef struct uvhttp__partial {
-    uvhttp__http1_scan_t scan;
-    uint32_t size, capacity;
-    char data[];
-} uvhttp__partial_t;
-
-struct uvhttp__session {
-    uvhttp__conn_t conn;          /* first */
-    uvhttp__exchange_t *exchange; /* being read or answered; NULL: between requests */
-    union {
-        uvhttp__partial_t *partial;            /* head so far; NULL: none */
-        const uvhttp_tcp_handlers_t *upgraded; /* after the hand-over: whose the bytes are */
-    };
-    uint32_t request_count;
-    uint32_t turn_number; /* of the loop, that turn_requests belongs to */
-    uint32_t turn_requests;
-    uint32_t discard; /* bytes of a body that was answered before it came: thrown away before the next head */
-    uint8_t state;    /* uvhttp__session_state */
-    bool writing;     /* output waits for the client: the time for a next request has not begun */
-    bool blocked;     /* reading waits for the output to drain */
-    bool closing;     /* the connection ends when the output has drained */
-    bool more;        /* bytes behind the request in hand have been received already */
-    bool full;        /* the last receive filled its buffer: more may have been received and not yet been delivered */
-};
-
-enum uvhttp__session_state {
-    UVHTTP__SESSION_HEAD,     /* between requests, or part of a head is there */
-    UVHTTP__SESSION_BODY,     /* reading a body, before the handler or while it takes it */
-    UVHTTP__SESSION_ANSWER,   /* the body has come; a deferred or streamed answer is being made */
-    UVHTTP__SESSION_UPGRADED, /* another protocol's */
-};
-
-extern const uvhttp__conn_ops_t uvhttp__session_ops;
-
-static inline uvhttp__session_t *uvhttp__session_of(uvhttp__conn_t *conn) {
-    return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
-}
-static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__session_t *session) {
-    return session->conn.worker->upper;
-}
-
-/* The answer has been handed over (or given up): goes on with the next request, or ends. */
-void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive);
-/* Output is queued that the client has to take before it is expected to ask for more. */
-void uvhttp__session_watch_writing(uvhttp__session_t *session);
-/* What the client has to send of the body of session->exchange. */
-uvhttp__rate_limits_t uvhttp__session_body_limits(const uvhttp__session_t *session);
-/* Sets the timer for what is under way in the states BODY and ANSWER. */
-void uvhttp__session_watch(uvhttp__session_t *session);
-/* Refuses what came: status, Connection: close, a counter by reason. There may be an exchange or not. */
-void uvhttp__session_refuse(uvhttp__session_t *session, int code);
 
 /* --- how handlers are run (exec.c) --- */
 
@@ -208,14 +160,54 @@ typedef struct uvhttp__unrouted {
     uint32_t allow;
 } uvhttp__unrouted_t;
 
+/* What an exchange asks of the protocol that carries it. All functions run on the loop's thread, for an exchange whose
+ * client is there (exchange->protocol). */
+struct uvhttp__protocol {
+    /* The complete response that is recorded: head and body leave, and uvhttp__exchange_finished is called, now or when
+     * the body has left. The exchange must not be used after the call. */
+    void (*respond)(uvhttp__exchange_t *exchange);
+    /* The head of a streamed response of `size` bytes, or UVHTTP_SIZE_UNKNOWN. Returns 0, UVHTTP_E_ABORTED or
+     * UVHTTP_E_NOMEM. */
+    int (*begin)(uvhttp__exchange_t *exchange, uint64_t size);
+    /* A piece of its body, which is copied. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM. */
+    int (*write)(uvhttp__exchange_t *exchange, const char *data, size_t size);
+    /* The end of its body, with response.trailers; nothing may look complete if UVHTTP__RESPONSE_MISSIZED is set.
+     * Returns as write. */
+    int (*end)(uvhttp__exchange_t *exchange);
+    /* The application has returned after `end`: uvhttp__exchange_finished follows, as for respond. */
+    void (*finish)(uvhttp__exchange_t *exchange);
+    /* Bytes that are queued and wait for the client. */
+    uint64_t (*queued)(const uvhttp__exchange_t *exchange);
+    /* uvhttp__exchange_writable is to follow when the client has taken what is queued. */
+    void (*notify_writable)(uvhttp__exchange_t *exchange);
+    /* The client shall send its body, or more of it: uvhttp__exchange_takes is true from here on. */
+    void (*want_body)(uvhttp__exchange_t *exchange);
+    /* uvhttp__exchange_timer is to follow at this loop time, ms; UINT64_MAX: never. Replaces the deadline before. */
+    void (*set_deadline)(uvhttp__exchange_t *exchange, uint64_t at_ms);
+    /* Cuts the response off, so that the client cannot take it for a complete one. uvhttp__exchange_abort follows,
+     * later. */
+    void (*reset)(uvhttp__exchange_t *exchange, int code);
+    /* An exchange in the place of this one, which is about to be aborted. NULL if there is no memory. */
+    uvhttp__exchange_t *(*replace)(uvhttp__exchange_t *exchange);
+    /* Whether it was not cut off: then there is no response to be made. */
+    bool (*is_open)(const uvhttp__exchange_t *exchange);
+    /* Whether the server stops, or the connection ends when its requests are done. */
+    bool (*drains)(const uvhttp__exchange_t *exchange);
+    /* For what a request shows of its connection, and nothing else. */
+    uvhttp__conn_t *(*connection)(const uvhttp__exchange_t *exchange);
+    size_t offset; /* of the exchange, the last member, in the memory that the protocol has for each request */
+};
+
 struct uvhttp__exchange {
     uvhttp_request_t request;
     uvhttp_response_t response;
     uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred */
     uvhttp__arena_t aside; /* of the request while it is deferred; written when request.arena is this one */
-    uvhttp__session_t
-        *session; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_session */
+    const uvhttp__protocol_t
+        *protocol; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_protocol */
     uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
+    uvhttp__exchange_pool_t *pool; /* the same */
+    char *memory;                  /* that it is the last member of */
     _Atomic uint64_t
         home; /* number of the loop's thread; 0: the loop has done with it, and a deferred handle keeps it */
     uvhttp__exchange_t *next_free;
@@ -229,29 +221,31 @@ struct uvhttp__exchange {
     const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
     char *body;                           /* collected, NULL while it is a view */
     size_t body_size, body_capacity;      /* of it, with the trailer behind it */
-    const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
-    uint32_t borrowers;                   /* queued output that still points into the arena */
-    bool released;                        /* goes back to the pool when the last borrower has gone */
-    bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
-    bool body_waits;                      /* ... before the body was read: it is not wanted yet */
-    bool may_leave;   /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
-    bool chunked_out; /* a streamed answer is chunked; to here */
+    const uvhttp_tcp_handlers_t *upgrade; /* a response of 101 gives the connection to these */
+    uint32_t borrowers;                   /* queued output that still points into the arena, and calls (pin) */
+    int16_t failure; /* a UVHTTP_E_* code: the rest of the request is not read; the response says why */
+    bool released;   /* goes back to the pool when the last borrower has gone */
+    bool may_go_on;  /* deferred by a middleware: uvhttp_deferred_next */
+    bool body_waits; /* ... before the body was read: it is not wanted yet */
+    bool may_leave;  /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
+    bool receiving;  /* the end of its body has not come */
+    bool body_whole; /* the whole body comes with the next call, and may stay where it is; to here */
 
-    bool keep_alive;
     uint32_t start_turn;
-    bool owes_continue; /* written when there is a body: 100 has to be sent before the client sends it */
     uint64_t start_ns;  /* turn in which the head was seen whole */
-    uint64_t body_left; /* Content-Length still to come */
     uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
     uint64_t body_max;
     uvhttp__rate_t body_rate;
-    void *upgrade_user;
+    void *upgrade_user;          /* if there is upgrade */
     uvhttp__way_t way;           /* through middleware to the handler */
     uvhttp__unrouted_t unrouted; /* if way.route is NULL */
-    uvhttp__http1_chunked_t chunked_in;
     _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
-    uvhttp__field_t fields[]; /* limits.header_count_max */
 };
+
+/* The fields of the head, limits.header_count_max of them, stand behind the exchange. */
+static inline uvhttp__field_t *uvhttp__exchange_fields(uvhttp__exchange_t *exchange) {
+    return (uvhttp__field_t *)(void *)(exchange + 1);
+}
 
 static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
     return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
@@ -264,30 +258,69 @@ static inline bool uvhttp__exchange_is_here(const uvhttp__exchange_t *exchange) 
     return atomic_load_explicit(&exchange->home, memory_order_relaxed) == uvhttp__thread_number();
 }
 
-/* The session that the loop may free. Another thread has no way to it: it has request.origin. */
-static inline uvhttp__session_t *uvhttp__exchange_session(const uvhttp__exchange_t *exchange) {
+/* The way to the connection, which the loop may free. Another thread has none: it has request.origin. */
+static inline const uvhttp__protocol_t *uvhttp__exchange_protocol(const uvhttp__exchange_t *exchange) {
     assert(uvhttp__exchange_is_here(exchange));
-    return exchange->session;
+    return exchange->protocol;
 }
 
-/* Makes session->exchange, for a request that is about to be read. Returns 0 or UVHTTP_E_NOMEM. */
-int uvhttp__exchange_begin(uvhttp__session_t *session);
+/* --- what a protocol calls (exchange.c, body.c, respond.c); the loop's thread --- */
+
+/* Makes an exchange for a request that is about to be read; NULL if there is no memory. The head is the protocol's to
+ * fill in: request.head, request.base and, while it stands in the receive buffer, `borrowed`. */
+uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool);
 /* A head that cannot be read, or none, is answered as if it had been that of a plain GET, but for what the request line
  * in data[0..size) shows. The bytes must stay until the response has been handed over or owned. */
 void uvhttp__exchange_headless(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* The response of session->exchange is another thread's: ends that exchange with `code` and makes another one with the
- * same request line in its place. False if there is no memory. */
-bool uvhttp__exchange_replace(uvhttp__session_t *session, int code);
-/* There was no whole request yet: session->exchange goes back to the pool. */
-void uvhttp__exchange_cancel(uvhttp__session_t *session);
+/* The head of a request without a body is there: routes it, runs middleware and handler, and responds unless the
+ * response comes later. */
+void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
+/* The head of a request with a body is there. whole: all of the body is given to uvhttp__exchange_data next, before
+ * anything else, unless uvhttp__exchange_takes is false. */
+void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole);
+/* Whether bytes of the body may be given now. If not: want_body follows, or a response. */
+static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange);
+/* How many bytes may be given at once. */
+size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange);
+/* The next bytes of the body, without any coding; size may be 0. last: that was all. The exchange may be gone
+ * afterwards. */
+void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_t size, bool last);
+/* Text of the trailer section, "Name: value" lines with CRLF, before the last uvhttp__exchange_data. Returns 0 or
+ * UVHTTP_E_NOMEM. */
+int uvhttp__exchange_trailer(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* The rest of the request is not read, or nobody waits any longer: responds by a UVHTTP_E_* code, or cuts the response
+ * that has begun. The exchange may be gone afterwards. */
+void uvhttp__exchange_refuse(uvhttp__exchange_t *exchange, int code);
+/* The deadline that was set has come. */
+void uvhttp__exchange_timer(uvhttp__exchange_t *exchange);
+/* The client has taken what was queued. */
+void uvhttp__exchange_writable(uvhttp__exchange_t *exchange);
+/* The server stops, or the connection ends alone. */
+void uvhttp__exchange_drain(uvhttp__exchange_t *exchange);
+/* The client will send nothing more. Returns whether it is to get its response all the same. */
+bool uvhttp__exchange_half_closed(const uvhttp__exchange_t *exchange);
+/* The last byte of the response is queued: hooks; the exchange is released. */
+void uvhttp__exchange_finished(uvhttp__exchange_t *exchange);
+/* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
+ * the deferred handle. */
+void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
+
+/* --- memory --- */
+
+/* While it is pinned the exchange stays what it is, whatever a call into the application does. */
+static inline void uvhttp__exchange_pin(uvhttp__exchange_t *exchange) {
+    exchange->borrowers++;
+}
+/* Returns whether its client still waits for it; if not, it must not be used. */
+bool uvhttp__exchange_unpin(uvhttp__exchange_t *exchange);
 /* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
 void uvhttp__exchange_release(uvhttp__exchange_t *exchange);
-/* Any thread, when the session is gone and nothing borrows: frees the memory. */
+/* Any thread, when the client is gone and nothing borrows: frees the memory. */
 void uvhttp__exchange_free(uvhttp__exchange_t *exchange);
-void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker);
+void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool);
 /* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
-/* Before another thread sees the exchange, or it may outlive its session (a worker thread, a deferred handle, a
+/* Before another thread sees the exchange, or it may outlive its connection (a worker thread, a deferred handle, a
  * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0
  * or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
@@ -295,49 +328,42 @@ int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
  * `arena`. Both may take what is left of request_memory_max now. */
 void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* Behind the body. Returns 0 or UVHTTP_E_NOMEM. */
-int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* The rest of the way of a request that was routed: middleware that has not run yet, and the handler. */
+void uvhttp__exchange_run_routed(uvhttp__exchange_t *exchange);
 /* Routes a request whose body has not come. Returns what its route says, or NULL if there is none. */
 const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange);
 /* Runs the middleware that needs no body. True: the request has passed, and its body is wanted. False: it was answered,
  * or waits for a middleware with exchange->body_waits. */
 bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange);
-/* Routes the request, runs middleware and handler, and answers unless the answer comes later. */
-void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
-/* The rest of it for a request that was routed: middleware that has not run yet, and the handler. */
-void uvhttp__exchange_run_routed(uvhttp__exchange_t *exchange);
 /* The application has returned: its answer leaves, now or when it is made; 500 if it has neither answered nor deferred.
  */
 void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
 
 /* --- bodies (body.c) --- */
 
-/* A request with a body whose head has been read; `data` is what follows it. Returns bytes used of data. */
-size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t size);
 /* The handler of all routes with stream_body; user: the route. */
 void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
-/* More of it. Returns bytes used of data; 0: nothing is wanted now. */
-size_t uvhttp__body_read(uvhttp__session_t *session, const char *data, size_t size);
 /* The middleware has decided that the body is wanted after all (exchange->body_waits). */
 void uvhttp__body_go_on(uvhttp__exchange_t *exchange);
-/* RFC 9110 section 10.1.1, once. */
-void uvhttp__body_send_continue(uvhttp__exchange_t *exchange);
-/* Whether the client is held back, so that its time does not count. */
-bool uvhttp__body_held_back(const uvhttp__exchange_t *exchange);
 /* The handler of a request whose body is streamed has returned. */
 void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange);
 /* uvhttp_request_on_body, also for a handler on a worker thread. */
 int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user);
 /* It will not come whole: tells it, if the handler has asked for it and has not been told. */
 void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status);
-/* Whether the connection can be used again although the body has not been read: bytes to throw away, or -1. */
-int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange);
 /* Whether there is an answer that has to leave as soon as the application returns. */
 bool uvhttp__response_is_complete(const uvhttp_response_t *res);
 /* From here on the application is waited for, if its route has a limit. */
 void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
+/* Sets the deadline for what is under way. */
+void uvhttp__exchange_watch(uvhttp__exchange_t *exchange);
 /* uvhttp_deferred_next: the exchange is no longer deferred. */
 void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user);
+
+static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange) {
+    const uvhttp__incoming_t *incoming = exchange->incoming;
+    return incoming ? incoming->on_end && !incoming->paused : !exchange->body_waits;
+}
 
 /* --- the server's own responses (own_response.c); the loop's thread --- */
 
@@ -349,12 +375,13 @@ void uvhttp__exchange_own_response(uvhttp__exchange_t *exchange);
 
 extern const uvhttp__response_sink_t uvhttp__exchange_sink;
 
-/* Hooks, head and body go out; the exchange is released and the session goes on. */
+/* Whether the response is one that has a body, and the method one that gets it. */
+static inline bool uvhttp__exchange_wants_body(const uvhttp__exchange_t *exchange) {
+    return exchange->request.head.method != UVHTTP_HEAD && uvhttp__status_has_body(exchange->response.status);
+}
+/* Hooks, and the complete response leaves. */
 void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
-/* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
- * the deferred handle. */
-void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
-/* The same when the session has let go of it. */
+/* The rest of uvhttp__exchange_abort, when no worker thread has the exchange any more. */
 void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status);
 /* What to do after the handler, or what a deferred handle ran, has returned. */
 void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
@@ -389,8 +416,8 @@ void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
 void uvhttp__calls_open(uvhttp__http_worker_t *worker);
 /* The end of a turn: what has been called in it goes to the pool. */
 void uvhttp__calls_submit(uvhttp__http_worker_t *worker);
-/* The session has let go of exchange->call. True: a thread has it still, and what has to be done will be done when it
- * returns. */
+/* The client has gone while there is exchange->call. True: a thread has it still, and what has to be done will be done
+ * when it returns. */
 bool uvhttp__call_leave(uvhttp__exchange_t *exchange);
 /* The client has taken what was queued: a write may go on. */
 void uvhttp__call_drained(uvhttp__exchange_t *exchange);

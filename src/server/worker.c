@@ -1,5 +1,5 @@
 /* Owns: handlers on worker threads: the call from the loop to the pool and back. While a thread runs the handler,
- * request and response are its alone; the session keeps the exchange, or has let go of it (the client has gone), and
+ * request and response are its alone; the protocol keeps the exchange, or has aborted it (the client has gone), and
  * touches neither. What only the loop can do, writing to the connection, it does while the thread waits: so no lock is
  * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. So it is with a live
  * body that the thread reads: it is paused unless the thread waits for a piece of it. Other bodies have come before the
@@ -134,7 +134,7 @@ static void complete(uvhttp__call_t *call, int status) {
  * in any case. Otherwise on_sent follows. */
 static int room(uvhttp__exchange_t *exchange, size_t size) {
     int status = uvhttp__exchange_sink.room(&exchange->response, size);
-    bool empty = status == UVHTTP_E_LIMIT && uvhttp__stream_out_size(&exchange->session->conn.stream) == 0;
+    bool empty = status == UVHTTP_E_LIMIT && exchange->protocol->queued(exchange) == 0;
     return empty ? UVHTTP_OK : status;
 }
 
@@ -150,7 +150,7 @@ static void await_piece(uvhttp__call_t *call) {
 
 static int read_piece(uvhttp__call_t *call) {
     if (uvhttp__pull_ready(&call->pull)) return uvhttp__pull_take(&call->pull, &call->piece);
-    if (!call->exchange->session) return UVHTTP_E_ABORTED;
+    if (!call->exchange->protocol) return UVHTTP_E_ABORTED;
     await_piece(call);
     return UVHTTP_E_AGAIN;
 }
@@ -186,7 +186,7 @@ static void operate(uvhttp__call_t *call) {
     int status = UVHTTP_E_ABORTED;
     if (call->operation == READ)
         status = read_piece(call);
-    else if (exchange->session)
+    else if (exchange->protocol)
         switch (call->operation) {
             case BEGIN: status = sink->begin(res); break;
             case WRITE:
@@ -239,7 +239,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
         uvhttp_deferred_retain(deferred);
         uvhttp__deferred_adopt(deferred, exchange);
     }
-    if (exchange->session)
+    if (exchange->protocol)
         uvhttp__exchange_conclude(exchange);
     else
         uvhttp__exchange_gone(exchange, UVHTTP_E_ABORTED);
