@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/chars.h"
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 enum state { OPEN, ANSWERED, ABORTED };
 

@@ -1,6 +1,8 @@
 /* Owns: multipart/form-data out of a body that comes piece by piece. */
+#include <uvhttp/form.h>
+
+#include "exchange/exchange_internal.h"
 #include "message/multipart.h"
-#include "server/server_internal.h"
 
 typedef struct upload {
     uvhttp_multipart_t parser;

@@ -6,7 +6,7 @@
 #include "base/hot.h"
 #include "base/str.h"
 #include "exec/feed.h"
-#include "server/http1_session.h"
+#include "protocol/http1_session.h"
 
 /* Up to here a copy behind the head is cheaper than a second piece for the kernel to gather. */
 #define COPY_MAX 4096
@@ -105,7 +105,7 @@ UVHTTP__HOT void uvhttp__http1_finish(uvhttp__exchange_t *exchange) {
 
 static void give_up(uvhttp__http1_stream_t *stream, int status) {
     /* The hooks of the end come in a later turn, when the receive buffer is another's. */
-    if (uvhttp__exchange_own(&stream->exchange) != UVHTTP_OK) uvhttp__exchange_headless(&stream->exchange, NULL, 0);
+    if (uvhttp__exchange_own(&stream->exchange) != UVHTTP_OK) uvhttp__http1_headless(&stream->exchange, NULL, 0);
     uvhttp__conn_close(&stream->session->conn, status); /* on_closed aborts the exchange */
 }
 
@@ -200,9 +200,9 @@ static void hand_over(uvhttp__http1_stream_t *stream) {
     if (handlers->on_open) handlers->on_open(&session->conn, user);
     /* What the session was told before is the other protocol's to know, too. */
     if (uvhttp__conn_drains(&session->conn))
-        uvhttp__session_ops.on_drain(&session->conn);
+        uvhttp__session_on_drain(&session->conn);
     else if (session->conn.flags & UVHTTP__CONN_PEER_ENDED)
-        uvhttp__session_ops.on_end(&session->conn);
+        uvhttp__session_on_end(&session->conn);
 }
 
 /* --- complete responses --- */

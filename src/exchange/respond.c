@@ -3,14 +3,14 @@
 #include <string.h>
 
 #include "base/hot.h"
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 static void measure(uvhttp__exchange_t *exchange) {
     uvhttp__http_worker_t *worker = exchange->worker;
     uvhttp__counters_response(&worker->worker->counters, exchange->response.status);
     if (exchange->start_turn == worker->worker->loop->turn_number)
         worker->answered_in_turn++;
-    else if (worker->server->config.performance.enable_statistics)
+    else if (worker->service->config.performance.enable_statistics)
         uvhttp__histogram_record(&worker->response_time, uvhttp__clock_ns() - exchange->start_ns);
 }
 
@@ -48,7 +48,7 @@ static int sink_room(uvhttp_response_t *res, size_t size) {
     if (!protocol || !protocol->is_open(exchange)) return UVHTTP_E_ABORTED;
     if (!uvhttp__exchange_wants_body(exchange)) return UVHTTP_OK;
     uint64_t queued = protocol->queued(exchange);
-    if (queued + size <= exchange->worker->server->config.write_queue_max) return UVHTTP_OK;
+    if (queued + size <= exchange->worker->service->config.write_queue_max) return UVHTTP_OK;
     if (queued == 0) return UVHTTP_E_LIMIT;
     protocol->notify_writable(exchange); /* on_drain follows */
     if (!exchange->coroutine) return UVHTTP_E_LIMIT;
@@ -143,13 +143,6 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *old, int code) {
     uvhttp__exchange_t *made = old->protocol->replace(old);
     if (!made) return NULL;
-    uvhttp__exchange_headless(made, old->request.base, old->request.head.size);
-    made->request.head.version_minor = old->request.head.version_minor;
-    if (uvhttp__exchange_own(made) != UVHTTP_OK) {
-        uint8_t method = made->request.head.method;
-        uvhttp__exchange_headless(made, NULL, 0);
-        made->request.head.method = method;
-    }
     made->way.next = SIZE_MAX; /* the hooks of the one that is given up tell of the request */
     detach(old, code);
     return made;
@@ -204,7 +197,7 @@ void uvhttp__exchange_drain(uvhttp__exchange_t *exchange) {
 
 /* While a worker thread has it, the response is that thread's. */
 bool uvhttp__exchange_half_closed(const uvhttp__exchange_t *exchange) {
-    return exchange->worker->server->config.half_close ||
+    return exchange->worker->service->config.half_close ||
            (!exchange->call && uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BRIEFLY));
 }
 
@@ -227,4 +220,9 @@ int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const 
     exchange->upgrade = handlers;
     exchange->upgrade_user = user;
     return UVHTTP_OK;
+}
+
+bool uvhttp_response_stopping(const uvhttp_response_t *res) {
+    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
+    return atomic_load_explicit(&exchange->worker->worker->host->stopping, memory_order_relaxed);
 }

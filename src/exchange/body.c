@@ -2,10 +2,10 @@
  * comes; and the client's and the application's time for it. */
 #include <string.h>
 
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 static const uvhttp_server_config_t *config_of(const uvhttp__exchange_t *exchange) {
-    return &exchange->worker->server->config;
+    return &exchange->worker->service->config;
 }
 
 static uint64_t now_ms(const uvhttp__exchange_t *exchange) {

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/hot.h"
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 /* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
 #define POOL_MAX 32
@@ -28,7 +28,7 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
 static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
     uvhttp__conn_t *conn = connection_of(exchange);
-    const uvhttp__trust_t *trust = &exchange->worker->server->trust;
+    const uvhttp__trust_t *trust = &exchange->worker->service->trust;
     if (!conn) return;
     client->address = uvhttp__conn_client(conn);
     client->https = uvhttp_tcp_is_tls(conn);
@@ -72,14 +72,14 @@ static const uvhttp__request_ops_t request_ops = {.peer = write_peer,
 /* --- memory --- */
 
 static uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
-    const uvhttp_server_t *server = worker->server;
-    size_t fields_size = server->limits.header_count_max * sizeof(uvhttp__field_t);
+    const uvhttp__service_t *service = worker->service;
+    size_t fields_size = service->config.header_count_max * sizeof(uvhttp__field_t);
     char *memory = uvhttp__malloc(pool->protocol->offset + sizeof(uvhttp__exchange_t) + fields_size);
     if (!memory) return NULL;
     uvhttp__exchange_t *exchange = (uvhttp__exchange_t *)(void *)(memory + pool->protocol->offset);
     uvhttp__arena_init(&exchange->arena, exchange->first, sizeof exchange->first,
-                       server->config.request_memory_max > SIZE_MAX ? SIZE_MAX
-                                                                    : (size_t)server->config.request_memory_max);
+                       service->config.request_memory_max > SIZE_MAX ? SIZE_MAX
+                                                                     : (size_t)service->config.request_memory_max);
     uvhttp__request_init(&exchange->request, &exchange->arena, &request_ops);
     uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &uvhttp__exchange_sink);
     exchange->memory = memory;
@@ -88,16 +88,6 @@ static uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__excha
     atomic_init(&exchange->home, uvhttp__thread_number());
     exchange->request.head.headers = uvhttp__exchange_fields(exchange);
     return exchange;
-}
-
-void uvhttp__exchange_headless(uvhttp__exchange_t *exchange, const char *data, size_t size) {
-    uvhttp_request_t *req = &exchange->request;
-    req->head.headers = uvhttp__exchange_fields(exchange);
-    uvhttp__http1_read_refused(data, size, exchange->worker->server->limits.line_size_max, &req->head);
-    req->base = req->head.size > 0 ? data : "";
-    exchange->borrowed = req->head.size > 0 ? data : NULL;
-    exchange->way = (uvhttp__way_t){.chain = NULL};
-    if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
 }
 
 UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
@@ -264,7 +254,7 @@ static bool answered(const uvhttp_response_t *res) {
 
 static inline void route(uvhttp__exchange_t *exchange) {
     uvhttp__match_t match;
-    int status = uvhttp__router_route(exchange->worker->server->router, &exchange->request, &match);
+    int status = uvhttp__router_route(exchange->worker->service->router, &exchange->request, &match);
     exchange->way = (uvhttp__way_t){match.chain, match.route, 0};
     if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
 }

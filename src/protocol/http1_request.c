@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/hot.h"
-#include "server/http1_session.h"
+#include "protocol/http1_session.h"
 
 /* Up to here what is left of a body that nobody wants is thrown away for the sake of the connection. */
 #define DISCARD_MAX 65536
@@ -102,6 +102,16 @@ static void cancel_stream(uvhttp__session_t *session) {
     session->stream = NULL;
 }
 
+void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+    uvhttp_request_t *req = &exchange->request;
+    req->head.headers = uvhttp__exchange_fields(exchange);
+    uvhttp__http1_read_refused(data, size, exchange->worker->service->http1_limits->line_size_max, &req->head);
+    req->base = req->head.size > 0 ? data : "";
+    exchange->borrowed = req->head.size > 0 ? data : NULL;
+    exchange->way = (uvhttp__way_t){.chain = NULL};
+    if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
+}
+
 /* Whose request it was nobody knows if there is no head: data may be NULL. */
 void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, size_t size, int code) {
     uvhttp__http1_stream_t *stream = session->stream ? session->stream : uvhttp__session_begin_stream(session);
@@ -110,7 +120,7 @@ void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, s
         uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
         return;
     }
-    uvhttp__exchange_headless(&stream->exchange, data, size);
+    uvhttp__http1_headless(&stream->exchange, data, size);
     uvhttp__exchange_refuse(&stream->exchange, code);
 }
 
@@ -155,15 +165,15 @@ static int keep_partial(uvhttp__session_t *session, const char *data, size_t siz
 
 /* Bytes for a head of which some have come before. */
 static size_t continue_head(uvhttp__session_t *session, const char *data, size_t size) {
-    uvhttp_server_t *server = uvhttp__session_worker(session)->server;
+    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
     uint32_t before = session->partial->size;
     int status = keep_partial(session, data, size);
     uvhttp__partial_t *partial = session->partial;
     uvhttp__http1_stream_t *stream = status == UVHTTP_OK ? uvhttp__session_begin_stream(session) : NULL;
     if (status == UVHTTP_OK)
         status = !stream ? UVHTTP_E_NOMEM
-                         : uvhttp__http1_read_request(&partial->scan, partial->data, partial->size, &server->limits,
-                                                      &stream->exchange.request.head);
+                         : uvhttp__http1_read_request(&partial->scan, partial->data, partial->size,
+                                                      service->http1_limits, &stream->exchange.request.head);
     if (status == UVHTTP_E_AGAIN) {
         cancel_stream(session);
         return size;
@@ -183,11 +193,12 @@ static size_t continue_head(uvhttp__session_t *session, const char *data, size_t
 
 size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, size_t size) {
     if (session->partial) return continue_head(session, data, size);
-    uvhttp_server_t *server = uvhttp__session_worker(session)->server;
+    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
     uvhttp__http1_scan_t scan = {0};
     uvhttp__http1_stream_t *stream = uvhttp__session_begin_stream(session);
     int status = UVHTTP_E_NOMEM;
-    if (stream) status = uvhttp__http1_read_request(&scan, data, size, &server->limits, &stream->exchange.request.head);
+    if (stream)
+        status = uvhttp__http1_read_request(&scan, data, size, service->http1_limits, &stream->exchange.request.head);
     if (status == UVHTTP_OK) {
         size_t head_size = stream->exchange.request.head.size;
         return head_size + on_head(session, data, data + head_size, size - head_size);
@@ -199,7 +210,7 @@ size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, s
             /* From the first byte on the whole head is due. */
             if (!session->writing) {
                 uvhttp__conn_timer_stop(&session->conn);
-                uvhttp__session_set_deadline(session, server->config.connection_timeout);
+                uvhttp__session_set_deadline(session, service->config.connection_timeout);
             }
             return size;
         }

@@ -5,8 +5,8 @@
 #ifndef UVHTTP_SRC_SERVER_HTTP1_SESSION_H
 #define UVHTTP_SRC_SERVER_HTTP1_SESSION_H
 
+#include "exchange/exchange.h"
 #include "http1/http1.h"
-#include "server/server_internal.h"
 
 /* Part of a head that has not come whole. */
 typedef struct uvhttp__partial {
@@ -54,7 +54,6 @@ enum uvhttp__session_state {
     UVHTTP__SESSION_UPGRADED, /* another protocol's */
 };
 
-extern const uvhttp__conn_ops_t uvhttp__session_ops;
 extern const uvhttp__protocol_t uvhttp__http1_protocol;
 
 static inline uvhttp__session_t *uvhttp__session_of(uvhttp__conn_t *conn) {
@@ -64,13 +63,26 @@ static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__sessio
     return session->conn.worker->upper;
 }
 static inline const uvhttp_server_config_t *uvhttp__session_config(const uvhttp__session_t *session) {
-    return &uvhttp__session_worker(session)->server->config;
+    return &uvhttp__session_worker(session)->service->config;
 }
 static inline uvhttp__http1_stream_t *uvhttp__http1_stream_of(const uvhttp__exchange_t *exchange) {
     return (uvhttp__http1_stream_t *)(uintptr_t)((const char *)exchange - offsetof(uvhttp__http1_stream_t, exchange));
 }
 
 /* --- http1_session.c: the life of the connection --- */
+
+/* As the functions of uvhttp__conn_ops_t. */
+void uvhttp__session_on_open(uvhttp__conn_t *conn);
+size_t uvhttp__session_on_data(uvhttp__conn_t *conn, const char *data, size_t size);
+void uvhttp__session_on_end(uvhttp__conn_t *conn);
+void uvhttp__session_on_sent(uvhttp__conn_t *conn);
+void uvhttp__session_on_timer(uvhttp__conn_t *conn);
+const uvhttp__rate_limits_t *uvhttp__session_output_limits(const uvhttp__conn_t *conn);
+bool uvhttp__session_is_idle(const uvhttp__conn_t *conn);
+bool uvhttp__session_is_new(const uvhttp__conn_t *conn);
+uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn);
+void uvhttp__session_on_drain(uvhttp__conn_t *conn);
+void uvhttp__session_on_closed(uvhttp__conn_t *conn);
 
 /* Makes session->stream for a request that is about to be read; NULL if there is no memory. */
 uvhttp__http1_stream_t *uvhttp__session_begin_stream(uvhttp__session_t *session);
@@ -87,6 +99,9 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session);
 size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, size_t size);
 /* Bytes for the body of session->stream. Returns how many were used; 0: nothing is wanted now. */
 size_t uvhttp__session_read_body(uvhttp__session_t *session, const char *data, size_t size);
+/* A head that cannot be read, or none, is answered as if it had been that of a plain GET, but for what the request line
+ * in data[0..size) shows. The bytes must stay until the response has been queued or the exchange owns them. */
+void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size_t size);
 /* A head, of which data[0..size) has come, is refused. */
 void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, size_t size, int code);
 /* RFC 9110 section 10.1.1, once. */

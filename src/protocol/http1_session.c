@@ -1,13 +1,10 @@
 /* Owns: the life of a session: requests one after the other, under limits, deadlines and a share of each turn of the
- * loop; and the state of HTTP on each loop. */
+ * loop. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hot.h"
-#include "server/http1_session.h"
-#if UVHTTP_WITH_WEBSOCKET
-#include "handler/websocket.h"
-#endif
+#include "protocol/http1_session.h"
 
 static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: at most 320 bytes with all overhead");
 
@@ -119,8 +116,17 @@ static void reset(uvhttp__exchange_t *exchange, int code) {
 }
 
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *exchange) {
-    uvhttp__http1_stream_t *made = uvhttp__session_begin_stream(session_of(exchange));
-    return made ? &made->exchange : NULL;
+    uvhttp__http1_stream_t *stream = uvhttp__session_begin_stream(session_of(exchange));
+    if (!stream) return NULL;
+    uvhttp__exchange_t *made = &stream->exchange;
+    uvhttp__http1_headless(made, exchange->request.base, exchange->request.head.size);
+    made->request.head.version_minor = exchange->request.head.version_minor;
+    if (uvhttp__exchange_own(made) != UVHTTP_OK) {
+        uint8_t method = made->request.head.method;
+        uvhttp__http1_headless(made, NULL, 0);
+        made->request.head.method = method;
+    }
+    return made;
 }
 
 static bool is_open(const uvhttp__exchange_t *exchange) {
@@ -195,7 +201,7 @@ static size_t discard(uvhttp__session_t *session, size_t size) {
     return size;
 }
 
-UVHTTP__HOT static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+UVHTTP__HOT size_t uvhttp__session_on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     size_t used = 0;
     session->full = size >= uvhttp__session_config(session)->read_buffer_size;
@@ -220,7 +226,7 @@ UVHTTP__HOT static size_t on_data(uvhttp__conn_t *conn, const char *data, size_t
 
 /* --- the rest of a connection's life --- */
 
-static void on_open(uvhttp__conn_t *conn) {
+void uvhttp__session_on_open(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     memset((char *)session + sizeof session->conn, 0, sizeof *session - sizeof session->conn);
     uvhttp__conn_idle(conn);
@@ -228,17 +234,17 @@ static void on_open(uvhttp__conn_t *conn) {
 }
 
 /* Nothing of a request has come. */
-static bool is_idle(const uvhttp__conn_t *conn) {
+bool uvhttp__session_is_idle(const uvhttp__conn_t *conn) {
     const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
     return session->state == UVHTTP__SESSION_HEAD && !session->stream && !session->partial && !session->writing &&
            !session->closing && !session->blocked && session->discard == 0;
 }
 
-static bool is_new(const uvhttp__conn_t *conn) {
+bool uvhttp__session_is_new(const uvhttp__conn_t *conn) {
     return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn)->request_count == 0;
 }
 
-static uvhttp__conn_phase_t phase(const uvhttp__conn_t *conn) {
+uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn) {
     const uvhttp__session_t *session = UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) return UVHTTP__PHASE_IDLE;
     if (session->state == UVHTTP__SESSION_ANSWER || session->writing) return UVHTTP__PHASE_WRITING;
@@ -246,7 +252,7 @@ static uvhttp__conn_phase_t phase(const uvhttp__conn_t *conn) {
     return UVHTTP__PHASE_IDLE;
 }
 
-static void on_end(uvhttp__conn_t *conn) {
+void uvhttp__session_on_end(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
         if (session->upgraded->on_end)
@@ -268,7 +274,7 @@ static void on_end(uvhttp__conn_t *conn) {
     }
 }
 
-static void on_sent(uvhttp__conn_t *conn) {
+void uvhttp__session_on_sent(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
         if (!(conn->flags & UVHTTP__CONN_PRESSED)) return;
@@ -294,7 +300,7 @@ static void on_sent(uvhttp__conn_t *conn) {
     if (session->stream) uvhttp__exchange_writable(&session->stream->exchange);
 }
 
-static void on_timer(uvhttp__conn_t *conn) {
+void uvhttp__session_on_timer(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
         if (session->upgraded->on_timer) session->upgraded->on_timer(conn, conn->user);
@@ -320,18 +326,18 @@ static void on_timer(uvhttp__conn_t *conn) {
 }
 
 /* Of a protocol that we do not know nothing is asked. */
-static const uvhttp__rate_limits_t *output_limits(const uvhttp__conn_t *conn) {
+const uvhttp__rate_limits_t *uvhttp__session_output_limits(const uvhttp__conn_t *conn) {
     static const uvhttp__rate_limits_t none = {0};
     const uvhttp__session_t *session = (const uvhttp__session_t *)(const void *)conn;
     if (session->state != UVHTTP__SESSION_UPGRADED) return &conn->worker->host->options.output;
-#if UVHTTP_WITH_WEBSOCKET
-    if (session->upgraded == &uvhttp__ws_tcp_handlers) return uvhttp__ws_output_limits(conn);
-#endif
-    return &none;
+    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
+    const uvhttp__rate_limits_t *limits =
+        service->upgraded_output_limits ? service->upgraded_output_limits(conn, session->upgraded) : NULL;
+    return limits ? limits : &none;
 }
 
 /* What has begun goes on; who has asked for nothing has a moment to do so. */
-static void on_drain(uvhttp__conn_t *conn) {
+void uvhttp__session_on_drain(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
         if (session->upgraded->on_stop)
@@ -346,7 +352,7 @@ static void on_drain(uvhttp__conn_t *conn) {
         await_last_request(session);
 }
 
-static void on_closed(uvhttp__conn_t *conn) {
+void uvhttp__session_on_closed(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {
         if (session->upgraded->on_close) session->upgraded->on_close(conn, conn->close_status, conn->user);
@@ -358,86 +364,3 @@ static void on_closed(uvhttp__conn_t *conn) {
     }
     uvhttp__conn_close_ref(conn);
 }
-
-/* --- per worker --- */
-
-static int on_worker_start(uvhttp__worker_t *worker) {
-    uvhttp__http_worker_t *upper = uvhttp__alloc_aligned(64, sizeof *upper);
-    if (!upper) return UVHTTP_E_NOMEM;
-    memset(upper, 0, offsetof(uvhttp__http_worker_t, response_time));
-    upper->worker = worker;
-    upper->server = worker->host->options.user;
-    upper->http1.protocol = &uvhttp__http1_protocol;
-    uvhttp__histogram_init(&upper->response_time);
-    worker->upper = upper;
-    uvhttp__calls_open(upper);
-    uvhttp__watch_open(upper);
-    uvhttp__coroutine_worker_start(upper);
-    return UVHTTP_OK;
-}
-
-static void on_worker_stop(uvhttp__worker_t *worker) {
-    uvhttp__http_worker_t *upper = worker->upper;
-    uvhttp__static_worker_stop(upper);
-    uvhttp__work_port_close(&upper->port);
-    worker->loop->work_port = NULL;
-    uvhttp__coroutine_worker_stop(upper);
-    uvhttp__exchange_pool_free(&upper->http1);
-    upper->due_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
-}
-
-/* Until here the figures of a server that has stopped can be read. */
-static void on_worker_delete(uvhttp__worker_t *worker) {
-    uvhttp__http_worker_t *upper = worker->upper;
-    uvhttp__static_free(upper->sites);
-    uvhttp__work_free(upper->work);
-    uvhttp__free_aligned(upper);
-}
-
-static void on_worker_drain(uvhttp__worker_t *worker, bool cut) {
-    uvhttp__http_worker_t *upper = worker->upper;
-    if (!cut) uvhttp__coroutine_worker_drain(upper);
-    if (worker->index == 0 && !cut) {
-        upper->server->drain_ns = worker->loop->now_ns;
-        uvhttp__work_drain(upper->server->work);
-    }
-    uvhttp__work_port_cancel(&upper->port, !cut);
-}
-
-/* A job of this loop is waited for: it may have to answer. */
-static bool is_busy(const uvhttp__worker_t *worker) {
-    return ((const uvhttp__http_worker_t *)worker->upper)->port.pending > 0;
-}
-
-/* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
-UVHTTP__HOT static void on_turn_end(uvhttp__worker_t *worker) {
-    uvhttp__http_worker_t *upper = worker->upper;
-    if (!upper) return; /* the worker could not be started */
-    uvhttp__coroutine_turn_end(upper);
-    if (upper->due_in_turn == 0) return;
-    if (upper->has_calls) uvhttp__calls_submit(upper);
-    uint64_t ns = uvhttp__clock_ns() - worker->loop->now_ns;
-    if (upper->server->config.performance.enable_statistics)
-        uvhttp__histogram_record_n(&upper->response_time, ns, upper->answered_in_turn);
-    if (__builtin_expect(ns >= upper->look_ns, false)) uvhttp__watch_turn(upper, ns);
-    upper->due_in_turn = 0;
-}
-
-const uvhttp__conn_ops_t uvhttp__session_ops = {.conn_size = sizeof(uvhttp__session_t),
-                                                .on_worker_start = on_worker_start,
-                                                .on_worker_stop = on_worker_stop,
-                                                .on_worker_delete = on_worker_delete,
-                                                .on_worker_drain = on_worker_drain,
-                                                .is_busy = is_busy,
-                                                .on_turn_end = on_turn_end,
-                                                .on_open = on_open,
-                                                .on_data = on_data,
-                                                .on_end = on_end,
-                                                .on_sent = on_sent,
-                                                .on_timer = on_timer,
-                                                .output_limits = output_limits,
-                                                .is_idle = is_idle,
-                                                .is_new = is_new,
-                                                .phase = phase,
-                                                .on_drain = on_drain,
-                                                .on_closed = on_closed};
