@@ -9,7 +9,7 @@
 static void read_counters(const uvhttp_server_t *server, uvhttp__counter_sums_t *sums) {
     uvhttp__work_stats_t work;
     uvhttp__host_counters(server->host, sums);
-    uvhttp__work_read(server->work, &work, NULL);
+    uvhttp__work_read(server->service.work, &work, NULL);
     sums->values[UVHTTP__COUNTER_work_jobs] = work.jobs;
     sums->values[UVHTTP__COUNTER_work_refused] = work.refused;
     sums->values[UVHTTP__COUNTER_work_cancelled] = work.cancelled;
@@ -26,7 +26,7 @@ static void read_queue_times(const uvhttp_server_t *server, uvhttp_metrics_t *me
     if (!sum) return;
     uvhttp__work_stats_t work;
     uvhttp__histogram_init(sum);
-    uvhttp__work_read(server->work, &work, sum);
+    uvhttp__work_read(server->service.work, &work, sum);
     metrics->work_queue_time_count = uvhttp__histogram_count(sum);
     metrics->work_queue_time_mean_ns = uvhttp__histogram_mean(sum);
     metrics->work_queue_time_p50_ns = uvhttp__histogram_percentile(sum, 50);

@@ -15,7 +15,7 @@ static_assert((int)UVHTTP_PROXY_HEADER_FORWARDED == UVHTTP__PROXY_HEADER_FORWARD
               "message knows the values without the header");
 
 static uint32_t fields_of(const uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
-    return options->fields ? options->fields : server->config.proxy_fields;
+    return options->fields ? options->fields : server->service.config.proxy_fields;
 }
 
 static int take_trusted(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
@@ -29,11 +29,11 @@ static int take_trusted(uvhttp_server_t *server, const uvhttp_proxy_options_t *o
                                        "trust_proxies: trusted[%zu] is \"%s\": %s; expected \"192.0.2.1\", "
                                        "\"10.0.0.0/8\", \"2001:db8::/32\" or \"unix:\"",
                                        at, options->trusted[at] ? options->trusted[at] : "", fault);
-    uvhttp__free(server->trust.ranges);
-    server->trust.ranges = ranges;
-    server->trust.header = (uint8_t)options->header;
-    server->trust.fields = (uint8_t)fields_of(server, options);
-    server->trust.hops_max = (uint8_t)(options->hops_max ? options->hops_max : HOPS_DEFAULT);
+    uvhttp__free(server->service.trust.ranges);
+    server->service.trust.ranges = ranges;
+    server->service.trust.header = (uint8_t)options->header;
+    server->service.trust.fields = (uint8_t)fields_of(server, options);
+    server->service.trust.hops_max = (uint8_t)(options->hops_max ? options->hops_max : HOPS_DEFAULT);
     server->host->proxies = ranges;
     return UVHTTP_OK;
 }

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "config/config.h"
 #include "route/router.h"
-#include "server/config.h"
 #include "server/server_internal.h"
 
 /* --- what is taken --- */
@@ -14,7 +14,7 @@ static void warn_of_frozen(const uvhttp_server_t *server, const uvhttp_server_co
     char names[512] = "";
     size_t used = 0;
     for (size_t i = 0; i < UVHTTP__CONFIG_FIELDS_MAX && used < sizeof names; i++) {
-        const char *name = uvhttp__config_frozen(&server->config, config, i);
+        const char *name = uvhttp__config_frozen(&server->service.config, config, i);
         if (name) used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
     if (used) UVHTTP_LOG_WARN("http: reload: changed, but taken only by a restart: %s", names);
@@ -35,7 +35,7 @@ int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *
         warn_of_frozen(server, &whole);
         uvhttp__server_apply_log_level(&whole.performance);
     }
-    uvhttp__router_reload(server->router);
+    uvhttp__router_reload(server->service.router);
     UVHTTP_LOG_INFO("http: reloaded: %s, TLS files of %u listeners, log files",
                     config ? "configuration" : "files alone", listeners);
     return UVHTTP_OK;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "build_info.h"
+#include "protocol/http1_session.h"
 #include "server/server_internal.h"
 
 /* --- making --- */
@@ -45,7 +46,7 @@ static void on_host_stopped(void *arg) {
 #define FINISH_SECONDS 3600
 
 static int make_host(uvhttp_server_t *server) {
-    const uvhttp_server_config_t *config = &server->config;
+    const uvhttp_server_config_t *config = &server->service.config;
     uvhttp__host_options_t options = {.engine = (uvhttp__engine_kind_t)config->engine,
                                       .io_threads = config->io_threads,
                                       .max_connections = config->max_connections,
@@ -66,7 +67,7 @@ static int make_host(uvhttp_server_t *server) {
                                       .write_queue_max = config->write_queue_max,
                                       .install_signal_handlers = config->install_signal_handlers,
                                       .name = "http",
-                                      .ops = &uvhttp__session_ops,
+                                      .ops = &uvhttp__http_conn_ops,
                                       .user = server};
     int status = uvhttp__host_new(&options, &server->host);
     if (status != UVHTTP_OK) return status;
@@ -76,37 +77,38 @@ static int make_host(uvhttp_server_t *server) {
 }
 
 static int make_pool(uvhttp_server_t *server) {
-    const uvhttp_server_config_t *config = &server->config;
-    server->work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
-                                                              .threads_max = config->worker_threads,
-                                                              .backlog_max = config->max_backlog,
-                                                              .idle_ms = config->worker_idle_timeout * 1000,
-                                                              .warn_ms = config->worker_warn_ms,
-                                                              .queue_time = true});
-    return server->work ? UVHTTP_OK : UVHTTP_E_NOMEM;
+    const uvhttp_server_config_t *config = &server->service.config;
+    server->service.work = uvhttp__work_new(&(uvhttp__work_options_t){.threads_min = config->worker_threads_min,
+                                                                      .threads_max = config->worker_threads,
+                                                                      .backlog_max = config->max_backlog,
+                                                                      .idle_ms = config->worker_idle_timeout * 1000,
+                                                                      .warn_ms = config->worker_warn_ms,
+                                                                      .queue_time = true});
+    return server->service.work ? UVHTTP_OK : UVHTTP_E_NOMEM;
 }
 
 uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
     char message[256];
     uvhttp_server_t *server = uvhttp__calloc(1, sizeof *server);
     if (!server) return NULL;
-    if (uvhttp__server_take_config(config, &server->config, message, sizeof message) != UVHTTP_OK) {
+    if (uvhttp__server_take_config(config, &server->service.config, message, sizeof message) != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("http: configuration: %s", message);
         goto fail;
     }
-    uvhttp__server_apply_log_level(&server->config.performance);
-    server->limits = (uvhttp__http1_limits_t){.line_size_max = server->config.request_line_max,
-                                              .headers_size_max = server->config.headers_size_max,
-                                              .header_count_max = server->config.header_count_max};
-    uvhttp__coroutine_server_init(server);
+    uvhttp__server_apply_log_level(&server->service.config.performance);
+    server->service.http1_limits = &server->limits;
+    server->limits = (uvhttp__http1_limits_t){.line_size_max = server->service.config.request_line_max,
+                                              .headers_size_max = server->service.config.headers_size_max,
+                                              .header_count_max = server->service.config.header_count_max};
+    uvhttp__coroutine_service_init(&server->service);
     uvhttp__reload_init(&server->reload);
-    server->router = uvhttp__router_new();
-    if (!server->router || make_pool(server) != UVHTTP_OK || make_host(server) != UVHTTP_OK) goto fail;
-    uvhttp__router_set_owner(server->router, server);
+    server->service.router = uvhttp__router_new();
+    if (!server->service.router || make_pool(server) != UVHTTP_OK || make_host(server) != UVHTTP_OK) goto fail;
+    uvhttp__router_set_owner(server->service.router, server);
     return server;
 fail:
-    uvhttp__work_free(server->work);
-    uvhttp__router_free(server->router);
+    uvhttp__work_free(server->service.work);
+    uvhttp__router_free(server->service.router);
     uvhttp__free(server);
     return NULL;
 }
@@ -114,24 +116,24 @@ fail:
 /* Until when jobs that no loop waits for are waited for. */
 static uint64_t drain_deadline_ns(const uvhttp_server_t *server) {
     uint64_t begin_ns = server->drain_ns ? server->drain_ns : uvhttp__clock_ns();
-    return begin_ns + server->config.drain_timeout * UINT64_C(1000000000);
+    return begin_ns + server->service.config.drain_timeout * UINT64_C(1000000000);
 }
 
 void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
-    uvhttp__work_stop(server->work, drain_deadline_ns(server));
+    uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     /* Messages of the pools' threads may be on their way still: the loops go first. */
     uvhttp__http_worker_t *worker = server->host->workers[0].upper;
     if (worker) {
         worker->sites = server->sites;
-        worker->work = server->work;
+        worker->work = server->service.work;
     } else {
         uvhttp__static_free(server->sites);
-        uvhttp__work_free(server->work);
+        uvhttp__work_free(server->service.work);
     }
     uvhttp__host_free(server->host);
-    uvhttp__router_free(server->router);
-    uvhttp__free(server->trust.ranges);
+    uvhttp__router_free(server->service.router);
+    uvhttp__free(server->service.trust.ranges);
     if (server->ws_hub) server->ws_hub_release(server->ws_hub);
     uvhttp__reload_deinit(&server->reload);
     uvhttp__free(server);
@@ -152,14 +154,14 @@ const char *uvhttp_server_error_text(const uvhttp_server_t *server) {
     if (!server) return "there is no server: uvhttp_server_new has said why in the log";
     if (server->error[0]) return server->error;
     const char *text = NULL;
-    return uvhttp__router_error(server->router, &text) && text ? text : "";
+    return uvhttp__router_error(server->service.router, &text) && text ? text : "";
 }
 
 /* --- routes --- NULL for a server: uvhttp_server_new has failed, and the program, which need not look before listen or
  * run, hears of it there. */
 
 static uvhttp_group_t *root_of(uvhttp_server_t *server) {
-    return server ? uvhttp__router_root(server->router) : NULL;
+    return server ? uvhttp__router_root(server->service.router) : NULL;
 }
 
 static int add_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern, uvhttp_handler_t handler,
@@ -211,14 +213,23 @@ int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware) {
 
 int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
     if (!server) return uvhttp__group_use(NULL, middleware);
-    return uvhttp__route_use(server->router, uvhttp__router_last(server->router), middleware);
+    return uvhttp__route_use(server->service.router, uvhttp__router_last(server->service.router), middleware);
 }
 
 int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
     if (!server) return UVHTTP_E_INVALID;
-    uvhttp__route_t *route = uvhttp__router_last(server->router);
-    int status = uvhttp__route_set_options(server->router, route, options);
-    return status == UVHTTP_OK ? uvhttp__exec_dress(server->router, route) : status;
+    uvhttp__route_t *route = uvhttp__router_last(server->service.router);
+    int status = uvhttp__route_set_options(server->service.router, route, options);
+    return status == UVHTTP_OK ? uvhttp__exec_dress(server->service.router, route) : status;
+}
+
+int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error, void *user) {
+    if (!server) return UVHTTP_E_INVALID;
+    if (server->frozen)
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "on_error: not after the server has begun to listen");
+    server->service.on_error = on_error;
+    server->service.on_error_user = user;
+    return UVHTTP_OK;
 }
 
 /* --- life --- */
@@ -226,10 +237,10 @@ int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *
 static int freeze(uvhttp_server_t *server) {
     if (server->frozen) return UVHTTP_OK;
     if (server->setup_status != UVHTTP_OK) return server->setup_status;
-    int status = uvhttp__router_freeze(server->router);
+    int status = uvhttp__router_freeze(server->service.router);
     if (status != UVHTTP_OK) {
         const char *text = NULL;
-        (void)uvhttp__router_error(server->router, &text);
+        (void)uvhttp__router_error(server->service.router, &text);
         return uvhttp__server_remember(server, status, "routes: %s",
                                        text && *text ? text : uvhttp_error_message(status));
     }
@@ -266,7 +277,7 @@ static void announce(void *arg) {
     const char *reason, *engine = uvhttp_server_engine(server, &reason);
     UVHTTP_LOG_INFO("http: started: uvhttp %s, %u loop%s on %s (%s), listening on %s", uvhttp_version(),
                     server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
-    if (server->config.quiet) return;
+    if (server->service.config.quiet) return;
     int size =
         snprintf(line, sizeof line, "uvhttp %s: %u loop%s on %s (%s), listening on %s\n", uvhttp_version(),
                  server->host->worker_count, server->host->worker_count == 1 ? "" : "s", engine, reason, addresses);
@@ -282,7 +293,7 @@ static void tell_end(const uvhttp_server_t *server) {
                     "being served",
                     (unsigned long long)UVHTTP__COUNTER(&sums, connections_accepted),
                     (unsigned long long)UVHTTP__COUNTER(&sums, requests), cut);
-    if (server->config.quiet) return;
+    if (server->service.config.quiet) return;
     int size =
         cut ? snprintf(line, sizeof line, "uvhttp: stopped; %llu connections were cut off while being served\n", cut)
             : snprintf(line, sizeof line, "uvhttp: stopped, drained\n");
@@ -303,7 +314,7 @@ int uvhttp_server_run(uvhttp_server_t *server, const char *address) {
     server->ran = true;
     status = uvhttp__host_run(server->host, announce, server);
     uvhttp__reload_wait(&server->reload);
-    uvhttp__work_stop(server->work, drain_deadline_ns(server));
+    uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     if (status != UVHTTP_OK) return uvhttp__server_remember(server, status, "run: %s", server->host->error);
     tell_end(server);
     return UVHTTP_OK;
@@ -321,11 +332,6 @@ int uvhttp_server_stop(uvhttp_server_t *server) {
     if (!server) return UVHTTP_E_INVALID;
     uvhttp__host_stop(server->host);
     return UVHTTP_OK;
-}
-
-bool uvhttp_response_stopping(const uvhttp_response_t *res) {
-    const uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
-    return atomic_load_explicit(&exchange->worker->server->host->stopping, memory_order_relaxed);
 }
 
 void uvhttp_server_on_stopped(uvhttp_server_t *server, void (*on_stopped)(uvhttp_server_t *server, void *user),

@@ -1,27 +1,12 @@
-/* Owns: what the files of the server share: the server, its per-worker state, sessions and exchanges. Composition root:
- * may include everything.
- *
- * A session is a connection that speaks HTTP. It costs an idle client a few words; an exchange (a request being read or
- * answered, with its arena) exists only while there is one, and comes from a small pool of the worker. */
+/* Owns: the server itself, and what its files share. Composition root: may include everything. */
 #ifndef UVHTTP_SRC_SERVER_SERVER_INTERNAL_H
 #define UVHTTP_SRC_SERVER_SERVER_INTERNAL_H
 
 #include <pthread.h>
 #include <uvhttp.h>
 
-#include "base/date.h"
-#include "base/thread.h"
-#include "conn/host.h"
-#include "exec/coro.h"
-#include "exec/work.h"
+#include "exchange/exchange_internal.h"
 #include "http1/http1.h"
-#include "message/message.h"
-#include "obs/histogram.h"
-#include "route/router.h"
-
-typedef struct uvhttp__session uvhttp__session_t;
-typedef struct uvhttp__exchange uvhttp__exchange_t;
-typedef struct uvhttp__spool uvhttp__spool_t;
 
 /* What SIGHUP calls (reload.c). */
 typedef struct uvhttp__reload {
@@ -40,23 +25,15 @@ void uvhttp__reload_wait(uvhttp__reload_t *reload);
 void uvhttp__reload_deinit(uvhttp__reload_t *reload);
 
 struct uvhttp_server {
-    uvhttp_server_config_t config;
+    uvhttp__service_t service; /* first */
     uvhttp__host_t *host;
-    uvhttp__router_t *router;
     uvhttp__http1_limits_t limits;
-    uvhttp__trust_t trust;         /* proxies; ranges NULL: none */
     struct uvhttp__ws_hub *ws_hub; /* NULL: no WebSocket route */
     void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
-    uvhttp_error_cb on_error; /* NULL: the server's own responses leave as they are */
-    void *on_error_user;
     struct uvhttp__static_site *sites; /* static files */
-    uvhttp__work_t *work;              /* the pool of worker threads */
-    _Atomic(uint64_t) spooled;         /* bytes in temporary files of bodies, or on their way there */
-    _Atomic(uint32_t) live_calls;      /* handlers with live_body that the pool has */
     uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
-    uvhttp__coro_budget_t coro_budget;
     uvhttp__reload_t reload;
     int setup_status; /* the first error of what was set up before the routes were complete */
     bool frozen;      /* routes are complete */
@@ -67,35 +44,13 @@ struct uvhttp_server {
                                      workers' state, too */
 };
 
-/* The HTTP state of a worker; worker->upper. */
-typedef struct uvhttp__http_worker {
-    uvhttp__worker_t *worker;
-    uvhttp_server_t *server;
-    uvhttp__exchange_t *free_exchanges;
-    struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
-    uvhttp__work_t *work;              /* the same */
-    uvhttp__work_port_t port;          /* to the server's pool and back */
-    uvhttp__list_t calls; /* handlers that a worker thread is to run, given to the pool when the turn ends */
-    uvhttp__coro_sched_t coros;
-    uint32_t free_count;
-    union {
-        uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
-        struct {
-            uint32_t answered_in_turn; /* requests that were seen and answered in it: one entry of the histogram */
-            uint16_t deferred_in_turn; /* requests that wait for their answer since then, saturating */
-            bool has_calls;
-        };
-    };
-    bool timed;         /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
-    bool found_in_turn; /* ... and one was found */
-    const uvhttp__route_t *last_route; /* whose handler was run last */
-    uint64_t look_ns;                  /* a turn that takes so long is looked at: warn_ns, or 0 while timed */
-    uint64_t warn_ns;                  /* UINT64_MAX: off */
-    uint64_t timed_until_ms, told_at_ms;
-    uint64_t date_until_ms; /* loop time at which date_line is out of date */
-    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
-    uvhttp__histogram_t response_time; /* ns */
-} uvhttp__http_worker_t;
+/* The server whose loop it is. */
+static inline uvhttp_server_t *uvhttp__server_of(const uvhttp__http_worker_t *worker) {
+    return UVHTTP__CONTAINER_OF(worker->service, uvhttp_server_t, service);
+}
+
+/* http_loop.c: what a host calls of HTTP. */
+extern const uvhttp__conn_ops_t uvhttp__http_conn_ops;
 
 /* server.c: *config becomes what is given, checked and made whole (it may be of an older, shorter header; NULL: the
  * defaults). Returns 0 or UVHTTP_E_CONFIG, and says why. */
@@ -114,295 +69,6 @@ UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int sta
 int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
                           uint16_t *port);
 
-/* --- sessions --- */
-
-/* Part of a head that has not come whole. */
-typedef struct uvhttp__partial {
-    uvhttp__http1_scan_t scan;
-    uint32_t size, capacity;
-    char data[];
-} uvhttp__partial_t;
-
-struct uvhttp__session {
-    uvhttp__conn_t conn;          /* first */
-    uvhttp__exchange_t *exchange; /* being read or answered; NULL: between requests */
-    union {
-        uvhttp__partial_t *partial;            /* head so far; NULL: none */
-        const uvhttp_tcp_handlers_t *upgraded; /* after the hand-over: whose the bytes are */
-    };
-    uint32_t request_count;
-    uint32_t turn_number; /* of the loop, that turn_requests belongs to */
-    uint32_t turn_requests;
-    uint32_t discard; /* bytes of a body that was answered before it came: thrown away before the next head */
-    uint8_t state;    /* uvhttp__session_state */
-    bool writing;     /* output waits for the client: the time for a next request has not begun */
-    bool blocked;     /* reading waits for the output to drain */
-    bool closing;     /* the connection ends when the output has drained */
-    bool more;        /* bytes behind the request in hand have been received already */
-    bool full;        /* the last receive filled its buffer: more may have been received and not yet been delivered */
-};
-
-enum uvhttp__session_state {
-    UVHTTP__SESSION_HEAD,     /* between requests, or part of a head is there */
-    UVHTTP__SESSION_BODY,     /* reading a body, before the handler or while it takes it */
-    UVHTTP__SESSION_ANSWER,   /* the body has come; a deferred or streamed answer is being made */
-    UVHTTP__SESSION_UPGRADED, /* another protocol's */
-};
-
-extern const uvhttp__conn_ops_t uvhttp__session_ops;
-
-static inline uvhttp__session_t *uvhttp__session_of(uvhttp__conn_t *conn) {
-    return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
-}
-static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__session_t *session) {
-    return session->conn.worker->upper;
-}
-
-/* The answer has been handed over (or given up): goes on with the next request, or ends. */
-void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive);
-/* Output is queued that the client has to take before it is expected to ask for more. */
-void uvhttp__session_watch_writing(uvhttp__session_t *session);
-/* What the client has to send of the body of session->exchange. */
-uvhttp__rate_limits_t uvhttp__session_body_limits(const uvhttp__session_t *session);
-/* Sets the timer for what is under way in the states BODY and ANSWER. */
-void uvhttp__session_watch(uvhttp__session_t *session);
-/* Refuses what came: status, Connection: close, a counter by reason. There may be an exchange or not. */
-void uvhttp__session_refuse(uvhttp__session_t *session, int code);
-
-/* --- how handlers are run (exec.c) --- */
-
-/* Puts in place what stands before the handler of a route, as its options (or else its registration) say: nothing on
- * the loop, so that such a route costs nothing. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_UNSUPPORTED, remembered. */
-int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route);
-
-/* --- exchanges --- */
-
-#define UVHTTP__EXCHANGE_ARENA_SIZE 2048
-
-/* A body that the handler takes as it comes; in the arena. */
-typedef struct uvhttp__incoming {
-    uvhttp_body_data_cb on_data;
-    uvhttp_body_end_cb on_end; /* NULL: the handler did not ask for the body */
-    void *user;
-    uint64_t paused_at_ms;
-    uint32_t piece_max; /* bytes for the next on_data, 0: read_buffer_size */
-    bool handler_runs;  /* it may ask for the body */
-    bool paused;        /* by the application */
-    bool end_told;
-} uvhttp__incoming_t;
-
-/* A body that the handler asks for piece by piece (pull.c); in the arena. */
-typedef struct uvhttp__pull {
-    struct uvhttp__exchange *exchange;
-    void (*come)(struct uvhttp__pull *pull); /* a piece, or the end: it is ready now */
-    char *piece;                             /* read_buffer_size bytes; NULL before the first */
-    size_t size;                             /* bytes that nobody has taken yet: more are added until then */
-    int end_status;                          /* once it has ended */
-    bool ended;                              /* all of it has come, or it has failed */
-} uvhttp__pull_t;
-
-/* Why there is no route. */
-typedef struct uvhttp__unrouted {
-    int status; /* of routing */
-    uvhttp__match_outcome_t outcome;
-    uint32_t allow;
-} uvhttp__unrouted_t;
-
-struct uvhttp__exchange {
-    uvhttp_request_t request;
-    uvhttp_response_t response;
-    uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred */
-    uvhttp__arena_t aside; /* of the request while it is deferred; written when request.arena is this one */
-    uvhttp__session_t
-        *session; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_session */
-    uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
-    _Atomic uint64_t
-        home; /* number of the loop's thread; 0: the loop has done with it, and a deferred handle keeps it */
-    uvhttp__exchange_t *next_free;
-
-    uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
-    struct uvhttp__call *call;            /* a worker thread runs the handler, or will; NULL: none does */
-    struct uvhttp__coroutine *coroutine;  /* the handler runs in one that has not ended; NULL: no */
-    uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
-    uvhttp__spool_t *spool;               /* the body is received before a worker thread runs the handler; until done */
-    uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
-    const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
-    char *body;                           /* collected, NULL while it is a view */
-    size_t body_size, body_capacity;      /* of it, with the trailer behind it */
-    const uvhttp_tcp_handlers_t *upgrade; /* answered 101: hand the connection over */
-    uint32_t borrowers;                   /* queued output that still points into the arena */
-    bool released;                        /* goes back to the pool when the last borrower has gone */
-    bool may_go_on;                       /* deferred by a middleware: uvhttp_deferred_next */
-    bool body_waits;                      /* ... before the body was read: it is not wanted yet */
-    bool may_leave;   /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
-    bool chunked_out; /* a streamed answer is chunked; to here */
-
-    bool keep_alive;
-    uint32_t start_turn;
-    bool owes_continue; /* written when there is a body: 100 has to be sent before the client sends it */
-    uint64_t start_ns;  /* turn in which the head was seen whole */
-    uint64_t body_left; /* Content-Length still to come */
-    uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
-    uint64_t body_max;
-    uvhttp__rate_t body_rate;
-    void *upgrade_user;
-    uvhttp__way_t way;           /* through middleware to the handler */
-    uvhttp__unrouted_t unrouted; /* if way.route is NULL */
-    uvhttp__http1_chunked_t chunked_in;
-    _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
-    uvhttp__field_t fields[]; /* limits.header_count_max */
-};
-
-static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
-    return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
-}
-
-/* Whether the caller runs on the loop of the exchange, and that loop still has it: `worker` may be followed. Any thread
- * may ask, also that of another loop. Relaxed: no thread but the loop's finds its own number there, and what it wrote
- * itself it sees. */
-static inline bool uvhttp__exchange_is_here(const uvhttp__exchange_t *exchange) {
-    return atomic_load_explicit(&exchange->home, memory_order_relaxed) == uvhttp__thread_number();
-}
-
-/* The session that the loop may free. Another thread has no way to it: it has request.origin. */
-static inline uvhttp__session_t *uvhttp__exchange_session(const uvhttp__exchange_t *exchange) {
-    assert(uvhttp__exchange_is_here(exchange));
-    return exchange->session;
-}
-
-/* Makes session->exchange, for a request that is about to be read. Returns 0 or UVHTTP_E_NOMEM. */
-int uvhttp__exchange_begin(uvhttp__session_t *session);
-/* A head that cannot be read, or none, is answered as if it had been that of a plain GET, but for what the request line
- * in data[0..size) shows. The bytes must stay until the response has been handed over or owned. */
-void uvhttp__exchange_headless(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* The response of session->exchange is another thread's: ends that exchange with `code` and makes another one with the
- * same request line in its place. False if there is no memory. */
-bool uvhttp__exchange_replace(uvhttp__session_t *session, int code);
-/* There was no whole request yet: session->exchange goes back to the pool. */
-void uvhttp__exchange_cancel(uvhttp__session_t *session);
-/* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
-void uvhttp__exchange_release(uvhttp__exchange_t *exchange);
-/* Any thread, when the session is gone and nothing borrows: frees the memory. */
-void uvhttp__exchange_free(uvhttp__exchange_t *exchange);
-void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker);
-/* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
-int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
-/* Before another thread sees the exchange, or it may outlive its session (a worker thread, a deferred handle, a
- * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0
- * or UVHTTP_E_NOMEM. */
-int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
-/* The request gets memory of its own, for the thread that will have it: the loop goes on to take the response's from
- * `arena`. Both may take what is left of request_memory_max now. */
-void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
-int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* Behind the body. Returns 0 or UVHTTP_E_NOMEM. */
-int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* Routes a request whose body has not come. Returns what its route says, or NULL if there is none. */
-const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange);
-/* Runs the middleware that needs no body. True: the request has passed, and its body is wanted. False: it was answered,
- * or waits for a middleware with exchange->body_waits. */
-bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange);
-/* Routes the request, runs middleware and handler, and answers unless the answer comes later. */
-void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
-/* The rest of it for a request that was routed: middleware that has not run yet, and the handler. */
-void uvhttp__exchange_run_routed(uvhttp__exchange_t *exchange);
-/* The application has returned: its answer leaves, now or when it is made; 500 if it has neither answered nor deferred.
- */
-void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
-
-/* --- bodies (body.c) --- */
-
-/* A request with a body whose head has been read; `data` is what follows it. Returns bytes used of data. */
-size_t uvhttp__body_start(uvhttp__session_t *session, const char *data, size_t size);
-/* The handler of all routes with stream_body; user: the route. */
-void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
-/* More of it. Returns bytes used of data; 0: nothing is wanted now. */
-size_t uvhttp__body_read(uvhttp__session_t *session, const char *data, size_t size);
-/* The middleware has decided that the body is wanted after all (exchange->body_waits). */
-void uvhttp__body_go_on(uvhttp__exchange_t *exchange);
-/* RFC 9110 section 10.1.1, once. */
-void uvhttp__body_send_continue(uvhttp__exchange_t *exchange);
-/* Whether the client is held back, so that its time does not count. */
-bool uvhttp__body_held_back(const uvhttp__exchange_t *exchange);
-/* The handler of a request whose body is streamed has returned. */
-void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange);
-/* uvhttp_request_on_body, also for a handler on a worker thread. */
-int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user);
-/* It will not come whole: tells it, if the handler has asked for it and has not been told. */
-void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status);
-/* Whether the connection can be used again although the body has not been read: bytes to throw away, or -1. */
-int64_t uvhttp__body_rest(const uvhttp__exchange_t *exchange);
-/* Whether there is an answer that has to leave as soon as the application returns. */
-bool uvhttp__response_is_complete(const uvhttp_response_t *res);
-/* From here on the application is waited for, if its route has a limit. */
-void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
-/* uvhttp_deferred_next: the exchange is no longer deferred. */
-void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user);
-
-/* --- the server's own responses (own_response.c); the loop's thread --- */
-
-/* The response that is about to leave is the server's: middleware that has not seen the request notes it, and the
- * application may replace it. */
-void uvhttp__exchange_own_response(uvhttp__exchange_t *exchange);
-
-/* --- answers (respond.c) --- */
-
-extern const uvhttp__response_sink_t uvhttp__exchange_sink;
-
-/* Hooks, head and body go out; the exchange is released and the session goes on. */
-void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
-/* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
- * the deferred handle. */
-void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
-/* The same when the session has let go of it. */
-void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status);
-/* What to do after the handler, or what a deferred handle ran, has returned. */
-void uvhttp__exchange_returned(uvhttp__exchange_t *exchange);
-
-/* --- bodies that are asked for (pull.c); the loop's thread --- */
-
-/* Before the handler runs. Without a streamed body, the whole one is the only piece. */
-void uvhttp__pull_open(uvhttp__pull_t *pull, uvhttp__exchange_t *exchange, void (*come)(uvhttp__pull_t *pull));
-/* The handler has returned. */
-void uvhttp__pull_close(uvhttp__pull_t *pull);
-/* False: uvhttp_request_resume_body has it come. */
-bool uvhttp__pull_ready(const uvhttp__pull_t *pull);
-/* When it is ready. Valid until the body is resumed. Returns 0, UVHTTP_E_EOF or why the rest will never come. */
-int uvhttp__pull_take(uvhttp__pull_t *pull, uvhttp_str_t *piece);
-
-/* --- bodies that come before their handler has a thread (spool.c) --- */
-
-/* The loop's thread. Takes the body of a request with exchange->incoming; calls `ready` when it has come whole, and
- * responds when that fails. Lives until the exchange is done. Returns 0 or why not, and then nothing follows. */
-int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange));
-void uvhttp__spool_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
-/* The handler's thread: the next piece, valid until the next call. Returns 0, UVHTTP_E_EOF, UVHTTP_E_IO or
- * UVHTTP_E_NOMEM. */
-int uvhttp__spool_read(uvhttp__spool_t *spool, uvhttp_str_t *piece);
-/* The handler has returned: nothing is read any more. */
-void uvhttp__spool_close_file(uvhttp__spool_t *spool);
-
-/* --- handlers on worker threads (worker.c); the loop's thread --- */
-
-/* The handler of all routes with UVHTTP_EXEC_WORKER; user: the route. */
-void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
-void uvhttp__calls_open(uvhttp__http_worker_t *worker);
-/* The end of a turn: what has been called in it goes to the pool. */
-void uvhttp__calls_submit(uvhttp__http_worker_t *worker);
-/* The session has let go of exchange->call. True: a thread has it still, and what has to be done will be done when it
- * returns. */
-bool uvhttp__call_leave(uvhttp__exchange_t *exchange);
-/* The client has taken what was queued: a write may go on. */
-void uvhttp__call_drained(uvhttp__exchange_t *exchange);
-
-/* --- handlers that block their loop (watchdog.c); the loop's thread --- */
-
-void uvhttp__watch_open(uvhttp__http_worker_t *worker);
-/* The turn took so long up to its end. */
-void uvhttp__watch_turn(uvhttp__http_worker_t *worker, uint64_t ns);
-/* A handler did; only while worker->timed. */
-void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, uint64_t ns);
-
 /* --- static files (static.c) --- */
 
 #if UVHTTP_WITH_STATIC
@@ -417,51 +83,5 @@ static inline void uvhttp__static_free(struct uvhttp__static_site *sites) {
     (void)sites;
 }
 #endif
-
-/* --- coroutines (coroutine.c) --- */
-
-void uvhttp__coroutine_server_init(uvhttp_server_t *server);
-void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker);
-/* The server stops: who wants to know is woken. */
-void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker);
-/* The worker's loop ends, and does not turn any more. */
-void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker);
-/* At the end of a turn. */
-static inline void uvhttp__coroutine_turn_end(uvhttp__http_worker_t *worker) {
-    if (__builtin_expect(uvhttp__coro_sched_due(&worker->coros), 0)) uvhttp__coro_sched_run(&worker->coros);
-}
-/* The handler of all routes with UVHTTP_EXEC_COROUTINE; user: the route. */
-void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
-/* The client has gone: the exchange and its hooks are left to the end of the coroutine. */
-void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange);
-/* The client has taken what was queued. */
-void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange);
-/* Its output is full. Returns 0 if it may try again, UVHTTP_E_LIMIT if the caller does not run in its coroutine, or
- * what a wait returns. */
-int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange);
-
-/* --- deferred (deferred.c) --- */
-
-uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
-/* The same on a worker thread that has the response: the exchange does not know of it before adopt, and what is said
- * through it waits for let_go, both on the loop's thread. */
-uvhttp_deferred_t *uvhttp__deferred_new_held(uvhttp__exchange_t *exchange);
-void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange);
-void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred);
-/* Loop's thread. The client has gone. Returns true if the handle keeps the exchange, and frees it with its last
- * reference, of which the caller holds one. */
-bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);
-/* Loop's thread. The client has taken what was queued: on_drain. */
-void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
-/* Loop's thread. The server stops: on_stop. */
-void uvhttp__deferred_stop(uvhttp_deferred_t *deferred);
-/* Loop's thread. Around a call into the application that may use the response as in uvhttp_deferred_run; leave answers
- * if it did. */
-void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);
-void uvhttp__deferred_leave(uvhttp_deferred_t *deferred);
-/* Loop's thread. The exchange goes on as if it had not been deferred. */
-void uvhttp__deferred_detach(uvhttp_deferred_t *deferred);
-/* Loop's thread. The answer is out: the handle forgets the exchange. */
-void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);
 
 #endif

@@ -22,7 +22,7 @@ static void serve_root(uvhttp_request_t *req, uvhttp_response_t *res, void *user
 }
 
 void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
-    for (uvhttp__static_site_t *site = worker->server->sites; site; site = site->next)
+    for (uvhttp__static_site_t *site = uvhttp__server_of(worker)->sites; site; site = site->next)
         uvhttp__static_cache_close(&site->caches[worker->worker->index]);
 }
 
@@ -81,5 +81,5 @@ int uvhttp_group_static(uvhttp_group_t *group, const char *prefix, const char *r
 
 int uvhttp_static(uvhttp_server_t *server, const char *prefix, const char *root,
                   const uvhttp_static_options_t *options) {
-    return server ? add(uvhttp__router_root(server->router), prefix, root, options) : UVHTTP_E_INVALID;
+    return server ? add(uvhttp__router_root(server->service.router), prefix, root, options) : UVHTTP_E_INVALID;
 }

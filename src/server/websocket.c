@@ -33,11 +33,16 @@ static void destroy(void *user) {
     uvhttp__ws_endpoint_free(user);
 }
 
+static const uvhttp__rate_limits_t *output_limits(const uvhttp__conn_t *conn, const uvhttp_tcp_handlers_t *handlers) {
+    return handlers == &uvhttp__ws_tcp_handlers ? uvhttp__ws_output_limits(conn) : NULL;
+}
+
 /* The server's hub comes with its first route. */
 static int give_hub(uvhttp_server_t *server, uvhttp__ws_endpoint_t *endpoint) {
     if (!server->ws_hub) server->ws_hub = uvhttp__ws_hub_new(server->host->worker_count);
     if (!server->ws_hub) return UVHTTP_E_NOMEM;
     server->ws_hub_release = uvhttp__ws_hub_release;
+    server->service.upgraded_output_limits = output_limits;
     uvhttp__ws_hub_settle(server->ws_hub, &endpoint->options);
     endpoint->hub = server->ws_hub;
     return UVHTTP_OK;
@@ -75,7 +80,7 @@ int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvh
 }
 
 int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers, void *user) {
-    return server ? uvhttp_group_websocket(uvhttp__router_root(server->router), pattern, handlers, user)
+    return server ? uvhttp_group_websocket(uvhttp__router_root(server->service.router), pattern, handlers, user)
                   : UVHTTP_E_INVALID;
 }
 

@@ -29,7 +29,7 @@ static void finish(uvhttp__job_t *job, bool cancelled) {
 static uvhttp__work_port_t *own_port(const uvhttp_server_t *server) {
     const uvhttp__loop_t *loop = uvhttp__host_current_loop();
     uvhttp__work_port_t *port = loop ? loop->work_port : NULL;
-    return port && port->work == server->work ? port : NULL;
+    return port && port->work == server->service.work ? port : NULL;
 }
 
 int uvhttp_work_with(uvhttp_server_t *server, const uvhttp_work_options_t *options, uvhttp_work_cb run_cb, void *user,
@@ -39,7 +39,7 @@ int uvhttp_work_with(uvhttp_server_t *server, const uvhttp_work_options_t *optio
     if (!options) options = &defaults;
     uvhttp_work_t *made = uvhttp__malloc(sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
-    *made = (uvhttp_work_t){.work = server->work, .run = run_cb, .done = options->done, .user = user};
+    *made = (uvhttp_work_t){.work = server->service.work, .run = run_cb, .done = options->done, .user = user};
     uvhttp__ref_init(&made->ref);
     uvhttp__job_init(&made->job, run, finish);
     made->job.name = options->name;
@@ -50,7 +50,7 @@ int uvhttp_work_with(uvhttp_server_t *server, const uvhttp_work_options_t *optio
         uvhttp__ref_acquire(&made->ref);
         *handle = made;
     }
-    int status = uvhttp__work_submit(server->work, own_port(server), &made->job);
+    int status = uvhttp__work_submit(server->service.work, own_port(server), &made->job);
     if (status == UVHTTP_OK) return UVHTTP_OK;
     if (handle) *handle = NULL;
     uvhttp__free(made);

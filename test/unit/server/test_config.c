@@ -1,4 +1,4 @@
-#include "server/config.h"
+#include "config/config.h"
 #include "server/serving.h"
 
 /* Name, smallest, largest: as include/uvhttp/server.h and the performance standard promise. */

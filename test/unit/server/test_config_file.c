@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "server/config.h"
+#include "config/config.h"
 #include "support/failing_allocator.h"
 
 static char path[] = "/tmp/uvhttp-config-XXXXXX"; /* every test writes it anew */

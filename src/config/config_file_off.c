@@ -1,7 +1,7 @@
 /* Owns: the answer of a build without YAML to who wants to load a configuration file. */
 #include <stdio.h>
 
-#include "server/config.h"
+#include "config/config.h"
 
 int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message, size_t size) {
     if (!config || !path) return UVHTTP_E_INVALID;

@@ -1,14 +1,14 @@
 /* Owns: the counted handle by which any thread answers later. What a thread says becomes a message to the loop; a lock
  * decides between it and the client's going, so that a message is only made while the loop is there to run it.
  *
- * Who keeps whom: while OPEN, a reference of the application or a message in flight keeps the handle, and the session
+ * Who keeps whom: while OPEN, a reference of the application or a message in flight keeps the handle, and the protocol
  * keeps the exchange. ABORTED: the handle keeps the exchange, so that its request stays readable. ANSWERED: nobody
  * needs the exchange. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/chars.h"
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 enum state { OPEN, ANSWERED, ABORTED };
 
@@ -159,7 +159,7 @@ void uvhttp__deferred_answered(uvhttp_deferred_t *deferred) {
     pthread_mutex_unlock(&deferred->lock);
 }
 
-/* The answer was made but can not leave, or was broken off: the session, which is about to close, ends the exchange
+/* The answer was made but can not leave, or was broken off: the connection, which is about to close, ends the exchange
  * alone. */
 void uvhttp__deferred_detach(uvhttp_deferred_t *deferred) {
     deferred->exchange->deferred = NULL;
@@ -172,7 +172,7 @@ static void fail(uvhttp_response_t *res, int status) {
 
 static void take_on_stop(const message_t *message, const uvhttp__exchange_t *exchange) {
     uvhttp_deferred_t *deferred = message->deferred;
-    bool stops = uvhttp__conn_drains(&exchange->session->conn);
+    bool stops = exchange->protocol->drains(exchange);
     deferred->on_stop = stops ? NULL : message->run;
     deferred->on_stop_user = message->arg;
     if (stops) message->run(&deferred->exchange->response, message->arg);
@@ -251,7 +251,7 @@ static void run_message(uvhttp__post_t *post) {
     uvhttp_deferred_t *deferred = message->deferred;
     /* Only this thread writes `exchange`, and an aborted one belongs to the threads that read it. */
     uvhttp__exchange_t *exchange = deferred->exchange;
-    if (!exchange || !exchange->session) {
+    if (!exchange || !exchange->protocol) {
         nobody_there(message);
     } else if (message->kind == GO_ON) {
         uvhttp__deferred_detach(deferred); /* the chain and the handler may defer again */
@@ -269,13 +269,13 @@ static void run_message(uvhttp__post_t *post) {
 static void run_abandon(uvhttp__post_t *post) {
     uvhttp_deferred_t *deferred = UVHTTP__CONTAINER_OF(post, uvhttp_deferred_t, abandon);
     uvhttp__exchange_t *exchange = deferred->exchange;
-    if (exchange && exchange->session) {
+    if (exchange && exchange->protocol) {
         uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
         uvhttp__response_undefer(&exchange->response);
         /* What was begun can only be cut off; anything else gets an answer. */
         if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
             uvhttp__deferred_detach(deferred);
-            uvhttp__conn_reset(&exchange->session->conn, UVHTTP_E_STATE);
+            exchange->protocol->reset(exchange, UVHTTP_E_STATE);
         } else {
             uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
             answer_now(deferred, exchange);

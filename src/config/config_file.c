@@ -7,7 +7,7 @@
 #include <yaml.h>
 
 #include "base/alloc.h"
-#include "server/config.h"
+#include "config/config.h"
 
 #define FILE_SIZE_MAX 65536 /* bytes; a file that sets every field with a comment has a tenth of it */
 

@@ -1,6 +1,8 @@
 /* Owns: multipart/form-data out of a body that comes piece by piece. */
+#include <uvhttp/form.h>
+
+#include "exchange/exchange_internal.h"
 #include "message/multipart.h"
-#include "server/server_internal.h"
 
 typedef struct upload {
     uvhttp_multipart_t parser;
@@ -18,7 +20,7 @@ static void fail(upload_t *upload, uvhttp_request_t *req, uvhttp_response_t *res
     upload->on_end(req, res, code, upload->user);
     if (uvhttp__response_is_complete(res)) return;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN))
-        uvhttp__conn_close(&exchange->session->conn, code);
+        exchange->protocol->reset(exchange, code);
     else
         uvhttp__response_fail_by(res, code, uvhttp_error_http_status(code), uvhttp_error_message(code));
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "server/config.h"
+#include "config/config.h"
 
 #define PREFIX "UVHTTP_"
 #define PREFIX_SIZE (sizeof PREFIX - 1)

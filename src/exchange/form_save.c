@@ -4,8 +4,8 @@
 #include <uvhttp/body.h>
 
 #include "base/str.h"
+#include "exchange/exchange_internal.h"
 #include "message/multipart.h"
-#include "server/server_internal.h"
 
 #define VALUE_FIRST 256u /* bytes of memory for the value of a field, which grows */
 

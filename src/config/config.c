@@ -7,8 +7,11 @@
 #include <string.h>
 #include <strings.h>
 
-#include "server/config.h"
-#include "server/server_internal.h"
+#include <uvhttp/proxy.h>
+
+#include "config/config.h"
+#include "io/io.h"
+#include "message/message.h"
 
 /* POWER is a U32 that is a power of two. WORD is an enumeration: `min` is the number of the first of its words. */
 typedef enum kind { U32, POWER, U64, BOOL, ENGINE, LEVEL, WORD, TEXT, PROXY_FIELDS } kind_t;

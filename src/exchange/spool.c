@@ -12,18 +12,18 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 #define CAPACITY_FIRST 4096u
 
 struct uvhttp__spool {
     uvhttp__exchange_t *exchange; /* NULL: it is over */
-    uvhttp_server_t *server;
+    uvhttp__service_t *service;
     uvhttp__work_port_t *port;
     void (*ready)(uvhttp__exchange_t *exchange);
     char *memory; /* bytes behind those of the file */
     size_t size, capacity, memory_max;
-    uint64_t file_size; /* bytes; counted in server->spooled */
+    uint64_t file_size; /* bytes; counted in service->spooled */
     int fd;             /* -1: no file */
     uvhttp__job_t job;  /* writes the memory, or closes the file */
     uvhttp__timer_t patience;
@@ -50,8 +50,8 @@ static int code_of(int error_number) {
     }
 }
 
-static const char *directory_of(const uvhttp_server_t *server) {
-    if (*server->config.spool_directory) return server->config.spool_directory;
+static const char *directory_of(const uvhttp__service_t *service) {
+    if (*service->config.spool_directory) return service->config.spool_directory;
     const char *directory = getenv("TMPDIR");
     return directory && *directory ? directory : "/var/tmp";
 }
@@ -71,7 +71,7 @@ static int open_file(const char *directory) {
 }
 
 static int write_file(uvhttp__spool_t *spool) {
-    if (spool->fd < 0) spool->fd = open_file(directory_of(spool->server));
+    if (spool->fd < 0) spool->fd = open_file(directory_of(spool->service));
     if (spool->fd < 0) return code_of(errno);
     for (size_t done = 0; done < spool->size;) {
         off_t at = (off_t)(spool->file_size + done);
@@ -101,7 +101,7 @@ static void run_close(uvhttp__job_t *job) {
 
 static void release(uvhttp__spool_t *spool) {
     uvhttp__spool_close_file(spool);
-    atomic_fetch_sub_explicit(&spool->server->spooled, spool->file_size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&spool->service->spooled, spool->file_size, memory_order_relaxed);
     uvhttp__free(spool->memory);
     uvhttp__free(spool->piece);
     uvhttp__free(spool);
@@ -117,7 +117,7 @@ static void leave(uvhttp__spool_t *spool) {
     if (spool->fd >= 0) {
         uvhttp__job_init(&spool->job, run_close, closed);
         spool->job.name = "spool";
-        if (uvhttp__work_submit(spool->server->work, spool->port, &spool->job) == UVHTTP_OK) return;
+        if (uvhttp__work_submit(spool->service->work, spool->port, &spool->job) == UVHTTP_OK) return;
     }
     release(spool);
 }
@@ -143,16 +143,16 @@ static void fail(uvhttp__spool_t *spool, int code) {
 
 /* Counts in what is going to be in the file. */
 static bool reserve(uvhttp__spool_t *spool) {
-    uint64_t most = spool->server->config.spool_size_max;
-    uint64_t before = atomic_fetch_add_explicit(&spool->server->spooled, spool->size, memory_order_relaxed);
+    uint64_t most = spool->service->config.spool_size_max;
+    uint64_t before = atomic_fetch_add_explicit(&spool->service->spooled, spool->size, memory_order_relaxed);
     if (before + spool->size <= most) return true;
-    atomic_fetch_sub_explicit(&spool->server->spooled, spool->size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&spool->service->spooled, spool->size, memory_order_relaxed);
     uvhttp__counters_add(&spool->exchange->worker->worker->counters, spool_full, 1);
     return false;
 }
 
 static void unreserve(uvhttp__spool_t *spool) {
-    atomic_fetch_sub_explicit(&spool->server->spooled, spool->size, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&spool->service->spooled, spool->size, memory_order_relaxed);
 }
 
 static void written(uvhttp__job_t *job, bool cancelled) {
@@ -186,26 +186,26 @@ static void written(uvhttp__job_t *job, bool cancelled) {
 void uvhttp__spool_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__spool_t *spool = UVHTTP__CONTAINER_OF(timer, uvhttp__spool_t, patience);
-    if (uvhttp__work_cancel(spool->server->work, &spool->job) == UVHTTP_OK)
+    if (uvhttp__work_cancel(spool->service->work, &spool->job) == UVHTTP_OK)
         uvhttp__counters_add(&spool->exchange->worker->worker->counters, work_queue_timeouts, 1);
 }
 
 /* The memory is full: it goes to the file, and the client is held back until then. */
 static int flush(uvhttp__spool_t *spool) {
     uvhttp__counters_t *counters = &spool->exchange->worker->worker->counters;
-    if (spool->file_size + spool->size > spool->server->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
+    if (spool->file_size + spool->size > spool->service->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
     if (!reserve(spool)) return UVHTTP_E_LIMIT;
     if (spool->file_size == 0) uvhttp__counters_add(counters, bodies_spooled, 1);
     uvhttp__job_init(&spool->job, run_write, written);
     spool->job.name = "spool";
-    int status = uvhttp__work_submit(spool->server->work, spool->port, &spool->job);
+    int status = uvhttp__work_submit(spool->service->work, spool->port, &spool->job);
     if (status != UVHTTP_OK) {
         unreserve(spool);
         return status;
     }
     spool->writing = true;
     uvhttp__loop_t *loop = spool->port->loop;
-    uint32_t ms = spool->server->config.worker_queue_timeout_ms;
+    uint32_t ms = spool->service->config.worker_queue_timeout_ms;
     if (ms > 0) uvhttp__timer_set_after(&loop->wheel, &spool->patience, loop->now_ns, ms);
     (void)uvhttp_request_pause_body(&spool->exchange->request);
     return UVHTTP_OK;
@@ -246,15 +246,15 @@ static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, vo
 }
 
 int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange)) {
-    uvhttp_server_t *server = exchange->worker->server;
-    if (exchange->request.head.content_length > server->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
+    uvhttp__service_t *service = exchange->worker->service;
+    if (exchange->request.head.content_length > service->config.spool_size_max) return UVHTTP_E_HTTP_BODY_TOO_LARGE;
     uvhttp__spool_t *spool = uvhttp__calloc(1, sizeof *spool);
     if (!spool) return UVHTTP_E_NOMEM;
     spool->exchange = exchange;
-    spool->server = server;
+    spool->service = service;
     spool->port = &exchange->worker->port;
     spool->ready = ready;
-    spool->memory_max = server->config.spool_memory;
+    spool->memory_max = service->config.spool_memory;
     spool->fd = -1;
     uvhttp__timer_init(&spool->patience, UVHTTP__TIMER_SPOOL);
     int status = uvhttp_response_on_done(&exchange->response, on_done, spool);
@@ -270,9 +270,9 @@ int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exch
 /* --- the handler's thread --- */
 
 static int read_file(uvhttp__spool_t *spool, uvhttp_str_t *piece) {
-    size_t size = spool->server->config.read_buffer_size;
+    size_t size = spool->service->config.read_buffer_size;
     if (size > spool->file_size - spool->file_read) size = (size_t)(spool->file_size - spool->file_read);
-    if (!spool->piece) spool->piece = uvhttp__malloc(spool->server->config.read_buffer_size);
+    if (!spool->piece) spool->piece = uvhttp__malloc(spool->service->config.read_buffer_size);
     if (!spool->piece) return UVHTTP_E_NOMEM;
     ssize_t got;
     do {
@@ -286,7 +286,7 @@ static int read_file(uvhttp__spool_t *spool, uvhttp_str_t *piece) {
 
 int uvhttp__spool_read(uvhttp__spool_t *spool, uvhttp_str_t *piece) {
     if (spool->file_read < spool->file_size) return read_file(spool, piece);
-    size_t left = spool->size - spool->memory_read, most = spool->server->config.read_buffer_size;
+    size_t left = spool->size - spool->memory_read, most = spool->service->config.read_buffer_size;
     if (left == 0) return UVHTTP_E_EOF;
     *piece = (uvhttp_str_t){spool->memory + spool->memory_read, left < most ? left : most};
     spool->memory_read += piece->size;

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 static void add(uvhttp__pull_t *pull, uvhttp_str_t data) {
-    const uint32_t piece_max = pull->exchange->worker->server->config.read_buffer_size;
+    const uint32_t piece_max = pull->exchange->worker->service->config.read_buffer_size;
     if (!pull->piece) pull->piece = uvhttp__malloc(piece_max);
     if (!pull->piece) {
         pull->end_status = UVHTTP_E_NOMEM;

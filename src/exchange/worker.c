@@ -1,10 +1,10 @@
 /* Owns: handlers on worker threads: the call from the loop to the pool and back. While a thread runs the handler,
- * request and response are its alone; the session keeps the exchange, or has let go of it (the client has gone), and
+ * request and response are its alone; the protocol keeps the exchange, or has aborted it (the client has gone), and
  * touches neither. What only the loop can do, writing to the connection, it does while the thread waits: so no lock is
  * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. So it is with a live
  * body that the thread reads: it is paused unless the thread waits for a piece of it. Other bodies have come before the
  * thread does (spool.c). */
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 /* A piece of an answer that goes to the loop at once. */
 #define PIECE_MAX (64u * 1024)
@@ -19,7 +19,7 @@ typedef struct uvhttp__call {
     uvhttp_deferred_t *deferred; /* that the handler has made */
     uvhttp__pull_t pull;         /* from here on the loop's thread: the body */
     uvhttp__timer_t deadline;    /* of a READ; before the handler runs, of its wait for a thread */
-    bool is_live;                /* counted in server->live_calls */
+    bool is_live;                /* counted in service->live_calls */
     bool waits_for_client;       /* the operation does */
     bool waits_for_body;
     /* What the thread has the loop do. */
@@ -134,7 +134,7 @@ static void complete(uvhttp__call_t *call, int status) {
  * in any case. Otherwise on_sent follows. */
 static int room(uvhttp__exchange_t *exchange, size_t size) {
     int status = uvhttp__exchange_sink.room(&exchange->response, size);
-    bool empty = status == UVHTTP_E_LIMIT && uvhttp__stream_out_size(&exchange->session->conn.stream) == 0;
+    bool empty = status == UVHTTP_E_LIMIT && exchange->protocol->queued(exchange) == 0;
     return empty ? UVHTTP_OK : status;
 }
 
@@ -150,7 +150,7 @@ static void await_piece(uvhttp__call_t *call) {
 
 static int read_piece(uvhttp__call_t *call) {
     if (uvhttp__pull_ready(&call->pull)) return uvhttp__pull_take(&call->pull, &call->piece);
-    if (!call->exchange->session) return UVHTTP_E_ABORTED;
+    if (!call->exchange->protocol) return UVHTTP_E_ABORTED;
     await_piece(call);
     return UVHTTP_E_AGAIN;
 }
@@ -170,7 +170,7 @@ static void on_deadline(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *us
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(timer, uvhttp__call_t, deadline);
     if (!call->waits_for_body) { /* unless it runs already, on_returned follows */
         uvhttp__http_worker_t *worker = call->exchange->worker;
-        if (uvhttp__work_cancel(worker->server->work, &call->job) == UVHTTP_OK)
+        if (uvhttp__work_cancel(worker->service->work, &call->job) == UVHTTP_OK)
             uvhttp__counters_add(&worker->worker->counters, work_queue_timeouts, 1);
         return;
     }
@@ -186,7 +186,7 @@ static void operate(uvhttp__call_t *call) {
     int status = UVHTTP_E_ABORTED;
     if (call->operation == READ)
         status = read_piece(call);
-    else if (exchange->session)
+    else if (exchange->protocol)
         switch (call->operation) {
             case BEGIN: status = sink->begin(res); break;
             case WRITE:
@@ -221,7 +221,7 @@ static void refuse(uvhttp__exchange_t *exchange, int status) {
 static void end_call(uvhttp__call_t *call) {
     uvhttp__exchange_t *exchange = call->exchange;
     uvhttp__timer_stop(&exchange->worker->worker->loop->wheel, &call->deadline);
-    if (call->is_live) atomic_fetch_sub(&exchange->worker->server->live_calls, 1);
+    if (call->is_live) atomic_fetch_sub(&exchange->worker->service->live_calls, 1);
     pthread_cond_destroy(&call->returned);
     pthread_mutex_destroy(&call->lock);
     exchange->call = NULL;
@@ -239,7 +239,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
         uvhttp_deferred_retain(deferred);
         uvhttp__deferred_adopt(deferred, exchange);
     }
-    if (exchange->session)
+    if (exchange->protocol)
         uvhttp__exchange_conclude(exchange);
     else
         uvhttp__exchange_gone(exchange, UVHTTP_E_ABORTED);
@@ -249,11 +249,11 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
 }
 
 /* A share of the threads stays for handlers that do not wait for their clients' bodies. */
-static bool may_be_live(uvhttp_server_t *server) {
-    uint32_t most = server->config.worker_live_max, threads = server->config.worker_threads;
+static bool may_be_live(uvhttp__service_t *service) {
+    uint32_t most = service->config.worker_live_max, threads = service->config.worker_threads;
     if (most == 0) most = threads > 1 ? threads / 2 : 1;
-    if (atomic_fetch_add(&server->live_calls, 1) < most) return true;
-    atomic_fetch_sub(&server->live_calls, 1);
+    if (atomic_fetch_add(&service->live_calls, 1) < most) return true;
+    atomic_fetch_sub(&service->live_calls, 1);
     return false;
 }
 
@@ -268,7 +268,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     }
     const uvhttp__route_t *route = exchange->way.route;
     bool is_live = exchange->incoming && route->options.live_body;
-    if (is_live && !may_be_live(worker->server)) {
+    if (is_live && !may_be_live(worker->service)) {
         uvhttp__counters_add(&worker->worker->counters, work_live_refused, 1);
         refuse(exchange, UVHTTP_E_WORK_FULL);
         return;
@@ -281,7 +281,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     uvhttp__list_init(&call->link);
     uvhttp__timer_init(&call->deadline, UVHTTP__TIMER_EXEC);
     if (!exchange->spool) uvhttp__pull_open(&call->pull, exchange, on_piece);
-    uint32_t patience_ms = worker->server->config.worker_queue_timeout_ms;
+    uint32_t patience_ms = worker->service->config.worker_queue_timeout_ms;
     uvhttp__loop_t *loop = worker->worker->loop;
     if (patience_ms > 0) uvhttp__timer_set_after(&loop->wheel, &call->deadline, loop->now_ns, patience_ms);
     uvhttp__list_push_back(&worker->calls, &call->link);
@@ -317,7 +317,7 @@ void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
         uvhttp__list_push_back(&jobs, &call->job.link);
     }
     while (!uvhttp__list_empty(&jobs)) {
-        int status = uvhttp__work_submit_all(worker->server->work, &worker->port, &jobs);
+        int status = uvhttp__work_submit_all(worker->service->work, &worker->port, &jobs);
         if (status == UVHTTP_OK) return;
         uvhttp__job_t *job = UVHTTP__CONTAINER_OF(uvhttp__list_pop_front(&jobs), uvhttp__job_t, link);
         refuse(UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job)->exchange, status);
@@ -343,10 +343,10 @@ static void on_port_idle(uvhttp__work_port_t *port) {
 
 void uvhttp__calls_open(uvhttp__http_worker_t *worker) {
     uvhttp__list_init(&worker->calls);
-    uvhttp__work_port_open(&worker->port, worker->server->work, worker->worker->loop);
+    uvhttp__work_port_open(&worker->port, worker->service->work, worker->worker->loop);
     worker->port.on_idle = on_port_idle;
     worker->worker->loop->work_port = &worker->port;
     uvhttp__wheel_on_expire(&worker->worker->loop->wheel, UVHTTP__TIMER_EXEC, on_deadline, NULL);
     uvhttp__wheel_on_expire(&worker->worker->loop->wheel, UVHTTP__TIMER_SPOOL, uvhttp__spool_timer, NULL);
-    if (worker->worker->index == 0) uvhttp__work_start(worker->server->work);
+    if (worker->worker->index == 0) uvhttp__work_start(worker->service->work);
 }

@@ -4,14 +4,14 @@
 #include <stdio.h>
 #include <uvhttp/log.h>
 
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 #define TIMED_MS 10000
 /* A loop says so little more than once in this time. */
 #define TELL_INTERVAL_MS 1000
 
 void uvhttp__watch_open(uvhttp__http_worker_t *worker) {
-    uint32_t ms = worker->server->config.handler_warn_ms;
+    uint32_t ms = worker->service->config.handler_warn_ms;
     worker->look_ns = worker->warn_ns = ms ? ms * UINT64_C(1000000) : UINT64_MAX;
 }
 
@@ -37,7 +37,7 @@ static void tell(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, ui
     UVHTTP_LOG_WARN("http: %s kept loop %u from its other clients for %llu ms (handler_warn_ms is %u): what blocks "
                     "belongs on UVHTTP_EXEC_WORKER",
                     route_text(route, text), worker->worker->index, (unsigned long long)(ns / 1000000),
-                    worker->server->config.handler_warn_ms);
+                    worker->service->config.handler_warn_ms);
 }
 
 void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, uint64_t ns) {

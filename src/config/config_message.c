@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "server/config.h"
+#include "config/config.h"
 
 #define NAME_SIZE_MAX 64 /* longer ones are like nothing */
 #define REST_SIZE 24     /* room for the last line, "and 12345 more" */

@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/hot.h"
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 /* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
 #define POOL_MAX 32
@@ -14,27 +14,33 @@ static const uvhttp__exchange_t *exchange_of_request(const uvhttp_request_t *req
 
 /* --- what a request shows of its connection; learnt while there is one, see uvhttp__origin_t --- */
 
+/* NULL: the client has gone. */
+static uvhttp__conn_t *connection_of(const uvhttp__exchange_t *exchange) {
+    const uvhttp__protocol_t *protocol = uvhttp__exchange_protocol(exchange);
+    return protocol ? protocol->connection(exchange) : NULL;
+}
+
 static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_MAX]) {
-    uvhttp__session_t *session = uvhttp__exchange_session(exchange_of_request(req));
-    if (session) (void)uvhttp__conn_peer(&session->conn, text);
+    uvhttp__conn_t *conn = connection_of(exchange_of_request(req));
+    if (conn) (void)uvhttp__conn_peer(conn, text);
 }
 
 static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
-    uvhttp__session_t *session = uvhttp__exchange_session(exchange);
-    const uvhttp__trust_t *trust = &exchange->worker->server->trust;
-    if (!session) return;
-    client->address = uvhttp__conn_client(&session->conn);
-    client->https = uvhttp_tcp_is_tls(&session->conn);
+    uvhttp__conn_t *conn = connection_of(exchange);
+    const uvhttp__trust_t *trust = &exchange->worker->service->trust;
+    if (!conn) return;
+    client->address = uvhttp__conn_client(conn);
+    client->https = uvhttp_tcp_is_tls(conn);
     if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;
     if (!uvhttp__forwarded_resolve(req, trust, client))
         uvhttp__counters_add(&exchange->worker->worker->counters, forwarded_ignored, 1);
 }
 
 static bool read_tls(const uvhttp_request_t *req, const char **subject) {
-    uvhttp__session_t *session = uvhttp__exchange_session(exchange_of_request(req));
-    if (!session || !uvhttp_tcp_is_tls(&session->conn)) return false;
-    *subject = uvhttp_tcp_client_subject(&session->conn);
+    uvhttp__conn_t *conn = connection_of(exchange_of_request(req));
+    if (!conn || !uvhttp_tcp_is_tls(conn)) return false;
+    *subject = uvhttp_tcp_client_subject(conn);
     return true;
 }
 
@@ -63,77 +69,44 @@ static const uvhttp__request_ops_t request_ops = {.peer = write_peer,
                                                   .time_ns = read_time_ns,
                                                   .times = read_times};
 
-static uvhttp__exchange_t *exchange_new(uvhttp__http_worker_t *worker) {
-    const uvhttp_server_t *server = worker->server;
-    uvhttp__exchange_t *exchange =
-        uvhttp__malloc(sizeof *exchange + server->limits.header_count_max * sizeof(uvhttp__field_t));
-    if (!exchange) return NULL;
+/* --- memory --- */
+
+static uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
+    const uvhttp__service_t *service = worker->service;
+    size_t fields_size = service->config.header_count_max * sizeof(uvhttp__field_t);
+    char *memory = uvhttp__malloc(pool->protocol->offset + sizeof(uvhttp__exchange_t) + fields_size);
+    if (!memory) return NULL;
+    uvhttp__exchange_t *exchange = (uvhttp__exchange_t *)(void *)(memory + pool->protocol->offset);
     uvhttp__arena_init(&exchange->arena, exchange->first, sizeof exchange->first,
-                       server->config.request_memory_max > SIZE_MAX ? SIZE_MAX
-                                                                    : (size_t)server->config.request_memory_max);
+                       service->config.request_memory_max > SIZE_MAX ? SIZE_MAX
+                                                                     : (size_t)service->config.request_memory_max);
     uvhttp__request_init(&exchange->request, &exchange->arena, &request_ops);
     uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &uvhttp__exchange_sink);
+    exchange->memory = memory;
     exchange->worker = worker;
+    exchange->pool = pool;
     atomic_init(&exchange->home, uvhttp__thread_number());
-    exchange->request.head.headers = exchange->fields;
+    exchange->request.head.headers = uvhttp__exchange_fields(exchange);
     return exchange;
 }
 
-void uvhttp__exchange_headless(uvhttp__exchange_t *exchange, const char *data, size_t size) {
-    uvhttp_request_t *req = &exchange->request;
-    req->head.headers = exchange->fields;
-    uvhttp__http1_read_refused(data, size, exchange->worker->server->limits.line_size_max, &req->head);
-    req->base = req->head.size > 0 ? data : "";
-    exchange->borrowed = req->head.size > 0 ? data : NULL;
-    exchange->way = (uvhttp__way_t){.chain = NULL};
-    if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
-}
-
-bool uvhttp__exchange_replace(uvhttp__session_t *session, int code) {
-    uvhttp__exchange_t *old = session->exchange;
-    if (uvhttp__exchange_begin(session) != UVHTTP_OK) {
-        session->exchange = old;
-        uvhttp__exchange_abort(old, code);
-        return false;
-    }
-    uvhttp__exchange_t *made = session->exchange;
-    uvhttp__exchange_headless(made, old->request.base, old->request.head.size);
-    made->request.head.version_minor = old->request.head.version_minor;
-    if (uvhttp__exchange_own(made) != UVHTTP_OK) {
-        uint8_t method = made->request.head.method;
-        uvhttp__exchange_headless(made, NULL, 0);
-        made->request.head.method = method;
-    }
-    made->way.next = SIZE_MAX; /* the hooks of the one that is given up tell of the request */
-    session->exchange = old;
-    uvhttp__exchange_abort(old, code);
-    session->exchange = made;
-    return true;
-}
-
-UVHTTP__HOT int uvhttp__exchange_begin(uvhttp__session_t *session) {
-    uvhttp__http_worker_t *worker = uvhttp__session_worker(session);
-    uvhttp__exchange_t *exchange = worker->free_exchanges;
+UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
+    const uvhttp__loop_t *loop = worker->worker->loop;
+    uvhttp__exchange_t *exchange = pool->free;
     if (exchange) {
-        worker->free_exchanges = exchange->next_free;
-        worker->free_count--;
+        pool->free = exchange->next_free;
+        pool->free_count--;
     } else {
-        exchange = exchange_new(worker);
-        if (!exchange) return UVHTTP_E_NOMEM;
+        exchange = allocate(worker, pool);
+        if (!exchange) return NULL;
     }
-    memset(&exchange->deferred, 0, offsetof(uvhttp__exchange_t, keep_alive) - offsetof(uvhttp__exchange_t, deferred));
-    exchange->session = session;
-    exchange->start_ns = session->conn.stream.loop->now_ns;
-    exchange->start_turn = session->conn.stream.loop->turn_number;
+    memset(&exchange->deferred, 0, offsetof(uvhttp__exchange_t, start_turn) - offsetof(uvhttp__exchange_t, deferred));
+    exchange->protocol = pool->protocol;
+    exchange->start_ns = loop->now_ns;
+    exchange->start_turn = loop->turn_number;
     uvhttp__request_reset(&exchange->request);
     uvhttp__response_reset(&exchange->response);
-    session->exchange = exchange;
-    return UVHTTP_OK;
-}
-
-void uvhttp__exchange_cancel(uvhttp__session_t *session) {
-    uvhttp__exchange_release(session->exchange);
-    session->exchange = NULL;
+    return exchange;
 }
 
 /* Nobody but the loop has the request any more. */
@@ -146,12 +119,12 @@ void uvhttp__exchange_free(uvhttp__exchange_t *exchange) {
     if (exchange->request.arena == &exchange->aside) forget_aside(exchange);
     uvhttp__arena_deinit(&exchange->arena);
     uvhttp__free(exchange->body);
-    uvhttp__free(exchange);
+    uvhttp__free(exchange->memory);
 }
 
 static void recycle(uvhttp__exchange_t *exchange) {
-    uvhttp__http_worker_t *worker = exchange->worker;
-    if (worker->free_count >= POOL_MAX) {
+    uvhttp__exchange_pool_t *pool = exchange->pool;
+    if (pool->free_count >= POOL_MAX) {
         uvhttp__exchange_free(exchange);
         return;
     }
@@ -159,26 +132,36 @@ static void recycle(uvhttp__exchange_t *exchange) {
     exchange->body = NULL;
     if (__builtin_expect(exchange->request.arena == &exchange->aside, 0)) forget_aside(exchange);
     uvhttp__arena_reset(&exchange->arena);
-    exchange->next_free = worker->free_exchanges;
-    worker->free_exchanges = exchange;
-    worker->free_count++;
+    exchange->next_free = pool->free;
+    pool->free = exchange;
+    pool->free_count++;
 }
 
 UVHTTP__HOT void uvhttp__exchange_release(uvhttp__exchange_t *exchange) {
-    exchange->session = NULL;
+    exchange->protocol = NULL;
     if (exchange->borrowers > 0)
         exchange->released = true;
     else
         recycle(exchange);
 }
 
-void uvhttp__exchange_pool_free(uvhttp__http_worker_t *worker) {
+bool uvhttp__exchange_unpin(uvhttp__exchange_t *exchange) {
+    bool attached = exchange->protocol != NULL;
+    exchange->borrowers--;
+    if (exchange->released && exchange->borrowers == 0) {
+        exchange->released = false;
+        recycle(exchange);
+    }
+    return attached;
+}
+
+void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool) {
     uvhttp__exchange_t *next;
-    for (uvhttp__exchange_t *exchange = worker->free_exchanges; exchange; exchange = next) {
+    for (uvhttp__exchange_t *exchange = pool->free; exchange; exchange = next) {
         next = exchange->next_free;
         uvhttp__exchange_free(exchange);
     }
-    worker->free_exchanges = NULL;
+    pool->free = NULL;
 }
 
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange) {
@@ -190,7 +173,7 @@ int uvhttp__exchange_own(uvhttp__exchange_t *exchange) {
     char *copy = uvhttp__arena_alloc_uncounted(&exchange->arena, exchange->request.head.size);
     if (!copy) return UVHTTP_E_NOMEM;
     memcpy(copy, exchange->borrowed, exchange->request.head.size);
-    uvhttp__request_rebase(&exchange->request, copy, exchange->fields);
+    uvhttp__request_rebase(&exchange->request, copy, uvhttp__exchange_fields(exchange));
     exchange->borrowed = NULL;
     return UVHTTP_OK;
 }
@@ -232,7 +215,7 @@ int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data,
     return UVHTTP_OK;
 }
 
-int uvhttp__exchange_trailer_append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+int uvhttp__exchange_trailer(uvhttp__exchange_t *exchange, const char *data, size_t size) {
     if (append(exchange, data, size) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     uvhttp_request_t *req = &exchange->request;
     if (req->body.size > 0) req->body.data = exchange->body;
@@ -271,7 +254,7 @@ static bool answered(const uvhttp_response_t *res) {
 
 static inline void route(uvhttp__exchange_t *exchange) {
     uvhttp__match_t match;
-    int status = uvhttp__router_route(exchange->worker->server->router, &exchange->request, &match);
+    int status = uvhttp__router_route(exchange->worker->service->router, &exchange->request, &match);
     exchange->way = (uvhttp__way_t){match.chain, match.route, 0};
     if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
 }

@@ -1,7 +1,7 @@
 /* Owns: which of the server's own handlers stands before that of a route, so that it is run as the route says. */
 #include <stdio.h>
 
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 typedef struct exec_mode {
     const char *name;

@@ -1,8 +1,8 @@
 /* Owns: what the server calls of coroutines, in a build without them: routes that ask for one are refused (exec.c). */
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
-void uvhttp__coroutine_server_init(uvhttp_server_t *server) {
-    (void)server;
+void uvhttp__coroutine_service_init(uvhttp__service_t *service) {
+    (void)service;
 }
 
 void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {

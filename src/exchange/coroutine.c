@@ -1,7 +1,7 @@
 /* Owns: requests whose handler runs in a coroutine. A handler that does not wait is answered as on the loop. With its
  * first wait the exchange gets a deferred handle, whose last reference is the coroutine's: so request and response live
  * until it has ended, whatever becomes of the client. */
-#include "server/server_internal.h"
+#include "exchange/exchange_internal.h"
 
 /* In the exchange's arena. */
 typedef struct uvhttp__coroutine {
@@ -42,13 +42,12 @@ static void ended(void *owner) {
     exchange->coroutine = NULL;
     uvhttp__pull_close(&coroutine->pull);
     if (!deferred) return;
-    if (!exchange->session) {
+    if (!exchange->protocol) {
         uvhttp__response_done(&exchange->response, UVHTTP_E_ABORTED);
     } else {
         uvhttp__deferred_detach(deferred);
         /* A connection that is being closed ends its exchange itself, when it has closed. */
-        bool closed = exchange->session->conn.flags & UVHTTP__CONN_CLOSED;
-        if (!coroutine->serving && !closed) uvhttp__exchange_conclude(exchange);
+        if (!coroutine->serving && exchange->protocol->is_open(exchange)) uvhttp__exchange_conclude(exchange);
     }
     uvhttp_deferred_release(deferred);
 }
@@ -155,12 +154,13 @@ void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange) {
     uvhttp__coro_cancel(exchange->coroutine->coro);
 }
 
-void uvhttp__coroutine_server_init(uvhttp_server_t *server) {
-    uvhttp__coro_budget_init(&server->coro_budget, server->config.coroutine_stack_size, server->config.coroutines_max);
+void uvhttp__coroutine_service_init(uvhttp__service_t *service) {
+    uvhttp__coro_budget_init(&service->coro_budget, service->config.coroutine_stack_size,
+                             service->config.coroutines_max);
 }
 
 void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker) {
-    uvhttp__coro_sched_open(&worker->coros, &worker->server->coro_budget, worker->worker->loop, &worker->port);
+    uvhttp__coro_sched_open(&worker->coros, &worker->service->coro_budget, worker->worker->loop, &worker->port);
 }
 
 void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker) {

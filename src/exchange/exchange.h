@@ -1,0 +1,231 @@
+/* Owns: the exchange: one request and its response, with their memory: a state machine that knows no bytes of a
+ * protocol. A protocol (src/protocol/) reads requests from a connection, makes an exchange for each, and writes the
+ * responses. The two talk through uvhttp__protocol_t (down) and the functions under "what a protocol calls" (up). May
+ * include: route, message, exec, conn, io, base, obs. */
+#ifndef UVHTTP_SRC_EXCHANGE_EXCHANGE_H
+#define UVHTTP_SRC_EXCHANGE_EXCHANGE_H
+
+#include "base/thread.h"
+#include "exchange/service.h"
+
+#define UVHTTP__EXCHANGE_ARENA_SIZE 2048
+
+/* A body that the handler takes as it comes; in the arena. */
+typedef struct uvhttp__incoming {
+    uvhttp_body_data_cb on_data;
+    uvhttp_body_end_cb on_end; /* NULL: the handler did not ask for the body */
+    void *user;
+    uint64_t paused_at_ms;
+    uint32_t piece_max; /* bytes for the next on_data, 0: read_buffer_size */
+    bool handler_runs;  /* it may ask for the body */
+    bool paused;        /* by the application */
+    bool end_told;
+} uvhttp__incoming_t;
+
+/* A body that the handler asks for piece by piece (pull.c); in the arena. */
+typedef struct uvhttp__pull {
+    struct uvhttp__exchange *exchange;
+    void (*come)(struct uvhttp__pull *pull); /* a piece, or the end: it is ready now */
+    char *piece;                             /* read_buffer_size bytes; NULL before the first */
+    size_t size;                             /* bytes that nobody has taken yet: more are added until then */
+    int end_status;                          /* once it has ended */
+    bool ended;                              /* all of it has come, or it has failed */
+} uvhttp__pull_t;
+
+/* Why there is no route. */
+typedef struct uvhttp__unrouted {
+    int status; /* of routing */
+    uvhttp__match_outcome_t outcome;
+    uint32_t allow;
+} uvhttp__unrouted_t;
+
+/* What an exchange asks of the protocol that carries it. All functions run on the loop's thread, for an exchange whose
+ * client is there (exchange->protocol). */
+struct uvhttp__protocol {
+    /* The complete response that is recorded: head and body leave, and uvhttp__exchange_finished is called, now or when
+     * the body has left. The exchange must not be used after the call. */
+    void (*respond)(uvhttp__exchange_t *exchange);
+    /* The head of a streamed response of `size` bytes, or UVHTTP_SIZE_UNKNOWN. Returns 0, UVHTTP_E_ABORTED or
+     * UVHTTP_E_NOMEM. */
+    int (*begin)(uvhttp__exchange_t *exchange, uint64_t size);
+    /* A piece of its body, which is copied. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM. */
+    int (*write)(uvhttp__exchange_t *exchange, const char *data, size_t size);
+    /* The end of its body, with response.trailers; nothing may look complete if UVHTTP__RESPONSE_MISSIZED is set.
+     * Returns as write. */
+    int (*end)(uvhttp__exchange_t *exchange);
+    /* The application has returned after `end`: uvhttp__exchange_finished follows, as for respond. */
+    void (*finish)(uvhttp__exchange_t *exchange);
+    /* Bytes that are queued and wait for the client. */
+    uint64_t (*queued)(const uvhttp__exchange_t *exchange);
+    /* uvhttp__exchange_writable is to follow when the client has taken what is queued. */
+    void (*notify_writable)(uvhttp__exchange_t *exchange);
+    /* The client shall send its body, or more of it: uvhttp__exchange_takes is true from here on. */
+    void (*want_body)(uvhttp__exchange_t *exchange);
+    /* uvhttp__exchange_timer is to follow at this loop time, ms; UINT64_MAX: never. Replaces the deadline before. */
+    void (*set_deadline)(uvhttp__exchange_t *exchange, uint64_t at_ms);
+    /* Cuts the response off, so that the client cannot take it for a complete one. uvhttp__exchange_abort follows,
+     * later. */
+    void (*reset)(uvhttp__exchange_t *exchange, int code);
+    /* An exchange in the place of this one, which is about to be aborted: with the same request line, as far as there
+     * is memory, and nothing borrowed. NULL if there is none for the exchange. */
+    uvhttp__exchange_t *(*replace)(uvhttp__exchange_t *exchange);
+    /* Whether it was not cut off: then there is no response to be made. */
+    bool (*is_open)(const uvhttp__exchange_t *exchange);
+    /* Whether the server stops, or the connection ends when its requests are done. */
+    bool (*drains)(const uvhttp__exchange_t *exchange);
+    /* For what a request shows of its connection, and nothing else. */
+    uvhttp__conn_t *(*connection)(const uvhttp__exchange_t *exchange);
+    size_t offset; /* of the exchange, the last member, in the memory that the protocol has for each request */
+};
+
+typedef struct uvhttp__spool uvhttp__spool_t;
+
+struct uvhttp__exchange {
+    uvhttp_request_t request;
+    uvhttp_response_t response;
+    uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred */
+    uvhttp__arena_t aside; /* of the request while it is deferred; written when request.arena is this one */
+    const uvhttp__protocol_t
+        *protocol; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_protocol */
+    uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
+    uvhttp__exchange_pool_t *pool; /* the same */
+    char *memory;                  /* that it is the last member of */
+    _Atomic uint64_t
+        home; /* number of the loop's thread; 0: the loop has done with it, and a deferred handle keeps it */
+    uvhttp__exchange_t *next_free;
+
+    uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
+    struct uvhttp__call *call;            /* a worker thread runs the handler, or will; NULL: none does */
+    struct uvhttp__coroutine *coroutine;  /* the handler runs in one that has not ended; NULL: no */
+    uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
+    uvhttp__spool_t *spool;               /* the body is received before a worker thread runs the handler; until done */
+    uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
+    const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
+    char *body;                           /* collected, NULL while it is a view */
+    size_t body_size, body_capacity;      /* of it, with the trailer behind it */
+    const uvhttp_tcp_handlers_t *upgrade; /* a response of 101 gives the connection to these */
+    uint32_t borrowers;                   /* queued output that still points into the arena, and calls (pin) */
+    int16_t failure; /* a UVHTTP_E_* code: the rest of the request is not read; the response says why */
+    bool released;   /* goes back to the pool when the last borrower has gone */
+    bool may_go_on;  /* deferred by a middleware: uvhttp_deferred_next */
+    bool body_waits; /* ... before the body was read: it is not wanted yet */
+    bool may_leave;  /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
+    bool receiving;  /* the end of its body has not come */
+    bool body_whole; /* the whole body comes with the next call, and may stay where it is; to here */
+
+    uint32_t start_turn;
+    uint64_t start_ns;  /* turn in which the head was seen whole */
+    uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
+    uint64_t body_max;
+    uvhttp__rate_t body_rate;
+    void *upgrade_user;          /* if there is upgrade */
+    uvhttp__way_t way;           /* through middleware to the handler */
+    uvhttp__unrouted_t unrouted; /* if way.route is NULL */
+    _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
+};
+
+/* The fields of the head, limits.header_count_max of them, stand behind the exchange. */
+static inline uvhttp__field_t *uvhttp__exchange_fields(uvhttp__exchange_t *exchange) {
+    return (uvhttp__field_t *)(void *)(exchange + 1);
+}
+
+static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
+    return UVHTTP__CONTAINER_OF(res, uvhttp__exchange_t, response);
+}
+
+/* Whether the caller runs on the loop of the exchange, and that loop still has it: `worker` may be followed. Any thread
+ * may ask, also that of another loop. Relaxed: no thread but the loop's finds its own number there, and what it wrote
+ * itself it sees. */
+static inline bool uvhttp__exchange_is_here(const uvhttp__exchange_t *exchange) {
+    return atomic_load_explicit(&exchange->home, memory_order_relaxed) == uvhttp__thread_number();
+}
+
+/* The way to the connection, which the loop may free. Another thread has none: it has request.origin. */
+static inline const uvhttp__protocol_t *uvhttp__exchange_protocol(const uvhttp__exchange_t *exchange) {
+    assert(uvhttp__exchange_is_here(exchange));
+    return exchange->protocol;
+}
+
+/* --- what a protocol calls (exchange.c, body.c, respond.c); the loop's thread --- */
+
+/* Makes an exchange for a request that is about to be read; NULL if there is no memory. The head is the protocol's to
+ * fill in: request.head, request.base and, while it stands in the receive buffer, `borrowed`. */
+uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool);
+/* The head of a request without a body is there: routes it, runs middleware and handler, and responds unless the
+ * response comes later. */
+void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
+/* The head of a request with a body is there. whole: all of the body is given to uvhttp__exchange_data next, before
+ * anything else, unless uvhttp__exchange_takes is false. */
+void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole);
+/* Whether bytes of the body may be given now. If not: want_body follows, or a response. */
+static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange);
+/* How many bytes may be given at once. */
+size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange);
+/* The next bytes of the body, without any coding; size may be 0. last: that was all. The exchange may be gone
+ * afterwards. */
+void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_t size, bool last);
+/* Text of the trailer section, "Name: value" lines with CRLF, before the last uvhttp__exchange_data. Returns 0 or
+ * UVHTTP_E_NOMEM. */
+int uvhttp__exchange_trailer(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* The rest of the request is not read, or nobody waits any longer: responds by a UVHTTP_E_* code, or cuts the response
+ * that has begun. The exchange may be gone afterwards. */
+void uvhttp__exchange_refuse(uvhttp__exchange_t *exchange, int code);
+/* The deadline that was set has come. */
+void uvhttp__exchange_timer(uvhttp__exchange_t *exchange);
+/* The client has taken what was queued. */
+void uvhttp__exchange_writable(uvhttp__exchange_t *exchange);
+/* The server stops, or the connection ends alone. */
+void uvhttp__exchange_drain(uvhttp__exchange_t *exchange);
+/* The client will send nothing more. Returns whether it is to get its response all the same. */
+bool uvhttp__exchange_half_closed(const uvhttp__exchange_t *exchange);
+/* The last byte of the response is queued: hooks; the exchange is released. */
+void uvhttp__exchange_finished(uvhttp__exchange_t *exchange);
+/* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
+ * the deferred handle. */
+void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
+
+static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange) {
+    const uvhttp__incoming_t *incoming = exchange->incoming;
+    return incoming ? incoming->on_end && !incoming->paused : !exchange->body_waits;
+}
+
+/* --- memory --- */
+
+/* While it is pinned the exchange stays what it is, whatever a call into the application does. */
+static inline void uvhttp__exchange_pin(uvhttp__exchange_t *exchange) {
+    exchange->borrowers++;
+}
+/* Returns whether its client still waits for it; if not, it must not be used. */
+bool uvhttp__exchange_unpin(uvhttp__exchange_t *exchange);
+/* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
+void uvhttp__exchange_release(uvhttp__exchange_t *exchange);
+/* Any thread, when the client is gone and nothing borrows: frees the memory. */
+void uvhttp__exchange_free(uvhttp__exchange_t *exchange);
+void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool);
+/* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
+/* Before another thread sees the exchange, or it may outlive its connection (a worker thread, a deferred handle, a
+ * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0
+ * or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
+/* The request gets memory of its own, for the thread that will have it: the loop goes on to take the response's from
+ * `arena`. Both may take what is left of request_memory_max now. */
+void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
+int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* The rest of the way of a request that was routed: middleware that has not run yet, and the handler. */
+void uvhttp__exchange_run_routed(uvhttp__exchange_t *exchange);
+/* Routes a request whose body has not come. Returns what its route says, or NULL if there is none. */
+const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange);
+/* Runs the middleware that needs no body. True: the request has passed, and its body is wanted. False: it was answered,
+ * or waits for a middleware with exchange->body_waits. */
+bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange);
+/* The application has returned: its answer leaves, now or when it is made; 500 if it has neither answered nor deferred.
+ */
+void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
+
+/* Whether the response is one that has a body, and the method one that gets it. */
+static inline bool uvhttp__exchange_wants_body(const uvhttp__exchange_t *exchange) {
+    return exchange->request.head.method != UVHTTP_HEAD && uvhttp__status_has_body(exchange->response.status);
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* Owns: what requests are served with: the settings, routes and pools of a server, and the state of HTTP on each of its
+ * loops. May include: route, message, exec, conn, io, base, obs. */
+#ifndef UVHTTP_SRC_EXCHANGE_SERVICE_H
+#define UVHTTP_SRC_EXCHANGE_SERVICE_H
+
+#include <uvhttp/body.h>
+#include <uvhttp/server.h>
+
+#include "base/date.h"
+#include "conn/host.h"
+#include "exec/coro.h"
+#include "exec/work.h"
+#include "message/message.h"
+#include "obs/histogram.h"
+#include "route/router.h"
+
+typedef struct uvhttp__protocol uvhttp__protocol_t;
+typedef struct uvhttp__exchange uvhttp__exchange_t;
+
+/* Of a server; the first member of it. What is not atomic does not change once the loops run. */
+typedef struct uvhttp__service {
+    uvhttp_server_config_t config;
+    const struct uvhttp__http1_limits *http1_limits; /* the same of `config` for HTTP/1 */
+    uvhttp__router_t *router;
+    uvhttp__trust_t trust;    /* proxies; ranges NULL: none */
+    uvhttp_error_cb on_error; /* NULL: the server's own responses leave as they are */
+    void *on_error_user;
+    /* What a peer of an upgraded connection has to take; may be NULL, and return NULL: nothing is known of its
+     * protocol. */
+    const uvhttp__rate_limits_t *(*upgraded_output_limits)(const uvhttp__conn_t *conn,
+                                                           const uvhttp_tcp_handlers_t *handlers);
+    uvhttp__work_t *work;         /* the pool of worker threads */
+    _Atomic(uint64_t) spooled;    /* bytes in temporary files of bodies, or on their way there */
+    _Atomic(uint32_t) live_calls; /* handlers with live_body that the pool has */
+    uvhttp__coro_budget_t coro_budget;
+} uvhttp__service_t;
+
+/* Exchanges of one protocol on one loop that wait for their next request. */
+typedef struct uvhttp__exchange_pool {
+    const uvhttp__protocol_t *protocol;
+    uvhttp__exchange_t *free;
+    uint32_t free_count;
+} uvhttp__exchange_pool_t;
+
+/* The HTTP state of a worker; worker->upper. */
+typedef struct uvhttp__http_worker {
+    uvhttp__worker_t *worker;
+    uvhttp__service_t *service;
+    uvhttp__exchange_pool_t http1;     /* exchanges of HTTP/1 connections */
+    struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
+    uvhttp__work_t *work;              /* the same */
+    uvhttp__work_port_t port;          /* to the server's pool and back */
+    uvhttp__list_t calls; /* handlers that a worker thread is to run, given to the pool when the turn ends */
+    uvhttp__coro_sched_t coros;
+    union {
+        uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
+        struct {
+            uint32_t answered_in_turn; /* requests that were seen and answered in it: one entry of the histogram */
+            uint16_t deferred_in_turn; /* requests that wait for their answer since then, saturating */
+            bool has_calls;
+        };
+    };
+    bool timed;         /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
+    bool found_in_turn; /* ... and one was found */
+    const uvhttp__route_t *last_route; /* whose handler was run last */
+    uint64_t look_ns;                  /* a turn that takes so long is looked at: warn_ns, or 0 while timed */
+    uint64_t warn_ns;                  /* UINT64_MAX: off */
+    uint64_t timed_until_ms, told_at_ms;
+    uint64_t date_until_ms; /* loop time at which date_line is out of date */
+    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
+    uvhttp__histogram_t response_time; /* ns */
+} uvhttp__http_worker_t;
+
+#endif

@@ -1,0 +1,221 @@
+/* Owns: bytes of a session on their way in: heads become requests, and bodies lose their framing. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hot.h"
+#include "protocol/http1_session.h"
+
+/* Up to here what is left of a body that nobody wants is thrown away for the sake of the connection. */
+#define DISCARD_MAX 65536
+
+static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+static uvhttp__counters_t *counters_of(const uvhttp__session_t *session) {
+    return &session->conn.worker->counters;
+}
+
+void uvhttp__session_send_continue(uvhttp__session_t *session) {
+    session->stream->owes_continue = false;
+    uvhttp__counters_add(counters_of(session), responses_1xx, 1);
+    (void)uvhttp__stream_send_turn(&session->conn.stream, continue_line, sizeof continue_line - 1);
+}
+
+/* --- bodies --- */
+
+int64_t uvhttp__session_body_rest(const uvhttp__http1_stream_t *stream) {
+    bool unbounded = stream->exchange.request.head.chunked || stream->body_left > DISCARD_MAX;
+    return unbounded || stream->owes_continue ? -1 : (int64_t)stream->body_left;
+}
+
+static size_t read_sized(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__http1_stream_t *stream = session->stream;
+    size_t take = size < stream->body_left ? size : (size_t)stream->body_left;
+    stream->body_left -= take;
+    session->more = size > take || session->full;
+    bool last = stream->body_left == 0;
+    if (last) session->state = UVHTTP__SESSION_ANSWER;
+    uvhttp__exchange_data(&stream->exchange, data, take, last);
+    return take;
+}
+
+/* The trailer section's part of what was decoded, if there is one. */
+static int keep_trailer(uvhttp__http1_stream_t *stream, uint32_t size_before, const char *data, size_t consumed) {
+    uvhttp__http1_chunked_t *chunked = &stream->chunked_in;
+    if (chunked->trailer_size == 0) return UVHTTP_OK;
+    uvhttp_str_t text = uvhttp__http1_chunked_trailer(chunked, size_before, data, consumed);
+    return text.size > 0 ? uvhttp__exchange_trailer(&stream->exchange, text.data, text.size) : UVHTTP_OK;
+}
+
+/* One step of the chunked coding. */
+static size_t read_chunked(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__http1_stream_t *stream = session->stream;
+    size_t consumed;
+    uvhttp_str_t piece;
+    uint32_t trailer_before = stream->chunked_in.trailer_size;
+    int status = uvhttp__http1_chunked_decode(&stream->chunked_in, data, size, &consumed, &piece);
+    bool last = status == UVHTTP_OK;
+    if (last || status == UVHTTP_E_AGAIN) {
+        int kept = keep_trailer(stream, trailer_before, data, consumed);
+        if (kept != UVHTTP_OK) status = kept;
+    }
+    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) {
+        uvhttp__exchange_refuse(&stream->exchange, status);
+        return size;
+    }
+    session->more = size > consumed || session->full;
+    if (last) session->state = UVHTTP__SESSION_ANSWER;
+    if (last || piece.size > 0) uvhttp__exchange_data(&stream->exchange, piece.data, piece.size, last);
+    return consumed;
+}
+
+size_t uvhttp__session_read_body(uvhttp__session_t *session, const char *data, size_t size) {
+    const uvhttp__exchange_t *exchange = &session->stream->exchange;
+    if (!uvhttp__exchange_takes(exchange)) return 0;
+    size_t piece_max = uvhttp__exchange_piece_max(exchange);
+    bool chunked = exchange->request.head.chunked;
+    if (size > piece_max) size = piece_max;
+    return chunked ? read_chunked(session, data, size) : read_sized(session, data, size);
+}
+
+/* The head of a request with a body has been read; data[0..size) follows it. What the exchange does not own it must
+ * see now. Returns bytes used of data. */
+static size_t start_body(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__http1_stream_t *stream = session->stream;
+    const uvhttp_server_config_t *config = uvhttp__session_config(session);
+    const uvhttp__head_t *head = &stream->exchange.request.head;
+    stream->owes_continue = head->expect_continue && size == 0;
+    stream->body_left = head->content_length;
+    if (head->chunked)
+        uvhttp__http1_chunked_init(&stream->chunked_in, config->chunk_extension_max, config->trailer_size_max);
+    session->state = UVHTTP__SESSION_BODY;
+    bool whole = !head->chunked && head->content_length <= size;
+    uvhttp__exchange_run_with_body(&stream->exchange, whole);
+    bool wanted = session->state == UVHTTP__SESSION_BODY && !(session->conn.flags & UVHTTP__CONN_CLOSED);
+    return whole && wanted ? uvhttp__session_read_body(session, data, size) : 0;
+}
+
+/* --- heads --- */
+
+/* There is no whole head yet. */
+static void cancel_stream(uvhttp__session_t *session) {
+    uvhttp__exchange_release(&session->stream->exchange);
+    session->stream = NULL;
+}
+
+void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size_t size) {
+    uvhttp_request_t *req = &exchange->request;
+    req->head.headers = uvhttp__exchange_fields(exchange);
+    uvhttp__http1_read_refused(data, size, exchange->worker->service->http1_limits->line_size_max, &req->head);
+    req->base = req->head.size > 0 ? data : "";
+    exchange->borrowed = req->head.size > 0 ? data : NULL;
+    exchange->way = (uvhttp__way_t){.chain = NULL};
+    if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
+}
+
+/* Whose request it was nobody knows if there is no head: data may be NULL. */
+void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, size_t size, int code) {
+    uvhttp__http1_stream_t *stream = session->stream ? session->stream : uvhttp__session_begin_stream(session);
+    if (!stream) {
+        uvhttp__counters_error(counters_of(session), code);
+        uvhttp__conn_close(&session->conn, UVHTTP_E_NOMEM);
+        return;
+    }
+    uvhttp__http1_headless(&stream->exchange, data, size);
+    uvhttp__exchange_refuse(&stream->exchange, code);
+}
+
+/* The head of session->stream has been read; it stands at base, and `data` is what follows it. Returns bytes used of
+ * data. */
+UVHTTP__HOT static size_t on_head(uvhttp__session_t *session, const char *base, const char *data, size_t size) {
+    uvhttp__http1_stream_t *stream = session->stream;
+    uvhttp__exchange_t *exchange = &stream->exchange;
+    const uvhttp__head_t *head = &exchange->request.head;
+    uvhttp__counters_add(counters_of(session), requests, 1);
+    session->request_count++;
+    session->turn_requests++;
+    exchange->borrowed = base;
+    exchange->request.base = base;
+    stream->keep_alive =
+        head->keep_alive && session->request_count != uvhttp__session_config(session)->keepalive_requests;
+    session->more = size > 0 || session->full;
+    if (head->chunked || head->content_length > 0) return start_body(session, data, size);
+    session->state = UVHTTP__SESSION_ANSWER;
+    uvhttp__exchange_run(exchange);
+    return 0;
+}
+
+/* Keeps what has come of a head. Returns 0 or UVHTTP_E_NOMEM. */
+static int keep_partial(uvhttp__session_t *session, const char *data, size_t size) {
+    uvhttp__partial_t *partial = session->partial;
+    uint32_t have = partial ? partial->size : 0;
+    size_t need = (size_t)have + size;
+    if (!partial || need > partial->capacity) {
+        size_t capacity = partial ? (size_t)partial->capacity * 2 : 1024 - sizeof *partial;
+        if (capacity < need) capacity = need;
+        uvhttp__partial_t *grown = uvhttp__realloc(partial, sizeof *partial + capacity);
+        if (!grown) return UVHTTP_E_NOMEM;
+        if (!partial) grown->scan = (uvhttp__http1_scan_t){0};
+        grown->capacity = (uint32_t)capacity;
+        session->partial = partial = grown;
+    }
+    memcpy(partial->data + have, data, size);
+    partial->size = (uint32_t)need;
+    return UVHTTP_OK;
+}
+
+/* Bytes for a head of which some have come before. */
+static size_t continue_head(uvhttp__session_t *session, const char *data, size_t size) {
+    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
+    uint32_t before = session->partial->size;
+    int status = keep_partial(session, data, size);
+    uvhttp__partial_t *partial = session->partial;
+    uvhttp__http1_stream_t *stream = status == UVHTTP_OK ? uvhttp__session_begin_stream(session) : NULL;
+    if (status == UVHTTP_OK)
+        status = !stream ? UVHTTP_E_NOMEM
+                         : uvhttp__http1_read_request(&partial->scan, partial->data, partial->size,
+                                                      service->http1_limits, &stream->exchange.request.head);
+    if (status == UVHTTP_E_AGAIN) {
+        cancel_stream(session);
+        return size;
+    }
+    session->partial = NULL;
+    if (status != UVHTTP_OK) {
+        uvhttp__session_refuse_head(session, partial->data, partial->size, status);
+        uvhttp__free(partial);
+        return size;
+    }
+    size_t of_head = stream->exchange.request.head.size - before; /* the rest stands in data still */
+    size_t used = on_head(session, partial->data, data + of_head, size - of_head);
+    /* An answer to come owns a copy by now; any other is out. */
+    uvhttp__free(partial);
+    return of_head + used;
+}
+
+size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, size_t size) {
+    if (session->partial) return continue_head(session, data, size);
+    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
+    uvhttp__http1_scan_t scan = {0};
+    uvhttp__http1_stream_t *stream = uvhttp__session_begin_stream(session);
+    int status = UVHTTP_E_NOMEM;
+    if (stream)
+        status = uvhttp__http1_read_request(&scan, data, size, service->http1_limits, &stream->exchange.request.head);
+    if (status == UVHTTP_OK) {
+        size_t head_size = stream->exchange.request.head.size;
+        return head_size + on_head(session, data, data + head_size, size - head_size);
+    }
+    if (status == UVHTTP_E_AGAIN) {
+        cancel_stream(session);
+        if (keep_partial(session, data, size) == UVHTTP_OK) {
+            session->partial->scan = scan;
+            /* From the first byte on the whole head is due. */
+            if (!session->writing) {
+                uvhttp__conn_timer_stop(&session->conn);
+                uvhttp__session_set_deadline(session, service->config.connection_timeout);
+            }
+            return size;
+        }
+        status = UVHTTP_E_NOMEM;
+    }
+    uvhttp__session_refuse_head(session, data, size, status);
+    return size;
+}

@@ -1,0 +1,120 @@
+/* Owns: what the files of HTTP/1 share: the session, a connection that speaks HTTP/1, and the stream, one request on
+ * it. May include: everything below the server.
+ *
+ * A session costs an idle client a few words. A stream exists while there is a request, and ends with its exchange. */
+#ifndef UVHTTP_SRC_SERVER_HTTP1_SESSION_H
+#define UVHTTP_SRC_SERVER_HTTP1_SESSION_H
+
+#include "exchange/exchange.h"
+#include "http1/http1.h"
+
+/* Part of a head that has not come whole. */
+typedef struct uvhttp__partial {
+    uvhttp__http1_scan_t scan;
+    uint32_t size, capacity;
+    char data[];
+} uvhttp__partial_t;
+
+typedef struct uvhttp__session uvhttp__session_t;
+
+/* One request and what HTTP/1 has to know of it: framing of both bodies, and what becomes of the connection. */
+typedef struct uvhttp__http1_stream {
+    uvhttp__session_t *session;
+    uint64_t body_left;                 /* Content-Length still to come; if there is a body */
+    uvhttp__http1_chunked_t chunked_in; /* if the body is chunked */
+    bool keep_alive;
+    bool chunked_out;            /* a streamed response is chunked */
+    bool owes_continue;          /* 100 has to be sent before the client sends its body */
+    uvhttp__exchange_t exchange; /* last */
+} uvhttp__http1_stream_t;
+
+struct uvhttp__session {
+    uvhttp__conn_t conn;            /* first */
+    uvhttp__http1_stream_t *stream; /* of the request that is read or answered; NULL: between requests */
+    union {
+        uvhttp__partial_t *partial;            /* head so far; NULL: none */
+        const uvhttp_tcp_handlers_t *upgraded; /* after the hand-over: whose the bytes are */
+    };
+    uint32_t request_count;
+    uint32_t turn_number; /* of the loop, that turn_requests belongs to */
+    uint32_t turn_requests;
+    uint32_t discard; /* bytes of a body that was answered before it came: thrown away before the next head */
+    uint8_t state;    /* uvhttp__session_state */
+    bool writing;     /* output waits for the client: the time for a next request has not begun */
+    bool blocked;     /* reading waits for the output to drain */
+    bool closing;     /* the connection ends when the output has drained */
+    bool more;        /* bytes behind the request in hand have been received already */
+    bool full;        /* the last receive filled its buffer: more may have been received and not yet been delivered */
+};
+
+enum uvhttp__session_state {
+    UVHTTP__SESSION_HEAD,     /* between requests, or part of a head is there */
+    UVHTTP__SESSION_BODY,     /* a body is to come, before the handler runs or while it does */
+    UVHTTP__SESSION_ANSWER,   /* the request is whole; a deferred or streamed response is being made */
+    UVHTTP__SESSION_UPGRADED, /* another protocol's */
+};
+
+extern const uvhttp__protocol_t uvhttp__http1_protocol;
+
+static inline uvhttp__session_t *uvhttp__session_of(uvhttp__conn_t *conn) {
+    return UVHTTP__CONTAINER_OF(conn, uvhttp__session_t, conn);
+}
+static inline uvhttp__http_worker_t *uvhttp__session_worker(const uvhttp__session_t *session) {
+    return session->conn.worker->upper;
+}
+static inline const uvhttp_server_config_t *uvhttp__session_config(const uvhttp__session_t *session) {
+    return &uvhttp__session_worker(session)->service->config;
+}
+static inline uvhttp__http1_stream_t *uvhttp__http1_stream_of(const uvhttp__exchange_t *exchange) {
+    return (uvhttp__http1_stream_t *)(uintptr_t)((const char *)exchange - offsetof(uvhttp__http1_stream_t, exchange));
+}
+
+/* --- http1_session.c: the life of the connection --- */
+
+/* As the functions of uvhttp__conn_ops_t. */
+void uvhttp__session_on_open(uvhttp__conn_t *conn);
+size_t uvhttp__session_on_data(uvhttp__conn_t *conn, const char *data, size_t size);
+void uvhttp__session_on_end(uvhttp__conn_t *conn);
+void uvhttp__session_on_sent(uvhttp__conn_t *conn);
+void uvhttp__session_on_timer(uvhttp__conn_t *conn);
+const uvhttp__rate_limits_t *uvhttp__session_output_limits(const uvhttp__conn_t *conn);
+bool uvhttp__session_is_idle(const uvhttp__conn_t *conn);
+bool uvhttp__session_is_new(const uvhttp__conn_t *conn);
+uvhttp__conn_phase_t uvhttp__session_phase(const uvhttp__conn_t *conn);
+void uvhttp__session_on_drain(uvhttp__conn_t *conn);
+void uvhttp__session_on_closed(uvhttp__conn_t *conn);
+
+/* Makes session->stream for a request that is about to be read; NULL if there is no memory. */
+uvhttp__http1_stream_t *uvhttp__session_begin_stream(uvhttp__session_t *session);
+/* The response has been queued (or given up), and its stream is gone: goes on with the next request, or ends. */
+void uvhttp__session_answered(uvhttp__session_t *session, bool keep_alive);
+/* The connection's timer; 0 seconds: none. */
+void uvhttp__session_set_deadline(uvhttp__session_t *session, uint64_t seconds);
+/* Output is queued that the client has to take before it is expected to ask for more. */
+void uvhttp__session_watch_writing(uvhttp__session_t *session);
+
+/* --- http1_request.c: bytes become requests --- */
+
+/* Bytes for a head. Returns how many were used. */
+size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, size_t size);
+/* Bytes for the body of session->stream. Returns how many were used; 0: nothing is wanted now. */
+size_t uvhttp__session_read_body(uvhttp__session_t *session, const char *data, size_t size);
+/* A head that cannot be read, or none, is answered as if it had been that of a plain GET, but for what the request line
+ * in data[0..size) shows. The bytes must stay until the response has been queued or the exchange owns them. */
+void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size_t size);
+/* A head, of which data[0..size) has come, is refused. */
+void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, size_t size, int code);
+/* RFC 9110 section 10.1.1, once. */
+void uvhttp__session_send_continue(uvhttp__session_t *session);
+/* Whether the connection can be used again although the body has not been read: bytes to throw away, or -1. */
+int64_t uvhttp__session_body_rest(const uvhttp__http1_stream_t *stream);
+
+/* --- http1_response.c: what uvhttp__protocol_t asks for about the response --- */
+
+void uvhttp__http1_respond(uvhttp__exchange_t *exchange);
+int uvhttp__http1_begin(uvhttp__exchange_t *exchange, uint64_t size);
+int uvhttp__http1_write(uvhttp__exchange_t *exchange, const char *data, size_t size);
+int uvhttp__http1_end(uvhttp__exchange_t *exchange);
+void uvhttp__http1_finish(uvhttp__exchange_t *exchange);
+
+#endif

@@ -1,0 +1,89 @@
+/* Owns: the state of HTTP on each loop: its start, the end of each turn, drain and stop. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hot.h"
+#include "protocol/http1_session.h"
+#include "server/server_internal.h"
+
+static int on_worker_start(uvhttp__worker_t *worker) {
+    uvhttp__http_worker_t *upper = uvhttp__alloc_aligned(64, sizeof *upper);
+    if (!upper) return UVHTTP_E_NOMEM;
+    memset(upper, 0, offsetof(uvhttp__http_worker_t, response_time));
+    upper->worker = worker;
+    upper->service = &((uvhttp_server_t *)worker->host->options.user)->service;
+    upper->http1.protocol = &uvhttp__http1_protocol;
+    uvhttp__histogram_init(&upper->response_time);
+    worker->upper = upper;
+    uvhttp__calls_open(upper);
+    uvhttp__watch_open(upper);
+    uvhttp__coroutine_worker_start(upper);
+    return UVHTTP_OK;
+}
+
+static void on_worker_stop(uvhttp__worker_t *worker) {
+    uvhttp__http_worker_t *upper = worker->upper;
+    uvhttp__static_worker_stop(upper);
+    uvhttp__work_port_close(&upper->port);
+    worker->loop->work_port = NULL;
+    uvhttp__coroutine_worker_stop(upper);
+    uvhttp__exchange_pool_free(&upper->http1);
+    upper->due_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
+}
+
+/* Until here the figures of a server that has stopped can be read. */
+static void on_worker_delete(uvhttp__worker_t *worker) {
+    uvhttp__http_worker_t *upper = worker->upper;
+    uvhttp__static_free(upper->sites);
+    uvhttp__work_free(upper->work);
+    uvhttp__free_aligned(upper);
+}
+
+static void on_worker_drain(uvhttp__worker_t *worker, bool cut) {
+    uvhttp__http_worker_t *upper = worker->upper;
+    if (!cut) uvhttp__coroutine_worker_drain(upper);
+    if (worker->index == 0 && !cut) {
+        uvhttp__server_of(upper)->drain_ns = worker->loop->now_ns;
+        uvhttp__work_drain(upper->service->work);
+    }
+    uvhttp__work_port_cancel(&upper->port, !cut);
+}
+
+/* A job of this loop is waited for: it may have to answer. */
+static bool is_busy(const uvhttp__worker_t *worker) {
+    return ((const uvhttp__http_worker_t *)worker->upper)->port.pending > 0;
+}
+
+/* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
+UVHTTP__HOT static void on_turn_end(uvhttp__worker_t *worker) {
+    uvhttp__http_worker_t *upper = worker->upper;
+    if (!upper) return; /* the worker could not be started */
+    uvhttp__coroutine_turn_end(upper);
+    if (upper->due_in_turn == 0) return;
+    if (upper->has_calls) uvhttp__calls_submit(upper);
+    uint64_t ns = uvhttp__clock_ns() - worker->loop->now_ns;
+    if (upper->service->config.performance.enable_statistics)
+        uvhttp__histogram_record_n(&upper->response_time, ns, upper->answered_in_turn);
+    if (__builtin_expect(ns >= upper->look_ns, false)) uvhttp__watch_turn(upper, ns);
+    upper->due_in_turn = 0;
+}
+
+/* Not a part of the server: an attached host may end a turn after the server is gone. */
+const uvhttp__conn_ops_t uvhttp__http_conn_ops = {.conn_size = sizeof(uvhttp__session_t),
+                                                  .on_worker_start = on_worker_start,
+                                                  .on_worker_stop = on_worker_stop,
+                                                  .on_worker_delete = on_worker_delete,
+                                                  .on_worker_drain = on_worker_drain,
+                                                  .is_busy = is_busy,
+                                                  .on_turn_end = on_turn_end,
+                                                  .on_open = uvhttp__session_on_open,
+                                                  .on_data = uvhttp__session_on_data,
+                                                  .on_end = uvhttp__session_on_end,
+                                                  .on_sent = uvhttp__session_on_sent,
+                                                  .on_timer = uvhttp__session_on_timer,
+                                                  .output_limits = uvhttp__session_output_limits,
+                                                  .is_idle = uvhttp__session_is_idle,
+                                                  .is_new = uvhttp__session_is_new,
+                                                  .phase = uvhttp__session_phase,
+                                                  .on_drain = uvhttp__session_on_drain,
+                                                  .on_closed = uvhttp__session_on_closed};
