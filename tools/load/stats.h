@@ -39,6 +39,7 @@ typedef struct load_stats {
     uint64_t bytes;              /* received within the window */
     uint64_t unanswered;    /* under way when the window closed; open loop: never answered, which is an error too */
     uint64_t connections;   /* opened in the whole run */
+    uint64_t answers_total; /* of the whole run, within the window or not */
     uint64_t statuses[600]; /* answers within the window by status */
     uint64_t errors[LOAD_ERROR_KINDS];                  /* of the whole run */
     char examples[LOAD_ERROR_KINDS][LOAD_EXAMPLE_SIZE]; /* the first of each kind */
