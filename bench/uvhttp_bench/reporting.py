@@ -364,7 +364,9 @@ def standings_of(records: Sequence[Record]) -> list[versus.Standing]:
     groups: dict[tuple[str, float], dict[str, list[Record]]] = {}
     for record in records:
         run = record.test_scenario
-        percent = 0.0 if run.loop == "closed" else versus.percent_of_capacity(record, records)
+        percent = versus.percent_of_capacity(record, records)
+        if percent is None:  # a rate that is no known part of a capacity is not shown as one
+            continue
         groups.setdefault((run.name, percent), {}).setdefault(run.target, []).append(record)
     yardstick = records[0].test_scenario.target
     return [

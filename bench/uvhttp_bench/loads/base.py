@@ -36,6 +36,8 @@ class Job:
     message_bytes: int = 0
     pipeline: int = 1
     workspace: Path = Path("/tmp")
+    expected_body: Path | None = None  # a file that every body must equal; None: bodies differ
+    threads_exactly: bool = False  # as many threads as asked for, though there are fewer CPUs
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Outcome:
     cpu_seconds: float  # of the tool
     wall_seconds: float
     answer_bytes_checked: bool = False  # the tool itself has compared every answer's length or content
+    request_bytes: int | None = None  # of one request as the tool sends it; None: it does not say
+    response_bytes: int | None = None  # of one response, where the tool knows it better than a probe
+    connections: int = 0  # opened in the whole run; 0: as many as asked for
+    responses: int = 0  # of the whole run, where the tool's results are of a part of it; 0: as many as in the results
+    batch: int = 1  # requests that share one latency
 
 
 class Load(Protocol):

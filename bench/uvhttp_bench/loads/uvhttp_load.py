@@ -1,10 +1,11 @@
-"""Owns: uvhttp-load, the library's own load generator: closed loop here, as the contract's scenarios are."""
+"""Owns: uvhttp-load, the library's own load generator and the default one: closed loop here, as the contract's scenarios are."""
 
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError, MissingError
@@ -13,6 +14,8 @@ from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Errors, Results
 
 NS_PER_MS = 1e6
+MASK_BYTES = 4  # of a WebSocket frame from a client
+CONTENT_TYPE = "Content-Type: application/json"
 
 
 def program() -> Path | None:
@@ -80,12 +83,36 @@ def _errors(counts: dict[str, int]) -> Errors:
     return Errors(**sums)
 
 
+def threads_of(job: Job) -> int:
+    """A loop for each CPU: more threads would take turns on it, and a response would wait for its thread."""
+    most = job.connections if job.threads_exactly or not job.cpus else min(job.connections, len(job.cpus))
+    return min(job.threads, most)
+
+
+def sizes_of(job: Job) -> tuple[int | None, int | None]:
+    """Bytes of a request as it is sent (tools/load/plan.c), and of a response where no probe can know them."""
+    parts = urlsplit(job.url)
+    if parts.scheme == "ws":
+        frame = 2 + (0 if job.message_bytes < 126 else 2 if job.message_bytes < 1 << 16 else 8) + job.message_bytes
+        return frame + MASK_BYTES, frame
+    head = f"{job.method} {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    if job.request_body:
+        head += f"{CONTENT_TYPE}\r\nContent-Length: {len(job.request_body)}\r\n"
+    return len(head) + len("\r\n") + len(job.request_body), None
+
+
+def whole_run(text: str) -> dict[str, int]:
+    """What it did before and after the window that its results are of."""
+    found = json.loads(text)["results"]
+    return {"connections": int(found.get("connections_opened", 0)), "responses": int(found.get("answers_total", 0))}
+
+
 class UvhttpLoad:
     name = "uvhttp-load"
 
     def missing(self) -> str | None:
         found = program()
-        return None if found and found.is_file() else "uvhttp-load is not there: ./dev build, or leave --tool out"
+        return None if found and found.is_file() else "uvhttp-load is not there: ./dev build, or --tool wrk"
 
     def _program(self) -> Path:
         found = program()
@@ -105,18 +132,20 @@ class UvhttpLoad:
         return self.missing() is None and f"{scheme}://" in self._say("--help")
 
     def command(self, job: Job) -> list[str]:
-        command = [str(self._program()), "-c", str(job.connections), "-t", str(min(job.threads, job.connections))]
+        command = [str(self._program()), "-c", str(job.connections), "-t", str(threads_of(job))]
         command += ["-d", f"{round(job.seconds * 1000)}ms", "-p", str(job.pipeline), "--json", "-"]
         if job.url.startswith("http"):
             command += ["-X", job.method, "--expect-status", str(job.status)]
-            if job.response_bytes is not None:
+            if job.expected_body is not None:
+                command += ["--expect-body", str(job.expected_body)]
+            elif job.response_bytes is not None:
                 command += ["--expect-length", str(job.response_bytes)]
             else:
                 command += ["--verify", "none"]
         if job.request_body:
             body = job.workspace / "body.json"
             body.write_bytes(job.request_body)
-            command += ["-B", str(body), "-H", "Content-Type: application/json"]
+            command += ["-B", str(body), "-H", CONTENT_TYPE]
         if job.message_bytes:
             command += ["--payload-size", str(job.message_bytes)]
         return [*command, job.url]
@@ -128,4 +157,7 @@ class UvhttpLoad:
             why = done.stderr.strip().splitlines()
             raise BenchError(f"uvhttp-load failed with {done.code}: {why[-1] if why else 'nothing printed'}")
         results = parse(done.stdout)
-        return Outcome(results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True)
+        return Outcome(
+            results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True, *sizes_of(job),
+            **whole_run(done.stdout),
+        )  # fmt: skip

@@ -78,6 +78,10 @@ def cpu_seconds(text: str, whole: float) -> float:
     return next((float(number) for name, number in LINE.findall(text) if name == "cpu"), whole)
 
 
+def request_bytes(text: str) -> int | None:
+    return next((int(number) for name, number in LINE.findall(text) if name == "request"), None)
+
+
 class Wrk:
     name = "wrk"
 
@@ -112,4 +116,6 @@ class Wrk:
         results = parse(done.stdout, job.connections, job.pipeline)
         readable = LINE.sub("", done.stdout).strip() + "\n"
         cpu = cpu_seconds(done.stdout, done.cpu_seconds)
-        return Outcome(results, readable, shown(command), cpu, done.wall_seconds)
+        return Outcome(
+            results, readable, shown(command), cpu, done.wall_seconds, request_bytes=request_bytes(done.stdout), batch=job.pipeline
+        )  # fmt: skip

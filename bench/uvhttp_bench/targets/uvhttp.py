@@ -11,6 +11,8 @@ from uvhttp_bench.targets.base import Ports, Workspace
 
 
 class Uvhttp:
+    counters = "/counters"  # where it says what it has counted
+
     def __init__(
         self,
         engine: str = "auto",
