@@ -95,6 +95,21 @@ def test_the_size_of_a_request_is_that_of_the_bytes_on_the_wire() -> None:
     assert uvhttp_load.sizes_of(Job("ws://127.0.0.1:1/ws", 1, 1, 1, (), message_bytes=1024)) == (1032, 1028)
 
 
+def test_an_echo_has_other_characters_in_each_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "uvhttp-load"
+    program.write_text("#!/bin/sh\necho '      --echo'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(program))
+    for name, marked, random in (("post", b'{"test":"%"}', 4), ("post-1kb", b'{"data":"%"}', 1024 - 11)):
+        (scenario,) = choose([name])
+        job = replace(JOB, method="POST", request_body=scenario.request_body, echoes=True, workspace=tmp_path)
+        command = uvhttp_load.UvhttpLoad().command(job)
+        assert command[command.index("--echo") :][:3] == ["--echo", "--payload-size", str(random)]
+        assert (tmp_path / "body.json").read_bytes() == marked and len(marked) - 1 + random == len(scenario.request_body)
+        assert not any(word.startswith("--expect-body") for word in command)
+    assert uvhttp_load.marked_body(b"100 %") == b"" and uvhttp_load.marked_body(b"") == b""
+
+
 # --- the kernel ---
 
 

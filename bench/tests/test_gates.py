@@ -198,6 +198,16 @@ def test_little_counts_requests_that_are_under_way_at_the_end() -> None:
     assert gates.little(slow, 2).passed
 
 
+def test_requests_without_a_response_may_have_a_latency() -> None:
+    """A stall at the end: the connections that wait in it are in the histogram, and in the mean, with what they have waited."""
+    results = replace(
+        good(), total_requests=1000, seconds=1.0, latency_avg_ms=2000 / 1002, latency_stdev_ms=18.0,
+        histogram=Histogram.of([(1000, 1000), (500_000, 2)]),
+    )  # fmt: skip
+    assert gates.samples(results, 2, waited=2).passed and not gates.samples(results, 2).passed
+    assert gates.little(results, 2, waited=2).passed
+
+
 def test_pipelined_requests_obey_the_law_by_request_or_by_batch() -> None:
     """50 connections with 16 requests each: 8 ms for each of 100,000 requests a second, or for a batch of 16."""
     by_request = replace(

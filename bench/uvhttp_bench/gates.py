@@ -120,11 +120,12 @@ def length(results: Results, answer_bytes: int | None, in_flight: int) -> Check:
     return Check("length", good, detail if good else f"{detail}: some answers were not the one that was checked")
 
 
-def samples(results: Results, connections: int, batch: int = 1) -> Check:
+def samples(results: Results, connections: int, batch: int = 1, waited: int = 0) -> Check:
     """A histogram has a sample for each request, or it is not the histogram of this run. `batch`: requests that share one
-    sample (wrk, pipelined); the last batch of each connection may have no sample."""
-    count, requests = results.histogram.count, results.total_requests
-    if not count:
+    sample (wrk, pipelined); the last batch of each connection may have no sample. `waited`: samples of requests that had no
+    response when the time was up."""
+    count, requests = results.histogram.count - waited, results.total_requests
+    if not results.histogram.count:
         return Check("samples", True, "the tool keeps no latencies")
     good = count == requests if batch == 1 else count * batch <= requests <= (count + connections) * batch
     detail = f"{count} latencies of {requests} requests" + (f" in batches of {batch}" if batch > 1 else "")
@@ -134,19 +135,19 @@ def samples(results: Results, connections: int, batch: int = 1) -> Check:
 # --- what can not be ---
 
 
-def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1) -> Check:
+def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1, waited: int = 0) -> Check:
     """A closed loop: requests under way = throughput times mean latency. A tool that counts twice, or forgets, breaks this; one
     that is the bottleneck lets connections wait for it, and has less than there are. What shares a latency (`batch`) counts
     once.
 
     The request that each connection has under way when time is up is in no histogram. Its age is that of a renewal process,
-    E[L^2] / 2 E[L], and is added."""
+    E[L^2] / 2 E[L], and is added, unless the tool has recorded it (`waited`)."""
     mean, stdev = results.latency_avg_ms, results.latency_stdev_ms or 0.0
     if not mean:
         return Check("Little's law", True, "the tool measures no latency", "throughput")
     under_way = connections * pipeline // batch
     age = (stdev**2 + mean**2) / (2 * mean)
-    busy_ms = results.total_requests / batch * mean + under_way * age
+    busy_ms = (results.total_requests / batch + waited) * mean + max(0, under_way - waited) * age
     seen = busy_ms / 1000 / results.seconds if results.seconds else 0.0
     what = "connections" if pipeline == batch else "pipelined requests"
     detail = f"{seen:.1f} of {under_way} {what} are explained by throughput times latency"

@@ -104,6 +104,7 @@ def job_of(
         pipeline=scenario.pipeline,
         workspace=made.path,
         expected_body=expected_body(target, scenario, made),
+        echoes=bodies.is_echo(scenario),
         threads_exactly=scenario.group == "threads",
     )
 
@@ -193,8 +194,8 @@ def _checks(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, usage: m
     checks = [gates.errors(results), gates.bandwidth(results, plan.bandwidth_mb * len(plan.cpus.generator))]
     if not outcome.answer_bytes_checked:
         checks.append(gates.length(results, job.answer_bytes, in_flight))
-    checks.append(gates.samples(results, job.connections, outcome.batch))
-    checks.append(gates.little(results, job.connections, job.pipeline, outcome.batch))
+    checks.append(gates.samples(results, job.connections, outcome.batch, outcome.waited))
+    checks.append(gates.little(results, job.connections, job.pipeline, outcome.batch, outcome.waited))
     # Without the time in which the tool starts and ends, in which a generator that is saturated later does nothing.
     cpus = len(plan.cpus.generator)
     generator = min(1.0, outcome.cpu_seconds / (min(outcome.wall_seconds, results.seconds or outcome.wall_seconds) * cpus))

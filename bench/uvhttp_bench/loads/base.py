@@ -37,6 +37,7 @@ class Job:
     pipeline: int = 1
     workspace: Path = Path("/tmp")
     expected_body: Path | None = None  # a file that every body must equal; None: bodies differ
+    echoes: bool = False  # every response is to be the body of its request
     threads_exactly: bool = False  # as many threads as asked for, though there are fewer CPUs
 
 
@@ -53,6 +54,7 @@ class Outcome:
     connections: int = 0  # opened in the whole run; 0: as many as asked for
     responses: int = 0  # of the whole run, where the tool's results are of a part of it; 0: as many as in the results
     batch: int = 1  # requests that share one latency
+    waited: int = 0  # latencies of requests that had no response yet when the time was up
 
 
 class Load(Protocol):

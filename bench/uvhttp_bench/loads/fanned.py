@@ -169,7 +169,7 @@ class Fanned(UvhttpLoad):
         raw = "".join(outcome.raw for outcome in outcomes)
         return Outcome(
             merged(outcomes), raw, outcomes[0].command, cpu, wall, True, outcomes[0].request_bytes, outcomes[0].response_bytes,
-            connections=sum(outcome.connections for outcome in outcomes), responses=sum(outcome.responses for outcome in outcomes),
+            connections=sum(outcome.connections for outcome in outcomes), responses=sum(outcome.responses for outcome in outcomes), waited=sum(outcome.waited for outcome in outcomes),
         )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -101,10 +102,19 @@ def sizes_of(job: Job) -> tuple[int | None, int | None]:
     return len(head) + len("\r\n") + len(job.request_body), None
 
 
+def marked_body(body: bytes) -> bytes:
+    """A JSON body with its last string replaced by the mark of --echo, which sends other random characters there each time;
+    empty: it has none."""
+    found = re.fullmatch(rb'([^%]*")([^"%]+)("[^"%]*)', body)
+    return found[1] + b"%" + found[3] if found else b""
+
+
 def whole_run(text: str) -> dict[str, int]:
-    """What it did before and after the window that its results are of."""
-    found = json.loads(text)["results"]
-    return {"connections": int(found.get("connections_opened", 0)), "responses": int(found.get("answers_total", 0))}
+    """What it did before and after the window that its results are of, and what had no response in it."""
+    found = json.loads(text)
+    results, waited = found["results"], int(found["latency"].get("timeouts_included", 0))
+    opened, responses = int(results.get("connections_opened", 0)), int(results.get("answers_total", 0))
+    return {"connections": opened, "responses": responses, "waited": waited}
 
 
 class UvhttpLoad:
@@ -134,9 +144,12 @@ class UvhttpLoad:
     def command(self, job: Job) -> list[str]:
         command = [str(self._program()), "-c", str(job.connections), "-t", str(threads_of(job))]
         command += ["-d", f"{round(job.seconds * 1000)}ms", "-p", str(job.pipeline), "--json", "-"]
+        marked = marked_body(job.request_body) if job.echoes and "--echo" in self._say("--help") else b""
         if job.url.startswith("http"):
             command += ["-X", job.method, "--expect-status", str(job.status)]
-            if job.expected_body is not None:
+            if marked:
+                command += ["--echo", "--payload-size", str(len(job.request_body) - len(marked) + 1)]
+            elif job.expected_body is not None:
                 command += ["--expect-body", str(job.expected_body)]
             elif job.response_bytes is not None:
                 command += ["--expect-length", str(job.response_bytes)]
@@ -144,7 +157,7 @@ class UvhttpLoad:
                 command += ["--verify", "none"]
         if job.request_body:
             body = job.workspace / "body.json"
-            body.write_bytes(job.request_body)
+            body.write_bytes(marked or job.request_body)
             command += ["-B", str(body), "-H", CONTENT_TYPE]
         if job.message_bytes:
             command += ["--payload-size", str(job.message_bytes)]

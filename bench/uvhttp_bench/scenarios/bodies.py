@@ -15,6 +15,10 @@ ALPHABET = b"abcdefghijklmnopqrstuvwxyz"
 LARGE = "/large/"
 
 
+def is_echo(scenario: Scenario) -> bool:
+    return scenario.method in ("POST", "PUT") and bool(scenario.request_body)
+
+
 def expected(scenario: Scenario, static: Path, made: Path, large: bytes = ALPHABET) -> Path | None:
     """A file that holds it, written to `made` unless it is one of those served from `static`; None: it differs from response to
     response. `large`: what a server repeats to fill the bodies below /large/."""
@@ -25,7 +29,7 @@ def expected(scenario: Scenario, static: Path, made: Path, large: bytes = ALPHAB
     size = scenario.response_bytes
     if scenario.path.startswith(LARGE) and size is not None:
         body: bytes | None = (large * (size // len(large) + 1))[:size]
-    elif scenario.method in ("POST", "PUT"):
+    elif is_echo(scenario):
         body = scenario.request_body
     else:
         body = _FIXED.get((scenario.method, scenario.path))
