@@ -11,7 +11,7 @@ from test_gates import good
 
 from uvhttp_bench import counts, sockets
 from uvhttp_bench.counts import Range
-from uvhttp_bench.loads import uvhttp_load
+from uvhttp_bench.loads import uvhttp_load, wrk
 from uvhttp_bench.loads.base import Job, Outcome
 from uvhttp_bench.model.record import Errors
 from uvhttp_bench.scenarios import bodies
@@ -108,6 +108,11 @@ def test_an_echo_has_other_characters_in_each_request(tmp_path: Path, monkeypatc
         assert (tmp_path / "body.json").read_bytes() == marked and len(marked) - 1 + random == len(scenario.request_body)
         assert not any(word.startswith("--expect-body") for word in command)
     assert uvhttp_load.marked_body(b"100 %") == b"" and uvhttp_load.marked_body(b"") == b""
+
+
+def test_wrk_leaves_out_connections_that_its_threads_can_not_share() -> None:
+    assert wrk.connections_of(replace(JOB, connections=50, threads=4)) == 48
+    assert wrk.connections_of(replace(JOB, connections=2, threads=8)) == 2
 
 
 # --- the kernel ---

@@ -82,6 +82,12 @@ def request_bytes(text: str) -> int | None:
     return next((int(number) for name, number in LINE.findall(text) if name == "request"), None)
 
 
+def connections_of(job: Job) -> int:
+    """It gives each thread as many, and leaves out the rest."""
+    threads = min(job.threads, job.connections)
+    return job.connections // threads * threads
+
+
 class Wrk:
     name = "wrk"
 
@@ -117,5 +123,6 @@ class Wrk:
         readable = LINE.sub("", done.stdout).strip() + "\n"
         cpu = cpu_seconds(done.stdout, done.cpu_seconds)
         return Outcome(
-            results, readable, shown(command), cpu, done.wall_seconds, request_bytes=request_bytes(done.stdout), batch=job.pipeline
+            results, readable, shown(command), cpu, done.wall_seconds, request_bytes=request_bytes(done.stdout), batch=job.pipeline,
+            connections=connections_of(job),
         )  # fmt: skip
