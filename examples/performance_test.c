@@ -7,12 +7,14 @@
  *   curl -d '{"test":"data"}' http://127.0.0.1:8080/api
  *   curl -o /dev/null http://127.0.0.1:8080/large/1mb
  *   curl http://127.0.0.1:8080/count       # visits; /count/worker, /count/coroutine: the other ways to run a handler
+ *   curl http://127.0.0.1:8080/counters    # the server's counters, as JSON
  *   curl http://127.0.0.1:8080/sleep200    # after 200 ms; /sleep200/worker, /sleep200/coroutine
  *   curl -o /dev/null http://127.0.0.1:8080/static/10kb.bin
  *   curl -k https://127.0.0.1:8443/        # with a certificate that it makes for itself
  *   python3 -m websockets ws://127.0.0.1:8080/ws
  *   wrk -t2 -c10 -d10s http://127.0.0.1:8080/
  */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -85,6 +87,26 @@ static void count_visit(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     char text[32];
     int size = snprintf(text, sizeof text, "%lu", atomic_fetch_add_explicit(visits, 1, memory_order_relaxed) + 1);
     uvhttp_response_send(res, 200, "text/plain", text, (size_t)size);
+}
+
+static void write_counter(const char *name, const char *help, uint64_t value, void *user) {
+    (void)help;
+    FILE *out = user;
+    fprintf(out, "%s\"%s\":%" PRIu64, ftell(out) == 0 ? "{" : ",", name, value);
+}
+
+static void get_counters(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    char *json = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&json, &size);
+    if (out) uvhttp_server_counters(user, write_counter, out);
+    bool written = out && fputs("}", out) >= 0;
+    if (!out || fclose(out) != 0 || !written)
+        uvhttp_response_text(res, 503, "out of memory\n");
+    else
+        uvhttp_response_send(res, 200, "application/json", json, size);
+    free(json);
 }
 
 /* --- the wait of 200 ms, in each way to run a handler --- */
@@ -259,6 +281,7 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     uvhttp_put(server, "/api", echo_api, NULL);
     uvhttp_delete(server, "/api", delete_api, NULL);
     uvhttp_get(server, "/count", count_visit, &visits);
+    uvhttp_get(server, "/counters", get_counters, server);
     uvhttp_route(server, UVHTTP_GET, "/count/worker", count_visit, &visits, UVHTTP_EXEC_WORKER);
     uvhttp_get(server, "/sleep200", wait_on_loop, NULL);
     uvhttp_route(server, UVHTTP_GET, "/sleep200/worker", wait_on_worker, NULL, UVHTTP_EXEC_WORKER);

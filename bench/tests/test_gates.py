@@ -80,8 +80,8 @@ def passed(check: Check) -> bool:
 
 def test_a_good_run_passes_everything() -> None:
     results = good()
-    assert passed(gates.errors(results)) and passed(gates.length(results, ANSWER, 2)) and passed(gates.samples(results))
-    assert passed(gates.bandwidth(results, 2000)) and passed(gates.generator(0.5, 0.5))
+    assert passed(gates.errors(results)) and passed(gates.length(results, ANSWER, 2)) and passed(gates.samples(results, 2))
+    assert passed(gates.bandwidth(results, 2000)) and passed(gates.generator(0.5, 0.5, 50))
 
 
 def test_a_run_of_404_is_void() -> None:
@@ -89,9 +89,11 @@ def test_a_run_of_404_is_void() -> None:
     check = gates.errors(results)
     assert not check.passed and check.takes == "all" and "3799 status" in check.detail
     assert results.error_rate == 1.0
-    assert not gates.answer("before", 404, 9, gates.Expected(200, 13)).passed
-    assert not gates.answer("before", 200, 9, gates.Expected(200, 13)).passed
-    assert gates.answer("before", 200, 9, gates.Expected(200, None)).passed
+    assert not gates.answer("before", 404, bytes(9), gates.Expected(200, 13)).passed
+    assert not gates.answer("before", 200, bytes(9), gates.Expected(200, 13)).passed
+    assert gates.answer("before", 200, bytes(9), gates.Expected(200, None)).passed
+    assert not gates.answer("before", 200, b"Hello, Wormhole!"[:13], gates.Expected(200, 13, b"Hello, World!")).passed
+    assert gates.answer("before", 200, b"Hello, World!", gates.Expected(200, 13, b"Hello, World!")).passed
 
 
 def test_answers_of_another_length_are_void_even_if_the_status_is_right() -> None:
@@ -132,10 +134,18 @@ def test_a_debug_log_is_void() -> None:
 
 
 def test_a_saturated_generator_takes_throughput_and_leaves_cpu_per_request() -> None:
-    check = gates.generator(0.99, 0.60)
+    check = gates.generator(0.99, 0.60, 200)
     assert not check.passed and check.takes == "throughput"
-    assert gates.generator(0.99, 0.95).passed  # the server was at its limit as well
-    assert gates.generator(0.80, 0.60).passed
+    assert gates.generator(0.99, 0.95, 10).passed  # the server was at its limit as well
+    assert gates.generator(1.0, 0.95, 10).passed and not gates.generator(1.0, 0.5, 10_000).passed
+
+
+def test_requests_that_wait_for_the_generator_are_not_the_servers_latency() -> None:
+    """A generator that is busy for 80 % of the time has 4 requests waiting: two fifths of 10, a fiftieth of 200."""
+    assert not gates.generator(0.80, 0.60, 10).passed
+    assert gates.generator(0.80, 0.60, 50).passed and gates.generator(0.80, 0.60, 200).passed
+    assert gates.generator(0.02, 0.02, 10).passed  # the server waits for something else
+    assert not gates.generator(0.80, 0.60, 50, cpus=4).passed
 
 
 def test_impossible_figures_are_void() -> None:
@@ -144,7 +154,7 @@ def test_impossible_figures_are_void() -> None:
     check = gates.bandwidth(results, 3000)
     assert not check.passed and check.takes == "all"
     assert not gates.little(replace(good(), latency_avg_ms=0.01), 2).passed
-    assert not gates.samples(replace(good(), total_requests=4535)).passed
+    assert not gates.samples(replace(good(), total_requests=4535), 2).passed
     assert not gates.errors(replace(good(), total_requests=0)).passed
 
 
@@ -188,6 +198,31 @@ def test_little_counts_requests_that_are_under_way_at_the_end() -> None:
     assert gates.little(slow, 2).passed
 
 
+def test_requests_without_a_response_may_have_a_latency() -> None:
+    """A stall at the end: the connections that wait in it are in the histogram, and in the mean, with what they have waited."""
+    results = replace(
+        good(), total_requests=1000, seconds=1.0, latency_avg_ms=2000 / 1002, latency_stdev_ms=18.0,
+        histogram=Histogram.of([(1000, 1000), (500_000, 2)]),
+    )  # fmt: skip
+    assert gates.samples(results, 2, waited=2).passed and not gates.samples(results, 2).passed
+    assert gates.little(results, 2, waited=2).passed
+
+
+def test_pipelined_requests_obey_the_law_by_request_or_by_batch() -> None:
+    """50 connections with 16 requests each: 8 ms for each of 100,000 requests a second, or for a batch of 16."""
+    by_request = replace(
+        good(), total_requests=1_000_000, seconds=10.0, latency_avg_ms=8.0, latency_stdev_ms=0.0,
+        histogram=Histogram.of([(8000, 1_000_000)]),
+    )  # fmt: skip
+    assert gates.little(by_request, 50, 16).passed and gates.samples(by_request, 50).passed
+    assert not gates.little(replace(by_request, total_requests=4_000_000), 50, 16).passed
+    by_batch = replace(by_request, histogram=Histogram.of([(8000, 62_480)]))
+    assert gates.little(by_batch, 50, 16, batch=16).passed and gates.samples(by_batch, 50, 16).passed
+    assert not gates.samples(by_batch, 50).passed
+    assert not gates.samples(replace(by_batch, histogram=Histogram.of([(8000, 62_400)])), 50, 16).passed
+    assert not gates.little(replace(by_batch, latency_avg_ms=0.5, latency_stdev_ms=0.0), 50, 16, batch=16).passed
+
+
 def test_a_restless_machine_is_unstable_and_not_void() -> None:
     for check in (gates.steady([0.05] * 10 + [0.09] * 10), gates.machine(0.5, 0, 4), gates.machine(0, 0.5, 4)):
         assert not check.passed and check.unstable
@@ -212,7 +247,7 @@ def test_uvhttp_load_is_read_and_its_figures_pass() -> None:
     assert results.total_requests > 100 and results.errors.total == 0
     assert results.histogram.count == results.total_requests
     assert results.latency_p50_ms and results.latency_avg_ms and results.latency_p50_ms < results.latency_avg_ms * 10
-    for check in (gates.errors(results), gates.samples(results), gates.little(results, 2)):
+    for check in (gates.errors(results), gates.samples(results, 2), gates.little(results, 2)):
         assert check.passed, check.detail
 
 

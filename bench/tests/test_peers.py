@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli, open_loop, versus
+from uvhttp_bench import cli, measure, open_loop, versus
 from uvhttp_bench.exits import BenchError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job
 from uvhttp_bench.measure import Cpus
+from uvhttp_bench.model import database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, Results, ScenarioRun
 from uvhttp_bench.output import peers_table
@@ -166,6 +167,36 @@ def test_an_open_loop_that_was_not_served_at_its_rate_does_not_hold() -> None:
     assert slow.test_scenario.loop == "open"
     assert not slow.holds("latency")
     assert open_loop.at_rate(record("nginx", 1, rate=990), 1000.0).holds("latency")
+
+
+def test_a_rate_that_the_generator_has_set_is_no_capacity() -> None:
+    """Neither what the rates of an open loop are a part of, nor what such a record is shown as."""
+    weak = Check("generator", False, "the generator used 99% of its CPUs", "throughput")
+    bounded, valid = record("nginx", 1, 1, rate=500, checks=(weak,)), record("nginx", 1, 2, rate=1000)
+    assert versus.capacity([bounded]) is None and versus.capacity([]) is None
+    assert versus.capacity([bounded, valid]) == 1000
+    half = open_loop.at_rate(record("nginx", 1, rate=500), 500.0)
+    assert versus.percent_of_capacity(half, [bounded, valid, half]) == 50
+    assert versus.percent_of_capacity(half, [bounded, half]) is None
+    assert [s.rate_percent for s in fields_of([bounded, half])] == [0.0]
+    assert [s.rate_percent for s in fields_of([bounded, valid, half])] == [0.0, 50.0]
+
+
+def test_no_rate_is_asked_of_a_server_whose_capacity_is_not_known(tmp_path: Path, made: Workspace) -> None:
+    said: list[str] = []
+    cpus = measure.Cpus((0,), (1,))
+    options = versus.Options(1, 1, cpus, 1.0, "session", tmp_path, rates_percent=(50,))
+    with database.opened(tmp_path / "db.sqlite") as store:
+        one = versus.Versus(options, lambda scenario: AtRate(1), store, said.append)
+        weak = Check("generator", False, "the generator used 99% of its CPUs", "throughput")
+        one.kept.append(record("nginx", 1, rate=500, checks=(weak,)))
+        one._at_rate(scenario("medium"), [peers.known()["nginx"]], made, 50)
+    assert (
+        len(one.kept) == 1
+        and "the load generator was the bottleneck" in said[0]
+        and said[0].startswith("medium: nginx at 50 %")
+    )
+    assert one.left_out
 
 
 def test_a_rate_is_asked_for_before_the_address(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +21,8 @@ from uvhttp_bench.reporting import Material, build
 from uvhttp_bench.scenarios import catalog
 
 FAKE = Path(__file__).with_name("fake_server.py")
-needs_wrk = pytest.mark.skipif(
-    not shutil.which("wrk") or len(os.sched_getaffinity(0)) < 2, reason="needs wrk and two CPUs: apt-get install wrk"
+needs_load = pytest.mark.skipif(
+    not uvhttp_load.program() or len(os.sched_getaffinity(0)) < 2, reason="needs uvhttp-load (./dev build) and two CPUs"
 )
 
 
@@ -62,12 +61,12 @@ def test_extended_seconds_leave_basic_and_sustained_as_they_are() -> None:
     ]
 
 
-@needs_wrk
+@needs_load
 def test_a_run_leaves_a_record_the_raw_output_and_a_row(server: Path) -> None:
     done = run(server, "", "--format", "json")
     assert done.code in (0, 4), done.stderr  # 4: this machine may be restless
     kept = record.read(server.parent / "results" / "low_concurrent_1.json")
-    assert "Requests/sec" in (server.parent / "results" / "low_concurrent_1.txt").read_text()
+    assert '"schema": "uvhttp-load/1"' in (server.parent / "results" / "low_concurrent_1.txt").read_text()
     with database.opened(server.parent / "records.sqlite") as store:
         assert store.records() == [kept]
     assert kept.results.total_requests > 0 and kept.results.histogram.count == kept.results.total_requests
@@ -76,7 +75,7 @@ def test_a_run_leaves_a_record_the_raw_output_and_a_row(server: Path) -> None:
     assert json.loads(done.stdout)["records"] == [kept.test_id]
 
 
-@needs_wrk
+@needs_load
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -93,7 +92,7 @@ def test_the_audits_mistakes_are_void(server: Path, fault: str, words: str) -> N
     assert kept.status == record.VOID and not kept.holds("cpu")
 
 
-@needs_wrk
+@needs_load
 def test_a_tool_that_says_what_can_not_be_makes_a_void_run(server: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terabyte a second, which no memory carries."""
     found = json.loads((FAKE.parent / "fixtures" / "uvhttp_load.json").read_text())
@@ -109,7 +108,7 @@ def test_a_tool_that_says_what_can_not_be_makes_a_void_run(server: Path, monkeyp
     assert kept.status == record.VOID and not kept.holds("cpu")
 
 
-@needs_wrk
+@needs_load
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
@@ -124,7 +123,7 @@ def test_a_wrong_or_dying_server_is_one_line_and_no_record(server: Path, fault: 
     assert not (server.parent / "results").exists()
 
 
-@needs_wrk
+@needs_load
 def test_ctrl_c_keeps_what_is_finished_and_leaves_nothing_running(server: Path) -> None:
     command = [sys.executable, "-m", "uvhttp_bench", "run", "low", "--seconds", "1", "--repeats", "50", "--warm-up", "0"]
     command += ["--allow-dirty", "--results", str(server.parent / "results")]
@@ -206,7 +205,7 @@ def test_an_interrupt_waits_until_a_started_process_is_noted() -> None:
         (["low", "--allow-dirty", "--rate", "5", "--tool", "wrk"], 2, "wrk has no --rate"),
         (["tcp-echo-64", "--allow-dirty", "--rate", "5"], 2, "benchmark_tcp_echo has no --rate"),
         (["low", "--rate", "5", "--workers", "2", "--tool", "wrk"], 2, "wrk has no --rate"),
-        (["low", "--allow-dirty", "--database", "/dev/null/x"], 1, "name another one with --database"),
+        (["low", "--allow-dirty", "--tool", "wrk", "--database", "/dev/null/x"], 1, "name another one with --database"),
     ],
 )
 def test_bad_input(
@@ -228,7 +227,7 @@ def test_what_is_missing_is_77_and_says_how_to_get_it(
     assert "is not there: ./dev build" in capsys.readouterr().err
     monkeypatch.setenv("UVHTTP_BENCH_SERVER", str(server))
     monkeypatch.setenv("PATH", str(server.parent))
-    assert cli.dispatch(["run", "low", "--allow-dirty"]) == 77
+    assert cli.dispatch(["run", "low", "--allow-dirty", "--tool", "wrk"]) == 77
     assert "wrk is not installed: apt-get install wrk" in capsys.readouterr().err
 
 
@@ -241,7 +240,7 @@ def test_a_dirty_tree_is_refused_unless_allowed(
     assert "--allow-dirty" in capsys.readouterr().err
 
 
-@needs_wrk
+@needs_load
 def test_results_that_can_not_be_written_are_one_line(
     server: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

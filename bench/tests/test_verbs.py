@@ -1,5 +1,6 @@
 """Owns: tests of compare's rounds, baseline and check, without a server."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -185,4 +186,15 @@ def test_websocket_is_spoken_by_uvhttp_load(monkeypatch: pytest.MonkeyPatch, tmp
     program.chmod(0o755)
     monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(program))
     assert session.load_for(websocket, "auto").name == "uvhttp-load"
-    assert session.load_for(catalog.choose(["low"])[0], "auto").name == "wrk"
+    assert session.load_for(websocket, "wrk").name == "uvhttp-load"
+
+
+def test_our_generator_is_the_default_and_wrk_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (low,) = catalog.choose(["low"])
+    program = tmp_path / "uvhttp-load"
+    program.write_text("#!/bin/sh\necho 'URL: http://HOST, ws://HOST'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("UVHTTP_BENCH_LOAD", str(program))
+    assert session.load_for(low, "auto").name == session.load_for(low, "uvhttp-load").name == "uvhttp-load"
+    if shutil.which("wrk"):
+        assert session.load_for(low, "wrk").name == "wrk"

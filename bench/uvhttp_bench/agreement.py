@@ -139,10 +139,10 @@ def run(
     when to stop is decided by how wide the intervals are, not by where they lie."""
     done: list[Measured] = []
     with workspace() as made, serve(target, scenario, made, cpus.server) as running, blamed(target.name, running):
-        first_answer(running, scenario, target.name)
+        first_answer(target, scenario, running, made)
 
         def job(seconds: float) -> Job:
-            return job_of(scenario, running, cpus, seconds, made, None)
+            return job_of(target, scenario, running, cpus, seconds, made, None)
 
         loads[0].run(job(WARM_UP_SECONDS))
         for number in range(rounds):

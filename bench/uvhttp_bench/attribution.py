@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from uvhttp_bench import measure
-from uvhttp_bench.loads.wrk import Wrk
+from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.record import Record
 from uvhttp_bench.scenarios.catalog import Scenario, choose
@@ -61,7 +61,9 @@ def run(options: Options, store: Database, say: Callable[[str], None], keep: Cal
         for number in range(1, options.rounds + 1):
             for name, target, scenario in all_of if number % 2 else all_of[::-1]:
                 asked = replace(scenario, name=f"layer-{name}", connections=options.connections, pipeline=options.pipeline)
-                plan = measure.plan_for(target, Wrk(), options.cpus, bandwidth, KIND, session, measure.WARM_UP_SECONDS)
+                plan = measure.plan_for(
+                    target, UvhttpLoad(), options.cpus, bandwidth, KIND, session, measure.WARM_UP_SECONDS
+                )
                 record, _ = measure.run_once(plan, asked, made, options.seconds, number, options.rounds)
                 if name == FLOOR:
                     record = adapted(record, target, record.resources.memory_start_mb or 0)

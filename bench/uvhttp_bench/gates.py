@@ -10,8 +10,8 @@ from uvhttp_bench.stats import leak
 
 LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be apart
 BUSY_MIN = 0.5  # of the connections; with fewer the figures are wrong, not the generator slow
-SATURATED = 0.97  # of its CPUs
-SERVER_BUSY = 0.90  # of its CPU: then the server is the bottleneck after all
+SERVER_BUSY = 0.90  # of its CPU: a faster generator would change rate and mean latency by a tenth at most
+AT_GENERATOR_MAX = 0.10  # of the requests under way: those that wait for the generator rather than for the server
 BANDWIDTH_SLACK = 1.1  # the limit is measured by another program
 STEADY_MAX = 0.15  # difference between the halves of a run
 OTHERS_MAX = 0.05  # of the CPUs in use, by other processes
@@ -120,7 +120,7 @@ def placement(cpus: Sequence[int], allowed: Collection[tuple[int, ...]], descrip
 
 def errors(results: Results) -> Check:
     e = results.errors
-    if results.total_requests == 0:
+    if results.total_requests == 0 and not e.total:
         return Check("errors", False, "no request was answered")
     if e.total:
         what = ", ".join(f"{count} {name}" for name, count in e.__dict__.items() if count)
@@ -132,14 +132,17 @@ def errors(results: Results) -> Check:
 class Expected:
     status: int
     body_bytes: int | None
+    body: bytes | None = None  # None: it differs from response to response
 
 
-def answer(when: str, status: int, body_bytes: int, expected: Expected) -> Check:
+def answer(when: str, status: int, body: bytes, expected: Expected) -> Check:
     if status != expected.status:
         return Check(f"answer {when}", False, f"status {status} instead of {expected.status}: is this the right server?")
-    if expected.body_bytes is not None and body_bytes != expected.body_bytes:
-        return Check(f"answer {when}", False, f"a body of {body_bytes} bytes instead of {expected.body_bytes}")
-    return Check(f"answer {when}", True, f"status {status}, {body_bytes} bytes")
+    if expected.body_bytes is not None and len(body) != expected.body_bytes:
+        return Check(f"answer {when}", False, f"a body of {len(body)} bytes instead of {expected.body_bytes}")
+    if expected.body is not None and body != expected.body:
+        return Check(f"answer {when}", False, f"a body of {len(body)} bytes that is not the expected one")
+    return Check(f"answer {when}", True, f"status {status}, {len(body)} bytes")
 
 
 def length(results: Results, answer_bytes: int | None, in_flight: int) -> Check:
@@ -153,33 +156,40 @@ def length(results: Results, answer_bytes: int | None, in_flight: int) -> Check:
     return Check("length", good, detail if good else f"{detail}: some answers were not the one that was checked")
 
 
-def samples(results: Results) -> Check:
-    """A histogram has a sample for each request, or it is not the histogram of this run."""
+def samples(results: Results, connections: int, batch: int = 1, waited: int = 0) -> Check:
+    """A histogram has a sample for each request, or it is not the histogram of this run. `batch`: requests that share one
+    sample (wrk, pipelined); the last batch of each connection may have no sample. `waited`: samples of requests that had no
+    response when the time was up."""
+    count, requests = results.histogram.count - waited, results.total_requests
     if not results.histogram.count:
         return Check("samples", True, "the tool keeps no latencies")
-    good = results.histogram.count == results.total_requests
-    return Check("samples", good, f"{results.histogram.count} latencies of {results.total_requests} requests", "throughput")
+    good = count == requests if batch == 1 else count * batch <= requests <= (count + connections) * batch
+    detail = f"{count} latencies of {requests} requests" + (f" in batches of {batch}" if batch > 1 else "")
+    return Check("samples", good, detail, "throughput")
 
 
 # --- what can not be ---
 
 
-def little(results: Results, connections: int) -> Check:
-    """A closed loop: connections = throughput times mean latency. A tool that counts twice, or forgets, breaks this; one that
-    is the bottleneck lets connections wait for it, and has less than there are.
+def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1, waited: int = 0) -> Check:
+    """A closed loop: requests under way = throughput times mean latency. A tool that counts twice, or forgets, breaks this; one
+    that is the bottleneck lets connections wait for it, and has less than there are. What shares a latency (`batch`) counts
+    once.
 
     The request that each connection has under way when time is up is in no histogram. Its age is that of a renewal process,
-    E[L^2] / 2 E[L], and is added."""
+    E[L^2] / 2 E[L], and is added, unless the tool has recorded it (`waited`)."""
     mean, stdev = results.latency_avg_ms, results.latency_stdev_ms or 0.0
     if not mean:
         return Check("Little's law", True, "the tool measures no latency", "throughput")
+    under_way = connections * pipeline // batch
     age = (stdev**2 + mean**2) / (2 * mean)
-    busy_ms = results.total_requests * mean + connections * age
+    busy_ms = (results.total_requests / batch + waited) * mean + max(0, under_way - waited) * age
     seen = busy_ms / 1000 / results.seconds if results.seconds else 0.0
-    detail = f"{seen:.1f} of {connections} connections are explained by throughput times latency"
-    if connections * BUSY_MIN <= seen < connections * (1 - LITTLE_MAX):
+    what = "connections" if pipeline == batch else "pipelined requests"
+    detail = f"{seen:.1f} of {under_way} {what} are explained by throughput times latency"
+    if under_way * BUSY_MIN <= seen < under_way * (1 - LITTLE_MAX):
         return Check(BUSY, False, f"{detail}: the generator did not keep all busy", "throughput")
-    good = abs(seen / connections - 1) <= LITTLE_MAX
+    good = abs(seen / under_way - 1) <= LITTLE_MAX
     return Check("Little's law", good, detail if good else f"{detail}: the figures can not be", "throughput")
 
 
@@ -189,11 +199,17 @@ def bandwidth(results: Results, limit_mb: float) -> Check:
     return Check("bandwidth", good, detail if good else f"{detail}: the figure can not be")
 
 
-def generator(generator_part: float, server_part: float) -> Check:
-    """Parts of the CPUs that each may use."""
-    good = generator_part < SATURATED or server_part >= SERVER_BUSY
+def generator(generator_part: float, server_part: float, under_way: int, cpus: int = 1) -> Check:
+    """Whether rate and latency are the server's. Parts are those of the CPUs that each may use.
+
+    By Little's law the mean latency of a closed loop is N / X. A server that is busy for the part u of the time can do X / u at
+    most, whatever asks: with u >= 0.9 no generator would get a rate, or a mean latency, that differs by more than a tenth.
+    Else the server waits for something. It must not be the generator: of the N requests under way, those that wait for a CPU
+    of the generator are about r / (1 - r) when it is busy for the part r, the mean length of an M/M/1 queue."""
+    waiting = cpus * generator_part / (1 - generator_part) if generator_part < 1 else float("inf")
+    good = server_part >= SERVER_BUSY or waiting <= AT_GENERATOR_MAX * under_way
     detail = f"the generator used {generator_part:.0%} of its CPUs, the server {server_part:.0%}"
-    advice = "the generator was the bottleneck; use --tool uvhttp-load or more CPUs, or compare CPU time per request"
+    advice = "the generator was the bottleneck; give it more CPUs (--generator-cpus), or compare CPU time per request"
     return Check(GENERATOR, good, detail if good else f"{detail}: {advice}", "throughput")
 
 

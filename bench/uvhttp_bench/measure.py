@@ -1,6 +1,7 @@
 """Owns: one run: a fresh server, a warm-up, the measured seconds, the checks, the record."""
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -8,17 +9,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, monitor, network, open_loop, repository, standard
+from uvhttp_bench import counts, environment, gates, monitor, network, open_loop, repository, sockets, standard
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.fanned import Fanned
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, ScenarioRun
+from uvhttp_bench.scenarios import bodies
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, probe, serve
+from uvhttp_bench.targets.base import HOST, Answer, Running, Target, Workspace, ask, probe, serve
 
 WARM_UP_SECONDS = 1.0
 BANDWIDTH_SECONDS = 0.3
@@ -81,7 +84,13 @@ def measure_bandwidth() -> float:
     return received / max(spent, 1e-9) / 2**20
 
 
-def job_of(scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made: Workspace, answer: int | None) -> Job:
+def expected_body(target: Target, scenario: Scenario, made: Workspace) -> Path | None:
+    return bodies.expected(scenario, made.static, made.path, getattr(target, "large", bodies.ALPHABET))
+
+
+def job_of(
+    target: Target, scenario: Scenario, running: Running, cpus: Cpus, seconds: float, made: Workspace, answer: int | None
+) -> Job:
     return Job(
         url=f"{scenario.scheme}://{HOST}:{running.port(scenario.scheme)}{scenario.path}",
         threads=scenario.threads,
@@ -96,27 +105,64 @@ def job_of(scenario: Scenario, running: Running, cpus: Cpus, seconds: float, mad
         message_bytes=scenario.message_bytes,
         pipeline=scenario.pipeline,
         workspace=made.path,
+        expected_body=expected_body(target, scenario, made),
+        echoes=bodies.is_echo(scenario),
+        threads_exactly=scenario.group == "threads",
     )
 
 
-def first_answer(running: Running, scenario: Scenario, name: str) -> tuple[list[Check], int | None]:
-    """The check of an answer, and the size of one. A wrong first answer ends the run before it costs time."""
+def _checked(when: str, target: Target, scenario: Scenario, running: Running, made: Workspace) -> tuple[Answer, Check]:
+    file, answer = expected_body(target, scenario, made), probe(running, scenario, target.name)
+    expected = gates.Expected(scenario.status, scenario.response_bytes, None if file is None else file.read_bytes())
+    return answer, gates.answer(when, answer.status, answer.body, expected)
+
+
+@dataclass(frozen=True)
+class First:
+    """What the first response has shown. Schemes without a probe have none."""
+
+    checks: tuple[Check, ...] = ()
+    bytes_total: int | None = None  # of head and body, where every response has as many
+    said: counts.Said = counts.NOTHING
+
+
+def first_answer(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
+    """A wrong first answer ends the run before it costs time."""
     if scenario.scheme not in ("http", "https"):
-        return [], None
-    answer = probe(running, scenario, name)
+        return First()
+    answer, check = _checked("before", target, scenario, running, made)
     if scenario.optional and answer.status == 404:
-        raise Skip(f"{scenario.name}: {name} has no {scenario.path}")
-    check = gates.answer("before", answer.status, len(answer.body), gates.Expected(scenario.status, scenario.response_bytes))
+        raise Skip(f"{scenario.name}: {target.name} has no {scenario.path}")
     if not check.passed:
-        raise BenchError(f"{name}: {scenario.method} {scenario.path}: {check.detail}")
-    return [check], None if scenario.response_bytes is None else answer.bytes_total
+        raise BenchError(f"{target.name}: {scenario.method} {scenario.path}: {check.detail}")
+    said = counts.of_probe(scenario.scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
+    return First((check,), None if scenario.response_bytes is None else answer.bytes_total, said)
 
 
-def _last_answer(running: Running, scenario: Scenario, name: str) -> list[Check]:
+def _last_answer(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
     if scenario.scheme not in ("http", "https"):
-        return []
-    answer = probe(running, scenario, name)
-    return [gates.answer("after", answer.status, len(answer.body), gates.Expected(scenario.status, scenario.response_bytes))]
+        return First()
+    answer, check = _checked("after", target, scenario, running, made)
+    said = counts.of_probe(scenario.scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
+    return First((check,), said=said)
+
+
+def requests_counted(target: Target, scenario: Scenario, running: Running) -> tuple[int | None, counts.Said]:
+    """By the server itself, before this question, and what the question adds. None: it does not count, or does not say."""
+    path = getattr(target, "counters", "")
+    if not path:
+        return None, counts.NOTHING
+    scheme = "https" if scenario.scheme == "https" else "http"
+    try:
+        answer = ask(scheme, running.port(scheme), path)
+        found = json.loads(answer.body) if answer.status == 200 else {}
+        name = "ws_messages_received" if scenario.scheme == "ws" else "requests"
+        said = counts.of_probe(scheme, 0, answer.bytes_total, len(answer.body))
+        if scenario.scheme == "ws":  # which counts messages
+            said = replace(said, requests=counts.Range())
+        return int(found[name]) - (0 if scenario.scheme == "ws" else 1), said
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return None, counts.NOTHING
 
 
 def _log_level(pid: int) -> str:
@@ -157,32 +203,16 @@ def _checks(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, usage: m
     checks = [gates.errors(results), gates.bandwidth(results, plan.bandwidth_mb * len(plan.cpus.generator))]
     if not outcome.answer_bytes_checked:
         checks.append(gates.length(results, job.answer_bytes, in_flight))
-    if scenario.pipeline == 1:  # a pipelined batch is one latency
-        checks += [gates.samples(results), gates.little(results, job.connections)]
-    generator = outcome.cpu_seconds / (outcome.wall_seconds * len(plan.cpus.generator))
+    checks.append(gates.samples(results, job.connections, outcome.batch, outcome.waited))
+    checks.append(gates.little(results, job.connections, job.pipeline, outcome.batch, outcome.waited))
+    # Without the time in which the tool starts and ends, in which a generator that is saturated later does nothing.
+    cpus = len(plan.cpus.generator)
+    generator = min(1.0, outcome.cpu_seconds / (min(outcome.wall_seconds, results.seconds or outcome.wall_seconds) * cpus))
     server = usage.cpu_seconds / (usage.wall_seconds * len(plan.cpus.server))
     others = usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds
     machine = gates.machine(others, usage.steal_seconds, usage.capacity_seconds)
-    checks += [gates.generator(generator, server), gates.steady(usage.cpu_series), machine]
+    checks += [gates.generator(generator, server, in_flight, cpus), gates.steady(usage.cpu_series), machine]
     return [*checks, gates.memory(usage.memory_series)[0], *outcome.checks]
-
-
-def _warm_up(plan: Plan, scenario: Scenario, running: Running, made: Workspace, seconds: float) -> float | None:
-    """System calls per request: counted here, so that the measured seconds have no counter beside them."""
-    if seconds <= 0:
-        return None
-    requests = 0
-    if seconds > WARM_UP_SECONDS:  # a virtual machine that compiles while it runs: no counter may slow it down
-        plan.load.run(job_of(scenario, running, plan.cpus, seconds, made, None))
-        seconds = WARM_UP_SECONDS
-
-    def load() -> None:
-        nonlocal requests
-        job = job_of(scenario, running, plan.cpus, seconds, made, None)
-        requests = plan.load.run(job).results.total_requests
-
-    calls = monitor.count_system_calls(running.pid, load)
-    return calls / requests if calls is not None and requests else None
 
 
 @contextlib.contextmanager
@@ -205,9 +235,29 @@ class Run:
         self._plan, self._scenario, self._running, self._made = plan, scenario, running, made
         self._calls: float | None = None  # of the system, per request
         self._controls: set[str] = set()  # congestion controls of the server's sockets
-        with blamed(plan.target.name, running):
-            self._checks, self._answer_bytes = first_answer(running, scenario, plan.target.name)
-        self._logged = running.log_bytes()
+        self._said: list[counts.Said] = []  # by each client that this server has had
+
+    def __enter__(self) -> "Run":
+        self._sockets = sockets.Watch(self._running.port(self._scenario.scheme))
+        try:
+            with blamed(self._plan.target.name, self._running):
+                self._first = first_answer(self._plan.target, self._scenario, self._running, self._made)
+        except BaseException:
+            self._sockets.close()
+            raise
+        self._said.append(self._first.said)
+        self._logged = self._running.log_bytes()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sockets.close()
+
+    def _run(self, seconds: float) -> tuple[Job, Outcome]:
+        plan, size = self._plan, self._first.bytes_total
+        job = job_of(plan.target, self._scenario, self._running, plan.cpus, seconds, self._made, size)
+        outcome = plan.load.run(job)
+        self._said.append(counts.of_load(job, outcome))
+        return job, outcome
 
     @contextlib.contextmanager
     def _observed(self) -> Iterator[None]:
@@ -217,18 +267,32 @@ class Run:
         self._controls |= seen.names
 
     def warm_up(self) -> None:
+        """System calls per request: counted here, so that the measured seconds have no counter beside them."""
+        seconds = self._plan.warm_up_seconds
         with blamed(self._plan.target.name, self._running), self._observed():
-            self._calls = _warm_up(self._plan, self._scenario, self._running, self._made, self._plan.warm_up_seconds)
+            if seconds > WARM_UP_SECONDS:  # a virtual machine that compiles while it runs: no counter may slow it down
+                self._run(seconds)
+            if seconds > 0:
+                self._count_calls(min(seconds, WARM_UP_SECONDS))
         self._logged = self._running.log_bytes()
+
+    def _count_calls(self, seconds: float) -> None:
+        requests = 0
+
+        def load() -> None:
+            nonlocal requests
+            requests = self._run(seconds)[1].results.total_requests
+
+        calls = monitor.count_system_calls(self._running.pid, load)
+        self._calls = calls / requests if calls is not None and requests else None
 
     def load(self, seconds: float) -> "Loaded":
         plan, timestamp = self._plan, datetime.now(UTC)
-        job = job_of(self._scenario, self._running, plan.cpus, seconds, self._made, self._answer_bytes)
         observed = contextlib.nullcontext() if self._controls else self._observed()  # already seen in a warm-up
         with blamed(plan.target.name, self._running), observed:
             watch = monitor.Watch(self._running.pid, plan.cpus.server + plan.cpus.generator).start()
             try:
-                outcome = plan.load.run(job)
+                job, outcome = self._run(seconds)
                 usage = watch.stop()
             finally:
                 watch.cancel()
@@ -246,8 +310,12 @@ class Run:
         """Without its test_id."""
         plan, scenario, running = self._plan, self._scenario, self._running
         job, outcome, usage = loaded.job, loaded.outcome, loaded.usage
+        moved = self._sockets.moved(sum(said.connections for said in self._said))
         with blamed(plan.target.name, running):
-            last = _last_answer(running, scenario, plan.target.name)
+            server, question = requests_counted(plan.target, scenario, running)
+            last = _last_answer(plan.target, scenario, running, self._made)
+        agree, counted = counts.counts(self._said, moved, server)
+        self._said += [question, last.said]  # of the same server's next slice
         level = _log_level(running.pid)
         log = gates.log(level, running.log_bytes() - self._logged)
         configuration = gates.configuration_of(
@@ -269,11 +337,13 @@ class Run:
             checks=(
                 gates.build(configuration),
                 log,
-                *self._checks,
-                *last,
+                *self._first.checks,
+                *last.checks,
+                agree,
                 *checks,
                 *standard_checks(plan, configuration),
             ),
+            counts=counted,
         )
         rate = plan.load.per_second if isinstance(plan.load, AtRate | Fanned) else 0.0
         return open_loop.at_rate(record, rate) if rate else record
@@ -301,8 +371,7 @@ def run_once(
     """A record without its test_id, and what the tool printed."""
     if isinstance(plan.load, TcpEcho):
         return _run_echo(plan, plan.load, scenario, made, seconds, repeat, repeats)
-    with serve(plan.target, scenario, made, plan.cpus.server) as running:
-        run = Run(plan, scenario, running, made)
+    with serve(plan.target, scenario, made, plan.cpus.server) as running, Run(plan, scenario, running, made) as run:
         run.warm_up()
         loaded = run.load(seconds)
         return run.record(loaded, repeat, repeats), loaded.outcome.raw

@@ -46,7 +46,7 @@ def turns(
 
 
 def load_for(scenario: Scenario, tool: str, rate: float | None = None) -> Load:
-    """wrk where the contract names it, but for what it does not speak. `rate`: of an open loop, which is uvhttp-load's."""
+    """uvhttp-load, unless wrk is asked for and speaks the scheme. `rate`: of an open loop, which is uvhttp-load's."""
     load: Load
     if rate is not None:
         if tool == "wrk" or scenario.scheme == "tcp":
@@ -55,10 +55,8 @@ def load_for(scenario: Scenario, tool: str, rate: float | None = None) -> Load:
         load = AtRate(rate)
     elif scenario.scheme == "tcp":
         load = TcpEcho()
-    elif tool == "uvhttp-load" or scenario.scheme == "ws":
-        load = UvhttpLoad()
     else:
-        load = Wrk()
+        load = Wrk() if tool == "wrk" and scenario.scheme != "ws" else UvhttpLoad()
     missing = load.missing()
     if missing:
         raise MissingError(missing)

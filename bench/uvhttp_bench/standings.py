@@ -62,6 +62,8 @@ def fields_of(records: Sequence[Record]) -> list[Field]:
     groups: dict[tuple[str, str, float], dict[str, list[Record]]] = {}
     for record in records:
         run, percent = record.test_scenario, versus.percent_of_capacity(record, records)
+        if percent is None:
+            continue
         groups.setdefault((run.name, conditions_of(record), percent), {}).setdefault(run.target, []).append(record)
     first = records[0].test_scenario.target
     found = []

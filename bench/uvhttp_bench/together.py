@@ -80,7 +80,10 @@ def measure_round(number: int, plans: Mapping[str, Plan], scenario: Scenario, ma
         for place, which in enumerate(order):
             plan, own = plans[which], Workspace(made.path / f"{place}")
             own.path.mkdir(exist_ok=True)  # where each tool has its own files
-            runs.append(Run(plan, scenario, stack.enter_context(serve(plan.target, scenario, made, plan.cpus.server)), own))
+            if not own.static.exists():
+                own.static.symlink_to(made.static)
+            running = stack.enter_context(serve(plan.target, scenario, made, plan.cpus.server))
+            runs.append(stack.enter_context(Run(plan, scenario, running, own)))
         _load_all(runs, WARM_UP_SECONDS)
         before = _children_seconds()
         loaded = _load_all(runs, seconds)

@@ -28,6 +28,7 @@ from uvhttp_bench.targets.base import Target, Workspace, serve, workspace
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 KIND = "peers"
+NO_CAPACITY = "its capacity is not known, because the load generator was the bottleneck of every round"
 # These are about our own build, which the server of others does not have.
 OUR_CHECKS = ("build", "log", standard.CONFIGURATION)
 
@@ -151,7 +152,7 @@ class Versus:
         running = stack.enter_context(serve(target, scenario, made, plan.cpus.server))
         with measure.blamed(target.name, running):
             self._idle_mb.setdefault(target.name, memory_mb(running.pid))
-        run = Run(plan, scenario, running, own)
+        run = stack.enter_context(Run(plan, scenario, running, own))
         run.warm_up()
         return run
 
@@ -177,14 +178,21 @@ class Versus:
                 return
             found = [r for r in self._of(scenario, target) if r.test_scenario.loop == "closed"]
             if scenario.scheme in ("http", "https") and found and (scenario.name, target.name) not in self._failed:
-                capacity = statistics.median(r.results.requests_per_second for r in found)
-                load = AtRate(capacity * percent / 100)
-                if capacity and load.speaks(scenario.scheme):
+                most = capacity(found)
+                if most is None:
+                    self._leave_out(f"{scenario.name}: {target.name} at {percent:g} % of its capacity", NO_CAPACITY)
+                    continue
+                load = AtRate(most * percent / 100)
+                if load.speaks(scenario.scheme):
                     what = f"at {load.per_second:,.0f}/s"
                     with self._leaving_out(scenario, target, what):
                         plan = self._plan(target, load)
                         record, raw = measure.run_once(plan, scenario, made, self.options.seconds, 1, 1)
                         self._keep(record, raw, scenario, target, what, f"rate{load.per_second:.0f}_1")
+
+    def _leave_out(self, what: str, why: str) -> None:
+        self._say(f"{what}: left out: {why}")
+        self.left_out.append(f"{what}: {why}")
 
     def _of(self, scenario: Scenario, target: Target) -> list[Record]:
         runs = [(r, r.test_scenario) for r in self.kept]
@@ -207,7 +215,9 @@ class Versus:
         found: list[Standing] = []
         groups: dict[tuple[str, float], list[Record]] = {}
         for record in self.kept:
-            groups.setdefault((record.test_scenario.name, percent_of_capacity(record, self.kept)), []).append(record)
+            percent = percent_of_capacity(record, self.kept)
+            if percent is not None:
+                groups.setdefault((record.test_scenario.name, percent), []).append(record)
         for (_, percent), kept in groups.items():
             first = [r for r in kept if r.test_scenario.target == targets[0].name]
             for target in targets:
@@ -217,14 +227,21 @@ class Versus:
         return found
 
 
-def percent_of_capacity(record: Record, session: Sequence[Record]) -> float:
-    """Which of the rates an open loop was made at, found again from the capacity in the same session; 0: a closed loop."""
+def capacity(closed: Sequence[Record]) -> float | None:
+    """The rate that a server can do, of its closed loops; None where the load generator has set it, or it is not known."""
+    rates = [r.results.requests_per_second for r in closed if r.holds("throughput")]
+    return (statistics.median(rates) if rates else 0.0) or None
+
+
+def percent_of_capacity(record: Record, session: Sequence[Record]) -> float | None:
+    """Which of the rates an open loop was made at, found again from the capacity in the same session; 0: a closed loop. None:
+    the session has found no capacity."""
     run = record.test_scenario
     if run.loop == "closed":
         return 0.0
-    same = [(r.test_scenario, r.results.requests_per_second) for r in session]
-    closed = [rate for other, rate in same if (other.name, other.target, other.loop) == (run.name, run.target, "closed")]
-    return float(round(100 * run.rate_per_second / statistics.median(closed))) if closed else 0.0
+    same = [r for r in session if (r.test_scenario.name, r.test_scenario.target) == (run.name, run.target)]
+    most = capacity([r for r in same if r.test_scenario.loop == "closed"])
+    return None if most is None else float(round(100 * run.rate_per_second / most))
 
 
 def adapted(record: Record, target: Target, idle_mb: float) -> Record:

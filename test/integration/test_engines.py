@@ -68,3 +68,12 @@ def test_the_programs_say_how_they_were_built():
     out = subprocess.run([harness.EXAMPLES / "performance_test", "--version"], capture_output=True, text=True, check=True)
     assert out.stdout.startswith("uvhttp 0.1.0\n") and out.stderr == ""
     assert "-std=gnu17" in out.stdout and "BUILD_WITH_MIMALLOC" in out.stdout
+
+
+def test_the_measured_server_says_how_many_requests_it_has_counted(serve):
+    """What a benchmark holds its load generator against; the question itself is counted."""
+    server = serve("performance_test")
+    for _ in range(3):
+        server.ask("/")
+    counters = json.loads(server.ask("/counters").body)
+    assert counters["requests"] == 4 and counters["responses_2xx"] == 3

@@ -141,6 +141,13 @@ def test_every_way_to_end_a_body_is_read(stub):
         assert load("-n", 20, "-c", 2, stub(answer).url).connections_opened >= 20
 
 
+def test_answers_outside_of_the_window_are_in_the_total(stub):
+    """What a server must have counted: the warm-up too."""
+    one = stub(OK)
+    run = load("-d", "200ms", "-w", "200ms", "-c", 2, "-t", 1, one.url)
+    assert run.answers_total > run.answers > 0
+
+
 def test_connections_churn_and_think(stub):
     one = stub(OK)
     run = load("-n", 30, "-c", 2, "-t", 1, "--requests-per-connection", 5, "-p", 2, one.url)

@@ -202,6 +202,7 @@ void load_conn_take_flight(load_conn_t *conn) {
     load_worker_t *worker = conn->worker;
     const load_flight_t *flight = load_flight_at(conn, 0);
     record(conn, flight);
+    worker->stats.answers_total++;
     if (++conn->first == worker->options->pipeline) conn->first = 0;
     conn->in_flight--;
     worker->in_flight--;

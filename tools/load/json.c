@@ -102,6 +102,7 @@ static void print_results(const load_result_t *result, FILE *out) {
     print_real(out, "bytes_per_second", (double)stats->bytes * per_second);
     print_count(out, "unanswered", stats->unanswered);
     print_count(out, "connections_opened", stats->connections);
+    print_count(out, "answers_total", stats->answers_total);
     const char *comma = "";
     fputs(", \"statuses\": {", out);
     for (int status = 100; status < LOAD_STATUS_MAX; status++) {

@@ -61,6 +61,7 @@ void load_stats_merge(load_stats_t *to, const load_stats_t *from) {
     to->timeouts_included += from->timeouts_included;
     to->unanswered += from->unanswered;
     to->connections += from->connections;
+    to->answers_total += from->answers_total;
     for (size_t i = 0; i < sizeof to->statuses / sizeof *to->statuses; i++) to->statuses[i] += from->statuses[i];
     for (int kind = 0; kind < LOAD_ERROR_KINDS; kind++) {
         to->errors[kind] += from->errors[kind];

@@ -47,6 +47,7 @@ typedef struct load_stats {
     uint64_t timeouts_included;  /* of `requests`: that have no answer and count with the time that they waited */
     uint64_t unanswered;    /* under way when the window closed; open loop: never answered, which is an error too */
     uint64_t connections;   /* opened in the whole run */
+    uint64_t answers_total; /* of the whole run, within the window or not */
     uint64_t statuses[600]; /* answers within the window by status */
     uint64_t errors[LOAD_ERROR_KINDS];                  /* of the whole run */
     _Atomic uint64_t error_total;                       /* of all kinds; the sampler reads it meanwhile */

@@ -38,6 +38,9 @@ class Job:
     workspace: Path = Path("/tmp")
     rate_per_second: float = 0.0  # of an open loop; 0: a closed one
     seed: int = 1  # of its arrivals
+    expected_body: Path | None = None  # a file that every body must equal; None: bodies differ
+    echoes: bool = False  # every response is to be the body of its request
+    threads_exactly: bool = False  # as many threads as asked for, though there are fewer CPUs
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,12 @@ class Outcome:
     wall_seconds: float
     answer_bytes_checked: bool = False  # the tool itself has compared every answer's length or content
     checks: tuple[Check, ...] = ()  # what the load knows about itself, of several generators for example
+    request_bytes: int | None = None  # of one request as the tool sends it; None: it does not say
+    response_bytes: int | None = None  # of one response, where the tool knows it better than a probe
+    connections: int = 0  # opened in the whole run; 0: as many as asked for
+    responses: int = 0  # of the whole run, where the tool's results are of a part of it; 0: as many as in the results
+    batch: int = 1  # requests that share one latency
+    waited: int = 0  # latencies of requests that had no response yet when the time was up
 
 
 class Load(Protocol):

@@ -163,8 +163,10 @@ class Fanned(UvhttpLoad):
         if self._advertised:  # its CPUs have other numbers
             parts = urlsplit(job.url)
             url = urlunsplit(parts._replace(netloc=f"{self._advertised}:{parts.port}"))
+            # Workers elsewhere do not have the file: there every body must be equal to the first one and as long as it should be.
+            job = replace(job, cpus=(), expected_body=None)
         threads = max(1, job.threads // len(self.workers))
-        return replace(job, url=url, connections=connections, threads=threads, cpus=() if self._advertised else job.cpus)
+        return replace(job, url=url, connections=connections, threads=threads)
 
     def run(self, job: Job) -> Outcome:
         jobs = self.jobs(job)
@@ -192,7 +194,10 @@ class Fanned(UvhttpLoad):
         elif time.monotonic() - began > wall + GRACE_SECONDS:
             raise BenchError("the workers took too long to answer")
         raw = "".join(outcome.raw for outcome in outcomes)
-        return Outcome(merged(outcomes), raw, outcomes[0].command, cpu, wall, True, generators(jobs, outcomes))
+        return Outcome(
+            merged(outcomes), raw, outcomes[0].command, cpu, wall, True, generators(jobs, outcomes), outcomes[0].request_bytes, outcomes[0].response_bytes,
+            connections=sum(outcome.connections for outcome in outcomes), responses=sum(outcome.responses for outcome in outcomes), waited=sum(outcome.waited for outcome in outcomes),
+        )  # fmt: skip
 
 
 # --- options of a verb ---

@@ -1,10 +1,12 @@
-"""Owns: uvhttp-load, the library's own load generator: closed loop here, as the contract's scenarios are."""
+"""Owns: uvhttp-load, the library's own load generator and the default one: closed loop here, as the contract's scenarios are."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from uvhttp_bench import repository
 from uvhttp_bench.exits import BenchError, MissingError
@@ -13,6 +15,8 @@ from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Errors, Results
 
 NS_PER_MS = 1e6
+MASK_BYTES = 4  # of a WebSocket frame from a client
+CONTENT_TYPE = "Content-Type: application/json"
 
 
 def program() -> Path | None:
@@ -88,12 +92,45 @@ def _errors(counts: dict[str, int]) -> Errors:
     return Errors(**sums)
 
 
+def threads_of(job: Job) -> int:
+    """A loop for each CPU: more threads would take turns on it, and a response would wait for its thread."""
+    most = job.connections if job.threads_exactly or not job.cpus else min(job.connections, len(job.cpus))
+    return min(job.threads, most)
+
+
+def sizes_of(job: Job) -> tuple[int | None, int | None]:
+    """Bytes of a request as it is sent (tools/load/plan.c), and of a response where no probe can know them."""
+    parts = urlsplit(job.url)
+    if parts.scheme == "ws":
+        frame = 2 + (0 if job.message_bytes < 126 else 2 if job.message_bytes < 1 << 16 else 8) + job.message_bytes
+        return frame + MASK_BYTES, frame
+    head = f"{job.method} {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    if job.request_body:
+        head += f"{CONTENT_TYPE}\r\nContent-Length: {len(job.request_body)}\r\n"
+    return len(head) + len("\r\n") + len(job.request_body), None
+
+
+def marked_body(body: bytes) -> bytes:
+    """A JSON body with its last string replaced by the mark of --echo, which sends other random characters there each time;
+    empty: it has none."""
+    found = re.fullmatch(rb'([^%]*")([^"%]+)("[^"%]*)', body)
+    return found[1] + b"%" + found[3] if found else b""
+
+
+def whole_run(text: str) -> dict[str, int]:
+    """What it did before and after the window that its results are of, and what had no response in it."""
+    found = json.loads(text)
+    results, waited = found["results"], int(found["latency"].get("timeouts_included", 0))
+    opened, responses = int(results.get("connections_opened", 0)), int(results.get("answers_total", 0))
+    return {"connections": opened, "responses": responses, "waited": waited}
+
+
 class UvhttpLoad:
     name = "uvhttp-load"
 
     def missing(self) -> str | None:
         found = program()
-        return None if found and found.is_file() else "uvhttp-load is not there: ./dev build, or leave --tool out"
+        return None if found and found.is_file() else "uvhttp-load is not there: ./dev build, or --tool wrk"
 
     def _program(self) -> Path:
         found = program()
@@ -113,18 +150,23 @@ class UvhttpLoad:
         return self.missing() is None and f"{scheme}://" in self._say("--help")
 
     def command(self, job: Job) -> list[str]:
-        command = [str(self._program()), "-c", str(job.connections), "-t", str(min(job.threads, job.connections))]
+        command = [str(self._program()), "-c", str(job.connections), "-t", str(threads_of(job))]
         command += ["-d", f"{round(job.seconds * 1000)}ms", "-p", str(job.pipeline), "--json", "-"]
+        marked = marked_body(job.request_body) if job.echoes and "--echo" in self._say("--help") else b""
         if job.url.startswith("http"):
             command += ["-X", job.method, "--expect-status", str(job.status)]
-            if job.response_bytes is not None:
+            if marked:
+                command += ["--echo", "--payload-size", str(len(job.request_body) - len(marked) + 1)]
+            elif job.expected_body is not None:
+                command += ["--expect-body", str(job.expected_body)]
+            elif job.response_bytes is not None:
                 command += ["--expect-length", str(job.response_bytes)]
             else:
                 command += ["--verify", "none"]
         if job.request_body:
             body = job.workspace / "body.json"
-            body.write_bytes(job.request_body)
-            command += ["-B", str(body), "-H", "Content-Type: application/json"]
+            body.write_bytes(marked or job.request_body)
+            command += ["-B", str(body), "-H", CONTENT_TYPE]
         if job.message_bytes:
             command += ["--payload-size", str(job.message_bytes)]
         if job.rate_per_second:
@@ -138,4 +180,7 @@ class UvhttpLoad:
             why = done.stderr.strip().splitlines()
             raise BenchError(f"uvhttp-load failed with {done.code}: {why[-1] if why else 'nothing printed'}")
         results = parse(done.stdout)
-        return Outcome(results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True)
+        return Outcome(
+            results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True, *sizes_of(job),
+            **whole_run(done.stdout),
+        )  # fmt: skip

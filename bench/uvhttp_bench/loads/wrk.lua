@@ -2,6 +2,12 @@
 local ffi = require("ffi")
 ffi.cdef [[typedef struct { uint64_t count, limit, min, max; uint64_t data[]; } bench_stats_t;]]
 
+local threads = {}
+
+function setup(thread)
+    table.insert(threads, thread)
+end
+
 function init(args)
     local pipeline, method, file = tonumber(args[1] or 1), args[2] or "GET", args[3]
     wrk.method = method
@@ -11,6 +17,7 @@ function init(args)
         handle:close()
         wrk.headers["Content-Type"] = "application/json"
     end
+    request_bytes = #wrk.format()
     if pipeline > 1 then
         local batch = string.rep(wrk.format(), pipeline)
         request = function() return batch end
@@ -38,6 +45,7 @@ end
 function done(summary, latency, requests)
     local errors, cpu = summary.errors, os.clock() -- before what follows here adds to it
     io.write(string.format("#bench cpu %.6f\n", cpu))
+    io.write(string.format("#bench request %d\n", threads[1]:get("request_bytes")))
     io.write(string.format("#bench summary %d %d %d\n", summary.requests, summary.duration, summary.bytes))
     io.write(string.format("#bench errors %d %d %d %d %d\n", errors.connect, errors.read, errors.write, errors.timeout,
         errors.status))

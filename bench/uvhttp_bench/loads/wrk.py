@@ -78,6 +78,16 @@ def cpu_seconds(text: str, whole: float) -> float:
     return next((float(number) for name, number in LINE.findall(text) if name == "cpu"), whole)
 
 
+def request_bytes(text: str) -> int | None:
+    return next((int(number) for name, number in LINE.findall(text) if name == "request"), None)
+
+
+def connections_of(job: Job) -> int:
+    """It gives each thread as many, and leaves out the rest."""
+    threads = min(job.threads, job.connections)
+    return job.connections // threads * threads
+
+
 class Wrk:
     name = "wrk"
 
@@ -112,4 +122,7 @@ class Wrk:
         results = parse(done.stdout, job.connections, job.pipeline)
         readable = LINE.sub("", done.stdout).strip() + "\n"
         cpu = cpu_seconds(done.stdout, done.cpu_seconds)
-        return Outcome(results, readable, shown(command), cpu, done.wall_seconds)
+        return Outcome(
+            results, readable, shown(command), cpu, done.wall_seconds, request_bytes=request_bytes(done.stdout), batch=job.pipeline,
+            connections=connections_of(job),
+        )  # fmt: skip

@@ -158,6 +158,19 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Counts:
+    """Who counted what over the whole life of the server: probe, warm-up and load. None: could not be counted here."""
+
+    generator_requests_min: int = 0  # responses that the harness and its load generator had
+    generator_requests_max: int = 0  # and what may have been under way when the generator stopped
+    server_requests: int | None = None  # by the server itself
+    kernel_connections: int | None = None  # TCP connections that carried something
+    kernel_request_bytes: int | None = None  # arrived at the server
+    kernel_unread_bytes: int | None = None  # of those, never read by the server
+    kernel_response_bytes: int | None = None  # sent by the server, each byte once
+
+
+@dataclass(frozen=True)
 class Record:
     test_id: str  # PERF-2026-01-09-001
     timestamp: str  # ISO 8601, UTC
@@ -171,6 +184,7 @@ class Record:
     kind: str = "run"  # run, compare, baseline, soak, peers
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
+    counts: Counts | None = None
 
     @property
     def status(self) -> str:

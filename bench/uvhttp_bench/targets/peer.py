@@ -36,6 +36,7 @@ class Peer(ABC):
     pipelines = False  # it answers requests that come in one piece, in order
     start_seconds = 15.0
     warmup_seconds = 1.0
+    large = b"a"  # what fills the body of /large/100kb
     note = ""  # what a reader of its figures has to know
 
     @abstractmethod

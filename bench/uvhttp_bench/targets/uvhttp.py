@@ -24,6 +24,8 @@ def _knows(program: Path, option: str) -> bool:
 
 
 class Uvhttp:
+    counters = "/counters"  # where it says what it has counted
+
     def __init__(
         self,
         engine: str = "auto",

@@ -1,0 +1,40 @@
+"""Owns: what the body of every response must be, byte for byte: known from the scenario, or from the file that is served."""
+
+from pathlib import Path
+
+from uvhttp_bench.scenarios.catalog import Scenario
+
+HELLO = b"Hello, World!"
+_FIXED = {
+    ("GET", "/"): HELLO,
+    ("GET", "/api"): b'{"message":"Hello, World!","status":"ok"}',
+    ("DELETE", "/api"): b'{"deleted":true}',
+    ("GET", "/sleep200"): b"slept\n",
+}
+ALPHABET = b"abcdefghijklmnopqrstuvwxyz"
+LARGE = "/large/"
+
+
+def is_echo(scenario: Scenario) -> bool:
+    return scenario.method in ("POST", "PUT") and bool(scenario.request_body)
+
+
+def expected(scenario: Scenario, static: Path, made: Path, large: bytes = ALPHABET) -> Path | None:
+    """A file that holds it, written to `made` unless it is one of those served from `static`; None: it differs from response to
+    response. `large`: what a server repeats to fill the bodies below /large/."""
+    if scenario.scheme not in ("http", "https"):
+        return None
+    if scenario.path.startswith("/static/"):
+        return static / scenario.path.removeprefix("/static/")
+    size = scenario.response_bytes
+    if scenario.path.startswith(LARGE) and size is not None:
+        body: bytes | None = (large * (size // len(large) + 1))[:size]
+    elif is_echo(scenario):
+        body = scenario.request_body
+    else:
+        body = _FIXED.get((scenario.method, scenario.path))
+    if body is None:
+        return None
+    path = made / "expected-body"
+    path.write_bytes(body)
+    return path
