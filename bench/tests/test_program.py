@@ -22,6 +22,7 @@ from uvhttp_bench.reporting import Material, build
 from uvhttp_bench.scenarios import catalog
 
 FAKE = Path(__file__).with_name("fake_server.py")
+STAND_IN = Path(__file__).with_name("stand_in.py")
 needs_wrk = pytest.mark.skipif(
     not shutil.which("wrk") or len(os.sched_getaffinity(0)) < 2, reason="needs wrk and two CPUs: apt-get install wrk"
 )
@@ -44,7 +45,7 @@ def bench(server: Path, fault: str, *arguments: str) -> Finished:
     if fault == "debug":
         environment["UVHTTP_LOG_LEVEL"] = "debug"
     where = ["--results", str(server.parent / "results"), "--database", str(server.parent / "records.sqlite")]
-    command = [sys.executable, "-m", "uvhttp_bench", *arguments, *(where if arguments[0] == "run" else [])]
+    command = [sys.executable, str(STAND_IN), *arguments, *(where if arguments[0] == "run" else [])]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     return Finished(done.stdout, done.stderr, done.returncode, 0, 0)
 

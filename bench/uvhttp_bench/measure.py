@@ -6,11 +6,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, monitor, open_loop, repository
+from uvhttp_bench import environment, evidence, gates, identity, monitor, open_loop, repository
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
@@ -56,6 +56,7 @@ class Plan:
     revision: str = ""
     dirty: bool = False
     warm_up_seconds: float = WARM_UP_SECONDS
+    expected: identity.Expected = field(default_factory=identity.Expected)
 
 
 def measure_bandwidth() -> float:
@@ -202,6 +203,7 @@ class Run:
         self._calls: float | None = None  # of the system, per request
         with blamed(plan.target.name, running):
             self._checks, self._answer_bytes = first_answer(running, scenario, plan.target.name)
+            self._identity = identity.before(plan.expected, running, plan.load)
         self._logged = running.log_bytes()
 
     def warm_up(self) -> None:
@@ -224,11 +226,13 @@ class Run:
     def record(self, loaded: "Loaded", repeat: int, repeats: int) -> Record:
         """Without its test_id."""
         plan, scenario, running = self._plan, self._scenario, self._running
-        job, outcome, usage = loaded.job, loaded.outcome, loaded.usage
+        job, outcome, usage = loaded.job, loaded.outcome, evidence.compact(loaded.usage)
+        log_bytes = running.log_bytes() - self._logged
         with blamed(plan.target.name, running):
+            seen = identity.after(self._identity, running)
             last = _last_answer(running, scenario, plan.target.name)
         level = _log_level(running.pid)
-        log = gates.log(level, running.log_bytes() - self._logged)
+        log = gates.log(level, log_bytes)
         configuration = gates.configuration_of(
             plan.build_info, log_level=level or "default", revision=plan.revision, dirty=plan.dirty,
             engine=getattr(plan.target, "engine", ""), io_threads=getattr(plan.target, "io_threads", 0),
@@ -244,7 +248,9 @@ class Run:
             resources=_resources(usage, outcome, self._calls, plan.cpus),
             session=plan.session,
             kind=plan.kind,
-            checks=(gates.build(configuration), log, *self._checks, *last, *checks),
+            checks=(gates.build(configuration), log, *identity.checks(seen), *self._checks, *last, *checks),
+            identity=seen,
+            inputs=evidence.inputs(job, outcome, usage, plan.bandwidth_mb * len(plan.cpus.generator), log_bytes),
         )
         return open_loop.at_rate(record, plan.load.per_second) if isinstance(plan.load, AtRate) else record
 
@@ -308,6 +314,7 @@ def _run_echo(
     )
     configuration = gates.configuration_of(plan.build_info, revision=plan.revision, dirty=plan.dirty)
     results = outcome.results
+    seen = identity.of_file(load, load.program, plan.session, load.build_info())
     record = Record(
         test_id="",
         timestamp=timestamp.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -323,8 +330,10 @@ def _run_echo(
             gates.errors(results),
             gates.bandwidth(results, plan.bandwidth_mb * len(everything)),
             machine,
+            *identity.checks(seen),
         ),
         notes=("server and clients share a process: CPU is of both",),
+        identity=seen,
     )
     return record, outcome.raw
 
@@ -349,6 +358,7 @@ def plan_for(
         revision=repository.revision(),
         dirty=repository.dirty(),
         warm_up_seconds=warm_up_seconds,
+        expected=identity.expect(target, session),
     )
 
 
