@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli, interrupt, session
+from uvhttp_bench import cli, interrupt, recheck, session
 from uvhttp_bench.loads import uvhttp_load
 from uvhttp_bench.loads.base import Finished, pinned
 from uvhttp_bench.model import database, record
@@ -21,6 +21,7 @@ from uvhttp_bench.output.report_markdown import markdown
 from uvhttp_bench.reporting import Material, build
 from uvhttp_bench.scenarios import catalog
 
+known_figures, known_checks = recheck.figures, recheck.checks  # not yet replaced by those of stand_in
 FAKE = Path(__file__).with_name("fake_server.py")
 STAND_IN = Path(__file__).with_name("stand_in.py")
 needs_wrk = pytest.mark.skipif(
@@ -75,6 +76,7 @@ def test_a_run_leaves_a_record_the_raw_output_and_a_row(server: Path) -> None:
     assert kept.resources.cpu_us_per_request and kept.resources.memory_usage_mb and kept.environment.hash
     assert kept.holds("cpu")
     assert json.loads(done.stdout)["records"] == [kept.test_id]
+    assert known_figures(kept) == [] and known_checks(kept) == []  # as measured, so computed again
 
 
 @needs_wrk

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from uvhttp_bench.loads.base import Job, Outcome
 from uvhttp_bench.model.evidence import Inputs
-from uvhttp_bench.monitor import Usage
+from uvhttp_bench.monitor import CpuTimes, Usage
 
 POINTS_MAX = 200  # of a series
 
@@ -51,4 +51,17 @@ def inputs(job: Job, outcome: Outcome, usage: Usage, bandwidth_mb: float, log_by
         log_bytes=log_bytes,
         cpu_series=usage.cpu_series,
         memory_series=usage.memory_series,
+    )
+
+
+def of_one_process(outcome: Outcome, before: CpuTimes, after: CpuTimes, bandwidth_mb: float) -> Inputs:
+    """Of a program that is server and generator in one."""
+    return Inputs(
+        wall_seconds=outcome.wall_seconds,
+        processes_seconds=after.processes - before.processes,
+        steal_seconds=after.steal - before.steal,
+        capacity_seconds=after.total - before.total,
+        generator_cpu_seconds=outcome.cpu_seconds,
+        generator_wall_seconds=outcome.wall_seconds,
+        bandwidth_mb=bandwidth_mb,
     )

@@ -325,6 +325,7 @@ def _run_echo(
         resources=Resources(100 * outcome.cpu_seconds / outcome.wall_seconds, None, None, None),
         session=plan.session,
         kind=plan.kind,
+        inputs=evidence.of_one_process(outcome, before, after, plan.bandwidth_mb * len(everything)),
         checks=(
             gates.build(configuration),
             gates.errors(results),

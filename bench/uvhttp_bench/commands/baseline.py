@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from uvhttp_bench import repository
+from uvhttp_bench import audit, repository
 from uvhttp_bench.commands.run import HEADS, reasons, row
 from uvhttp_bench.exits import FINE, REGRESSION, BenchError, MissingError
 from uvhttp_bench.model import collection, database, floors
@@ -50,7 +50,9 @@ def _set(args: argparse.Namespace) -> int:
     if dirty:
         raise BenchError("the run was of sources that differ from their commit: commit, build and run again")
     path = args.data / records[0].timestamp[:10] / f"{args.kind}.json"
-    collection.write(path, args.kind, records)
+    with database.opened(args.database) as store:
+        left = audit.left_in(store, records)
+    collection.write(path, args.kind, records, left, "this session was kept by `baseline set`")
     tables.show(
         args.format, ("file", "records"), [(str(path), str(len(records)))], {"file": str(path), "records": len(records)}
     )

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from uvhttp_bench import publication, repository
+from uvhttp_bench import audit, publication, repository
 from uvhttp_bench.exits import FINE, BenchError, MissingError
 from uvhttp_bench.model import collection, database, self_check
 from uvhttp_bench.model.codec import dump, write_text
@@ -24,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--again", action="store_true", help="no new data: reports and pages from what is kept")
     parser.add_argument(
         "--allow-unstable", action="store_true", help="also runs of a restless machine, marked as such; void ones never"
+    )
+    parser.add_argument(
+        "--because", default="", metavar="TEXT", help="why other runs of the same scenarios at this revision are left out"
     )
     parser.add_argument("--page", type=Path, action="append", help="instead of README.md and README.zh-CN.md (English)")
     parser.add_argument("--directory", type=Path, default=repository.REPORTS.parent, help="default %(default)s")
@@ -63,16 +66,23 @@ def _keep(args: argparse.Namespace) -> list[Path]:
     sessions = _sessions(args)
     for records in sessions.values():
         publication.refuse(collection.gathered(records), args.allow_unstable)
+        audit.recomputed(records)
     revisions = [r.configuration.revision for records in sessions.values() for r in records if r.configuration.revision]
     check = _self_check(args.self_check, revisions)
     if check:
         publication.refuse_check(check, args.allow_unstable)
         revisions.append(check.configuration.revision)
     publication.one_revision(revisions)
+    for records in sessions.values():
+        audit.of_revision(records)
+    with database.opened(args.database) as store:
+        left = {name: audit.left_in(store, records) for name, records in sessions.items()}
+    for name, records in sessions.items():
+        audit.chosen_because(left[name], records, args.because)
     written = []
     for name, records in sessions.items():
         written.append(args.directory / "data" / records[0].timestamp[:10] / f"{name}.json")
-        collection.write(written[-1], name, records)
+        collection.write(written[-1], name, records, left[name], args.because)
     if check:
         written.append(args.directory / "data" / check.timestamp[:10] / f"{publication.SELF_CHECK}.json")
         write_text(written[-1], dump(check))
@@ -84,6 +94,9 @@ def run(args: argparse.Namespace) -> int:
     publication.sections(publication.kept(args.directory), pages)  # a page without its marks is said before anything changes
     written: Sequence[Path] = [] if args.again else _keep(args)
     kept = publication.kept(args.directory)
+    for path in (kept.run, kept.peers):
+        if path:
+            audit.verify(collection.load(path), str(path))
     if not any((kept.run, kept.peers, kept.self_check)):
         raise BenchError(f"{args.directory}: nothing is kept: uvhttp-bench publish, without --again")
     made = [*publication.reports(kept), *publication.sections(kept, pages)]

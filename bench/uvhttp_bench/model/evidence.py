@@ -30,17 +30,6 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Probe:
-    """One response, outside of the load."""
-
-    when: str  # before, after
-    status: int
-    body_bytes: int
-    status_expected: int
-    body_bytes_expected: int | None
-
-
-@dataclass(frozen=True)
 class Inputs:
     """Of the figures and checks, as they were measured. Empty in records of schema version 1."""
 
@@ -60,7 +49,6 @@ class Inputs:
     log_bytes: int = 0
     cpu_series: tuple[float, ...] = ()
     memory_series: tuple[tuple[float, float], ...] = ()
-    probes: tuple[Probe, ...] = ()
 
 
 @dataclass(frozen=True)
