@@ -9,7 +9,7 @@ REPLACED = ((identity, "before"), (identity, "after"), (recheck, "figures"), (re
 
 
 def allow() -> None:
-    identity.before = lambda expected, running, load: Identity()
+    identity.before = lambda expected, target, running, load: Identity()
     identity.after = lambda seen, running: seen
     recheck.figures = lambda record: []
     recheck.checks = lambda record: []

@@ -19,6 +19,7 @@ from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model import record
 from uvhttp_bench.model.evidence import Identity
 from uvhttp_bench.targets.base import Ports, Running
+from uvhttp_bench.targets.limits import Limit as Epoll
 from uvhttp_bench.targets.slowed import LIBRARY, Slowed
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
@@ -27,6 +28,14 @@ SERVER = repository.PROGRAMS / "performance_test"
 needs_server = pytest.mark.skipif(not SERVER.is_file(), reason="needs performance_test: ./dev build")
 
 SETTINGS = {"io_threads": "1", "I/O backend": "io_uring"}
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in identity.changing(os.environ):
+        monkeypatch.delenv(name)
+
+
 GOOD = Identity(
     ours=True, planned="a", first="a", before="a", after="a", sources="s", sources_expected="s", settings_expected=SETTINGS,
     settings_before=SETTINGS, settings_after=SETTINGS, generator="g", generator_first="g", harness="h",
@@ -80,12 +89,15 @@ def test_variables_without_an_effect_are_permitted() -> None:
 
 
 def test_the_library_that_slows_the_self_check_is_the_one_preload_that_is_permitted() -> None:
-    expected = identity.expect(Slowed("slowed", 50), "s")
-    permitted = {"LD_PRELOAD": identity.shown(str(LIBRARY)), "UVHTTP_SLOW_NS": "50"}
-    assert expected.variables == permitted
+    permitted = identity.permitted(Slowed("slowed", 50), True)
+    assert permitted["LD_PRELOAD"] == identity.shown(str(LIBRARY)) and permitted["UVHTTP_SLOW_NS"] == "50"
     seen = replace(GOOD, variables=permitted, variables_permitted=permitted)
     assert failed(seen) == ""
-    for wrong in ({}, {**permitted, "LD_PRELOAD": "other.so"}, {**permitted, "UVHTTP_SLOW_NS": "0"}):
+    for wrong in (
+        {**permitted, "LD_PRELOAD": ""},
+        {**permitted, "LD_PRELOAD": "other.so"},
+        {**permitted, "UVHTTP_SLOW_NS": "0"},
+    ):
         assert "environment" in failed(replace(seen, variables=wrong))
 
 
@@ -123,9 +135,9 @@ def test_a_program_that_is_swapped_between_repeats_is_void(tmp_path: Path) -> No
     checked = []
     for name, argument in (("sleep", "60"), ("sleep", "60"), ("tail", "-f")):
         replace_program(program, name)
-        expected = Expected(program=identity.file_hash(program), session=f"{tmp_path}", target="server")
+        expected = Expected(session=f"{tmp_path}")
         with started(program, argument) as running:
-            seen = identity.before(expected, running, Wrk())
+            seen = identity.before(expected, Epoll("epoll"), running, Wrk())
             checked.append(failed(identity.after(seen, running)))
     assert checked[:2] == ["", ""]
     assert "in the session's first run it was" in checked[2]
@@ -138,7 +150,7 @@ def test_a_program_that_is_not_the_planned_file_is_void(tmp_path: Path) -> None:
     program.chmod(0o755)
     target = Uvhttp(program=program)
     with started(program) as running:
-        seen = identity.before(identity.expect(target, f"{tmp_path}"), running, Wrk())
+        seen = identity.before(identity.expect(target, f"{tmp_path}"), target, running, Wrk())
         assert "not the program that was to be measured" in failed(identity.after(seen, running))
 
 
@@ -154,10 +166,7 @@ def bench(tmp_path: Path, **variables: str) -> tuple[str, record.Record]:
     where = ["--results", str(tmp_path / "results"), "--database", str(tmp_path / "db")]
     short = ["--seconds", "1", "--repeats", "1", "--warm-up", "0", "--allow-dirty"]
     command = [sys.executable, "-m", "uvhttp_bench", "run", "low", *short, *where]
-    known = {name: value for name, value in os.environ.items() if not name.startswith("UVHTTP_")}
-    done = subprocess.run(
-        command, env={**known, **variables}, capture_output=True, text=True, timeout=60, check=False
-    )  # fmt: skip
+    done = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1, done.stderr
     return done.stderr, record.read(tmp_path / "results" / "low_concurrent_1.json")
 

@@ -46,10 +46,7 @@ class Expected:
     ours: bool = False
     program: str = ""
     sources: str = ""
-    engine: str = ""
-    variables: dict[str, str] = field(default_factory=dict)
     session: str = ""
-    target: str = ""
 
 
 @functools.lru_cache(maxsize=256)
@@ -91,12 +88,10 @@ def harness_hash() -> str:
 
 
 def expect(target: Target, session: str) -> Expected:
-    variables = {name: shown(value) for name, value in getattr(target, "variables", {}).items()}
     program = getattr(target, "program", None)
     if not isinstance(program, Path):
-        return Expected(variables=variables, session=session, target=target.name)
-    engine = str(getattr(target, "engine", ""))
-    return Expected(True, file_hash(program), expected_sources(program), engine, variables, session, target.name)
+        return Expected(session=session)
+    return Expected(True, file_hash(program), expected_sources(program), session)
 
 
 # --- what is seen ---
@@ -206,7 +201,7 @@ def _generator(load: Load, session: str) -> Identity:
     )
 
 
-def before(expected: Expected, running: Running, load: Load) -> Identity:
+def before(expected: Expected, target: Target, running: Running, load: Load) -> Identity:
     """Of a server that listens, before the load."""
     variables = variables_of(running.pid)
     program = file_hash(Path(f"/proc/{running.pid}/exe"))
@@ -214,12 +209,12 @@ def before(expected: Expected, running: Running, load: Load) -> Identity:
         _generator(load, expected.session),
         ours=expected.ours,
         planned=expected.program,
-        first=_remembered(expected.session, f"server {expected.target}", program),
+        first=_remembered(expected.session, f"server {target.name}", program),
         before=program,
         libraries_before=libraries_of(running.pid, variables.get("LD_PRELOAD", "")),
         sources_expected=expected.sources,
         variables=variables,
-        variables_permitted={**expected.variables, **_permitted(expected)},
+        variables_permitted=permitted(target, expected.ours),
     )
     if not expected.ours or not expected.sources:
         return seen
@@ -232,7 +227,7 @@ def before(expected: Expected, running: Running, load: Load) -> Identity:
         sources=said.sources,
         settings_expected={
             **{name: value for name, value in asked.items() if name not in defaults},
-            "I/O backend": ENGINES.get(expected.engine, said.engine),
+            "I/O backend": ENGINES.get(getattr(target, "engine", ""), said.engine),
         },
         settings_before={**said.changed, "I/O backend": said.engine},
     )
@@ -244,12 +239,11 @@ def _program_word(words: Sequence[str]) -> str:
     return words[places[0] - 1] if places else ""
 
 
-def _permitted(expected: Expected) -> dict[str, str]:
-    """What may be set without an effect."""
-    if not expected.ours:
-        return {}
-    engine = {"UVHTTP_ENGINE": expected.engine} if expected.engine else {}
-    return {**engine, "UVHTTP_LOG_LEVEL": LOG_LEVEL_DEFAULT}
+def permitted(target: Target, ours: bool) -> dict[str, str]:
+    """What the target sets on purpose, and what may be set because it holds anyway."""
+    engine = str(getattr(target, "engine", ""))
+    same = {"UVHTTP_ENGINE": engine, "UVHTTP_LOG_LEVEL": LOG_LEVEL_DEFAULT} if ours else {}
+    return {**same, **{name: shown(value) for name, value in getattr(target, "variables", {}).items()}}
 
 
 def of_file(load: Load, program: Path, session: str, build_info: str) -> Identity:

@@ -203,7 +203,7 @@ class Run:
         self._calls: float | None = None  # of the system, per request
         with blamed(plan.target.name, running):
             self._checks, self._answer_bytes = first_answer(running, scenario, plan.target.name)
-            self._identity = identity.before(plan.expected, running, plan.load)
+            self._identity = identity.before(plan.expected, plan.target, running, plan.load)
         self._logged = running.log_bytes()
 
     def warm_up(self) -> None:

@@ -211,11 +211,14 @@ def opened(args: argparse.Namespace) -> Iterator[Fanned | None]:
     if missing:
         raise MissingError(missing)
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MissingError(
             "distributed is not installed: build/bench/venv/bin/pip install -e 'bench[distributed]'"
         ) from error
+    # Else it sets MALLOC_TRIM_THRESHOLD_ and others in this process, from which the server would inherit them.
+    dask.config.set({"distributed.nanny.pre-spawn-environ": {}})
     with contextlib.ExitStack() as stack:
         try:
             if args.scheduler:

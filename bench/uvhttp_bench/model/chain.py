@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from uvhttp_bench import repository
 from uvhttp_bench.model.codec import from_json, to_json
 from uvhttp_bench.model.evidence import Chain
 from uvhttp_bench.model.histogram import Histogram
@@ -45,10 +46,17 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value)).hexdigest()
 
 
+def _anywhere(value: dict[str, Any]) -> dict[str, Any]:
+    """Without where the repository is on this machine."""
+    run = value["test_scenario"]
+    return {**value, "test_scenario": {**run, "command": run.get("command", "").replace(f"{repository.ROOT}/", "")}}
+
+
 def slim(value: dict[str, Any]) -> dict[str, Any]:
     """JSON of a record as it is committed: its histogram with a resolution of 0.8 %, and without the corrected one, which
     follows from the other. The database has them whole, and the record's percentiles are those of the whole ones. Slimming
     twice changes nothing."""
+    value = _anywhere(value)
     results = dict(value["results"])
     given = results.get("histogram") or {"values_us": [], "counts": []}
     coarse = Histogram(tuple(given["values_us"]), tuple(given["counts"])).coarse()
@@ -89,7 +97,7 @@ def hash_of(one: Entry) -> str:
 
 def linked(record: Record, previous: str) -> Record:
     """The record with its place after `previous`, as it comes back from JSON: 1 and 1.0 are the same to the hash."""
-    value = to_json(from_json(Record, json.loads(canonical(to_json(record)))))
+    value = to_json(from_json(Record, json.loads(canonical(_anywhere(to_json(record))))))
     histograms = {name: value["results"][name] for name in ("histogram", "histogram_corrected")}
     value["chain"] = asdict(Chain(previous, digest(histograms), ""))
     value["chain"]["hash"] = hash_of(entry(value))
