@@ -1,5 +1,5 @@
-# Owns: build_info.h, by which a binary says how it was built, and the summary that configure prints. A benchmark reads
-# the flags out of the running program, never from a command line.
+# Owns: build_info.h and build_identity.h, by which a binary says how and from which sources it was built, and the summary
+# that configure prints. A benchmark reads the flags out of the running program, never from a command line.
 set(UVHTTP_BUILD_INFO_DIR "${PROJECT_BINARY_DIR}/generated")
 
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type_upper)
@@ -36,6 +36,12 @@ foreach(name IN ITEMS UVHTTP_FLAGS_TEXT UVHTTP_OPTIONS_TEXT)
   string(REPLACE "\"" "\\\"" ${name} "${${name}}")
 endforeach()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/build_info.h.in" "${UVHTTP_BUILD_INFO_DIR}/build_info.h" @ONLY)
+
+add_custom_target(uvhttp_build_identity
+  COMMAND "${CMAKE_COMMAND}" "-DSOURCE=${PROJECT_SOURCE_DIR}" "-DOUTPUT=${UVHTTP_BUILD_INFO_DIR}/build_identity.h"
+          -P "${PROJECT_SOURCE_DIR}/cmake/write_build_identity.cmake"
+  BYPRODUCTS "${UVHTTP_BUILD_INFO_DIR}/build_identity.h"
+  COMMENT "" VERBATIM)
 
 function(uvhttp_print_summary)
   message(STATUS "uvhttp ${PROJECT_VERSION}: ${CMAKE_BUILD_TYPE}, ${CMAKE_C_COMPILER_ID} ${CMAKE_C_COMPILER_VERSION}")

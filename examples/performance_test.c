@@ -10,6 +10,7 @@
  *   curl http://127.0.0.1:8080/counters    # the server's counters, as JSON
  *   curl http://127.0.0.1:8080/sleep200    # after 200 ms; /sleep200/worker, /sleep200/coroutine
  *   curl -o /dev/null http://127.0.0.1:8080/static/10kb.bin
+ *   curl http://127.0.0.1:8080/config      # how it was built, I/O backend, every setting in force
  *   curl -k https://127.0.0.1:8443/        # with a certificate that it makes for itself
  *   python3 -m websockets ws://127.0.0.1:8080/ws
  *   wrk -t2 -c10 -d10s http://127.0.0.1:8080/
@@ -24,6 +25,7 @@
 #include <unistd.h>
 #include <uvhttp.h>
 
+#include "support/effective.h"
 #include "support/listen.h"
 #include "support/options.h"
 
@@ -106,6 +108,23 @@ static void get_counters(uvhttp_request_t *req, uvhttp_response_t *res, void *us
         uvhttp_response_text(res, 503, "out of memory\n");
     else
         uvhttp_response_send(res, 200, "application/json", json, size);
+    free(json);
+}
+
+/* What the server was given, for get_config. */
+typedef struct in_force {
+    const uvhttp_server_t *server;
+    const uvhttp_server_config_t *config;
+} in_force_t;
+
+static void get_config(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    const in_force_t *in_force = user;
+    char *json = effective_json(in_force->server, in_force->config);
+    if (json)
+        uvhttp_response_send(res, 200, "application/json", json, strlen(json));
+    else
+        uvhttp_response_text(res, 503, "out of memory\n");
     free(json);
 }
 
@@ -275,6 +294,8 @@ static void free_contents(void) {
 
 static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     static atomic_ulong visits;
+    static in_force_t in_force;
+    in_force = (in_force_t){server, &settings->config};
     uvhttp_get(server, "/", home, NULL);
     uvhttp_get(server, "/api", get_api, NULL);
     uvhttp_post(server, "/api", echo_api, NULL);
@@ -283,6 +304,7 @@ static void add_routes(uvhttp_server_t *server, const settings_t *settings) {
     uvhttp_get(server, "/count", count_visit, &visits);
     uvhttp_get(server, "/counters", get_counters, server);
     uvhttp_route(server, UVHTTP_GET, "/count/worker", count_visit, &visits, UVHTTP_EXEC_WORKER);
+    uvhttp_get(server, "/config", get_config, &in_force);
     uvhttp_get(server, "/sleep200", wait_on_loop, NULL);
     uvhttp_route(server, UVHTTP_GET, "/sleep200/worker", wait_on_worker, NULL, UVHTTP_EXEC_WORKER);
 #if UVHTTP_WITH_COROUTINES

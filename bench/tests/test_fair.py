@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_program import bench, needs_wrk, server
+from test_program import bench, needs_load, server
 
 from uvhttp_bench import cli, environment, gates, network
 from uvhttp_bench.commands import peers as peers_verb
@@ -172,7 +172,7 @@ def test_the_machines_network_is_a_warning() -> None:
         assert not check.passed and check.takes == ""
 
 
-@needs_wrk
+@needs_load
 @needs_other
 def test_a_server_that_chooses_its_own_congestion_control_is_void(server: Path) -> None:
     done = bench(
@@ -183,7 +183,7 @@ def test_a_server_that_chooses_its_own_congestion_control_is_void(server: Path) 
     assert record.status == VOID and record.environment.congestion_control == MACHINES
 
 
-@needs_wrk
+@needs_load
 @pytest.mark.parametrize("fault, word", [("cpus", "the server has CPUs 0,1"), ("files", "1000 descriptors")])
 def test_a_server_that_changes_what_it_was_given_is_void(server: Path, fault: str, word: str) -> None:
     done = bench(server, fault, "run", "low", "--seconds", "1", "--repeats", "1", "--allow-dirty")
@@ -210,7 +210,7 @@ def test_peers_measure_large_bodies_as_the_machine_would_too(own_network: None) 
     assert [s.name for s in chosen] == ["body-100kb", f"body-100kb-{MACHINES}", "low"]
 
 
-@needs_wrk
+@needs_load
 @needs_other
 def test_peers_keep_both_columns_apart(own_network: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--database", str(tmp_path / "db.sqlite"), "--results", str(tmp_path)]

@@ -9,7 +9,7 @@ import pytest
 from test_report import RUNS, peers
 from test_self_check import check
 
-from uvhttp_bench import cli, publication, repository, standings
+from uvhttp_bench import audit, cli, publication, repository, standings
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.codec import dump
@@ -60,6 +60,13 @@ def test_committed_records_are_of_clean_sources_and_of_release_builds() -> None:
             publication.refuse(collection.read(path), allow_unstable=True)
     if COMMITTED.self_check:
         publication.refuse_check(publication.self_check.read(COMMITTED.self_check), allow_unstable=True)
+
+
+@pytest.mark.identity
+def test_committed_records_are_what_was_measured() -> None:
+    for path in (COMMITTED.run, COMMITTED.peers):
+        if path:
+            audit.verify(collection.load(path), str(path))
 
 
 @pytest.mark.parametrize("page", publication.PAGES, ids=lambda page: page.name)
@@ -118,7 +125,7 @@ def test_generated_files_of_an_older_publication_are_removed_and_its_data_is_kep
     assert publish(place, *RUNS, *PEERS) == 0
     old = list((place / "docs" / "reports").rglob("PERF-*"))
     later = [replace(r, timestamp="2026-02-02T00:00:00Z", session=f"{r.session}b") for r in (*RUNS, *PEERS)]
-    assert publish(place, *later) == 0
+    assert publish(place, *later, more=("--because", "measured again a month later")) == 0
     assert old and not any(path.exists() for path in old) and not old[0].parent.exists()
     dates = [path.name for path in sorted((place / "docs" / "data").iterdir())]
     assert dates == ["2026-01-01", "2026-02-02"]
@@ -154,13 +161,34 @@ def test_publish_refuses_what_nobody_should_believe_and_writes_nothing(
     assert (place / "README.md").read_text() == PAGE and not (place / "docs").exists()
 
 
-def test_what_was_measured_again_takes_the_place_of_what_it_was(place: Path) -> None:
+def test_what_was_measured_again_takes_its_place_and_both_are_seen(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     void = replace(RUNS[2], checks=(Check("errors", False, "5 status"),))
     again = replace(RUNS[2], session="s2")
-    assert publish(place, *RUNS[:2], void, again, more=("--run", "s1", "--run", "s2")) == 0
-    kept = collection.read(place / "docs" / "data" / "2026-01-01" / "baseline.json")
-    assert [r.test_scenario.name for r in kept] == ["low", "low", "medium"] and not any(r.checks for r in kept)
+    joined = ("--run", "s1", "--run", "s2")
+    assert publish(place, *RUNS[:2], void, again, more=joined) == 1
+    assert "are left out: say why with --because" in capsys.readouterr().err and not (place / "docs").exists()
+    assert publish(place, more=(*joined, "--because", "the cable was loose")) == 0
+    kept = collection.load(place / "docs" / "data" / "2026-01-01" / "baseline.json")
+    assert [r.test_scenario.name for r in kept.records] == ["low", "low", "medium"] and not any(
+        r.checks for r in kept.records
+    )
+    assert [(one.scenario, one.status, one.failed) for one in kept.left] == [("medium", "void", ("errors",))]
+    report = next((place / "docs" / "reports" / "2026-01-01").glob("*-baseline.md")).read_text()
+    assert (
+        "not published**, because the cable was loose:\n\n- PERF-2026-01-01-003: medium, uvhttp, void (errors)\n" in report
+    )
     assert publish(place, more=("--run", "s3")) == 77
+
+
+def test_a_run_that_is_hidden_behind_a_better_one_is_seen(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The worse run was valid, and the other one is published alone."""
+    worse = replace(RUNS[2], results=replace(RUNS[2].results, requests_per_second=15000))
+    better = replace(RUNS[2], session="s2")
+    assert publish(place, worse, better, more=("--run", "s2")) == 1
+    assert "PERF-2026-01-01-001 (medium, valid)" in capsys.readouterr().err
+    assert publish(place, more=("--run", "s2", "--because", "a backup ran")) == 0
+    report = next((place / "docs" / "reports" / "2026-01-01").glob("*-baseline.md")).read_text()
+    assert "- PERF-2026-01-01-001: medium, uvhttp, valid, 15,000 requests/s, 25.00 us of CPU per request\n" in report
 
 
 def test_another_server_that_failed_is_published_without_figures(place: Path) -> None:

@@ -6,6 +6,7 @@ import pytest
 from test_peers import record
 
 from uvhttp_bench import slices
+from uvhttp_bench.model.evidence import Inputs
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Errors, Record, Resources, Results
 
@@ -21,7 +22,11 @@ def one(requests: int, cpu_us: float, latency_us: int, checks: tuple[Check, ...]
         generator_cpu_percent=50.0, other_cpu_percent=others, steal_percent=0.0,
     )  # fmt: skip
     run = replace(made.test_scenario, duration=0.5, connections=1, server_cpus=(0,), generator_cpus=(1,))
-    return replace(made, test_scenario=run, results=results, resources=resources, checks=checks)
+    inputs = Inputs(
+        wall_seconds=0.5, user_seconds=0.4, system_seconds=0.05, processes_seconds=0.7 + others / 100, capacity_seconds=1.0,
+        generator_cpu_seconds=0.25, generator_wall_seconds=0.5, bandwidth_mb=1000.0, answer_bytes_checked=True,
+    )  # fmt: skip
+    return replace(made, test_scenario=run, results=results, resources=resources, checks=checks, inputs=inputs)
 
 
 def test_figures_are_weighted_by_what_they_are_of() -> None:

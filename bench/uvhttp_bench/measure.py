@@ -7,12 +7,25 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from http.client import HTTPException
 from pathlib import Path
 
-from uvhttp_bench import counts, environment, gates, monitor, network, open_loop, repository, sockets, standard
+from uvhttp_bench import (
+    counts,
+    environment,
+    evidence,
+    gates,
+    identity,
+    load_checks,
+    monitor,
+    network,
+    open_loop,
+    repository,
+    sockets,
+    standard,
+)
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
@@ -61,6 +74,7 @@ class Plan:
     revision: str = ""
     dirty: bool = False
     warm_up_seconds: float = WARM_UP_SECONDS
+    expected: identity.Expected = field(default_factory=identity.Expected)
 
 
 def measure_bandwidth() -> float:
@@ -197,24 +211,6 @@ def _resources(usage: monitor.Usage, outcome: Outcome, calls_per_request: float 
     )
 
 
-def _checks(plan: Plan, scenario: Scenario, job: Job, outcome: Outcome, usage: monitor.Usage) -> list[Check]:
-    results = outcome.results
-    in_flight = job.connections * job.pipeline
-    checks = [gates.errors(results), gates.bandwidth(results, plan.bandwidth_mb * len(plan.cpus.generator))]
-    if not outcome.answer_bytes_checked:
-        checks.append(gates.length(results, job.answer_bytes, in_flight))
-    checks.append(gates.samples(results, job.connections, outcome.batch, outcome.waited))
-    checks.append(gates.little(results, job.connections, job.pipeline, outcome.batch, outcome.waited))
-    # Without the time in which the tool starts and ends, in which a generator that is saturated later does nothing.
-    cpus = len(plan.cpus.generator)
-    generator = min(1.0, outcome.cpu_seconds / (min(outcome.wall_seconds, results.seconds or outcome.wall_seconds) * cpus))
-    server = usage.cpu_seconds / (usage.wall_seconds * len(plan.cpus.server))
-    others = usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds
-    machine = gates.machine(others, usage.steal_seconds, usage.capacity_seconds)
-    checks += [gates.generator(generator, server, in_flight, cpus), gates.steady(usage.cpu_series), machine]
-    return [*checks, gates.memory(usage.memory_series)[0], *outcome.checks]
-
-
 @contextlib.contextmanager
 def blamed(name: str, running: Running) -> Iterator[None]:
     """Whatever goes wrong beside a server that has ended is the server's doing, and its last line says why."""
@@ -239,9 +235,11 @@ class Run:
 
     def __enter__(self) -> "Run":
         self._sockets = sockets.Watch(self._running.port(self._scenario.scheme))
+        plan = self._plan
         try:
-            with blamed(self._plan.target.name, self._running):
-                self._first = first_answer(self._plan.target, self._scenario, self._running, self._made)
+            with blamed(plan.target.name, self._running):
+                self._identity = identity.before(plan.expected, plan.target, self._running, plan.load, self._asked)
+                self._first = first_answer(plan.target, self._scenario, self._running, self._made)
         except BaseException:
             self._sockets.close()
             raise
@@ -251,6 +249,16 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self._sockets.close()
+
+    def _asked(self, answer: Answer) -> None:
+        """A question of the harness at the server's plain port is one more request, and maybe a connection at the port that
+        is watched."""
+        said = counts.of_probe("http", 0, answer.bytes_total, len(answer.body))
+        if self._scenario.scheme == "https":
+            said = counts.Said(requests=said.requests)
+        elif self._scenario.scheme == "ws":  # whose server counts messages
+            said = replace(said, requests=counts.Range())
+        self._said.append(said)
 
     def _run(self, seconds: float) -> tuple[Job, Outcome]:
         plan, size = self._plan, self._first.bytes_total
@@ -309,27 +317,31 @@ class Run:
     def record(self, loaded: "Loaded", repeat: int, repeats: int) -> Record:
         """Without its test_id."""
         plan, scenario, running = self._plan, self._scenario, self._running
-        job, outcome, usage = loaded.job, loaded.outcome, loaded.usage
+        job, outcome, usage = loaded.job, loaded.outcome, evidence.compact(loaded.usage)
         moved = self._sockets.moved(sum(said.connections for said in self._said))
+        log_bytes = running.log_bytes() - self._logged
         with blamed(plan.target.name, running):
             server, question = requests_counted(plan.target, scenario, running)
+            agree, counted = counts.counts(self._said, moved, server)
             last = _last_answer(plan.target, scenario, running, self._made)
-        agree, counted = counts.counts(self._said, moved, server)
-        self._said += [question, last.said]  # of the same server's next slice
+            self._said += [question, last.said]  # of the same server's next slice
+            seen = identity.after(self._identity, running, self._asked)
         level = _log_level(running.pid)
-        log = gates.log(level, running.log_bytes() - self._logged)
+        log = gates.log(level, log_bytes)
         configuration = gates.configuration_of(
             plan.build_info, log_level=level or "default", revision=plan.revision, dirty=plan.dirty,
             engine=getattr(plan.target, "engine", ""), io_threads=getattr(plan.target, "io_threads", 0),
         )  # fmt: skip
-        checks = [*self._conditions(), *_checks(plan, scenario, job, outcome, usage)]
+        test_scenario = _scenario_run(plan, scenario, job, outcome, repeat, repeats)
+        inputs = evidence.inputs(job, outcome, usage, plan.bandwidth_mb * len(plan.cpus.generator), log_bytes)
+        checks = [*self._conditions(), *load_checks.of_load(outcome.results, test_scenario, inputs), *outcome.checks]
         checks.append(gates.private_network(plan.environment, network.different()))
         record = Record(
             test_id="",
             timestamp=loaded.timestamp.isoformat(timespec="seconds").replace("+00:00", "Z"),
             environment=plan.environment,
             configuration=configuration,
-            test_scenario=_scenario_run(plan, scenario, job, outcome, repeat, repeats),
+            test_scenario=test_scenario,
             results=outcome.results,
             resources=_resources(usage, outcome, self._calls, plan.cpus),
             session=plan.session,
@@ -337,6 +349,7 @@ class Run:
             checks=(
                 gates.build(configuration),
                 log,
+                *identity.checks(seen),
                 *self._first.checks,
                 *last.checks,
                 agree,
@@ -344,6 +357,8 @@ class Run:
                 *standard_checks(plan, configuration),
             ),
             counts=counted,
+            identity=seen,
+            inputs=inputs,
         )
         rate = plan.load.per_second if isinstance(plan.load, AtRate | Fanned) else 0.0
         return open_loop.at_rate(record, rate) if rate else record
@@ -406,7 +421,7 @@ def _run_echo(
     job = Job("tcp://", scenario.threads, scenario.connections, seconds, everything, message_bytes=scenario.message_bytes)
     timestamp = datetime.now(UTC)
     before = monitor.cpu_times(everything)
-    with network.Observer(0) as seen:
+    with network.Observer(0) as sockets_seen:
         outcome = load.run(replace(job, workspace=made.path))
     after = monitor.cpu_times(everything)
     machine = gates.machine(
@@ -414,6 +429,7 @@ def _run_echo(
     )
     configuration = gates.configuration_of(plan.build_info, revision=plan.revision, dirty=plan.dirty)
     results = outcome.results
+    seen = identity.of_file(load, load.program, plan.session, load.build_info())
     record = Record(
         test_id="",
         timestamp=timestamp.isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -424,16 +440,23 @@ def _run_echo(
         resources=Resources(100 * outcome.cpu_seconds / outcome.wall_seconds, None, None, None),
         session=plan.session,
         kind=plan.kind,
+        inputs=evidence.of_one_process(outcome, before, after, plan.bandwidth_mb * len(everything)),
         checks=(
             gates.build(configuration),
             gates.errors(results),
-            *([gates.congestion_control(plan.environment.congestion_control, seen.names)] if network.private() else []),
+            *(
+                [gates.congestion_control(plan.environment.congestion_control, sockets_seen.names)]
+                if network.private()
+                else []
+            ),
             gates.bandwidth(results, plan.bandwidth_mb * len(everything)),
             machine,
+            *identity.checks(seen),
             *standard_checks(plan, configuration),
             gates.private_network(plan.environment, network.different()),
         ),
         notes=("server and clients share a process: CPU is of both",),
+        identity=seen,
     )
     return record, outcome.raw
 
@@ -458,6 +481,7 @@ def plan_for(
         revision=repository.revision(),
         dirty=repository.dirty(),
         warm_up_seconds=warm_up_seconds,
+        expected=identity.expect(target, session),
     )
 
 

@@ -2,10 +2,10 @@
 the READMEs made of them. Everything but the records follows from the records, so that no figure can be edited by hand."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uvhttp_bench import repository, standard, supplements
+from uvhttp_bench import audit, repository, standard, supplements
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model import collection, self_check
 from uvhttp_bench.model.record import UNSTABLE, Record
@@ -14,7 +14,7 @@ from uvhttp_bench.output import section
 from uvhttp_bench.output.report_html import html
 from uvhttp_bench.output.report_markdown import markdown, pictures
 from uvhttp_bench.output.section import Published, Shown
-from uvhttp_bench.report_blocks import Report
+from uvhttp_bench.report_blocks import Bullets, Report, Text
 from uvhttp_bench.report_peers import headline
 from uvhttp_bench.reporting import Material, build, file_name
 
@@ -91,6 +91,17 @@ def files_of(report: Report, where: Path, data: str, pages: bool = True) -> list
     return [(where, markdown(report, data)), *charts, *page]
 
 
+def with_left_out(report: Report, data: collection.Kept) -> Report:
+    """At its end: the runs that were made of the same scenarios and are not published, so that a choice is seen."""
+    lines = audit.left_lines(data)
+    if not lines:
+        return report
+    last = report.sections[-1]
+    why = Text(f"**Runs of the same scenarios at this revision that are not published**, because {data.because}:")
+    ended = replace(last, blocks=(*last.blocks, why, Bullets(tuple(lines))))
+    return replace(report, sections=(*report.sections[:-1], ended))
+
+
 def reports(found: Kept, pages: bool = True) -> list[tuple[Path, str]]:
     """Files and their text."""
     made: list[tuple[Path, str]] = []
@@ -100,6 +111,7 @@ def reports(found: Kept, pages: bool = True) -> list[tuple[Path, str]]:
             continue
         records = collection.read(path)
         report = build(Material(tuple(records), name, self_check=check if name == RUN else None))
+        report = with_left_out(report, collection.load(path))
         where, data = _report_path(found.directory, records, name), f"../../data/{path.parent.name}/{path.name}"
         made += files_of(report, where, data, pages)
     return [*made, *supplements.pages(found.directory, pages)]

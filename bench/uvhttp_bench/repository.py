@@ -9,7 +9,7 @@ PROGRAMS = BUILD / "dist" / "bin"
 RESULTS = ROOT / "test" / "performance_results"  # raw output and records of runs
 DATA = ROOT / "docs" / "performance" / "data"  # what is committed
 REPORTS = ROOT / "docs" / "performance" / "reports"
-SOURCES = ("src", "include", "examples", "tools", "cmake", "CMakeLists.txt", "CMakePresets.json")
+SOURCES = ("bench", "src", "include", "examples", "tools", "cmake", "CMakeLists.txt", "CMakePresets.json")
 DATABASE = BUILD / "bench" / "records.sqlite"
 SELF_CHECKS = BUILD / "bench" / "self-check"
 EXPERIMENTS = BUILD / "bench" / "experiment"
@@ -29,5 +29,5 @@ def revision() -> str:
 
 
 def dirty() -> bool:
-    """Whether what is built from differs from the commit; results of runs do not count."""
-    return bool(git("status", "--porcelain", "--untracked-files=no", "--", *SOURCES))
+    """Whether what is built and what measures differ from the commit, files unknown to git included; results do not count."""
+    return bool(git("status", "--porcelain", "--untracked-files=all", "--", *SOURCES))

@@ -2,14 +2,14 @@
 the machine does for seconds meets all of them. The slices of one server are one record."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from uvhttp_bench import gates
+from uvhttp_bench import evidence, load_checks
 from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import BUSY, GENERATOR, Check, Errors, Record, Resources, Results
+from uvhttp_bench.model.record import BUSY, Check, Errors, Record, Resources, Results
 
 SECONDS = 0.5
 SECONDS_TLS = 1.0  # connections are made anew for each slice, and a handshake costs as much as many requests
@@ -88,26 +88,14 @@ def _resources(slices: Sequence[Record]) -> Resources:
 
 def _checks(slices: Sequence[Record], merged: Record) -> tuple[Check, ...]:
     """What follows from totals is asked of the totals: half a second is too short for it. Any other check has to pass in each."""
-    results, resources, run = merged.results, merged.resources, merged.test_scenario
-    generator, server = resources.generator_cpu_percent, resources.cpu_usage_percent
-    others, steal = resources.other_cpu_percent, resources.steal_percent
-    again: dict[str, Callable[[], Check | None]] = {
-        "errors": lambda: gates.errors(results),
-        "samples": lambda: gates.samples(results),
-        LITTLE: lambda: gates.little(results, run.connections),
-        GENERATOR: lambda: (
-            None
-            if generator is None or server is None
-            else gates.generator(generator / 100, server / 100 / max(1, len(run.server_cpus)))
-        ),
-        "machine": lambda: None if others is None or steal is None else gates.machine(others, steal, 100.0),
-    }
+    again = {check.name: check for check in load_checks.of_load(merged.results, merged.test_scenario, merged.inputs)}
+    law = again.get(BUSY) or again.get(LITTLE)
     kept: dict[str, Check] = {}
     for check in (check for one in slices for check in one.checks):
         name = LITTLE if check.name == BUSY else check.name
         if name not in kept or kept[name].passed:
             kept[name] = check
-    return tuple((again[name]() if name in again else None) or check for name, check in kept.items())
+    return tuple((law if name == LITTLE else again.get(name)) or check for name, check in kept.items())
 
 
 def combined(slices: Sequence[Record]) -> Record:
@@ -122,5 +110,8 @@ def combined(slices: Sequence[Record]) -> Record:
         test_scenario=scenario,
         results=_results([s.results for s in slices], scenario.tool),
         resources=_resources(slices),
+        inputs=evidence.summed([s.inputs for s in slices]),
+        identity=slices[-1].identity,
+        counts=slices[-1].counts,
     )
     return replace(merged, checks=_checks(slices, merged))

@@ -337,7 +337,8 @@ UVHTTP_EXPORT uint64_t uvhttp_server_counter(const uvhttp_server_t *server, cons
 
 /** "0.1.0". Static storage. */
 UVHTTP_EXPORT const char *uvhttp_version(void);
-/** Compiler, flags, options, sanitizers: what this binary was really built with, one `key: value` line each. Static. */
+/** What this binary was really built from and with, one `key: value` line each: git revision ("unknown" without git),
+ * whether files differed from it ("dirty"), a hash of the sources, compiler, flags, options, sanitizers. Static. */
 UVHTTP_EXPORT const char *uvhttp_build_info(void);
 
 UVHTTP_END_DECLS

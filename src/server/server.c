@@ -6,8 +6,6 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "build_info.h"
-#include "protocol/http1_session.h"
 #include "server/server_internal.h"
 
 /* --- making --- */
@@ -350,13 +348,4 @@ const char *uvhttp_server_engine(const uvhttp_server_t *server, const char **rea
 struct uv_loop_s *uvhttp_loop_uv(void) {
     uvhttp__loop_t *loop = uvhttp__host_current_loop();
     return loop ? loop->uv : NULL;
-}
-
-const char *uvhttp_version(void) {
-    return UVHTTP_BUILD_VERSION;
-}
-
-const char *uvhttp_build_info(void) {
-    return "version: " UVHTTP_BUILD_VERSION "\ncompiler: " UVHTTP_BUILD_COMPILER "\nbuild type: " UVHTTP_BUILD_TYPE
-           "\nflags: " UVHTTP_BUILD_FLAGS "\noptions: " UVHTTP_BUILD_OPTIONS "\n";
 }

@@ -68,6 +68,7 @@ def test_the_programs_say_how_they_were_built():
     out = subprocess.run([harness.EXAMPLES / "performance_test", "--version"], capture_output=True, text=True, check=True)
     assert out.stdout.startswith("uvhttp 0.1.0\n") and out.stderr == ""
     assert "-std=gnu17" in out.stdout and "BUILD_WITH_MIMALLOC" in out.stdout
+    assert re.search(r"^revision: ([0-9a-f]{40}|unknown)\ndirty: (no|yes|unknown)\nsources: [0-9a-f]{64}$", out.stdout, re.M)
 
 
 def test_the_measured_server_says_how_many_requests_it_has_counted(serve):

@@ -279,6 +279,16 @@ def test_performance_test_serves_what_the_standard_measures(serve):
     assert server.new_stderr() == "", "no output on the request path"
 
 
+def test_performance_test_reports_the_settings_in_force_wherever_they_come_from(serve):
+    server = serve("performance_test", "--read-buffer-size", 1024, env={"UVHTTP_KEEPALIVE_TIMEOUT": "7"})
+    found = json.loads(server.get("/config").body)
+    changed = {name: field["value"] for name, field in found["settings"].items() if not field["default"]}
+    assert changed["read_buffer_size"] == "1024" and changed["keepalive_timeout"] == "7"
+    assert "backlog" in found["settings"] and "backlog" not in changed
+    assert found["engine"] in ("io_uring", "libuv") and found["log_level"] == "warn"
+    assert f"uvhttp 0.1.0\n{found['build_info']}" == run("--version").stdout
+
+
 def run(*args, **options):
     return subprocess.run([EXAMPLES / "performance_test", *args], capture_output=True, text=True, timeout=20, **options)
 

@@ -47,7 +47,7 @@ class Layering:
             if folder == "io":
                 return None
             return f"{name} belongs to src/io/ only; use io/io.h, or add what is missing there"
-        if quote == '"' and name == "build_info.h":
+        if quote == '"' and name in ("build_info.h", "build_identity.h"):
             return None
         if name == "uvhttp.h" or name.startswith("uvhttp/"):
             header = name.split("/", 1)[-1]

@@ -95,5 +95,58 @@ class OptionsTest(unittest.TestCase):
         self.assertIn("-O2 -g -DNDEBUG", text)
 
 
+class BuildIdentityTest(unittest.TestCase):
+    """cmake/write_build_identity.cmake, which runs at each build."""
+
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.outside = pathlib.Path(directory.name)
+        self.tree = self.outside / "tree"
+        self.header = self.outside / "build_identity.h"
+        for name, text in (("src/io/a.c", "int a;"), ("include/b.h", "int b;"), ("bench/c.c", "int c;"), ("CMakeLists.txt", "")):
+            self.write(name, text)
+
+    def write(self, name, text):
+        (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.tree / name).write_text(text, encoding="utf-8")
+
+    def identity(self):
+        command = ["cmake", f"-DSOURCE={self.tree}", f"-DOUTPUT={self.header}", "-P", ROOT / "cmake/write_build_identity.cmake"]
+        subprocess.run(command, check=True, capture_output=True)
+        return dict(re.findall(r'#define UVHTTP_BUILD_(\w+) "(.*)"', self.header.read_text(encoding="utf-8")))
+
+    def git(self, *arguments):
+        who = ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "init.defaultBranch=main"]
+        return subprocess.run(["git", *who, *arguments], cwd=self.tree, check=True, capture_output=True, text=True).stdout
+
+    def test_without_git_the_sources_are_known_all_the_same(self):
+        first = self.identity()
+        self.assertEqual((first["REVISION"], first["DIRTY"]), ("unknown", "unknown"))
+        before = self.header.stat().st_mtime_ns
+        self.assertEqual(self.identity(), first)
+        self.assertEqual(self.header.stat().st_mtime_ns, before, "nothing changed: nothing may be compiled again")
+        self.write("README.md", "not built")
+        self.assertEqual(self.identity(), first)
+        for name in ("src/io/a.c", "include/new.h", "bench/c.c", "CMakeLists.txt"):
+            known = self.identity()["SOURCES"]
+            self.write(name, "int changed;")
+            self.assertNotEqual(self.identity()["SOURCES"], known, name)
+
+    def test_dirty_includes_the_benchmarks_and_files_that_git_does_not_know(self):
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.git("commit", "-q", "-m", "first")
+        self.assertEqual((self.identity()["REVISION"], self.identity()["DIRTY"]), (self.git("rev-parse", "HEAD").strip(), "no"))
+        self.write("docs/a.md", "not measured")
+        self.assertEqual(self.identity()["DIRTY"], "no")
+        self.write("bench/uvhttp_bench/gates.py", "")
+        self.assertEqual(self.identity()["DIRTY"], "yes")
+
+    def test_a_copy_inside_another_repository_has_no_revision(self):
+        self.git("init", "-q", str(self.outside))
+        self.assertEqual(self.identity()["REVISION"], "unknown")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,7 +5,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from uvhttp_bench import environment, gates, measure, regression, repository, session, standard
+from uvhttp_bench import audit, environment, gates, measure, network, regression, repository, session, standard
 from uvhttp_bench.commands.run import HEADS, check_tree, reasons, row
 from uvhttp_bench.exits import FINE, REGRESSION, BenchError, MissingError, UsageError
 from uvhttp_bench.loads.base import allow_many_files
@@ -87,7 +87,9 @@ def _set(args: argparse.Namespace) -> int:
     if dirty:
         raise BenchError("the run was of sources that differ from their commit: commit, build and run again")
     path = args.data / records[0].timestamp[:10] / "baseline.json"
-    collection.write(path, "baseline", records)
+    with database.opened(args.database) as store:
+        left = audit.left_in(store, records)
+    collection.write(path, "baseline", records, left, "this session was kept by `baseline set`")
     tables.show(
         args.format, ("file", "records"), [(str(path), str(len(records)))], {"file": str(path), "records": len(records)}
     )
@@ -170,7 +172,8 @@ def _measured(args: argparse.Namespace, baseline: Sequence[Record]) -> list[Reco
 
 
 def _environment() -> Environment:
-    return environment.capture(*gates.compiler_of(Uvhttp().build_info()))
+    cpus = measure.choose_cpus(None, None)
+    return environment.capture(*gates.compiler_of(Uvhttp().build_info()), cpus.server, cpus.generator)
 
 
 def _chosen(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
@@ -200,7 +203,7 @@ def _check(args: argparse.Namespace) -> int:
     output = args.output or args.data / records[0].timestamp[:10] / f"{regression.KIND}.json"
     data = regression.document(path, baseline, records, found, code)
     if found.verdicts:
-        collection.write(output, regression.KIND, records, data)
+        collection.write(output, regression.KIND, records, more=data)
     written = f"written to {output}" if found.verdicts else "nothing was judged, and nothing is written"
     tables.show(
         args.format, regression_table.HEADS, regression_table.rows(found), {"file": str(output), **data},
@@ -210,4 +213,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.action == "check" and args.run:  # the one action that measures, and so needs a network of its own
+        with network.of(argparse.Namespace(congestion_control=())):
+            return _check(args)
     return {"set": _set, "show": _show, "grade": _grade, "check": _check}[args.action](args)

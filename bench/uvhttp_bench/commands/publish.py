@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from uvhttp_bench import publication, repository, supplements
+from uvhttp_bench import audit, publication, repository, supplements
 from uvhttp_bench.exits import FINE, BenchError, MissingError
 from uvhttp_bench.model import collection, database, self_check
 from uvhttp_bench.model.codec import dump, write_text
@@ -26,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--again", action="store_true", help="no new data: reports and pages from what is kept")
     parser.add_argument(
         "--allow-unstable", action="store_true", help="also runs of a noisy machine, marked as such; discarded ones never"
+    )
+    parser.add_argument(
+        "--because", default="", metavar="TEXT", help="why other runs of the same scenarios at this revision are left out"
     )
     parser.add_argument("--page", type=Path, action="append", help="instead of README.md and README.zh-CN.md (English)")
     parser.add_argument("--directory", type=Path, default=repository.REPORTS.parent, help="default %(default)s")
@@ -65,6 +68,7 @@ def _keep(args: argparse.Namespace) -> list[Path]:
     sessions = _sessions(args)
     for records in sessions.values():
         publication.refuse(collection.gathered(records), args.allow_unstable)
+        audit.recomputed(records)
     revisions = [r.configuration.revision for records in sessions.values() for r in records if r.configuration.revision]
     check = _self_check(args.self_check, revisions)
     if check:
@@ -73,10 +77,16 @@ def _keep(args: argparse.Namespace) -> list[Path]:
     more = supplements.chosen(args, revisions)
     more.refuse(args.allow_unstable)
     publication.one_revision([*revisions, *more.revisions])
+    for records in sessions.values():
+        audit.of_revision(records)
+    with database.opened(args.database) as store:
+        left = {name: audit.left_in(store, records) for name, records in sessions.items()}
+    for name, records in sessions.items():
+        audit.chosen_because(left[name], records, args.because)
     written = []
     for name, records in sessions.items():
         written.append(args.directory / "data" / records[0].timestamp[:10] / f"{name}.json")
-        collection.write(written[-1], name, records)
+        collection.write(written[-1], name, records, left[name], args.because)
     if check:
         written.append(args.directory / "data" / check.timestamp[:10] / f"{publication.SELF_CHECK}.json")
         write_text(written[-1], dump(check))
@@ -89,6 +99,9 @@ def run(args: argparse.Namespace) -> int:
         section.replaced(page, "")  # a page without its marks is an error before anything changes
     written: Sequence[Path] = [] if args.again else _keep(args)
     kept = publication.kept(args.directory)
+    for path in (kept.run, kept.peers):
+        if path:
+            audit.verify(collection.load(path), str(path))
     if not any((kept.run, kept.peers, kept.self_check)):
         raise BenchError(f"{args.directory}: nothing is kept: uvhttp-bench publish, without --again")
     made = [*publication.reports(kept), *publication.charts(kept), *publication.sections(kept, pages)]

@@ -2,12 +2,14 @@
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-from uvhttp_bench import publication, regression, repository
+from uvhttp_bench import audit, publication, regression, repository
 from uvhttp_bench.exits import FINE, BenchError, MissingError
 from uvhttp_bench.history import Series, series_of
 from uvhttp_bench.model import collection, database
+from uvhttp_bench.model.chain import Entry
 from uvhttp_bench.model.codec import FormatError, from_json, write_text
 from uvhttp_bench.model.record import Record
 from uvhttp_bench.output import tables
@@ -45,6 +47,13 @@ def _records(args: argparse.Namespace) -> tuple[list[Record], list[Series]]:
     return records, series_of([r for r in older if r.environment.hash in hashes and r.test_scenario.name in names])
 
 
+def _left_out(args: argparse.Namespace, records: Sequence[Record]) -> list[Entry]:
+    if args.file:
+        return list(collection.load(args.file).left)
+    with database.opened(args.database) as store:
+        return audit.left_in(store, records)
+
+
 def _verdicts(path: Path | None, session: str) -> tuple[Verdict, ...]:
     path = path or repository.BUILD / "bench" / "compare" / f"{session}.json"
     if not path.exists():
@@ -67,7 +76,8 @@ def run(args: argparse.Namespace) -> int:
     report = build(Material(tuple(records), name, _verdicts(args.verdicts or judged, records[0].session), tuple(history)))
     data = args.directory / "data" / report.date / f"{name}.json"
     if not (args.file and args.file.resolve() == data.resolve()):
-        collection.write(data, name, records)
+        left = _left_out(args, records)
+        collection.write(data, name, records, left, f"this session was chosen for the report {name}")
     folder = args.directory / "reports" / report.date
     relative = f"../../data/{report.date}/{name}.json"
     made = publication.files_of(report, folder / f"{report.file_name}.md", relative)

@@ -51,13 +51,13 @@ class Outcome:
     cpu_seconds: float  # of the tool
     wall_seconds: float
     answer_bytes_checked: bool = False  # the tool itself has compared every answer's length or content
-    checks: tuple[Check, ...] = ()  # what the load knows about itself, of several generators for example
     request_bytes: int | None = None  # of one request as the tool sends it; None: it does not say
     response_bytes: int | None = None  # of one response, where the tool knows it better than a probe
     connections: int = 0  # opened in the whole run; 0: as many as asked for
     responses: int = 0  # of the whole run, where the tool's results are of a part of it; 0: as many as in the results
     batch: int = 1  # requests that share one latency
     waited: int = 0  # latencies of requests that had no response yet when the time was up
+    checks: tuple[Check, ...] = ()  # what the load knows about itself, of several generators for example
 
 
 class Load(Protocol):

@@ -195,7 +195,7 @@ class Fanned(UvhttpLoad):
             raise BenchError("the workers took too long to answer")
         raw = "".join(outcome.raw for outcome in outcomes)
         return Outcome(
-            merged(outcomes), raw, outcomes[0].command, cpu, wall, True, generators(jobs, outcomes), outcomes[0].request_bytes, outcomes[0].response_bytes,
+            merged(outcomes), raw, outcomes[0].command, cpu, wall, True, outcomes[0].request_bytes, outcomes[0].response_bytes, checks=generators(jobs, outcomes),
             connections=sum(outcome.connections for outcome in outcomes), responses=sum(outcome.responses for outcome in outcomes), waited=sum(outcome.waited for outcome in outcomes),
         )  # fmt: skip
 
@@ -243,11 +243,14 @@ def opened(args: argparse.Namespace, per_second: float | None = None) -> Iterato
     if missing:
         raise MissingError(missing)
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ImportError as error:
         raise MissingError(
             "distributed is not installed: build/bench/venv/bin/pip install -e 'bench[distributed]'"
         ) from error
+    # Else it sets MALLOC_TRIM_THRESHOLD_ and others in this process, from which the server would inherit them.
+    dask.config.set({"distributed.nanny.pre-spawn-environ": {}})
     with contextlib.ExitStack() as stack:
         try:
             if args.scheduler:

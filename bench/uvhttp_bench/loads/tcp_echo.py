@@ -1,6 +1,7 @@
 """Owns: benchmark_tcp_echo: server and clients of the TCP core in one process (S4 of the contract)."""
 
 import json
+import subprocess
 from pathlib import Path
 
 from uvhttp_bench import repository
@@ -45,6 +46,9 @@ class TcpEcho:
 
     def version(self) -> str:
         return ""
+
+    def build_info(self) -> str:
+        return subprocess.run([self.program, "--version"], capture_output=True, text=True, check=False).stdout
 
     def speaks(self, scheme: str) -> bool:
         return scheme == "tcp"

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -117,12 +118,12 @@ def marked_body(body: bytes) -> bytes:
     return found[1] + b"%" + found[3] if found else b""
 
 
-def whole_run(text: str) -> dict[str, int]:
-    """What it did before and after the window that its results are of, and what had no response in it."""
-    found = json.loads(text)
+def with_whole_run(outcome: Outcome) -> Outcome:
+    """With what it did before and after the window that its results are of, and what had no response in it."""
+    found = json.loads(outcome.raw)
     results, waited = found["results"], int(found["latency"].get("timeouts_included", 0))
     opened, responses = int(results.get("connections_opened", 0)), int(results.get("answers_total", 0))
-    return {"connections": opened, "responses": responses, "waited": waited}
+    return replace(outcome, connections=opened, responses=responses, waited=waited)
 
 
 class UvhttpLoad:
@@ -152,7 +153,7 @@ class UvhttpLoad:
     def command(self, job: Job) -> list[str]:
         command = [str(self._program()), "-c", str(job.connections), "-t", str(threads_of(job))]
         command += ["-d", f"{round(job.seconds * 1000)}ms", "-p", str(job.pipeline), "--json", "-"]
-        marked = marked_body(job.request_body) if job.echoes and "--echo" in self._say("--help") else b""
+        marked = marked_body(job.request_body) if job.echoes and job.url.startswith("http:") else b""
         if job.url.startswith("http"):
             command += ["-X", job.method, "--expect-status", str(job.status)]
             if marked:
@@ -180,7 +181,7 @@ class UvhttpLoad:
             why = done.stderr.strip().splitlines()
             raise BenchError(f"uvhttp-load failed with {done.code}: {why[-1] if why else 'nothing printed'}")
         results = parse(done.stdout)
-        return Outcome(
-            results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True, *sizes_of(job),
-            **whole_run(done.stdout),
-        )  # fmt: skip
+        sizes = sizes_of(job)
+        return with_whole_run(
+            Outcome(results, done.stdout, shown(command), done.cpu_seconds, done.wall_seconds, True, *sizes)
+        )

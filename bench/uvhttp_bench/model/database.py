@@ -2,6 +2,7 @@
 be tidied up. A file of SQLite, or a PostgreSQL that a team shares."""
 
 import argparse
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from uvhttp_bench import repository
+from uvhttp_bench.model import chain
 from uvhttp_bench.model.codec import dump
 from uvhttp_bench.model.postgresql import PREFIXES, Postgresql, PostgresqlUrl
 from uvhttp_bench.model.record import Record, parse
@@ -37,14 +39,16 @@ class Database:
         self._backend.close()
 
     def add(self, record: Record) -> Record:
-        """Returns the record with its test_id: PERF-<date>-<number of the day>."""
+        """Returns the record with its test_id, PERF-<date>-<number of the day>, linked to the record before it."""
         day = f"PERF-{record.timestamp[:10]}-"
         with self._backend.alone():
             ((last,),) = self._backend.execute(
                 "SELECT max(CAST(substr(test_id, ?) AS INTEGER)) FROM records WHERE substr(test_id, 1, ?) = ?",
                 (len(day) + 1, len(day), day),
             )
-            named = replace(record, test_id=f"{day}{(last or 0) + 1:03}")
+            before = self._backend.execute("SELECT json FROM records ORDER BY id DESC LIMIT 1")
+            previous = str(json.loads(before[0][0]).get("chain", {}).get("hash", "")) if before else ""
+            named = chain.linked(replace(record, test_id=f"{day}{(last or 0) + 1:03}"), previous)
             scenario, configuration = named.test_scenario, named.configuration
             self._backend.execute(
                 "INSERT INTO records (test_id, session, kind, scenario, target, timestamp, revision, environment, status,"
@@ -65,6 +69,21 @@ class Database:
         where = " AND ".join(f"{column} = ?" for column, _ in given) or "TRUE"
         rows = self._backend.execute(
             f"SELECT test_id, json FROM records WHERE {where} ORDER BY id", [value for _, value in given]
+        )
+        return [parse(text, f"{self._backend.name}: {test_id}") for test_id, text in rows]
+
+    def since(self, revision: str) -> list[Record]:
+        """All records, of whatever kind, from the first of a revision on: what was measured, published or not. Before them the
+        last of another revision, which shows that none was left out at the start."""
+        rows = self._backend.execute("SELECT min(id) FROM records WHERE revision = ?", [revision])
+        first = rows[0][0] if rows else None
+        if first is None:
+            return []
+        ((anchor,),) = self._backend.execute(
+            "SELECT max(id) FROM records WHERE id < ? AND revision <> '' AND revision <> ?", [first, revision]
+        )
+        rows = self._backend.execute(
+            "SELECT test_id, json FROM records WHERE id >= ? ORDER BY id", [first if anchor is None else anchor]
         )
         return [parse(text, f"{self._backend.name}: {test_id}") for test_id, text in rows]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.model.codec import FormatError, dump, from_json, write_text
+from uvhttp_bench.model.evidence import Chain, Identity, Inputs
 from uvhttp_bench.model.histogram import Histogram
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 # What a run is worth, worst last. "bounded": the load generator was the bottleneck, so that CPU time holds and the rate is a
 # bound. "unstable": measured properly on a machine that did other things meanwhile.
@@ -185,6 +186,9 @@ class Record:
     checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
     counts: Counts | None = None
+    identity: Identity = field(default_factory=Identity)
+    inputs: Inputs = field(default_factory=Inputs)
+    chain: Chain = field(default_factory=Chain)
 
     @property
     def status(self) -> str:

@@ -21,12 +21,13 @@ class Slowed(Uvhttp):
         super().__init__("libuv", program=program, name=name)
         self.slow_ns = slow_ns
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """Set on purpose: the one use of LD_PRELOAD that a run permits."""
+        return {"LD_PRELOAD": str(LIBRARY), "UVHTTP_SLOW_NS": str(self.slow_ns)}
+
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         compiler: list[str | Path] = ["cc", "-O2", "-D_GNU_SOURCE", "-shared", "-fPIC", SOURCE, "-o", LIBRARY]
-        library = build("slow_send", compiler, [SOURCE], LIBRARY)
-        return [
-            "env",
-            f"LD_PRELOAD={library}",
-            f"UVHTTP_SLOW_NS={self.slow_ns}",
-            *super().command(scenario, ports, workspace),
-        ]
+        build("slow_send", compiler, [SOURCE], LIBRARY)
+        variables = [f"{name}={value}" for name, value in self.variables.items()]
+        return ["env", *variables, *super().command(scenario, ports, workspace)]
