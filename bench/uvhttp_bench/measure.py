@@ -16,6 +16,7 @@ from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
+from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, probe, serve
 
@@ -56,6 +57,7 @@ class Plan:
     revision: str = ""
     dirty: bool = False
     warm_up_seconds: float = WARM_UP_SECONDS
+    scenario: Scenario | None = None  # instead of the one asked for: with what this target's responses have to be
 
 
 def measure_bandwidth() -> float:
@@ -93,6 +95,8 @@ def job_of(scenario: Scenario, running: Running, cpus: Cpus, seconds: float, mad
         answer_bytes=answer,
         message_bytes=scenario.message_bytes,
         pipeline=scenario.pipeline,
+        headers=scenario.headers,
+        response_body=scenario.response_body,
         workspace=made.path,
     )
 
@@ -198,11 +202,12 @@ class Run:
     """One server that is alive: its first answer, the load, its record."""
 
     def __init__(self, plan: Plan, scenario: Scenario, running: Running, made: Workspace) -> None:
-        self._plan, self._scenario, self._running, self._made = plan, scenario, running, made
+        self._plan, self._scenario, self._running, self._made = plan, plan.scenario or scenario, running, made
         self._calls: float | None = None  # of the system, per request
         with blamed(plan.target.name, running):
-            self._checks, self._answer_bytes = first_answer(running, scenario, plan.target.name)
+            self._checks, self._answer_bytes = first_answer(running, self._scenario, plan.target.name)
         self._logged = running.log_bytes()
+        self._processes = Processes(running.pid)  # after the first response, when it has started its workers
 
     def warm_up(self) -> None:
         with blamed(self._plan.target.name, self._running):
@@ -213,7 +218,7 @@ class Run:
         plan, timestamp = self._plan, datetime.now(UTC)
         job = job_of(self._scenario, self._running, plan.cpus, seconds, self._made, self._answer_bytes)
         with blamed(plan.target.name, self._running):
-            watch = monitor.Watch(self._running.pid, plan.cpus.server + plan.cpus.generator).start()
+            watch = monitor.Watch(self._processes, plan.cpus.server + plan.cpus.generator).start()
             try:
                 outcome = plan.load.run(job)
                 usage = watch.stop()

@@ -18,7 +18,7 @@ from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import VALID, VOID, Configuration, Record, worst
-from uvhttp_bench.monitor import memory_mb
+from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats.paired import Interval, bootstrap_median, log_ratios
 from uvhttp_bench.targets.base import Target, Workspace, serve, workspace
@@ -132,7 +132,7 @@ class Versus:
     def _idle(self, scenario: Scenario, target: Target, made: Workspace) -> float:
         """After its start, before anything is asked of it."""
         with serve(target, scenario, made, self.options.cpus.server) as running:
-            return memory_mb(running.pid)
+            return Processes(running.pid).memory_mb()
 
     def standings(self, targets: Sequence[Target]) -> list[Standing]:
         """By scenario, closed loop before the rates, in the order of the list of servers."""
@@ -162,7 +162,11 @@ def percent_of_capacity(record: Record, session: Sequence[Record]) -> float:
 def adapted(record: Record, target: Target, idle_mb: float) -> Record:
     """What a record of another server does not say. Its memory at the start is from before the first
     request, so that what a server keeps for later shows."""
-    record = replace(record, resources=replace(record.resources, memory_start_mb=idle_mb))
+    return of_target(replace(record, resources=replace(record.resources, memory_start_mb=idle_mb)), target)
+
+
+def of_target(record: Record, target: Target) -> Record:
+    """Of the server of others: without the checks of our own build, with what a reader has to know about it."""
     if not isinstance(target, Uvhttp):
         version = target.build_info()
         checks = tuple(check for check in record.checks if check.name not in OUR_CHECKS)

@@ -35,6 +35,8 @@ class Job:
     answer_bytes: int | None = None  # head and body, where every answer has the same length
     message_bytes: int = 0
     pipeline: int = 1
+    headers: tuple[tuple[str, str], ...] = ()
+    response_body: bytes | None = None
     workspace: Path = Path("/tmp")
 
 

@@ -109,14 +109,22 @@ class UvhttpLoad:
         command += ["-d", f"{round(job.seconds * 1000)}ms", "-p", str(job.pipeline), "--json", "-"]
         if job.url.startswith("http"):
             command += ["-X", job.method, "--expect-status", str(job.status)]
-            if job.response_bytes is not None:
+            if job.response_body is not None:
+                expected = job.workspace / "expected_body"
+                expected.write_bytes(job.response_body)
+                command += ["--expect-body", str(expected)]
+            elif job.response_bytes is not None:
                 command += ["--expect-length", str(job.response_bytes)]
             else:
                 command += ["--verify", "none"]
         if job.request_body:
             body = job.workspace / "body.json"
             body.write_bytes(job.request_body)
-            command += ["-B", str(body), "-H", "Content-Type: application/json"]
+            command += ["-B", str(body)]
+            if not any(name.lower() == "content-type" for name, _ in job.headers):
+                command += ["-H", "Content-Type: application/json"]
+        for name, value in job.headers:
+            command += ["-H", f"{name}: {value}"]
         if job.message_bytes:
             command += ["--payload-size", str(job.message_bytes)]
         return [*command, job.url]

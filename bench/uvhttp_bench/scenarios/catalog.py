@@ -40,6 +40,8 @@ class Scenario:
     seconds_quick: float = 1  # with --quick; 0: left out
     optional: bool = False  # a server that answers 404 does not have it, and the scenario is left out
     options: tuple[str, ...] = ()  # more of the server's options
+    headers: tuple[tuple[str, str], ...] = ()  # of the request, besides those that its body needs
+    response_body: bytes | None = None  # what every body has to be; None: as the first one
 
     @property
     def results_name(self) -> str:
