@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -305,6 +306,18 @@ def test_a_finding_is_a_sentence_in_either_order() -> None:
 def test_an_interval_that_includes_1_is_a_tie() -> None:
     assert own_servers.sentence(judged(CPU, 1.0), "a", "b").startswith("CPU time per request: a tie; b / a is 1.000 (95 %")
     assert "a tie" in own_servers.sentence(judged(CPU, 1.5, 3), "a", "b")  # three rounds tell nothing apart
+
+
+def test_a_ratio_within_the_noise_of_the_machine_is_a_tie() -> None:
+    """Every round says 1.2 exactly, and that the same server differs from itself by more."""
+    noisy = replace(judged(CPU, 1.2), noise=0.3)
+    assert noisy.differs
+    said = own_servers.sentence(noisy, "a", "b")
+    assert said.startswith("CPU time per request: a tie; b / a is 1.20") and "alone made a difference of 30 %" in said
+    assert "a tie" not in own_servers.sentence(replace(noisy, noise=0.1), "a", "b")
+
+
+def test_ratios_have_three_digits_and_near_1_four() -> None:
     assert [own_servers.number(r) for r in (0.0123, 0.5, 0.95, 1.0004, 12.345, 123.4)] == [
         "0.0123", "0.500", "0.950", "1.000", "12.3", "123"
     ]  # fmt: skip

@@ -125,12 +125,15 @@ WORDS = {
 
 
 def sentence(v: Verdict, a: str, b: str) -> str:
-    """One finding. A tie is what the rounds do not tell from 1."""
+    """One finding. A tie is a ratio whose interval includes 1, and one that is within what the machine alone makes."""
     words, unit, digits, figure = WORDS[v.metric]
     interval = f"95 % interval {number(v.ratio_low)} to {number(v.ratio_high)}"
     medians = f"{a} {v.median_a:,.{digits}f}, {b} {v.median_b:,.{digits}f} {unit}; {v.rounds} rounds"
     if not v.differs:
-        return f"{figure}: a tie; {b} / {a} is {number(v.ratio)} ({interval}; {medians})."
+        return f"{figure}: a tie; {b} / {a} is {number(v.ratio)} ({interval}): {medians}."
+    if abs(math.log(v.ratio)) <= math.log1p(v.noise):
+        noise = f"this machine alone made a difference of {100 * v.noise:.0f} %"
+        return f"{figure}: a tie; {b} / {a} is {number(v.ratio)} ({interval}), but {noise}: {medians}."
     better = (v.ratio > 1) == (v.metric == verdict.THROUGHPUT.name)
     said = words.format(a=a, b=b, times=f"{number(v.ratio)} times")
     return f"{said} ({interval}), which is {'better' if better else 'worse'}: {medians}."
