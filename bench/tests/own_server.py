@@ -13,7 +13,7 @@ from itertools import count
 
 PORT, MODE = int(sys.argv[1]), (sys.argv[2:3] or ["plain"])[0]
 SECONDS = int((sys.argv[3:4] or ["0"])[0]) / 1e6
-BODY = os.urandom(4).hex().encode() if MODE == "random" else b"hello"
+BODY = os.urandom(4).hex().encode() if MODE == "random" else b"Hello, World!"
 NUMBERS = count()
 
 

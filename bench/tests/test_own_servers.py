@@ -3,6 +3,7 @@ what is refused and why, and the verdict in words."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,7 +75,7 @@ def test_the_cpu_time_of_every_process_of_a_server_counts(mode: str) -> None:
         connections = [HTTPConnection("127.0.0.1", running.ports.http) for _ in range(4)]
         for connection in connections * 5:
             connection.request("GET", "/")
-            assert connection.getresponse().read() == b"hello"
+            assert connection.getresponse().read() == b"Hello, World!"
         usage = watch.stop()
         for connection in connections:
             connection.close()
@@ -196,7 +197,7 @@ def test_two_commands_are_compared_in_both_orders(swapped: bool, tmp_path: Path,
     slow, quick = (found["median_b"], found["median_a"]) if swapped else (found["median_a"], found["median_b"])
     assert slow >= 3000 and 500 <= quick < slow and (found["ratio"] > 1) == swapped
     assert "CPU time per request: a tie" in data["sentences"][0]
-    assert f"{names[1]}: GET /x?y=1: 200 OK, 5 bytes, no Content-Type: hello" in told.err
+    assert f"{names[1]}: GET /x?y=1: 200 OK, 13 bytes, no Content-Type: Hello, World!" in told.err
     assert str(SERVER.parent) not in told.out and "own_server.py {port} workers 3000" in "".join(data["commands"])
 
 
@@ -333,6 +334,23 @@ def test_a_server_of_the_readers_own_serves_the_paths_that_he_names() -> None:
         assert not mine.serves(choose([name])[0])
     (more,) = peers_verb.own_of(["mine=./mine {port}"], ["/large/100kb"])
     assert more.serves(choose(["body-100kb"])[0]) and more.serves(choose(["medium"])[0])
+
+
+@needs_load
+@pytest.mark.skipif(not shutil.which("wrk"), reason="needs wrk: apt-get install wrk")
+def test_a_server_of_the_readers_own_is_in_the_table_of_peers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stand_in = SERVER.with_name("stub_server.py")
+    once = ["--rounds", "1", "--seconds", "1", "--rates", "", "--database", str(tmp_path / "db"), "--results", str(tmp_path)]
+    own = ["--cmd", f"mine={command('workers', 100)}", "--cmd", f"other={command('random')}"]
+    code = cli.dispatch(
+        ["peers", "medium", "--servers", "uvhttp-uring", "--server", str(stand_in), *once, *own, "--format", "json"]
+    )
+    told = capsys.readouterr()
+    assert code in (1, 4), told.err  # the stand-in does not say how it was built
+    data = json.loads(told.out)
+    (mine,) = [standing for standing in data["standings"] if standing["target"] == "mine"]
+    assert mine["cpu_us"] >= 100 and mine["note"].startswith("command: ")
+    assert [line for line in data["left_out"] if line.startswith("medium: other: ")]
 
 
 @pytest.mark.parametrize(

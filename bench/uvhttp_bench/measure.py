@@ -18,7 +18,7 @@ from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Environment, Record, Resources, ScenarioRun
 from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, probe, serve
+from uvhttp_bench.targets.base import HOST, Running, Target, Workspace, ended, probe, serve
 
 WARM_UP_SECONDS = 1.0
 BANDWIDTH_SECONDS = 0.3
@@ -195,7 +195,7 @@ def blamed(name: str, running: Running) -> Iterator[None]:
             running.process.wait(0.2)
         if running.alive():
             raise
-        raise BenchError(f"{name} ended during the run (exit {running.process.returncode}): {running.log_tail()}") from error
+        raise ended(name, "during the run", running) from error
 
 
 class Run:
@@ -222,6 +222,8 @@ class Run:
             try:
                 outcome = plan.load.run(job)
                 usage = watch.stop()
+                if not self._running.alive():  # its children may go on responding
+                    raise ProcessLookupError(self._running.pid)
             finally:
                 watch.cancel()
         return Loaded(timestamp, job, outcome, usage)

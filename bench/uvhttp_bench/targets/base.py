@@ -167,14 +167,18 @@ class Running:
         return text.splitlines()[-1] if text else "it printed nothing"
 
 
+def ended(name: str, when: str, running: Running) -> BenchError:
+    code, why = running.process.returncode, running.log_tail()
+    if code == 0:
+        why += "; a server that puts itself into the background cannot be measured: keep it in the foreground"
+    return BenchError(f"{name} ended {when} (exit {code}): {why}")
+
+
 def _wait_until_listening(running: Running, scheme: str, name: str, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not running.alive():
-            why = running.log_tail()
-            if running.process.returncode == 0:
-                why += "; a server that puts itself into the background cannot be measured: keep it in the foreground"
-            raise BenchError(f"{name} ended while starting (exit {running.process.returncode}): {why}")
+            raise ended(name, "while starting", running)
         with contextlib.suppress(OSError), socket.create_connection((HOST, running.port(scheme)), 1):
             return
         time.sleep(0.01)
