@@ -25,7 +25,7 @@ from uvhttp_bench.targets.uvhttp import Uvhttp
 
 HELP = "decide which of two is faster: revisions, which it builds, or servers of your own, which --cmd starts"
 SECONDS = 3.0
-SECONDS_OWN = 1.0  # of servers of the reader's own: a verdict in minutes
+SECONDS_OWN, ROUNDS_OWN = 1.0, 20  # of servers of the reader's own: a verdict in minutes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds",
         type=int,
-        default=most,
-        help=f"for CPU time, at most (default {most}; from {least} on until it is precise)",
+        help=f"for CPU time, at most (default {most}, with --cmd {ROUNDS_OWN}; from {least} on until it is precise)",
     )
     parser.add_argument("--seconds", type=float, help="of each run alone (default 3; with --cmd 1)")
     parser.add_argument(
@@ -112,6 +111,8 @@ def check_arguments(args: argparse.Namespace) -> list[Scenario]:
     """What is to be compared, or what is wrong with the command line."""
     if args.seconds is None:
         args.seconds = SECONDS_OWN if args.cmd else SECONDS
+    if args.rounds is None:
+        args.rounds = ROUNDS_OWN if args.cmd else together.ROUNDS_MOST
     check_numbers(args)
     if not 1 <= args.rounds <= 1000:
         raise UsageError(f"--rounds {args.rounds}: allowed is 1..1000")
