@@ -25,7 +25,7 @@ from uvhttp_bench.processes import MARK, Processes
 from uvhttp_bench.scenarios.catalog import choose
 from uvhttp_bench.stats import verdict
 from uvhttp_bench.stats.verdict import CPU, LATENCY, THROUGHPUT, Metric, Round
-from uvhttp_bench.targets.base import Running, serve, workspace
+from uvhttp_bench.targets.base import Ports, Running, serve, workspace
 from uvhttp_bench.targets.command import Command, name_of, without_machine_paths
 
 SERVER = Path(__file__).with_name("own_server.py")
@@ -153,6 +153,14 @@ def test_the_port_is_in_the_command_line_and_in_the_environment() -> None:
         text = f"test $PORT = {{port}} && exec {command('plain')}"
         with serve(Command("mine", text), choose(["low"])[0], made, ()) as running:
             assert running.alive()
+
+
+def test_a_simple_command_takes_the_place_of_the_shell() -> None:
+    with served("plain") as running:
+        assert Path(f"/proc/{running.pid}/exe").samefile(sys.executable)
+    for text in ("A=1 ./a {port}", "cd x && ./a {port}", "exec ./a {port}"):
+        with workspace() as made:
+            assert Command("mine", text).command(choose(["low"])[0], Ports(1, 2), made)[-1] == text.replace("{port}", "1")
 
 
 def test_a_record_has_no_path_of_this_machine() -> None:

@@ -12,6 +12,9 @@ from uvhttp_bench.targets.base import Ports, Workspace
 
 PORT = "{port}"
 DIRECTORIES = re.compile(r"(?<![\w.:/~-])~?/(?:[^\s/'\"]+/)+(?=[^\s/'\"])")
+# More than one command, or one that starts with an assignment or exec. Any other replaces its shell, so that
+# signals and looks at /proc reach the server.
+NOT_SIMPLE = re.compile(r"[;&|<>()`\n]|^\s*(\w+=|exec\b)")
 
 
 def without_machine_paths(text: str) -> str:
@@ -51,7 +54,8 @@ class Command:
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         port = str(ports.https if scenario.scheme == "https" else ports.http)
-        return ["env", f"PORT={port}", "sh", "-c", self.text.replace(PORT, port)]
+        text = self.text.replace(PORT, port)
+        return ["env", f"PORT={port}", "sh", "-c", text if NOT_SIMPLE.search(text) else f"exec {text}"]
 
     def build_info(self) -> str:
         return ""
