@@ -13,7 +13,8 @@ from uvhttp_bench.loads.h2load import H2load
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.measure import Cpus, blamed, first_answer, job_of
-from uvhttp_bench.monitor import CpuTimes, cpu_seconds, cpu_times
+from uvhttp_bench.monitor import CpuTimes, cpu_times
+from uvhttp_bench.processes import cpu_seconds
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.stats.paired import Interval, hodges_lehmann, log_ratios
 from uvhttp_bench.targets.base import Running, Target, serve, workspace

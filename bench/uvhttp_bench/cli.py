@@ -8,6 +8,8 @@ import importlib
 import pkgutil
 import sqlite3
 import sys
+import tomllib
+from pathlib import Path
 from types import ModuleType
 
 from uvhttp_bench import commands, interrupt, network
@@ -19,8 +21,14 @@ def verbs() -> dict[str, ModuleType]:
     return {name.replace("_", "-"): importlib.import_module(f"uvhttp_bench.commands.{name}") for name in names}
 
 
+def version() -> str:
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+
+
 def parser_of(modules: dict[str, ModuleType]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="uvhttp-bench", description="The performance testing standard as a program.")
+    parser.add_argument("--version", action="version", version=f"uvhttp-bench {version()}")
     parser.add_argument("--debug", action="store_true", help="show a traceback with an error")
     subparsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     for name, module in modules.items():

@@ -32,9 +32,10 @@ from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.fanned import Fanned
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, ScenarioRun
+from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios import bodies
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.targets.base import HOST, Answer, Running, Target, Workspace, ask, probe, serve
+from uvhttp_bench.targets.base import HOST, Answer, Running, Target, Workspace, ask, ended, probe, serve
 
 WARM_UP_SECONDS = 1.0
 BANDWIDTH_SECONDS = 0.3
@@ -75,6 +76,7 @@ class Plan:
     dirty: bool = False
     warm_up_seconds: float = WARM_UP_SECONDS
     expected: identity.Expected = field(default_factory=identity.Expected)
+    scenario: Scenario | None = None  # instead of the one asked for: with what this target's responses have to be
 
 
 def measure_bandwidth() -> float:
@@ -118,6 +120,7 @@ def job_of(
         answer_bytes=answer,
         message_bytes=scenario.message_bytes,
         pipeline=scenario.pipeline,
+        headers=scenario.headers,
         workspace=made.path,
         expected_body=expected_body(target, scenario, made),
         echoes=bodies.is_echo(scenario),
@@ -140,6 +143,11 @@ class First:
     said: counts.Said = counts.NOTHING
 
 
+def _said_of_probe(scenario: Scenario, answer: Answer) -> counts.Said:
+    said = counts.of_probe(scenario.scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
+    return replace(said, request_bytes=None) if scenario.headers else said  # which may replace the harness's own
+
+
 def first_answer(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
     """A wrong first answer ends the run before it costs time."""
     if scenario.scheme not in ("http", "https"):
@@ -149,7 +157,7 @@ def first_answer(target: Target, scenario: Scenario, running: Running, made: Wor
         raise Skip(f"{scenario.name}: {target.name} has no {scenario.path}")
     if not check.passed:
         raise BenchError(f"{target.name}: {scenario.method} {scenario.path}: {check.detail}")
-    said = counts.of_probe(scenario.scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
+    said = _said_of_probe(scenario, answer)
     return First((check,), None if scenario.response_bytes is None else answer.bytes_total, said)
 
 
@@ -157,8 +165,7 @@ def _last_answer(target: Target, scenario: Scenario, running: Running, made: Wor
     if scenario.scheme not in ("http", "https"):
         return First()
     answer, check = _checked("after", target, scenario, running, made)
-    said = counts.of_probe(scenario.scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
-    return First((check,), said=said)
+    return First((check,), said=_said_of_probe(scenario, answer))
 
 
 def requests_counted(target: Target, scenario: Scenario, running: Running) -> tuple[int | None, counts.Said]:
@@ -221,14 +228,14 @@ def blamed(name: str, running: Running) -> Iterator[None]:
             running.process.wait(0.2)
         if running.alive():
             raise
-        raise BenchError(f"{name} ended during the run (exit {running.process.returncode}): {running.log_tail()}") from error
+        raise ended(name, "during the run", running) from error
 
 
 class Run:
     """One server that is alive: its first answer, the load, its record."""
 
     def __init__(self, plan: Plan, scenario: Scenario, running: Running, made: Workspace) -> None:
-        self._plan, self._scenario, self._running, self._made = plan, scenario, running, made
+        self._plan, self._scenario, self._running, self._made = plan, plan.scenario or scenario, running, made
         self._calls: float | None = None  # of the system, per request
         self._controls: set[str] = set()  # congestion controls of the server's sockets
         self._said: list[counts.Said] = []  # by each client that this server has had
@@ -245,6 +252,7 @@ class Run:
             raise
         self._said.append(self._first.said)
         self._logged = self._running.log_bytes()
+        self._processes = Processes(self._running.pid)  # after the first response, when it has started its workers
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -298,10 +306,12 @@ class Run:
         plan, timestamp = self._plan, datetime.now(UTC)
         observed = contextlib.nullcontext() if self._controls else self._observed()  # already seen in a warm-up
         with blamed(plan.target.name, self._running), observed:
-            watch = monitor.Watch(self._running.pid, plan.cpus.server + plan.cpus.generator).start()
+            watch = monitor.Watch(self._processes, plan.cpus.server + plan.cpus.generator).start()
             try:
                 job, outcome = self._run(seconds)
                 usage = watch.stop()
+                if not self._running.alive():  # its children may go on responding
+                    raise ProcessLookupError(self._running.pid)
             finally:
                 watch.cancel()
         return Loaded(timestamp, job, outcome, usage)

@@ -1,4 +1,4 @@
-"""Owns: what the kernel says about a process and about CPUs: time, switches, memory, system calls. Linux."""
+"""Owns: what the kernel says about a server and about CPUs: time, switches, memory, system calls. Linux."""
 
 import contextlib
 import os
@@ -16,33 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from uvhttp_bench.interrupt import held
+from uvhttp_bench.processes import TICK, Processes
 
-TICK = os.sysconf("SC_CLK_TCK")
 SAMPLE_SECONDS = 0.1
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time so far, in nanoseconds' resolution: the kernel's CPU clock of the process."""
-    return time.clock_gettime((~pid << 3) | 2)
-
-
-def cpu_split(pid: int) -> tuple[float, float]:
-    """User and system time so far, in ticks of 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return int(fields[11]) / TICK, int(fields[12]) / TICK
-
-
-def context_switches(pid: int) -> int:
-    total = 0
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        with contextlib.suppress(OSError):
-            total += sum(int(number) for number in re.findall(r"ctxt_switches:\s+(\d+)", status.read_text()))
-    return total
-
-
-def memory_mb(pid: int) -> float:
-    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.M)
-    return int(found[1]) / 1024 if found else 0.0
 
 
 @dataclass(frozen=True)
@@ -135,10 +111,10 @@ def thinned(series: Sequence[tuple[float, float]], most: int) -> tuple[tuple[flo
 
 
 class Watch:
-    """Samples a process from start() to stop()."""
+    """Samples a server, with every process that belongs to it, from start() to stop()."""
 
-    def __init__(self, pid: int, cpus: Sequence[int]) -> None:
-        self.pid = pid
+    def __init__(self, server: Processes, cpus: Sequence[int]) -> None:
+        self.server = server
         self.cpus = tuple(cpus)
         self._done = threading.Event()
         self._series: list[float] = []
@@ -147,10 +123,11 @@ class Watch:
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
     def _sample(self) -> None:
-        last = cpu_seconds(self.pid)
+        last = self._cpu
         while not self._done.wait(SAMPLE_SECONDS):
             try:
-                now = cpu_seconds(self.pid)
+                self.server.find_children()
+                now = self.server.cpu_seconds()
                 self._note_memory()
             except OSError:  # it has ended; the checks will say so
                 return
@@ -158,15 +135,16 @@ class Watch:
             last = now
 
     def _note_memory(self) -> None:
-        self._memory.append((time.monotonic() - self._wall, memory_mb(self.pid)))
+        self._memory.append((time.monotonic() - self._wall, self.server.memory_mb()))
 
     def start(self) -> "Watch":
+        self.server.find_children()
         self._note_memory()
-        self._switches = context_switches(self.pid)
-        self._split = cpu_split(self.pid)
+        self._switches = self.server.switches()
+        self._split = self.server.split()
         self._times = cpu_times(self.cpus)
         self._wall = time.monotonic()
-        self._cpu = cpu_seconds(self.pid)
+        self._cpu = self.server.cpu_seconds()
         self._thread.start()
         return self
 
@@ -175,12 +153,13 @@ class Watch:
         self._thread.join()
 
     def stop(self) -> Usage:
-        cpu = cpu_seconds(self.pid) - self._cpu
+        self.cancel()
         wall = time.monotonic() - self._wall
         times = cpu_times(self.cpus)
-        user, system = (b - a for a, b in zip(self._split, cpu_split(self.pid), strict=True))
-        switches = context_switches(self.pid) - self._switches
-        self.cancel()
+        self.server.find_children()
+        cpu = self.server.cpu_seconds() - self._cpu
+        user, system = (max(0.0, b - a) for a, b in zip(self._split, self.server.split(), strict=True))
+        switches = sum(now - self._switches.get(pid, 0) for pid, now in self.server.switches().items())
         self._note_memory()
         part = user / (user + system) if user + system > 0 else 0.0
         return Usage(
@@ -208,13 +187,13 @@ def _reap(process: "subprocess.Popen[Any] | None") -> None:
         process.wait()
 
 
-def _perf(pid: int, work: Callable[[], None]) -> int | None:
+def _perf(pids: Sequence[int], work: Callable[[], None]) -> int | None:
     """Counted by the kernel's tracepoint, which costs the server next to nothing. None: not permitted here."""
     control_read, control_write = os.pipe()
     ack_read, ack_write = os.pipe()
     with tempfile.NamedTemporaryFile(prefix="uvhttp-bench-perf-") as output:
-        command = ["perf", "stat", "-x", ",", "-o", output.name, "-e", "raw_syscalls:sys_enter", "-p", str(pid)]
-        command += ["-D", "-1", "--control", f"fd:{control_read},{ack_write}"]
+        command = ["perf", "stat", "-x", ",", "-o", output.name, "-e", "raw_syscalls:sys_enter"]
+        command += ["-p", ",".join(map(str, pids)), "-D", "-1", "--control", f"fd:{control_read},{ack_write}"]
         process = None
         try:
             with held():
@@ -242,10 +221,10 @@ def _perf(pid: int, work: Callable[[], None]) -> int | None:
                     os.close(fd)
 
 
-def _strace(pid: int, work: Callable[[], None]) -> int | None:
+def _strace(pids: Sequence[int], work: Callable[[], None]) -> int | None:
     """Slows the server down: the count is right, the time is not."""
     with tempfile.NamedTemporaryFile(prefix="uvhttp-bench-strace-") as output:
-        command = ["strace", "-f", "-c", "-o", output.name, "-p", str(pid)]
+        command = ["strace", "-f", "-c", "-o", output.name, "-p", ",".join(map(str, pids))]
         process = None
         try:
             with held():
@@ -266,7 +245,7 @@ def _strace(pid: int, work: Callable[[], None]) -> int | None:
                 process.stderr.close()
 
 
-def counters() -> Iterator[tuple[str, Callable[[int, Callable[[], None]], int | None]]]:
+def counters() -> Iterator[tuple[str, Callable[[Sequence[int], Callable[[], None]], int | None]]]:
     if shutil.which("perf"):
         yield "perf", _perf
     if shutil.which("strace"):
@@ -274,7 +253,7 @@ def counters() -> Iterator[tuple[str, Callable[[int, Callable[[], None]], int | 
 
 
 def count_system_calls(pid: int, work: Callable[[], None]) -> int | None:
-    """Calls of the process while `work` runs. None where this machine can not count, and work has then run all the same."""
+    """Calls of the server's processes while `work` runs. None where this machine can not count, and work has then run all the same."""
     ran = False
 
     def once() -> None:
@@ -282,8 +261,9 @@ def count_system_calls(pid: int, work: Callable[[], None]) -> int | None:
         ran = True
         work()
 
+    pids = Processes(pid).pids
     for _, counter in counters():
-        counted = counter(pid, once)
+        counted = counter(pids, once)
         if ran:
             return counted
     work()

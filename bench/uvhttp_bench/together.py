@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from uvhttp_bench import gates, rounds
+from uvhttp_bench import gates, rounds, versus
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.measure import Loaded, Plan, Run
 from uvhttp_bench.model.record import Configuration, Record
@@ -88,7 +88,10 @@ def measure_round(number: int, plans: Mapping[str, Plan], scenario: Scenario, ma
         before = _children_seconds()
         loaded = _load_all(runs, seconds)
         generators = _children_seconds() - before
-        records = [run.record(one, number + 1, number + 1) for run, one in zip(runs, loaded, strict=True)]
+        records = [
+            versus.of_target(run.record(one, number + 1, number + 1), plans[which].target)
+            for which, run, one in zip(order, runs, loaded, strict=True)
+        ]
     figures: dict[str, list[float]] = {"a": [], "b": []}
     for which, record in zip(order, records, strict=True):
         figures[which].append(_cpu(record))

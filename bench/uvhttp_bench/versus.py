@@ -20,7 +20,7 @@ from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import VOID, Configuration, Record, worst
-from uvhttp_bench.monitor import memory_mb
+from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats import ratio as ratios
 from uvhttp_bench.stats.paired import Interval, log_ratios
@@ -151,7 +151,7 @@ class Versus:
         plan = self._plan(target, load)
         running = stack.enter_context(serve(target, scenario, made, plan.cpus.server))
         with measure.blamed(target.name, running):
-            self._idle_mb.setdefault(target.name, memory_mb(running.pid))
+            self._idle_mb.setdefault(target.name, Processes(running.pid).memory_mb())
         run = stack.enter_context(Run(plan, scenario, running, own))
         run.warm_up()
         return run
@@ -247,7 +247,11 @@ def percent_of_capacity(record: Record, session: Sequence[Record]) -> float | No
 def adapted(record: Record, target: Target, idle_mb: float) -> Record:
     """What a record of another server does not say. Its memory at the start is from before the first
     request, so that what a server keeps for later shows."""
-    record = replace(record, resources=replace(record.resources, memory_start_mb=idle_mb))
+    return of_target(replace(record, resources=replace(record.resources, memory_start_mb=idle_mb)), target)
+
+
+def of_target(record: Record, target: Target) -> Record:
+    """Of the server of others: without the checks of our own build, with what a reader has to know about it."""
     if not isinstance(target, Uvhttp):
         version = target.build_info()
         checks = tuple(check for check in record.checks if check.name not in OUR_CHECKS)

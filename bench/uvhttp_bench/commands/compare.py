@@ -1,13 +1,14 @@
-"""Owns: the verb `compare`: two revisions, built alike and measured in turn."""
+"""Owns: the verb `compare`: two revisions, built alike, or two servers of the reader's own (--cmd), measured together."""
 
 import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from uvhttp_bench import measure, repository, revisions, rounds, session, together
+from uvhttp_bench import measure, own_servers, repository, revisions, rounds, session, together, versus
 from uvhttp_bench.commands.run import add_target_arguments, check_numbers
 from uvhttp_bench.exits import FINE, REGRESSION, UNSTABLE, UsageError
+from uvhttp_bench.first_response import Response
 from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.measure import Plan, Skip, run_once
 from uvhttp_bench.model import codec, database
@@ -20,14 +21,16 @@ from uvhttp_bench.stats import ratio, verdict
 from uvhttp_bench.stats.paired import Interval
 from uvhttp_bench.stats.verdict import Round, Verdict
 from uvhttp_bench.targets.base import Workspace, workspace
+from uvhttp_bench.targets.command import without_machine_paths
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
-HELP = "build two revisions and decide which is faster; one revision twice shows the noise"
+HELP = "decide which of two is faster: revisions, which it builds, or servers of your own, which --cmd starts"
 SECONDS = 3.0
+SECONDS_OWN, ROUNDS_OWN = 1.0, 20  # of servers of the reader's own: a verdict in minutes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("a", metavar="REV_A", help="a commit, or . for the working copy as it is built")
+    parser.add_argument("a", metavar="REV_A", nargs="?", help="a commit, or . for the working copy as it is built")
     parser.add_argument("b", metavar="REV_B", nargs="?", default=revisions.WORKING_COPY, help="default: .")
     parser.add_argument(
         "--scenario", action="append", default=[], help="name, group or pattern; may be repeated (default: basic)"
@@ -36,10 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds",
         type=int,
-        default=most,
-        help=f"for CPU time, at most (default {most}; from {least} on until it is precise)",
+        help=f"for CPU time, at most (default {most}, with --cmd {ROUNDS_OWN}; from {least} on until it is precise)",
     )
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each run alone (default 3)")
+    parser.add_argument("--seconds", type=float, help="of each run alone (default 3; with --cmd 1)")
     parser.add_argument(
         "--cpu-only", action="store_true", help=f"without the {least} rounds of runs alone, for throughput and latency"
     )
@@ -51,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--warm-up", type=float, default=measure.WARM_UP_SECONDS, help="seconds (default 1)")
     add_target_arguments(parser)
+    own_servers.add_arguments(parser)
     database.add_argument(parser)
 
 
@@ -97,7 +100,7 @@ class Comparing:
             def one(which: str) -> Record:
                 self.steps.begin(f"{scenario.name} round {number + 1}/{count} {which.upper()}")  # noqa: B023 used at once
                 record, _ = run_once(plans[which], scenario, self.made, self.args.seconds, number + 1, count)  # noqa: B023
-                record = self.store.add(record)
+                record = self.store.add(versus.of_target(record, plans[which].target))
                 self.steps.done(session.line(record))
                 return record
 
@@ -105,33 +108,62 @@ class Comparing:
         return done
 
 
-def run(args: argparse.Namespace) -> int:
+def check_arguments(args: argparse.Namespace) -> list[Scenario]:
+    """What is to be compared, or what is wrong with the command line."""
+    if args.seconds is None:
+        args.seconds = SECONDS_OWN if args.cmd else SECONDS
+    if args.rounds is None:
+        args.rounds = ROUNDS_OWN if args.cmd else together.ROUNDS_MOST
     check_numbers(args)
     if not 1 <= args.rounds <= 1000:
         raise UsageError(f"--rounds {args.rounds}: allowed is 1..1000")
     if args.threshold is not None and not 0 < args.threshold < 100:
         raise UsageError(f"--threshold {args.threshold:g}: allowed is above 0 and below 100 (per cent)")
-    scenarios = catalog.under_each(catalog.choose(args.scenario), args.congestion_control)
-    scenarios = [s for s in scenarios if s.scheme != "tcp"]
-    if not scenarios:
-        raise UsageError("compare measures performance_test; TCP echo is not part of it")
+    if not args.cmd:
+        if args.a is None:
+            raise UsageError("what is to be compared: two revisions, or --cmd './a {port}' --cmd './b {port}'")
+        if own_servers.given(args):
+            raise UsageError(f"{own_servers.given(args)} is for servers that --cmd starts; revisions have --scenario")
+        scenarios = catalog.under_each(catalog.choose(args.scenario), args.congestion_control)
+        scenarios = [s for s in scenarios if s.scheme != "tcp"]
+        if not scenarios:
+            raise UsageError("compare measures performance_test; TCP echo is not part of it")
+        return scenarios
+    if args.a is not None or args.scenario:
+        raise UsageError("--cmd takes the place of revisions and --scenario: --url says what is asked for")
+    if args.engine != "auto" or args.io_threads != 1 or args.tool == "wrk":
+        raise UsageError("--engine and --io-threads are of performance_test, and --cmd is measured by uvhttp-load")
+    own_servers.commands_of(args)
+    return [own_servers.scenario_of(args)]
+
+
+def run(args: argparse.Namespace) -> int:
+    scenarios = check_arguments(args)
     allow_many_files()
     threshold = None if args.threshold is None else args.threshold / 100
     limit, name = measure.measure_bandwidth(), measure.session_name()
     alone = 0 if args.cpu_only else 4 * min(args.rounds, together.ROUNDS_LEAST)
     steps_most = len(scenarios) * (args.rounds + alone)
+    names = (args.a, args.b)
+    responses: list[Response] = []
     with Steps(steps_most) as steps, workspace() as made, database.opened(args.database) as store:
         built = {}
-        for which, revision in (("a", args.a), ("b", args.b)):
-            steps.begin(f"building {revision}")
-            built[which] = revisions.program_of(revision)
+        own: dict[str, Plan] = {}
+        if args.cmd:
+            cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
+            own, responses = own_servers.plans(args, scenarios[0], made, cpus, limit, name, steps.say)
+            names = (own["a"].target.name, own["b"].target.name)
+        else:
+            for which, revision in (("a", args.a), ("b", args.b)):
+                steps.begin(f"building {revision}")
+                built[which] = revisions.program_of(revision)
         verdicts: list[Verdict] = []
         left: list[rounds.NotJudged] = []
         figures: dict[str, list[Round]] = {}
         restless = 0
         comparing = Comparing(args, made, store, steps, threshold)
         for scenario in scenarios:
-            plans = _plans(args, scenario, built, limit, name)
+            plans = own or _plans(args, scenario, built, limit, name)
             try:
                 done = comparing.rounds_together(plans, scenario)
                 runs = [] if args.cpu_only else comparing.rounds_alone(plans, scenario)
@@ -148,13 +180,20 @@ def run(args: argparse.Namespace) -> int:
     verdicts = verdict.correct(verdicts)
     data = {
         "session": name,
-        "a": args.a,
-        "b": args.b,
+        "a": names[0],
+        "b": names[1],
         "verdicts": verdicts,
         "not_judged": left,
         "cpu": figures,
         "restless": restless,
     }
+    if args.cmd:
+        said = own_servers.sentences(verdicts, *names)
+        data["commands"] = [without_machine_paths(text) for text in args.cmd]
+        data["responses"] = [response.line() for response in responses]
+        data["sentences"] = said
+        if args.format != "json":
+            print("\n".join(f"- {line}" if args.format == "md" else line for line in said), end="\n\n")
     codec.write_text(repository.BUILD / "bench" / "compare" / f"{name}.json", codec.dump(data))
     show(args.format, verdicts, left, data, restless)
     return exit_code(verdicts, args.fail_on if threshold is None else "warn")

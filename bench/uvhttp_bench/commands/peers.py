@@ -2,7 +2,9 @@
 
 import argparse
 import math
+import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from uvhttp_bench import measure, network, session, standard
@@ -20,6 +22,7 @@ from uvhttp_bench.standings import fields_of
 from uvhttp_bench.stats.ratio import REACH_MAX, ROUNDS_MIN
 from uvhttp_bench.targets import peers
 from uvhttp_bench.targets.base import Target
+from uvhttp_bench.targets.command import PORT, Command
 from uvhttp_bench.targets.tomcat import WARMUP_SECONDS
 from uvhttp_bench.versus import Options, Versus, available
 
@@ -50,7 +53,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")
     network.add_argument(parser, several=True)
+    parser.add_argument(
+        "--cmd", action="append", default=[], metavar="NAME=COMMAND",
+        help="a server of your own on port {port} of 127.0.0.1; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--url", action="append", default=[], metavar="/PATH", help="that the servers of --cmd serve too (default: / only)"
+    )
     add_storage_arguments(parser)
+
+
+def own_of(commands: Sequence[str], paths: Sequence[str]) -> list[Target]:
+    """Servers of the reader's own, which respond as the scenarios of these paths ask for."""
+    known = set(peers.known())
+    found: list[Target] = []
+    for text in commands:
+        name, equals, command = text.partition("=")
+        if not equals or not re.fullmatch(r"[\w.-]+", name):
+            raise UsageError(f"--cmd '{text}': expected NAME=COMMAND as in 'mine=./mine {PORT}'")
+        if name in known:
+            raise UsageError(f"--cmd '{text}': there is a server {name} already: choose another name")
+        known.add(name)
+        found.append(Command(name, command, {"/", *paths}))
+    return found
 
 
 def rates_of(text: str) -> tuple[float, ...]:
@@ -79,7 +104,10 @@ def run(args: argparse.Namespace) -> int:
     rates = rates_of(args.rates)
     chosen = scenarios_of(args)
     names = [name.strip() for name in args.servers.split(",") if name.strip()]
-    wanted = peers.choose(names, args.server.resolve() if args.server else None, args.jvm_warmup)
+    own = own_of(args.cmd, args.url)
+    if args.url and not own:
+        raise UsageError("--url is of the servers of --cmd: name one, as in --cmd 'mine=./mine {port}'")
+    wanted = [*peers.choose(names, args.server.resolve() if args.server else None, args.jvm_warmup), *own]
     allow_many_files()
     cpus = measure.choose_cpus(args.server_cpus, args.generator_cpus)
     with Steps(0) as steps:

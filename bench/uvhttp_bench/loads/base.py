@@ -35,6 +35,7 @@ class Job:
     answer_bytes: int | None = None  # head and body, where every answer has the same length
     message_bytes: int = 0
     pipeline: int = 1
+    headers: tuple[tuple[str, str], ...] = ()
     workspace: Path = Path("/tmp")
     rate_per_second: float = 0.0  # of an open loop; 0: a closed one
     seed: int = 1  # of its arrivals

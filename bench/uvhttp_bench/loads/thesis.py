@@ -16,6 +16,7 @@ from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.experiment import Measurement
 from uvhttp_bench.model.record import Results
 from uvhttp_bench.monitor import Watch, placement
+from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.scenarios.thesis import Workload
 from uvhttp_bench.targets.base import Answer, Running, Target, Workspace, ask, serve
@@ -125,7 +126,7 @@ def measure_route(
     if contender.warmup_seconds > 0:
         Wrk().run(_job(plan, running, path, contender.warmup_seconds))
         settle(running, idle)
-    watch = Watch(running.pid, (*plan.server_cpus, *plan.generator_cpus)).start()
+    watch = Watch(Processes(running.pid), (*plan.server_cpus, *plan.generator_cpus)).start()
     try:
         with network.Observer(running.port("http")) as seen:
             outcome: Outcome = Wrk().run(_job(plan, running, path, plan.seconds))

@@ -100,12 +100,16 @@ def threads_of(job: Job) -> int:
 
 
 def sizes_of(job: Job) -> tuple[int | None, int | None]:
-    """Bytes of a request as it is sent (tools/load/plan.c), and of a response where no probe can know them."""
+    """Bytes of a request as it is sent (tools/load/plan.c), and of a response where no probe can know them. With fields of the
+    reader's own, which may replace others, the first is not known."""
     parts = urlsplit(job.url)
     if parts.scheme == "ws":
         frame = 2 + (0 if job.message_bytes < 126 else 2 if job.message_bytes < 1 << 16 else 8) + job.message_bytes
         return frame + MASK_BYTES, frame
-    head = f"{job.method} {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+    if job.headers:
+        return None, None
+    target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    head = f"{job.method} {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
     if job.request_body:
         head += f"{CONTENT_TYPE}\r\nContent-Length: {len(job.request_body)}\r\n"
     return len(head) + len("\r\n") + len(job.request_body), None
@@ -167,7 +171,11 @@ class UvhttpLoad:
         if job.request_body:
             body = job.workspace / "body.json"
             body.write_bytes(marked or job.request_body)
-            command += ["-B", str(body), "-H", CONTENT_TYPE]
+            command += ["-B", str(body)]
+            if not any(name.lower() == "content-type" for name, _ in job.headers):
+                command += ["-H", CONTENT_TYPE]
+        for name, value in job.headers:
+            command += ["-H", f"{name}: {value}"]
         if job.message_bytes:
             command += ["--payload-size", str(job.message_bytes)]
         if job.rate_per_second:

@@ -2,24 +2,34 @@
 
 import sys
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+
+def _bar() -> "Progress | None":
+    """On a terminal. rich is needed here only, so that --help and list work before anything is installed."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return None
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+        console=console, transient=True,
+    )  # fmt: skip
 
 
 class Steps:
     """`with Steps(total) as steps: steps.begin("low 1/5") ... steps.done("41,000 req/s")`."""
 
     def __init__(self, total: int, quiet: bool = False) -> None:
-        self._console = Console(stderr=True)
         self._quiet = quiet
         self._what = ""
-        self._bar: Progress | None = None
-        if self._console.is_terminal and not quiet:
-            self._bar = Progress(
-                TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                TimeRemainingColumn(), console=self._console, transient=True,
-            )  # fmt: skip
+        self._bar = None if quiet else _bar()
+        if self._bar:
             self._task = self._bar.add_task("", total=total)
 
     def __enter__(self) -> "Steps":

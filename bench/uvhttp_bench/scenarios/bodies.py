@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from uvhttp_bench.scenarios.catalog import Scenario
+from uvhttp_bench.scenarios.catalog import OWN, Scenario
 
 HELLO = b"Hello, World!"
 _FIXED = {
@@ -16,19 +16,22 @@ LARGE = "/large/"
 
 
 def is_echo(scenario: Scenario) -> bool:
-    return scenario.method in ("POST", "PUT") and bool(scenario.request_body)
+    return scenario.group != OWN and scenario.method in ("POST", "PUT") and bool(scenario.request_body)
 
 
 def expected(scenario: Scenario, static: Path, made: Path, large: bytes = ALPHABET) -> Path | None:
     """A file that holds it, written to `made` unless it is one of those served from `static`; None: it differs from response to
     response. `large`: what a server repeats to fill the bodies below /large/."""
-    if scenario.scheme not in ("http", "https"):
+    if scenario.scheme not in ("http", "https") or (scenario.group == OWN and scenario.response_body is None):
         return None
-    if scenario.path.startswith("/static/"):
+    if scenario.path.startswith("/static/") and scenario.group != OWN:
         return static / scenario.path.removeprefix("/static/")
     size = scenario.response_bytes
-    if scenario.path.startswith(LARGE) and size is not None:
-        body: bytes | None = (large * (size // len(large) + 1))[:size]
+    body = scenario.response_body
+    if body is not None:
+        pass
+    elif scenario.path.startswith(LARGE) and size is not None:
+        body = (large * (size // len(large) + 1))[:size]
     elif is_echo(scenario):
         body = scenario.request_body
     else:

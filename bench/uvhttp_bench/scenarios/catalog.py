@@ -11,6 +11,7 @@ from uvhttp_bench.exits import UsageError
 KB, MB = 1 << 10, 1 << 20
 # The standard's repeats: basic, extended, regression.
 BASIC, EXTENDED, REGRESSION = 5, 3, 10
+OWN = "commands"  # the group of what servers of the reader's own are asked
 TEST_DATA = b'{"test":"data"}'
 
 
@@ -42,6 +43,8 @@ class Scenario:
     optional: bool = False  # a server that answers 404 does not have it, and the scenario is left out
     options: tuple[str, ...] = ()  # more of the server's options
     congestion_control: str = ""  # of TCP; empty: the command's
+    headers: tuple[tuple[str, str], ...] = ()  # of the request, besides those that its body needs
+    response_body: bytes | None = None  # what every body has to be; None: as the first one
 
     @property
     def results_name(self) -> str:

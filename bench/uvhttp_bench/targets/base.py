@@ -11,12 +11,14 @@ import ssl
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import IO, Protocol
 
+from uvhttp_bench import processes
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.interrupt import held
 from uvhttp_bench.loads.base import pinned
@@ -109,7 +111,23 @@ class Answer:
     bytes_total: int | None  # of head and body, as they came; None: the body came in chunks
 
 
-def ask(scheme: str, port: int, path: str, method: str = "GET", body: bytes = b"") -> Answer:
+def send_request(
+    connection: HTTPConnection, path: str, method: str, body: bytes, headers: Sequence[tuple[str, str]]
+) -> None:
+    given = {name.lower() for name, _ in headers}
+    connection.putrequest(method, path, skip_host="host" in given, skip_accept_encoding=True)
+    for name, value in headers:
+        connection.putheader(name, value)
+    if body:
+        if "content-type" not in given:
+            connection.putheader("Content-Type", "application/json")
+        connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body or None)
+
+
+def ask(
+    scheme: str, port: int, path: str, method: str = "GET", body: bytes = b"", headers: Sequence[tuple[str, str]] = ()
+) -> Answer:
     """One request as wrk would send it. Any certificate will do: it is the one made for this run."""
     connection = HTTPConnection(HOST, port, timeout=30)
     if scheme == "https":
@@ -117,11 +135,7 @@ def ask(scheme: str, port: int, path: str, method: str = "GET", body: bytes = b"
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         connection = HTTPSConnection(HOST, port, timeout=30, context=context)
     try:
-        connection.putrequest(method, path, skip_accept_encoding=True)
-        if body:
-            connection.putheader("Content-Type", "application/json")
-            connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders(body or None)
+        send_request(connection, path, method, body, headers)
         response = connection.getresponse()
         content = response.read()
     finally:
@@ -153,15 +167,23 @@ class Running:
         return text.splitlines()[-1] if text else "it printed nothing"
 
 
+def ended(name: str, when: str, running: Running) -> BenchError:
+    code, why = running.process.returncode, running.log_tail()
+    if code == 0:
+        why += "; a server that puts itself into the background cannot be measured: keep it in the foreground"
+    return BenchError(f"{name} ended {when} (exit {code}): {why}")
+
+
 def _wait_until_listening(running: Running, scheme: str, name: str, seconds: float) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if not running.alive():
-            raise BenchError(f"{name} ended while starting (exit {running.process.returncode}): {running.log_tail()}")
+            raise ended(name, "while starting", running)
         with contextlib.suppress(OSError), socket.create_connection((HOST, running.port(scheme)), 1):
             return
         time.sleep(0.01)
-    raise BenchError(f"{name} does not listen on port {running.port(scheme)} after {seconds:.0f} s: {running.log_tail()}")
+    where = f"{HOST}:{running.port(scheme)}"
+    raise BenchError(f"{name} does not listen on {where} after {seconds:.0f} s; its last line: {running.log_tail()}")
 
 
 @contextlib.contextmanager
@@ -172,12 +194,14 @@ def serve(target: Target, scenario: Scenario, made: Workspace, cpus: Sequence[in
         make_certificate(made)
     ports = free_ports()
     command = pinned(cpus, target.command(scenario, ports, made))
+    mark = uuid.uuid4().hex
     with tempfile.TemporaryFile() as log:
         process = None
         try:
             with held():
                 process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                    env={**os.environ, processes.MARK: mark},
                 )  # fmt: skip
             running = Running(process.pid, ports, log, process)
             _wait_until_listening(running, scenario.scheme, target.name, getattr(target, "start_seconds", START_SECONDS))
@@ -185,15 +209,16 @@ def serve(target: Target, scenario: Scenario, made: Workspace, cpus: Sequence[in
         finally:
             if process:
                 with held():
-                    end(process)
+                    end(process, getattr(target, "stop_seconds", STOP_SECONDS))
+                    processes.kill_marked(mark)
 
 
-def end(process: "subprocess.Popen[bytes]") -> None:
-    """SIGTERM to the server, and SIGKILL to its whole session if that does not do."""
+def end(process: "subprocess.Popen[bytes]", seconds: float = STOP_SECONDS) -> None:
+    """SIGTERM to the server, and SIGKILL to its process group when it has ended or the time is up."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(STOP_SECONDS)
+            process.wait(seconds)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -203,7 +228,7 @@ def probe(running: Running, scenario: Scenario, name: str) -> Answer:
     """One answer, as it comes."""
     scheme = "https" if scenario.scheme == "https" else "http"
     try:
-        return ask(scheme, running.port(scheme), scenario.path, scenario.method, scenario.request_body)
+        return ask(scheme, running.port(scheme), scenario.path, scenario.method, scenario.request_body, scenario.headers)
     except (OSError, HTTPException) as error:
         why = str(error) or type(error).__name__
         raise BenchError(f"{name} does not answer {scenario.method} {scenario.path}: {why}") from error
