@@ -203,7 +203,7 @@ def test_an_answer_that_does_not_end_is_an_error_in_time(stub):
     assert run.errors["timeout"] == run.errors["total"] == 3, run.errors
     assert run.requests == run.count() == run.json["latency"]["timeouts_included"] == 3
     assert run.answers == 0
-    assert run.seconds("min") >= 0.095  # the wheel's millisecond
+    assert run.seconds("min") >= 0.097  # a bucket of the histogram is 3 % wide
     assert list(run.json["results"]["first_errors"]) == ["timeout"]
 
 

@@ -353,6 +353,14 @@ void load_conn_open(load_conn_t *conn) {
     load_worker_connected(worker, false);
 }
 
+/* How much of its time the oldest request has left, ns. The timer was set by the time at which the iteration started;
+ * the request left when it ended. */
+static uint64_t time_left(const load_conn_t *conn) {
+    uint64_t sent = load_flight_at(conn, 0)->sent_ns, timeout = conn->worker->options->timeout_ns;
+    uint64_t waited = now_ns(conn) > sent ? now_ns(conn) - sent : 0;
+    return sent > 0 && waited < timeout ? timeout - waited : 0;
+}
+
 void load_conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     load_conn_t *conn = UVHTTP__CONTAINER_OF(timer, load_conn_t, timer);
@@ -361,6 +369,8 @@ void load_conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *us
         load_conn_open(conn);
     } else if (conn->state == LOAD_CONN_CONNECTING || conn->state == LOAD_CONN_SHAKING) {
         load_conn_fail(conn, LOAD_ERROR_connect, true, "timed out");
+    } else if (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0 && time_left(conn) > 0) {
+        set_timer(conn, time_left(conn));
     } else if (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0) {
         load_conn_fail(conn, LOAD_ERROR_timeout, false, "no answer in time");
     } else if (conn->thinking) {
