@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from uvhttp_bench.model.record import BUSY, GENERATOR, Check, Configuration, Environment, Results
+from uvhttp_bench.model.record import BUSY, GENERATOR, LITTLE, Check, Configuration, Environment, Results
 from uvhttp_bench.stats import leak
 
 LITTLE_MAX = 0.10  # how far mean latency and connections / throughput may be apart
@@ -180,7 +180,7 @@ def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1
     E[L^2] / 2 E[L], and is added, unless the tool has recorded it (`waited`)."""
     mean, stdev = results.latency_avg_ms, results.latency_stdev_ms or 0.0
     if not mean:
-        return Check("Little's law", True, "the tool measures no latency", "throughput")
+        return Check(LITTLE, True, "the tool measures no latency", "throughput")
     under_way = connections * pipeline // batch
     age = (stdev**2 + mean**2) / (2 * mean)
     busy_ms = (results.total_requests / batch + waited) * mean + max(0, under_way - waited) * age
@@ -190,7 +190,7 @@ def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1
     if under_way * BUSY_MIN <= seen < under_way * (1 - LITTLE_MAX):
         return Check(BUSY, False, f"{detail}: the generator did not keep all busy", "throughput")
     good = abs(seen / under_way - 1) <= LITTLE_MAX
-    return Check("Little's law", good, detail if good else f"{detail}: the figures can not be", "throughput")
+    return Check(LITTLE, good, detail if good else f"{detail}: the figures can not be", "throughput")
 
 
 def bandwidth(results: Results, limit_mb: float) -> Check:

@@ -27,3 +27,10 @@ def of_load(results: Results, run: ScenarioRun, inputs: Inputs) -> list[Check]:
         gates.machine(others, inputs.steal_seconds, inputs.capacity_seconds),
         gates.memory(inputs.memory_series)[0],
     ]
+
+
+def of_one_process(results: Results, inputs: Inputs) -> list[Check]:
+    """Of a program that is server and generator in one: its CPU time is that of both."""
+    others = inputs.processes_seconds - inputs.generator_cpu_seconds
+    machine = gates.machine(others, inputs.steal_seconds, inputs.capacity_seconds)
+    return [gates.errors(results), gates.bandwidth(results, inputs.bandwidth_mb), machine]

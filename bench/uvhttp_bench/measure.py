@@ -434,9 +434,7 @@ def _run_echo(
     with network.Observer(0) as sockets_seen:
         outcome = load.run(replace(job, workspace=made.path))
     after = monitor.cpu_times(everything)
-    machine = gates.machine(
-        after.processes - before.processes - outcome.cpu_seconds, after.steal - before.steal, after.total - before.total
-    )
+    inputs = evidence.of_one_process(outcome, before, after, plan.bandwidth_mb * len(everything))
     configuration = gates.configuration_of(plan.build_info, revision=plan.revision, dirty=plan.dirty)
     results = outcome.results
     seen = identity.of_file(load, load.program, plan.session, load.build_info())
@@ -450,17 +448,15 @@ def _run_echo(
         resources=Resources(100 * outcome.cpu_seconds / outcome.wall_seconds, None, None, None),
         session=plan.session,
         kind=plan.kind,
-        inputs=evidence.of_one_process(outcome, before, after, plan.bandwidth_mb * len(everything)),
+        inputs=inputs,
         checks=(
             gates.build(configuration),
-            gates.errors(results),
+            *load_checks.of_one_process(results, inputs),
             *(
                 [gates.congestion_control(plan.environment.congestion_control, sockets_seen.names)]
                 if network.private()
                 else []
             ),
-            gates.bandwidth(results, plan.bandwidth_mb * len(everything)),
-            machine,
             *identity.checks(seen),
             *standard_checks(plan, configuration),
             gates.private_network(plan.environment, network.different()),

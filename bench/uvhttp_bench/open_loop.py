@@ -3,10 +3,10 @@
 import math
 from dataclasses import replace
 
-from uvhttp_bench.model.record import BUSY, Check, Record, Results
+from uvhttp_bench.model.record import BUSY, LITTLE, Check, Record, Results
 
 # Closed loops obey the law; and the requests that wait when the time is up have a latency here, but no answer.
-CLOSED_CHECKS = ("Little's law", BUSY, "samples")
+CLOSED_CHECKS = (LITTLE, BUSY, "samples")
 SERVED_MIN = 0.95
 SIGMAS = 3  # of the number of Poisson arrivals
 CHANCE_MAX = 0.5

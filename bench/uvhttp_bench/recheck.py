@@ -5,8 +5,9 @@ import math
 from collections.abc import Iterable
 
 from uvhttp_bench import gates, identity, load_checks, open_loop
+from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import BUSY, Check, Record
+from uvhttp_bench.model.record import BUSY, LITTLE, Check, Record
 from uvhttp_bench.versus import OUR_CHECKS
 
 EXACT = 1e-6
@@ -14,8 +15,6 @@ RATE = 0.01  # of a tool that rounds its seconds
 FANNED = 0.05  # several generators, each with its own seconds
 BUCKET = 0.03  # a mean of the values of buckets, which are 3 % apart at most
 ROUNDED_MS = 0.001
-TCP_ECHO = "benchmark_tcp_echo"
-LITTLE = "Little's law"
 
 
 def _differ(name: str, recorded: float | None, found: float | None, part: float, least: float = 0.0) -> Iterable[str]:
@@ -33,7 +32,7 @@ def _rates(record: Record) -> Iterable[str]:
     part = FANNED if " workers" in record.test_scenario.tool_version else RATE
     yield from _differ("requests_per_second", r.requests_per_second, r.total_requests / r.seconds, part, 0.01)
     yield from _differ("transfer_rate_mbps", r.transfer_rate_mbps, r.bytes_received / r.seconds / 2**20, part, 0.01)
-    if record.test_scenario.tool == TCP_ECHO:
+    if record.test_scenario.tool == TcpEcho.name:
         return
     e = r.errors
     asked = r.total_requests + (e.connect + e.read + e.write if record.test_scenario.tool == "wrk" else e.total)
@@ -60,7 +59,7 @@ def _latencies(record: Record) -> Iterable[str]:
 
 def _resources(record: Record) -> Iterable[str]:
     i, r, run = record.inputs, record.resources, record.test_scenario
-    if i.wall_seconds <= 0 or run.tool == TCP_ECHO:
+    if i.wall_seconds <= 0 or run.tool == TcpEcho.name:
         return
     requests, cpu = max(1, record.results.total_requests), i.user_seconds + i.system_seconds
     others = max(0.0, i.processes_seconds - cpu - i.generator_cpu_seconds)
@@ -89,9 +88,8 @@ def figures(record: Record) -> list[str]:
 
 def _of_load(record: Record) -> list[Check]:
     i, run = record.inputs, record.test_scenario
-    if run.tool == TCP_ECHO:
-        machine = gates.machine(i.processes_seconds - i.generator_cpu_seconds, i.steal_seconds, i.capacity_seconds)
-        return [gates.errors(record.results), gates.bandwidth(record.results, i.bandwidth_mb), machine]
+    if run.tool == TcpEcho.name:
+        return load_checks.of_one_process(record.results, i)
     made = load_checks.of_load(record.results, run, i)
     return [check for check in made if run.loop == "closed" or check.name not in open_loop.CLOSED_CHECKS]
 
@@ -102,7 +100,7 @@ def expected(record: Record) -> list[Check]:
     if record.identity.ours:
         configuration = gates.configuration_of(record.configuration.build_info)
         made.append(gates.build(configuration))
-        if record.test_scenario.tool != TCP_ECHO and record.inputs.wall_seconds > 0:
+        if record.test_scenario.tool != TcpEcho.name and record.inputs.wall_seconds > 0:
             made.append(gates.log(record.configuration.log_level, record.inputs.log_bytes))
     else:
         made = [check for check in made if check.name not in OUR_CHECKS]

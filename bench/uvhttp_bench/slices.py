@@ -9,11 +9,10 @@ from typing import Any
 from uvhttp_bench import evidence, load_checks
 from uvhttp_bench.loads.wrk import Wrk
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import BUSY, Check, Errors, Record, Resources, Results
+from uvhttp_bench.model.record import BUSY, LITTLE, Check, Errors, Record, Resources, Results
 
 SECONDS = 0.5
 SECONDS_TLS = 1.0  # connections are made anew for each slice, and a handshake costs as much as many requests
-LITTLE = "Little's law"
 
 
 def count(seconds: float, scheme: str, exact_seconds: bool) -> int:

@@ -17,6 +17,7 @@ SCHEMA_VERSION = 2
 # bound. "unstable": measured properly on a machine that did other things meanwhile.
 VALID, BOUNDED, UNSTABLE, VOID = STATES = ("valid", "bounded", "unstable", "void")
 GENERATOR, BUSY = "generator", "busy connections"  # the checks that say so
+LITTLE = "Little's law"  # the check whose place `BUSY` takes where the generator was too slow
 
 
 @dataclass(frozen=True)
