@@ -7,6 +7,7 @@
  * that process. The client is this process: connections on loopback and one epoll. A message is published when all have
  * got the one that is --window messages before it.
  */
+/* Needs: websocket. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>

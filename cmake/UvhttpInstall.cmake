@@ -16,6 +16,7 @@ if(NOT BUILD_WITH_MIDDLEWARE)
 endif()
 install(DIRECTORY include/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
         ${left_out})
+install(FILES "${UVHTTP_FEATURES_DIR}/uvhttp/features.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/uvhttp")
 set_target_properties(uvhttp_shared PROPERTIES EXPORT_NAME uvhttp)
 set_target_properties(uvhttp_static PROPERTIES EXPORT_NAME static)
 # Two export sets: who links the shared library needs none of the packages that the archive needs.

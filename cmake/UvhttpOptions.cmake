@@ -137,8 +137,11 @@ elseif(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
-# -O2 was measured against nothing yet and is the usual choice; -g costs no run time and perf needs it.
-set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG" CACHE STRING "Flags of a release build")
-set(CMAKE_C_FLAGS_DEBUG "-O0 -g" CACHE STRING "Flags of a debug build")
-set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}" CACHE STRING "The same for C++")
-set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_C_FLAGS_DEBUG}" CACHE STRING "The same for C++")
+# A project that embeds this one has flags of its own. -O2 was measured against nothing yet and is the usual choice; -g costs no
+# run time and perf needs it.
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG" CACHE STRING "Flags of a release build")
+  set(CMAKE_C_FLAGS_DEBUG "-O0 -g" CACHE STRING "Flags of a debug build")
+  set(CMAKE_CXX_FLAGS_RELEASE "${CMAKE_C_FLAGS_RELEASE}" CACHE STRING "The same for C++")
+  set(CMAKE_CXX_FLAGS_DEBUG "${CMAKE_C_FLAGS_DEBUG}" CACHE STRING "The same for C++")
+endif()

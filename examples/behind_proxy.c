@@ -5,6 +5,7 @@
  *   curl -H 'X-Forwarded-For: 192.0.2.7' -H 'X-Forwarded-Proto: https' http://127.0.0.1:8080/
  *   curl --haproxy-protocol http://127.0.0.1:8081/     # curl begins with a PROXY protocol header
  */
+/* Needs: middleware. */
 #include <stdio.h>
 #include <uvhttp.h>
 

@@ -3,6 +3,7 @@
  *   curl --compressed -v http://127.0.0.1:8080/primes
  *   curl --compressed -v http://127.0.0.1:8080/count
  */
+/* Needs: middleware. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <uvhttp.h>

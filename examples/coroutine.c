@@ -9,6 +9,7 @@
  * shows what it has said; gateway.c has the shorter way for HTTP
  * Fields of the configuration are set by the environment: UVHTTP_COROUTINES_MAX=100000 coroutine
  */
+/* Needs: coroutines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -61,7 +61,7 @@ static void open_stream(uvhttp_response_t *res, void *user) {
 /* The server stops: without this it would wait for the streams until its drain_timeout. */
 static void end_stream(uvhttp_response_t *res, void *user) {
     (void)user;
-    uvhttp_response_write(res, "event: bye\ndata:\n\n", 19);
+    uvhttp_response_write(res, "event: bye\ndata:\n\n", 18);
     uvhttp_response_end(res);
 }
 

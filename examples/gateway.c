@@ -5,6 +5,7 @@
  *   curl http://127.0.0.1:8080/both          asks both at once, and shows what they have said
  *   curl -d text http://127.0.0.1:8080/first passes the request on to the first
  */
+/* Needs: coroutines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <uvhttp.h>

@@ -11,6 +11,7 @@
  *   curl -i -H 'Authorization: Bearer key-of-ci' http://127.0.0.1:8080/machines/name
  *   curl -i -H 'Authorization: Bearer key-of-ci' -d '{"load": 1}' http://127.0.0.1:8080/machines/report
  */
+/* Needs: middleware. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -8,6 +8,7 @@
  *   curl http://127.0.0.1:8080/stats
  *   REDIS=127.0.0.1:6379 build/dist/bin/rate_limit     # log-ins are counted in Redis, for all servers together
  */
+/* Needs: middleware. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  *   curl -F note=hello -F file=@large.iso http://127.0.0.1:8080/form
  *   curl -T large.iso http://127.0.0.1:8080/body
  */
+/* Needs: forms. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>

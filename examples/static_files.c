@@ -3,6 +3,7 @@
  *   build/dist/bin/static_files                            # the current directory on http://127.0.0.1:8080/
  *   build/dist/bin/static_files 127.0.0.1:9000 ./public
  */
+/* Needs: static. */
 #include <uvhttp.h>
 
 /* Names with a hash in them never change; pages are asked for again each time, which costs a 304. */

@@ -6,6 +6,7 @@
  *
  * The hash is FNV-1a of 64 bits: good for seeing that every byte has come, no more.
  */
+/* Needs: forms. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

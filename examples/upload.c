@@ -6,6 +6,7 @@
  *   curl -F title=tea -F 'file=@photo.jpg' http://127.0.0.1:8080/upload
  *   curl --data-urlencode 'title=green tea' http://127.0.0.1:8080/upload
  */
+/* Needs: forms. */
 #include <fcntl.h>
 #include <locale.h>
 #include <stdbool.h>

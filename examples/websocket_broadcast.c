@@ -4,6 +4,7 @@
  *   python3 -m websockets ws://127.0.0.1:9002/ticks          # the time, every second
  *   python3 -m websockets ws://127.0.0.1:9002/ticks?fast     # ten times a second
  */
+/* Needs: websocket. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
  * Everybody subscribes to one topic; who says something publishes to it. The server keeps no list of visitors, and a
  * message is encoded once, however many there are.
  */
+/* Needs: websocket. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
  *
  * A second address is for wss://, with a certificate of its own, for development.
  */
+/* Needs: websocket. */
 #include <stdio.h>
 #include <uvhttp.h>
 

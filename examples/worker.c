@@ -5,6 +5,7 @@
  *   build/dist/bin/worker                  # or: worker 127.0.0.1:9000
  *   curl http://127.0.0.1:8080/sleep       # 200 ms; try: wrk -c100 http://127.0.0.1:8080/sleep
  *   curl http://127.0.0.1:8080/lines       # an answer in pieces, written by a thread that waits for the client
+ *   curl -i http://127.0.0.1:8080/page     # 103 Early Hints, and the page when it is made
  *   curl -T FILE http://127.0.0.1:8080/upload  # of any size: what the thread has not read is held back
  *   curl -X POST http://127.0.0.1:8080/accounts/7/deposit; curl http://127.0.0.1:8080/accounts/7
  */
@@ -40,6 +41,15 @@ static void lines(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         if (uvhttp_response_write(res, line, (size_t)size) != UVHTTP_OK) return;
         wait_ms(20);
     }
+}
+
+/* The browser loads the style sheet while the page is being made. */
+static void page(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    static const uvhttp_response_field_t hints[] = {{"Link", "</style.css>; rel=preload; as=style"}};
+    (void)uvhttp_response_interim(res, 103, hints, 1);
+    wait_ms(100);
+    uvhttp_response_send(res, 200, "text/html", "<link rel=stylesheet href=/style.css>A page\n", 44);
 }
 
 /* Reads a body of any size in constant memory, and may block between two pieces: the client waits meanwhile. */
@@ -118,6 +128,7 @@ int main(int argc, char **argv) {
     if (!server) return 1;
     uvhttp_route(server, UVHTTP_GET, "/sleep", sleep200, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/lines", lines, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_GET, "/page", page, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_PUT, "/upload", upload, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_post(server, "/accounts/:id/deposit", post_deposit, server);

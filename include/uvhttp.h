@@ -25,7 +25,7 @@
 #include <uvhttp/work.h>
 
 /* Not there in a library that was built without them. */
-#if __has_include(<uvhttp/rate_limit.h>)
+#if UVHTTP_WITH_MIDDLEWARE
 #include <uvhttp/access_log.h>
 #include <uvhttp/allowed_hosts.h>
 #include <uvhttp/auth.h>
@@ -35,10 +35,10 @@
 #include <uvhttp/request_id.h>
 #include <uvhttp/security_headers.h>
 #endif
-#if __has_include(<uvhttp/static.h>)
+#if UVHTTP_WITH_STATIC
 #include <uvhttp/static.h>
 #endif
-#if __has_include(<uvhttp/websocket.h>)
+#if UVHTTP_WITH_WEBSOCKET
 #include <uvhttp/websocket.h>
 #endif
 

@@ -1,4 +1,5 @@
 /* Owns: the cost of coroutines, in ns: making one and ending it, and a wait. Run by hand: build/bench/coro_bench. */
+/* Needs: coroutines. */
 #include <stdlib.h>
 #include <unistd.h>
 

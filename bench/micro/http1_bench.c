@@ -40,7 +40,7 @@ static int compare(const void *a, const void *b) {
 
 static unsigned long run(const char *data, size_t size, long rounds) {
     static uvhttp__field_t fields[64];
-    const uvhttp__http1_limits_t limits = {8192, 65536, 64};
+    const uvhttp__head_limits_t limits = {8192, 65536, 64};
     unsigned long sum = 0;
     for (long i = 0; i < rounds; ++i) {
         uvhttp__http1_scan_t scan = {0};

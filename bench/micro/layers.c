@@ -11,6 +11,7 @@
  *   tls         "server" over TLS
  *   static      "server", from a file
  */
+/* Needs: tls static middleware. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 
 static const char hello[] = "Hello, World!";
 static const char canned[] = "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nContent-Type: text/plain\r\n\r\nHello, World!";
-static const uvhttp__http1_limits_t limits = {8192, 65536, 100};
+static const uvhttp__head_limits_t limits = {8192, 65536, 100};
 
 static void on_data(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     (void)user;

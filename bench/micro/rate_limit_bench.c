@@ -1,4 +1,5 @@
 /* Owns: the cost of the rate limiter, in ns per request. Run by hand: build/bench/rate_limit_bench. */
+/* Needs: middleware. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

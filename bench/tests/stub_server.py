@@ -3,11 +3,12 @@
 
 import argparse
 import asyncio
+from pathlib import Path
 
 COUNT = 0
 
 
-async def answer_to(path: str, workers: asyncio.Semaphore) -> tuple[int, bytes]:
+async def answer_to(path: str, workers: asyncio.Semaphore, files: Path) -> tuple[int, bytes]:
     global COUNT
     parts = path.strip("/").split("/")
     if parts[0] == "count":
@@ -20,6 +21,8 @@ async def answer_to(path: str, workers: asyncio.Semaphore) -> tuple[int, bytes]:
         else:
             await asyncio.sleep(0.2)
         return 200, b"slept"
+    if parts[0] == "static":
+        return 200, (files / parts[1]).read_bytes()
     if parts == [""]:
         return 200, b"Hello, World!"
     return 404, b"no"
@@ -29,6 +32,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--worker-threads", type=int, default=64)
+    parser.add_argument("--static", type=Path, default=Path())
     args, _ = parser.parse_known_args()
     workers = asyncio.Semaphore(args.worker_threads)
 
@@ -36,7 +40,7 @@ async def main() -> None:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, body = await answer_to(head.split(b" ")[1].decode(), workers)
+                status, body = await answer_to(head.split(b" ")[1].decode(), workers, args.static)
                 line = b"HTTP/1.1 %d %s\r\n" % (status, b"OK" if status == 200 else b"Not Found")
                 writer.write(line + b"Content-Length: %d\r\n\r\n" % len(body) + body)
                 await writer.drain()

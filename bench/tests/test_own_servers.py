@@ -318,6 +318,13 @@ def test_an_interval_that_includes_1_is_a_tie() -> None:
     assert "a tie" in own_servers.sentence(judged(CPU, 1.5, 3), "a", "b")  # three rounds tell nothing apart
 
 
+def test_the_sentence_and_the_table_call_the_same_thing_a_tie() -> None:
+    near = replace(judged(CPU, 0.98), ratio=0.986, ratio_low=0.959, ratio_high=0.997, noise=0.012)
+    assert near.differs and near.verdict not in (verdict.REGRESSED, verdict.IMPROVED)
+    assert verdict.difference(near) == "tie"
+    assert own_servers.sentence(near, "a", "b").startswith("CPU time per request: a tie; b / a is 0.986")
+
+
 def test_a_ratio_within_the_noise_of_the_machine_is_a_tie() -> None:
     """Every round says 1.2 exactly, and that the same server differs from itself by more."""
     noisy = replace(judged(CPU, 1.2), noise=0.3)

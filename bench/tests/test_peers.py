@@ -13,7 +13,7 @@ from uvhttp_bench.loads.base import Job
 from uvhttp_bench.measure import Cpus
 from uvhttp_bench.model import database
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, Results, ScenarioRun
+from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, Results, ScenarioRun, read
 from uvhttp_bench.output import peers_table
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.standings import fields_of
@@ -123,6 +123,21 @@ def test_ratio_is_taken_within_the_rounds() -> None:
     assert versus.ratio([record("nginx", 2, checks=(void,))], first) is None
 
 
+def test_what_the_kernel_does_in_the_clients_time_is_in_the_ratio_of_both() -> None:
+    def pair(name: str, server: float, client: float) -> list[Record]:
+        made = [record(name, server, number) for number in range(1, 7)]
+        return [replace(r, resources=replace(r.resources, generator_cpu_us_per_request=client)) for r in made]
+
+    first, own = pair("uvhttp-uring", 100.0, 150.0), pair("nginx", 75.0, 200.0)
+    found = versus.standing(own, first, "nginx")
+    assert found.cpu_ratio is not None and math.isclose(found.cpu_ratio.middle, 0.75)
+    assert found.both_ratio is not None and math.isclose(found.both_ratio.middle, 1.1)
+    assert peers_table.with_client(found) == "1.10 (1.10..1.10)"
+    assert peers_table.with_client(versus.standing(first, first, "uvhttp-uring")) == ""
+    unknown = [record("nginx", 2, number) for number in range(1, 7)]
+    assert versus.standing(unknown, first, "nginx").both_ratio is None
+
+
 def test_the_table_has_ratios_one_reference_and_does_not_rank_ties() -> None:
     costs = {"uvhttp-uring": 10.0, "zeta": 9.99, "alpha": 10.01, "far": 20.0, "fast": 5.0}
     kept = [
@@ -142,7 +157,7 @@ def test_a_void_run_leaves_no_figure_and_says_why() -> None:
     assert (found.status, found.cpu_us, found.requests_per_second, found.latency_p50_ms) == ("void", None, None, None)
     assert found.reasons == ("errors: 1000 status of 1000 requests",)
     fields = fields_of([void])
-    assert peers_table.rows(fields)[0][3:13] == ("",) * 10
+    assert peers_table.rows(fields)[0][3:14] == ("",) * 11
     assert peers_table.notes(fields) == ["medium, nginx: errors: 1000 status of 1000 requests"]
 
 
@@ -215,6 +230,15 @@ def test_whole_command_on_a_stand_in(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "build: the server does not say how it was built" in out
     kept = sorted(path.name for path in (tmp_path / "peers").iterdir())
     assert kept == [f"medium_{name}_1.{end}" for name in ("bare-epoll", "uvhttp-uring") for end in ("json", "txt")]
+
+
+def test_a_file_is_compared_by_every_generator_of_a_round(tmp_path: Path) -> None:
+    where = ["--database", str(tmp_path / "db.sqlite"), "--results", str(tmp_path)]
+    server = ["--server", str(HERE / "stub_server.py"), "--servers", "uvhttp-uring,uvhttp-libuv"]
+    cli.dispatch(["peers", "static-10kb", *server, "--rounds", "1", "--seconds", "1", "--rates", "", *where])
+    for name in ("uvhttp-uring", "uvhttp-libuv"):
+        record = read(tmp_path / "peers" / f"static-10kb_{name}_1.json")
+        assert all(check.passed for check in record.checks if check.name in ("errors", "answer before", "answer after"))
 
 
 def test_the_jvm_is_warmed_up_for_as_long_as_it_is_told() -> None:

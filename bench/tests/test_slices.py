@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from test_peers import record
 
-from uvhttp_bench import slices
+from uvhttp_bench import recheck, slices
 from uvhttp_bench.model.evidence import Inputs
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Errors, Record, Resources, Results
@@ -33,11 +33,19 @@ def test_figures_are_weighted_by_what_they_are_of() -> None:
     merged = slices.combined([one(1000, 10.0, 500), one(3000, 20.0, 100)])
     assert merged.test_scenario.slices == 2 and merged.test_scenario.duration == 1.0
     assert merged.results.total_requests == 4000 and merged.results.requests_per_second == 4000
-    assert merged.resources.cpu_user_us_per_request == pytest.approx(17.5)
+    assert merged.resources.cpu_user_us_per_request == pytest.approx(200)  # 0.8 s
     assert merged.results.latency_avg_ms == pytest.approx(0.2) and merged.results.histogram.count == 4000
     assert merged.results.latency_stdev_ms == pytest.approx(0.1732, abs=1e-4)
     assert merged.resources.memory_usage_mb == 13.0 and merged.resources.memory_start_mb == 9.0
     assert merged.results.latency_p50_ms == 0.1 and merged.results.latency_p99_ms == 0.5
+
+
+def test_a_record_of_slices_whose_tool_took_its_time_passes_the_check_of_records() -> None:
+    late = one(3000, 20.0, 100)
+    late = replace(late, inputs=replace(late.inputs, wall_seconds=0.6, switches=100, steal_seconds=0.1))
+    merged = slices.combined([one(1000, 10.0, 500), late])
+    assert merged.resources.cpu_usage_percent == pytest.approx(100 * 0.9 / 1.1)
+    assert list(recheck._resources(merged)) == []
 
 
 def test_a_slice_alone_is_the_record() -> None:

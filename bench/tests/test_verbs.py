@@ -55,9 +55,9 @@ def test_a_slower_build_is_regressed_in_all_its_figures_and_ends_with_3() -> Non
 
 def test_a_difference_is_told_also_where_it_does_not_matter() -> None:
     judged = rounds.judge("low", measure(1.02, 8), (verdict.CPU, verdict.THROUGHPUT), None)[0]
-    assert [(compare.difference(v), v.verdict) for v in judged] == [("worse", "equivalent")] * 2
+    assert [(verdict.difference(v), v.verdict) for v in judged] == [("worse", "equivalent")] * 2
     (same,) = rounds.judge("low", measure(1.0, 8), (verdict.CPU,), None)[0]
-    assert (compare.difference(same), same.verdict) == ("tie", "equivalent")
+    assert (verdict.difference(same), same.verdict) == ("tie", "equivalent")
 
 
 def test_figures_that_a_check_has_taken_away_are_not_judged() -> None:

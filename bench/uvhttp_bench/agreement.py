@@ -139,6 +139,7 @@ def run(
     """One server for all of them; keep() gets each run when it has ended. At most so many rounds, and no more than it takes:
     when to stop is decided by how wide the intervals are, not by where they lie."""
     done: list[Measured] = []
+    loads = [load for load in loads if not scenario.http2 or load.name != WRK]
     with workspace() as made, serve(target, scenario, made, cpus.server) as running, blamed(target.name, running):
         first_answer(target, scenario, running, made)
 
@@ -163,7 +164,7 @@ def run(
 class Figure:
     name: str
     attribute: str
-    judged_against: str
+    judged_against: str  # h2load, where wrk does not speak the protocol
 
 
 CPU_FIGURE = "CPU us/req"
@@ -192,8 +193,10 @@ def _cheaper(ratio: Interval) -> str:
     return LESS if ratio.high < 1 else MORE if ratio.low > 1 else OPEN
 
 
-def _judge(figure: Figure, ratio: Interval, ours: Sequence[Measured], theirs: Sequence[Measured]) -> tuple[str, str]:
-    if theirs[0].tool != figure.judged_against:
+def _judge(
+    figure: Figure, against: str, ratio: Interval, ours: Sequence[Measured], theirs: Sequence[Measured]
+) -> tuple[str, str]:
+    if theirs[0].tool != against:
         return NOT_JUDGED, ""
     if len(ours) < ROUNDS_MIN:
         return OPEN, f"{len(ours)} rounds: {ROUNDS_MIN} are the least that can say"
@@ -222,7 +225,8 @@ def findings(runs: Sequence[Measured]) -> list[Finding]:
                 own, their = [of[OURS][n] for n in rounds], [of[other][n] for n in rounds]
                 ours, theirs = ([float(getattr(run, figure.attribute)) for run in side] for side in (own, their))
                 ratio = ratio_of(ours, theirs)
-                verdict, why = _judge(figure, ratio, own, their)
+                against = figure.judged_against if of[figure.judged_against] else H2LOAD
+                verdict, why = _judge(figure, against, ratio, own, their)
                 found.append(
                     Finding(
                         scenario, figure.name, other, statistics.median(ours), statistics.median(theirs), ratio, verdict, why

@@ -9,8 +9,9 @@ from uvhttp_bench.model.record import Check, Counts
 from uvhttp_bench.sockets import Moved
 
 PROBE_HEAD_BYTES_MAX = 256  # of the harness's own request
-HEAD_BYTES_MAX = 1024  # of a response to it in chunks, of a WebSocket handshake
+HEAD_BYTES_MAX = 1024  # of a response to it in chunks, of a WebSocket handshake, of SETTINGS and WINDOW_UPDATE of HTTP/2
 TLS_HANDSHAKE_BYTES_MAX = 16 * 1024  # either side, of a connection
+HTTP2 = "h2"  # a scheme here: HTTP/2 in clear, whose connections begin with frames of their own
 TLS_RECORD_BYTES, TLS_RECORD_OVERHEAD = 1000, 40  # the smallest records and the most that one adds
 
 
@@ -58,7 +59,11 @@ def _on_the_wire(size: int, count: int, connections: int, scheme: str) -> int:
     if scheme == "https":
         records = 1 + size // TLS_RECORD_BYTES
         return count * (size + records * TLS_RECORD_OVERHEAD) + connections * TLS_HANDSHAKE_BYTES_MAX
-    return count * size + connections * (HEAD_BYTES_MAX if scheme == "ws" else 1)  # a FIN counts as a byte
+    return count * size + connections * (HEAD_BYTES_MAX if scheme in ("ws", HTTP2) else 1)  # a FIN counts as a byte
+
+
+def scheme_of(scheme: str, http2: bool) -> str:
+    return HTTP2 if http2 and scheme == "http" else scheme
 
 
 def of_probe(scheme: str, request_body: int, response: int | None, response_body: int) -> Said:
@@ -74,7 +79,7 @@ def of_probe(scheme: str, request_body: int, response: int | None, response_body
 
 
 def of_load(job: Job, outcome: Outcome) -> Said:
-    results, scheme = outcome.results, job.url.partition(":")[0]
+    results, scheme = outcome.results, scheme_of(job.url.partition(":")[0], job.http2)
     opened = outcome.connections or job.connections
     done = max(results.total_requests, outcome.responses)
     most = done + results.errors.total + job.connections * job.pipeline

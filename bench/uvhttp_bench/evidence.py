@@ -56,6 +56,21 @@ def inputs(job: Job, outcome: Outcome, usage: Usage, bandwidth_mb: float, log_by
     )
 
 
+def resources(made: Inputs, requests: int) -> dict[str, float]:
+    """What of a record's resources follows from its inputs, by name: a run, its slices and the check of both share the rules."""
+    asked, cpu, capacity = max(1, requests), made.user_seconds + made.system_seconds, max(1e-9, made.capacity_seconds)
+    others = max(0.0, made.processes_seconds - cpu - made.generator_cpu_seconds)
+    return {
+        "cpu_usage_percent": 100 * cpu / made.wall_seconds,
+        "context_switches_per_sec": made.switches / made.wall_seconds,
+        "cpu_user_us_per_request": 1e6 * made.user_seconds / asked,
+        "cpu_system_us_per_request": 1e6 * made.system_seconds / asked,
+        "generator_cpu_us_per_request": 1e6 * made.generator_cpu_seconds / asked,
+        "other_cpu_percent": 100 * others / capacity,
+        "steal_percent": 100 * made.steal_seconds / capacity,
+    }
+
+
 SUMMED = (
     "wall_seconds", "user_seconds", "system_seconds", "switches", "processes_seconds", "steal_seconds", "capacity_seconds",
     "generator_cpu_seconds", "generator_wall_seconds", "waited",

@@ -31,6 +31,7 @@ from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job, Load, Outcome
 from uvhttp_bench.loads.fanned import Fanned
 from uvhttp_bench.loads.tcp_echo import TcpEcho
+from uvhttp_bench.model.evidence import Inputs
 from uvhttp_bench.model.record import Check, Configuration, Environment, Record, Resources, ScenarioRun
 from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios import bodies
@@ -120,6 +121,7 @@ def job_of(
         answer_bytes=answer,
         message_bytes=scenario.message_bytes,
         pipeline=scenario.pipeline,
+        http2=scenario.http2,
         headers=scenario.headers,
         workspace=made.path,
         expected_body=expected_body(target, scenario, made),
@@ -144,8 +146,11 @@ class First:
 
 
 def _said_of_probe(scenario: Scenario, answer: Answer) -> counts.Said:
-    said = counts.of_probe(scenario.scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
-    return replace(said, request_bytes=None) if scenario.headers else said  # which may replace the harness's own
+    scheme = counts.scheme_of(scenario.scheme, scenario.http2)
+    said = counts.of_probe(scheme, len(scenario.request_body), answer.bytes_total, len(answer.body))
+    if scenario.headers or scenario.http2:  # fields may replace the harness's own, and HTTP/2 compresses them
+        return replace(said, request_bytes=None)
+    return said
 
 
 def first_answer(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
@@ -194,27 +199,19 @@ def _log_level(pid: int) -> str:
     return next((word.partition(b"=")[2].decode() for word in words if word.startswith(b"UVHTTP_LOG_LEVEL=")), "")
 
 
-def _resources(usage: monitor.Usage, outcome: Outcome, calls_per_request: float | None, cpus: Cpus) -> Resources:
-    requests = max(1, outcome.results.total_requests)
-    rate = outcome.results.requests_per_second
+def _resources(
+    usage: monitor.Usage, outcome: Outcome, inputs: Inputs, calls_per_request: float | None, cpus: Cpus
+) -> Resources:
     growth = gates.memory(usage.memory_series)[1]
     return Resources(
-        cpu_usage_percent=100 * usage.cpu_seconds / usage.wall_seconds,
         memory_usage_mb=usage.memory_mb,
-        context_switches_per_sec=usage.switches / usage.wall_seconds,
-        system_calls_per_sec=None if calls_per_request is None else calls_per_request * rate,
-        cpu_user_us_per_request=1e6 * usage.user_seconds / requests,
-        cpu_system_us_per_request=1e6 * usage.system_seconds / requests,
+        system_calls_per_sec=None if calls_per_request is None else calls_per_request * outcome.results.requests_per_second,
         memory_start_mb=usage.memory_start_mb,
         system_calls_per_request=calls_per_request,
         generator_cpu_percent=100 * outcome.cpu_seconds / (outcome.wall_seconds * len(cpus.generator)),
-        generator_cpu_us_per_request=1e6 * outcome.cpu_seconds / requests,
-        other_cpu_percent=100
-        * max(0.0, usage.processes_seconds - usage.cpu_seconds - outcome.cpu_seconds)
-        / max(1e-9, usage.capacity_seconds),
-        steal_percent=100 * usage.steal_seconds / max(1e-9, usage.capacity_seconds),
         memory_growth_mb_per_hour=growth,
         memory_series=monitor.thinned(usage.memory_series, MEMORY_POINTS) if growth is not None else (),
+        **evidence.resources(inputs, outcome.results.total_requests),
     )
 
 
@@ -353,7 +350,7 @@ class Run:
             configuration=configuration,
             test_scenario=test_scenario,
             results=outcome.results,
-            resources=_resources(usage, outcome, self._calls, plan.cpus),
+            resources=_resources(usage, outcome, inputs, self._calls, plan.cpus),
             session=plan.session,
             kind=plan.kind,
             checks=(

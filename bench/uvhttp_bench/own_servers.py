@@ -12,7 +12,7 @@ from uvhttp_bench.first_response import Response, first_response
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.measure import Cpus, Plan
 from uvhttp_bench.scenarios.catalog import OWN, Scenario
-from uvhttp_bench.stats import verdict
+from uvhttp_bench.stats import ratio, verdict
 from uvhttp_bench.stats.verdict import Verdict
 from uvhttp_bench.targets.base import Workspace, serve
 from uvhttp_bench.targets.command import Command, name_of
@@ -125,18 +125,18 @@ WORDS = {
 
 
 def sentence(v: Verdict, a: str, b: str) -> str:
-    """One finding. A tie is a ratio whose interval includes 1, and one that is within what the machine alone makes."""
+    """One finding. A tie is what the table calls one, and a ratio that is within what the machine alone makes."""
     words, unit, digits, figure = WORDS[v.metric]
     interval = f"95 % interval {number(v.ratio_low)} to {number(v.ratio_high)}"
     medians = f"{a} {v.median_a:,.{digits}f}, {b} {v.median_b:,.{digits}f} {unit}; {v.rounds} rounds"
-    if not v.differs:
+    found = verdict.difference(v)
+    if found == ratio.TIE:
         return f"{figure}: a tie; {b} / {a} is {number(v.ratio)} ({interval}): {medians}."
     if abs(math.log(v.ratio)) <= math.log1p(v.noise):
         noise = f"this machine alone made a difference of {100 * v.noise:.0f} %"
         return f"{figure}: a tie; {b} / {a} is {number(v.ratio)} ({interval}), but {noise}: {medians}."
-    better = (v.ratio > 1) == (v.metric == verdict.THROUGHPUT.name)
     said = words.format(a=a, b=b, times=f"{number(v.ratio)} times")
-    return f"{said} ({interval}), which is {'better' if better else 'worse'}: {medians}."
+    return f"{said} ({interval}), which is {found}: {medians}."
 
 
 def number(ratio: float) -> str:

@@ -4,7 +4,7 @@ lines says what differs, empty when nothing does."""
 import math
 from collections.abc import Iterable
 
-from uvhttp_bench import gates, identity, load_checks, open_loop
+from uvhttp_bench import evidence, gates, identity, load_checks, open_loop
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import BUSY, LITTLE, Check, Record
@@ -61,18 +61,7 @@ def _resources(record: Record) -> Iterable[str]:
     i, r, run = record.inputs, record.resources, record.test_scenario
     if i.wall_seconds <= 0 or run.tool == TcpEcho.name:
         return
-    requests, cpu = max(1, record.results.total_requests), i.user_seconds + i.system_seconds
-    others = max(0.0, i.processes_seconds - cpu - i.generator_cpu_seconds)
-    capacity = max(1e-9, i.capacity_seconds)
-    for name, found in (
-        ("cpu_user_us_per_request", 1e6 * i.user_seconds / requests),
-        ("cpu_system_us_per_request", 1e6 * i.system_seconds / requests),
-        ("cpu_usage_percent", 100 * cpu / i.wall_seconds),
-        ("context_switches_per_sec", i.switches / i.wall_seconds),
-        ("generator_cpu_us_per_request", 1e6 * i.generator_cpu_seconds / requests),
-        ("other_cpu_percent", 100 * others / capacity),
-        ("steal_percent", 100 * i.steal_seconds / capacity),
-    ):
+    for name, found in evidence.resources(i, record.results.total_requests).items():
         yield from _differ(name, getattr(r, name), found, EXACT)
     largest = max((mb for _, mb in i.memory_series), default=0.0)
     if r.memory_usage_mb is not None and r.memory_usage_mb < largest - 0.01:

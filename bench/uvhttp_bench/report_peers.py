@@ -14,7 +14,7 @@ from uvhttp_bench.stats import ratio
 from uvhttp_bench.versus import Standing
 
 AXIS = "CPU time per request, as a ratio to that of {reference}"
-CPU_HEADS = ("server", "ratio", "95 % interval", "kernel %")
+CPU_HEADS = ("server", "ratio", "with client")
 LOAD_HEADS = ("server", "req/s", "P50", "P99", "idle", "busy")
 WIDE, NARROW = 900.0, 430.0  # of the chart at the head
 
@@ -74,12 +74,14 @@ def filled(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], plac
     return Table(title, tuple(heads[i] for i in kept), tuple(tuple(row[i] for i in kept) for row in rows), tuple(places))
 
 
+def _ratio(s: Standing, reference: Standing) -> str:
+    return ratio.with_bounds(s.cpu_ratio) or peers_table.said(s, reference)
+
+
 def _tables(field: Field, records: Sequence[Record]) -> list[Block]:
     standings, n = (field.reference, *field.others), number
     places = [collection.fragment(records, field.own(s.target)) for s in standings]
-    cpu = [
-        (s.target, peers_table.said(s, field.reference), ratio.bounds(s.cpu_ratio), peers_table.kernel(s)) for s in standings
-    ]
+    cpu = [(s.target, _ratio(s, field.reference), peers_table.with_client(s)) for s in standings]
     load = [
         (
             s.target,
@@ -92,7 +94,7 @@ def _tables(field: Field, records: Sequence[Record]) -> list[Block]:
         for s in standings
     ]
     return [
-        filled("CPU time per request", CPU_HEADS, cpu, places),
+        filled("CPU time per request: ratio and its 95 % interval", CPU_HEADS, cpu, places),
         filled("Rate, latency in ms, memory in MB; in the same order", LOAD_HEADS, load, places),
         *marks({s.target: s.status for s in standings}),
     ]
@@ -101,17 +103,12 @@ def _tables(field: Field, records: Sequence[Record]) -> list[Block]:
 def _conditions(both: Sequence[Field]) -> Table:
     """The same scenario under each congestion control, a column for each."""
     by_target = [{s.target: s for s in (field.reference, *field.others)} for field in both]
-    heads = ["server"]
-    for field in both:
-        heads += [f"ratio, {field.conditions}", "95 % interval"]
+    heads = ("server", *(field.conditions for field in both))
     rows = []
     for target in by_target[0]:
-        row = [target]
-        for field, found in zip(both, by_target, strict=True):
-            s = found.get(target)
-            row += [peers_table.said(s, field.reference), ratio.bounds(s.cpu_ratio)] if s else ["", ""]
-        rows.append(tuple(row))
-    return Table("CPU time per request under each congestion control", tuple(heads), tuple(rows))
+        named = [(field, found.get(target)) for field, found in zip(both, by_target, strict=True)]
+        rows.append((target, *(_ratio(s, field.reference) if s else "" for field, s in named)))
+    return Table("CPU time per request under each congestion control", heads, tuple(rows))
 
 
 def marks(status_of: Mapping[str, str]) -> list[Block]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from uvhttp_bench.exits import BenchError, MissingError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Load
+from uvhttp_bench.loads.h2load import H2load
 from uvhttp_bench.loads.tcp_echo import TcpEcho
 from uvhttp_bench.loads.uvhttp_load import UvhttpLoad
 from uvhttp_bench.loads.wrk import Wrk
@@ -46,22 +47,25 @@ def turns(
 
 
 def load_for(scenario: Scenario, tool: str, rate: float | None = None) -> Load:
-    """uvhttp-load, unless wrk is asked for and speaks the scheme. `rate`: of an open loop, which is uvhttp-load's."""
+    """uvhttp-load, unless wrk or h2load is asked for and speaks the protocol. `rate`: of an open loop, which is uvhttp-load's."""
     load: Load
     if rate is not None:
-        if tool == "wrk" or scenario.scheme == "tcp":
-            who = "wrk" if tool == "wrk" else TcpEcho.name
+        if tool in (Wrk.name, H2load.name) or scenario.scheme == "tcp":
+            who = tool if scenario.scheme != "tcp" else TcpEcho.name
             raise UsageError(f"{scenario.name}: {who} has no --rate: leave one of them out")
         load = AtRate(rate)
     elif scenario.scheme == "tcp":
         load = TcpEcho()
     else:
-        load = Wrk() if tool == "wrk" and scenario.scheme != "ws" else UvhttpLoad()
+        others: dict[str, Load] = {one.name: one for one in (Wrk(), H2load())} if scenario.scheme != "ws" else {}
+        load = others.get(tool, UvhttpLoad())
     missing = load.missing()
     if missing:
         raise MissingError(missing)
     if not load.speaks(scenario.scheme):
         raise BenchError(f"{load.name} does not speak {scenario.scheme}: leave --tool out for {scenario.name}")
+    if scenario.http2 and load.name == Wrk.name:
+        raise UsageError(f"{scenario.name}: wrk does not speak HTTP/2: --tool h2load is the cross-check")
     return load
 
 

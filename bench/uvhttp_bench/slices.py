@@ -8,6 +8,7 @@ from typing import Any
 
 from uvhttp_bench import evidence, load_checks
 from uvhttp_bench.loads.wrk import Wrk
+from uvhttp_bench.model.evidence import Inputs
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import BUSY, LITTLE, Check, Errors, Record, Resources, Results
 
@@ -67,21 +68,20 @@ def _results(slices: Sequence[Results], tool: str) -> Results:
     )
 
 
-PER_REQUEST = ("cpu_user_us_per_request", "cpu_system_us_per_request", "generator_cpu_us_per_request")
-
-
-def _resources(slices: Sequence[Record]) -> Resources:
-    """Means; a series in time has no meaning here, because the slices have others in between."""
+def _resources(slices: Sequence[Record], inputs: Inputs) -> Resources:
+    """What follows from the sums, and means of the rest; a series in time has no meaning here, because the slices have others in
+    between."""
     found = [s.resources for s in slices]
-    requests = [float(s.results.total_requests) for s in slices]
     seconds = [s.results.seconds for s in slices]
     made: dict[str, Any] = {
-        f.name: _mean([getattr(r, f.name) for r in found], requests if f.name in PER_REQUEST else seconds)
+        f.name: _mean([getattr(r, f.name) for r in found], seconds)
         for f in fields(Resources)
         if not isinstance(getattr(found[0], f.name), tuple)
     }
     made["memory_usage_mb"] = _largest([r.memory_usage_mb for r in found])
     made["memory_start_mb"] = found[0].memory_start_mb
+    if inputs.wall_seconds > 0:
+        made |= evidence.resources(inputs, sum(s.results.total_requests for s in slices))
     return Resources(**made)
 
 
@@ -104,12 +104,13 @@ def combined(slices: Sequence[Record]) -> Record:
         return first
     duration = sum(s.test_scenario.duration for s in slices)
     scenario = replace(first.test_scenario, duration=duration, slices=len(slices))
+    inputs = evidence.summed([s.inputs for s in slices])
     merged = replace(
         first,
         test_scenario=scenario,
         results=_results([s.results for s in slices], scenario.tool),
-        resources=_resources(slices),
-        inputs=evidence.summed([s.inputs for s in slices]),
+        resources=_resources(slices, inputs),
+        inputs=inputs,
         identity=slices[-1].identity,
         counts=slices[-1].counts,
     )

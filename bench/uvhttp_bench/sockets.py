@@ -31,7 +31,7 @@ RECEIVED_AT, SENT_AT, SENT_AGAIN_AT, INFO_BYTES = 128, 200, 208, 216  # in tcp_i
 class Moved:
     """Of all connections of a server that carried something and are closed. A FIN counts as a byte of what was received."""
 
-    connections: int
+    connections: int  # whose client has sent something: a server of HTTP/2 sends first, even to one that only looks
     received: int  # by the server
     unread: int  # of that, what the server never read
     sent: int  # by the server, each byte once
@@ -141,7 +141,7 @@ class Watch:
         with self._changed:
             m = self._moved
             self._moved = Moved(
-                m.connections + 1, m.received + one.received, m.unread + one.unread, m.sent + one.sent
+                m.connections + (one.received > 1), m.received + one.received, m.unread + one.unread, m.sent + one.sent
             )  # fmt: skip
             self._changed.notify_all()
 

@@ -78,12 +78,9 @@ def measure_round(number: int, plans: Mapping[str, Plan], scenario: Scenario, ma
     with contextlib.ExitStack() as stack:
         runs = []
         for place, which in enumerate(order):
-            plan, own = plans[which], Workspace(made.path / f"{place}")
-            own.path.mkdir(exist_ok=True)  # where each tool has its own files
-            if not own.static.exists():
-                own.static.symlink_to(made.static)
+            plan = plans[which]
             running = stack.enter_context(serve(plan.target, scenario, made, plan.cpus.server))
-            runs.append(stack.enter_context(Run(plan, scenario, running, own)))
+            runs.append(stack.enter_context(Run(plan, scenario, running, made.for_load(place))))
         _load_all(runs, WARM_UP_SECONDS)
         before = _children_seconds()
         loaded = _load_all(runs, seconds)

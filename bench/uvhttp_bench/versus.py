@@ -19,7 +19,7 @@ from uvhttp_bench.model import record as records
 from uvhttp_bench.model.codec import write_text
 from uvhttp_bench.model.database import Database
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import VOID, Configuration, Record, worst
+from uvhttp_bench.model.record import VOID, Configuration, Record, Resources, worst
 from uvhttp_bench.processes import Processes
 from uvhttp_bench.scenarios.catalog import Scenario
 from uvhttp_bench.stats import ratio as ratios
@@ -70,6 +70,7 @@ class Standing:
     rate_percent: float = 0.0  # of the capacity; 0: closed loop
     note: str = ""
     cpu_finding: str = ""  # of the ratio: less, tie, more; empty: there is none
+    both_ratio: Interval | None = None  # as cpu_ratio, of the CPU time of server and load generator together
 
 
 class Versus:
@@ -146,13 +147,11 @@ class Versus:
     def _start(
         self, scenario: Scenario, target: Target, load: Load, made: Workspace, place: int, stack: contextlib.ExitStack
     ) -> Run:
-        own = Workspace(made.path / f"{place}")  # where its load tool has files of its own
-        own.path.mkdir(exist_ok=True)
         plan = self._plan(target, load)
         running = stack.enter_context(serve(target, scenario, made, plan.cpus.server))
         with measure.blamed(target.name, running):
             self._idle_mb.setdefault(target.name, Processes(running.pid).memory_mb())
-        run = stack.enter_context(Run(plan, scenario, running, own))
+        run = stack.enter_context(Run(plan, scenario, running, made.for_load(place)))
         run.warm_up()
         return run
 
@@ -265,13 +264,26 @@ def _median(values: Sequence[float | None]) -> float | None:
     return statistics.median(known) if known else None
 
 
-def ratio(own: Sequence[Record], first: Sequence[Record]) -> Interval | None:
+def _of_server(resources: Resources) -> float | None:
+    return resources.cpu_us_per_request
+
+
+def _of_both(resources: Resources) -> float | None:
+    """Of server and load generator. The kernel sends a part of a large body when the client's acknowledgements come, in the
+    client's time: how large a part is depends on the server, and the sum does not."""
+    server, generator = resources.cpu_us_per_request, resources.generator_cpu_us_per_request
+    return None if server is None or generator is None else server + generator
+
+
+def ratio(
+    own: Sequence[Record], first: Sequence[Record], cpu: Callable[[Resources], float | None] = _of_server
+) -> Interval | None:
     """Of the CPU time per request, within each round. None of the yardstick itself, and of a single round."""
     if not own or not first or own[0].test_scenario.target == first[0].test_scenario.target:
         return None
-    yardstick = {r.test_scenario.repeat: r.resources.cpu_us_per_request for r in first if r.holds("cpu")}
+    yardstick = {r.test_scenario.repeat: cpu(r.resources) for r in first if r.holds("cpu")}
     pairs = [
-        (r.resources.cpu_us_per_request, yardstick[r.test_scenario.repeat])
+        (cpu(r.resources), yardstick[r.test_scenario.repeat])
         for r in own
         if r.holds("cpu") and yardstick.get(r.test_scenario.repeat)
     ]
@@ -309,6 +321,7 @@ def standing(own: Sequence[Record], first: Sequence[Record], target: str, percen
         rate_percent=percent,
         note="; ".join(own[0].notes),
         cpu_finding=ratios.finding(cpu_ratio) if cpu_ratio else "",
+        both_ratio=ratio(own, first, _of_both),
     )
 
 

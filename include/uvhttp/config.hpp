@@ -64,7 +64,15 @@ namespace uvhttp {
     X(tls_handshake_timeout)                                                                                           \
     X(tls_tickets)                                                                                                     \
     X(tls_ticket_period)                                                                                               \
-    X(tls_kernel)
+    X(tls_kernel)                                                                                                      \
+    X(http2)                                                                                                           \
+    X(http2_concurrent_streams_max)                                                                                    \
+    X(http2_header_list_size_max)                                                                                      \
+    X(http2_table_size_max)                                                                                            \
+    X(http2_stream_window)                                                                                             \
+    X(http2_connection_window)                                                                                         \
+    X(http2_connection_memory_max)                                                                                     \
+    X(http2_resets_max)
 #define UVHTTP_HPP_TEXTS(X)                                                                                            \
     X(tls_certificate)                                                                                                 \
     X(tls_key)                                                                                                         \

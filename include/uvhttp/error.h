@@ -115,7 +115,34 @@ UVHTTP_BEGIN_DECLS
     X(PEER_TOO_LARGE, -715, 502, "another server has sent a response above a limit")                                   \
     X(PEER_INTERIM, -720, 502, "another server has sent too many interim responses")                                   \
     X(CLIENT_UNIX_URL, -721, 0, "a url cannot name a Unix socket: set unix_socket in the request")                     \
-    X(STOPPING, -730, 503, "the server stops")
+    X(STOPPING, -730, 503, "the server stops")                                                                         \
+    X(HPACK_INDEX, -820, 0, "HPACK index of no entry")                                                                 \
+    X(HPACK_INTEGER, -821, 0, "HPACK integer cut short or too large")                                                  \
+    X(HPACK_STRING, -822, 0, "HPACK string cut short")                                                                 \
+    X(HPACK_HUFFMAN, -823, 0, "malformed Huffman code in an HPACK string")                                             \
+    X(HPACK_TABLE_SIZE, -824, 0, "HPACK table size update missing, misplaced or above the limit")                      \
+    X(HTTP2_PSEUDO_FIELD, -830, 400, "unknown or misplaced HTTP/2 pseudo-field")                                       \
+    X(HTTP2_PSEUDO_ORDER, -831, 400, "HTTP/2 pseudo-field behind another field")                                       \
+    X(HTTP2_PSEUDO_REPEATED, -832, 400, "repeated HTTP/2 pseudo-field")                                                \
+    X(HTTP2_PSEUDO_MISSING, -833, 400, "missing HTTP/2 pseudo-field, or one that CONNECT must not have")               \
+    X(HTTP2_METHOD, -834, 400, "malformed :method")                                                                    \
+    X(HTTP2_SCHEME, -835, 400, "malformed :scheme")                                                                    \
+    X(HTTP2_PATH, -836, 400, "malformed :path")                                                                        \
+    X(HTTP2_AUTHORITY, -837, 400, "missing or malformed :authority, or a Host that differs from it")                   \
+    X(HTTP2_CONNECT_PROTOCOL, -838, 400, "malformed or unexpected :protocol")                                          \
+    X(HTTP2_FIELD_NAME, -839, 400, "malformed name of an HTTP/2 field")                                                \
+    X(HTTP2_FIELD_VALUE, -840, 400, "malformed value of an HTTP/2 field")                                              \
+    X(HTTP2_CONNECTION_FIELD, -841, 400, "connection-specific field in an HTTP/2 message")                             \
+    X(HTTP2_TE, -842, 400, "TE other than \"trailers\" in an HTTP/2 message")                                          \
+    X(HTTP2_CONTENT_LENGTH, -843, 400, "malformed or repeated Content-Length of an HTTP/2 message")                    \
+    X(HTTP2_PREFACE, -800, 0, "no HTTP/2 connection preface, or no SETTINGS behind it")                                \
+    X(HTTP2_PROTOCOL, -801, 0, "HTTP/2 frame that is not allowed here, or malformed")                                  \
+    X(HTTP2_FRAME_SIZE, -802, 0, "HTTP/2 frame of a size that is not allowed")                                         \
+    X(HTTP2_FLOW_CONTROL, -803, 0, "HTTP/2 window exceeded or overflown")                                              \
+    X(HTTP2_STREAM_CLOSED, -804, 0, "HTTP/2 frame for a stream that is closed")                                        \
+    X(HTTP2_COMPRESSION, -805, 0, "HTTP/2 header block that cannot be decoded")                                        \
+    X(HTTP2_FLOOD, -806, 0, "HTTP/2 client above a limit that holds off floods")                                       \
+    X(HTTP2_SETTINGS_TIMEOUT, -807, 0, "HTTP/2 SETTINGS not acknowledged in time")
 
 /** 0 on success; every failing function returns one of these negative codes. */
 typedef enum uvhttp_error {

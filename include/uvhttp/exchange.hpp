@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <initializer_list>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -214,6 +215,9 @@ class deferred : public detail::counted<uvhttp_deferred_t, uvhttp_deferred_retai
     int header(const char *name, const char *value) const noexcept {
         return uvhttp_deferred_header(native_, name, value);
     }
+    int interim(int status, std::initializer_list<uvhttp_response_field_t> fields = {}) const noexcept {
+        return uvhttp_deferred_interim(native_, status, fields.begin(), fields.size());
+    }
     bool aborted() const noexcept {
         return uvhttp_deferred_aborted(native_);
     }
@@ -249,6 +253,10 @@ class reply {
     reply &header(const char *name, const char *value) {
         check(uvhttp_response_header(native_, name, value));
         return *this;
+    }
+    /** Before the final response: `reply.interim(103, {{"Link", "</a.css>; rel=preload"}})`. */
+    void interim(int status, std::initializer_list<uvhttp_response_field_t> fields = {}) {
+        check(uvhttp_response_interim(native_, status, fields.begin(), fields.size()));
     }
     /** Whether the server has begun to stop. */
     [[nodiscard]] bool stopping() const noexcept {

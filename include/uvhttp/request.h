@@ -61,8 +61,11 @@ UVHTTP_EXPORT bool uvhttp_request_header_next(const uvhttp_request_t *req, const
 /** Host and port that the client addressed: of the target if it has one, else of Host (RFC 9112 section 3.2.2). */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_host(const uvhttp_request_t *req);
 
-/** 0 or 1: HTTP/1.0 or HTTP/1.1. */
-UVHTTP_EXPORT int uvhttp_request_version_minor(const uvhttp_request_t *req);
+/** The version of HTTP that the request came with; HTTP/1.2 and later 1.x are UVHTTP_HTTP_1_1. */
+UVHTTP_EXPORT uvhttp_http_version_t uvhttp_request_http_version(const uvhttp_request_t *req);
+
+/** "HTTP/1.0", "HTTP/1.1" or "HTTP/2.0", as access logs write it. Static storage; any thread. */
+UVHTTP_EXPORT const char *uvhttp_http_version_name(uvhttp_http_version_t version);
 
 /** The whole body, unchunked. Its size was limited by config.body_size_max. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_body(const uvhttp_request_t *req);

@@ -83,6 +83,26 @@ UVHTTP_EXPORT uvhttp_request_t *uvhttp_response_request(uvhttp_response_t *res);
 /** Closes the connection after this answer. */
 UVHTTP_EXPORT void uvhttp_response_close(uvhttp_response_t *res);
 
+/* --- interim responses --- */
+
+/** A field of an interim response; both are terminated. */
+typedef struct uvhttp_response_field {
+    const char *name;
+    const char *value;
+} uvhttp_response_field_t;
+
+/** Sends an interim response (RFC 9110 section 15.2) before the final one, as often as wanted: 103 Early Hints (RFC
+ * 8297) with `Link` fields lets a browser load what a page needs while the page is being made. status: 102..199; 100 is
+ * the library's, and 101 is an upgrade. fields: field_count of them, copied, with no effect on the final response; NULL
+ * if 0. It leaves when the loop's iteration ends: in a handler on the loop that responds at once it arrives together
+ * with the final response, so it is of use to worker threads, coroutines and deferred responses. A client of HTTP/1.0
+ * gets nothing, and 0 is returned. The thread that has the response. Returns 0, UVHTTP_E_INVALID (status, or a field
+ * that uvhttp_response_header refuses), UVHTTP_E_STATE (the head of the final response has left, its on_finish hooks
+ * run, or the response is deferred: uvhttp_deferred_interim), UVHTTP_E_LIMIT (64 KiB of fields, or
+ * config.write_queue_max bytes wait for the client), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_NOMEM. */
+UVHTTP_EXPORT int uvhttp_response_interim(uvhttp_response_t *res, int status, const uvhttp_response_field_t *fields,
+                                          size_t field_count);
+
 /* --- an answer in pieces --- Chunked for HTTP/1.1, ended by closing for HTTP/1.0; with a size known in advance
  * (size != UVHTTP_SIZE_UNKNOWN), Content-Length: a write beyond it is refused with UVHTTP_E_INVALID, and that or ending
  * early closes the connection. */
@@ -157,6 +177,10 @@ UVHTTP_EXPORT int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int stat
                                            const void *data, size_t size, void (*release)(void *arg), void *arg);
 /** A header for the answer to come; one thread at a time. */
 UVHTTP_EXPORT int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name, const char *value);
+/** Sends an interim response as uvhttp_response_interim does, before the response to come. A refusal by the state of
+ * the response or by a limit is logged, and nothing is sent. */
+UVHTTP_EXPORT int uvhttp_deferred_interim(uvhttp_deferred_t *deferred, int status,
+                                          const uvhttp_response_field_t *fields, size_t field_count);
 /** Runs `run` on the loop's thread with the response, to use every function above (begin, write, hooks ...); `res` is
  * NULL if the client has gone. The response may be answered there, or later through the same handle. */
 UVHTTP_EXPORT int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response_t *res, void *user),

@@ -105,8 +105,8 @@ typedef struct uvhttp_server_config {
     uvhttp_tls_clients_t tls_clients;              /**< what is asked of clients: any (default), verify or require */
     uvhttp_tls_version_t tls_min_version;          /**< default TLS 1.2 */
     uvhttp_tls_version_t tls_max_version;          /**< default TLS 1.3 */
-    char tls_alpn[UVHTTP_CONFIG_TEXT_SIZE];        /**< protocols by preference, commas between, or "none"; default
-                                                         http/1.1 */
+    char tls_alpn[UVHTTP_CONFIG_TEXT_SIZE];        /**< protocols by preference, commas between, or "none"; "" (the
+                                                         default): h2 unless http2 is off, then http/1.1 */
     uint32_t tls_handshake_timeout;                /**< seconds from the accept to the end of the handshake, 1..3600;
                                                          default 10 */
     bool tls_tickets;                              /**< false: sessions are not resumed; default true */
@@ -146,6 +146,25 @@ typedef struct uvhttp_server_config {
                                         else the system's, and that of an inherited socket; "system": never changed; or
                                         a name such as "reno", for inherited sockets, too. A name that the kernel does
                                         not know or allow: listen returns UVHTTP_E_CONFIG */
+
+    /* HTTP/2 (docs/http2.md). What both protocols have, such as timeouts and rates, is set above. */
+    bool http2; /**< HTTP/2 beside HTTP/1 on every address: by ALPN over TLS, by its preface in clear; default true */
+    uint32_t http2_concurrent_streams_max; /**< requests of one connection that are answered at once, 1..32768; more are
+                                                refused and may be repeated by the client; default 100 */
+    uint32_t http2_header_list_size_max;   /**< bytes of the fields of a request, names, values and 32 a field, 1024..1
+                                                MiB; more: 431; default 32768 */
+    uint32_t http2_table_size_max;         /**< bytes of the table that a client's encoder may use, 0..4096; default
+                                                4096 */
+    uint32_t http2_stream_window;          /**< bytes of one request's body that a client may send ahead of their use,
+                                                16384..256 KiB, at most a quarter of http2_connection_window; default
+                                                256 KiB */
+    uint32_t http2_connection_window;      /**< the same of all requests of a connection, 65535..1 MiB; default 1 MiB */
+    uint64_t http2_connection_memory_max;  /**< bytes that one connection may make the server keep: heads, bodies,
+                                              tables,  control frames, 64 KiB..; beyond it requests are refused, then the
+                                                connection is; default 1 MiB */
+    uint32_t http2_resets_max;             /**< requests of one connection that were reset after they had begun, whoever
+                                                reset them, beyond those that were answered, 1..1,000,000; more end the
+                                                connection; default 200 */
 } uvhttp_server_config_t;
 
 UVHTTP_EXPORT void uvhttp_server_config_init(uvhttp_server_config_t *config, size_t struct_size);

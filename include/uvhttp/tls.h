@@ -51,8 +51,10 @@ typedef struct uvhttp_tls_options {
     size_t certificate_count;         /**< 1..10000 */
     uvhttp_tls_version_t min_version; /**< default TLS 1.2, the oldest there is */
     uvhttp_tls_version_t max_version; /**< default TLS 1.3 */
-    const char *alpn; /**< protocols by preference, "http/1.1" (default); "none": ALPN is ignored. A client that offers
-                           ALPN and has none of them is refused (RFC 7301 section 3.2) */
+    const char *alpn; /**< protocols by preference, "h2,http/1.1"; default NULL: those that the server speaks, which for
+                           uvhttp_server_t is h2 (unless http2 is off) and http/1.1, and for uvhttp_tcp_server_t
+                           http/1.1; "none": ALPN is ignored. A client that offers ALPN and has none of them is refused
+                           (RFC 7301 section 3.2) */
     uvhttp_tls_clients_t clients;
     const char *client_ca_file;  /**< certificates, PEM, that clients' ones must lead to; for VERIFY and REQUIRE */
     const void *client_ca;       /**< instead of client_ca_file */

@@ -1,10 +1,12 @@
-/* Owns: what every other public header needs and nothing else: the export mark and the string view. */
+/* Owns: what other public headers need and nothing else: the export mark, the string view, the versions of HTTP, and
+ * what this build has. */
 #ifndef UVHTTP_TYPES_H
 #define UVHTTP_TYPES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uvhttp/features.h>
 
 #if defined(__GNUC__)
 #define UVHTTP_EXPORT __attribute__((visibility("default")))
@@ -32,6 +34,13 @@ typedef struct uvhttp_str {
     const char *data;
     size_t size; /**< bytes */
 } uvhttp_str_t;
+
+/** A version of HTTP, 10 * major + minor: later ones compare as greater. */
+typedef enum uvhttp_http_version {
+    UVHTTP_HTTP_1_0 = 10,
+    UVHTTP_HTTP_1_1 = 11,
+    UVHTTP_HTTP_2 = 20,
+} uvhttp_http_version_t;
 
 UVHTTP_END_DECLS
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#if defined(UVHTTP_WITH_MIMALLOC) && UVHTTP_WITH_MIMALLOC
+#if UVHTTP_WITH_MIMALLOC
 #include <mimalloc.h>
 #define DEFAULT_NAME "mimalloc"
 #define default_malloc mi_malloc

@@ -16,6 +16,9 @@ struct uvhttp__arena_block {
 /* What is above gets a block of its own, so that at most half of an ordinary block is wasted. */
 #define BLOCK_SHARE (BLOCK_DATA / 2)
 
+/* From this size on an uncounted allocation does not begin an ordinary block. */
+#define OWN_MIN 256
+
 static_assert(offsetof(uvhttp__arena_block_t, data) == 16, "the data of a block is aligned like the block");
 
 static void use(uvhttp__arena_t *arena, char *data, size_t size) {
@@ -61,6 +64,7 @@ static uvhttp__arena_block_t *block_take(uvhttp__arena_t *arena, size_t size) {
     uvhttp__arena_block_t *block = size == BLOCK_DATA ? arena->spare : NULL;
     if (block) {
         arena->spare = NULL;
+        UVHTTP__UNPOISON(block->data, block->size);
     } else {
         if (size > PTRDIFF_MAX - sizeof *block) return NULL;
         block = uvhttp__malloc(sizeof *block + size);
@@ -88,10 +92,15 @@ void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t align
     return block->data;
 }
 
-char *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size) {
+void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t alignment) {
+    size_t room = (size_t)(arena->end - arena->at);
+    if (size >= OWN_MIN && size + alignment > room && !arena->spare) {
+        uvhttp__arena_block_t *block = block_take(arena, size);
+        return block ? block->data : NULL;
+    }
     size_t used = arena->used, size_max = arena->size_max;
     arena->size_max = SIZE_MAX;
-    char *memory = uvhttp__arena_alloc_bytes(arena, size);
+    void *memory = uvhttp__arena_alloc_with(arena, size, alignment);
     arena->used = used;
     arena->size_max = size_max;
     return memory;

@@ -67,9 +67,10 @@ UVHTTP_MUST_USE static inline char *uvhttp__arena_alloc_bytes(uvhttp__arena_t *a
     return uvhttp__arena_alloc_with(arena, size, 1);
 }
 
-/* The same without alignment for the library's own, which is bounded elsewhere: neither held up by the limit nor
- * counted in `used`, so that the limit stays exactly what the application may have. NULL only when out of memory. */
-UVHTTP_MUST_USE char *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size);
+/* The same, `alignment` of 1 to 16, for the library's own, which is bounded elsewhere: neither held up by the limit nor
+ * counted in `used`, so that the limit stays exactly what the application may have. What is large and has no room gets
+ * a block of its size, so that a request which waits holds no more than it needs. NULL only when out of memory. */
+UVHTTP_MUST_USE void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t alignment);
 
 /* A copy of `str` with a NUL behind it that is not counted. Returns data NULL when there is no memory. */
 uvhttp_str_t uvhttp__arena_copy(uvhttp__arena_t *arena, uvhttp_str_t str);

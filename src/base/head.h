@@ -11,6 +11,13 @@ typedef enum uvhttp__form { /* RFC 9112 section 3.2 */
                             UVHTTP__FORM_ASTERISK,
 } uvhttp__form_t;
 
+/* What a head may take. Together the sizes stay below 4 GiB, so that 32 bits hold every offset. */
+typedef struct uvhttp__head_limits {
+    uint32_t line_size_max;    /* request line, bytes without CRLF; more: UVHTTP_E_HTTP_LINE_TOO_LONG */
+    uint32_t headers_size_max; /* header section, bytes with its CRLFs; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE */
+    uint32_t header_count_max; /* fields; more: UVHTTP_E_HTTP_TOO_MANY_HEADERS */
+} uvhttp__head_limits_t;
+
 /* A parsed request head. `headers` is the caller's array with room for limits.header_count_max entries. */
 typedef struct uvhttp__head {
     uvhttp__field_t *headers; /* set by the caller before the call */
@@ -25,12 +32,12 @@ typedef struct uvhttp__head {
     uint64_t content_length; /* 0 if there is none */
     uint8_t method;          /* uvhttp_method_t */
     uint8_t form;            /* uvhttp__form_t */
-    uint8_t version_minor;   /* 0 or 1 */
+    uint8_t version;         /* uvhttp_http_version_t */
     bool has_content_length;
     bool chunked;
     bool keep_alive;      /* what the client asked for or the version implies */
     bool expect_continue; /* "Expect: 100-continue" from an HTTP/1.1 client; any other expectation is an error (417) */
-    bool upgrade;         /* an Upgrade header, and "upgrade" among the Connection options */
+    bool upgrade;         /* an Upgrade header, and "upgrade" among the Connection options; or an extended CONNECT */
     bool path_plain;      /* path holds no '%', no "//" and no dot segment: it is its own decoded form */
 } uvhttp__head_t;
 

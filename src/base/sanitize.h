@@ -1,4 +1,5 @@
-/* Owns: telling AddressSanitizer which bytes of a pool, slab or arena nobody may touch. May include: nothing. */
+/* Owns: telling AddressSanitizer which bytes of a pool, slab or arena nobody may touch, and ThreadSanitizer of memory
+ * that changes hands without its knowledge. May include: nothing. */
 #ifndef UVHTTP_SRC_BASE_SANITIZE_H
 #define UVHTTP_SRC_BASE_SANITIZE_H
 
@@ -13,6 +14,16 @@
 #else
 #define UVHTTP__POISON(memory, size) ((void)(memory), (void)(size))
 #define UVHTTP__UNPOISON(memory, size) ((void)(memory), (void)(size))
+#endif
+
+/* A release in one thread happens before a later acquire of the same object in another one. */
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#include <sanitizer/tsan_interface.h>
+#define UVHTTP__TSAN_RELEASE(object) __tsan_release(object)
+#define UVHTTP__TSAN_ACQUIRE(object) __tsan_acquire(object)
+#else
+#define UVHTTP__TSAN_RELEASE(object) ((void)(object))
+#define UVHTTP__TSAN_ACQUIRE(object) ((void)(object))
 #endif
 
 #endif

@@ -20,10 +20,16 @@ void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now) {
     for (unsigned i = 0; i < UVHTTP__WHEEL_LISTS; i++) uvhttp__list_init(&wheel->lists[i]);
 }
 
-void uvhttp__wheel_on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_kind_t kind, uvhttp__timer_cb cb, void *user) {
-    assert((unsigned)kind < UVHTTP__TIMER_KINDS && cb);
+uvhttp__timer_kind_t uvhttp__wheel_kind(uvhttp__wheel_t *wheel, uvhttp__timer_cb cb, void *user) {
+    assert(cb);
+    uint8_t kind = 0;
+    while (kind < wheel->kind_count && (wheel->on_expire[kind].cb != cb || wheel->on_expire[kind].user != user)) kind++;
+    if (kind < wheel->kind_count) return kind;
+    assert(kind < UVHTTP__TIMER_KINDS_MAX);
     wheel->on_expire[kind].cb = cb;
     wheel->on_expire[kind].user = user;
+    wheel->kind_count++;
+    return kind;
 }
 
 static void place(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer) {

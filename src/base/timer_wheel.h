@@ -26,18 +26,9 @@ enum {
     UVHTTP__WHEEL_LISTS
 };
 
-/* Which callback of the wheel a timer belongs to. The numbers are handed out here because all share one wheel. */
-typedef enum uvhttp__timer_kind {
-    UVHTTP__TIMER_IO,
-    UVHTTP__TIMER_CONNECTION,
-    UVHTTP__TIMER_SESSION,
-    UVHTTP__TIMER_EXEC,
-    UVHTTP__TIMER_SERVER,
-    UVHTTP__TIMER_PUBLIC,
-    UVHTTP__TIMER_CORO,
-    UVHTTP__TIMER_SPOOL,
-    UVHTTP__TIMER_KINDS = 8
-} uvhttp__timer_kind_t;
+/* Which callback of its wheel a timer calls: a number that the wheel gives out, one byte instead of two pointers. */
+typedef uint8_t uvhttp__timer_kind_t;
+#define UVHTTP__TIMER_KINDS_MAX 16
 
 /* Deadlines at or above this tick are this: in half a million years, never. */
 #define UVHTTP__TIMER_NEVER ((UINT64_C(1) << 56) - UVHTTP__TICKS_PER_MS)
@@ -63,15 +54,17 @@ struct uvhttp__wheel {
     struct {
         uvhttp__timer_cb cb;
         void *user;
-    } on_expire[UVHTTP__TIMER_KINDS];
+    } on_expire[UVHTTP__TIMER_KINDS_MAX];
     size_t count; /* timers that are set */
+    uint8_t kind_count;
     bool advancing;
 };
 
 void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now);
 
-/* Sets what is called for the timers of a kind. */
-void uvhttp__wheel_on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_kind_t kind, uvhttp__timer_cb cb, void *user);
+/* The kind of the timers that call cb(wheel, timer, user): the same for the same arguments, else a new one, of which a
+ * wheel has UVHTTP__TIMER_KINDS_MAX. */
+uvhttp__timer_kind_t uvhttp__wheel_kind(uvhttp__wheel_t *wheel, uvhttp__timer_cb cb, void *user);
 
 /* Expires what is due at this tick, at most max (> 0) timers; if more are due, uvhttp__wheel_next says so. Time that
  * went backwards is taken as standing still. Not inside a callback. */
@@ -83,7 +76,7 @@ bool uvhttp__wheel_next(const uvhttp__wheel_t *wheel, uint64_t *deadline);
 
 /* A stopped timer. */
 static inline void uvhttp__timer_init(uvhttp__timer_t *timer, uvhttp__timer_kind_t kind) {
-    assert((unsigned)kind < UVHTTP__TIMER_KINDS);
+    assert(kind < UVHTTP__TIMER_KINDS_MAX);
     uvhttp__list_init(&timer->link);
     timer->deadline_and_kind = (uint64_t)kind;
 }

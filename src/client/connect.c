@@ -151,7 +151,7 @@ static int start_name(uvhttp__connector_t *connector, const char *address) {
     if (size == 0 || strlen(address) >= UVHTTP__CONNECT_TEXT_MAX || strlen(colon) > sizeof ":65535" - 1 || !colon[1] ||
         strspn(colon + 1, "0123456789") != strlen(colon + 1) || strpbrk(address, "/@[]%* "))
         return UVHTTP_E_ADDRESS;
-    if (!connector->loop->work_port) return UVHTTP_E_STATE;
+    if (!uvhttp__work_port_of(connector->loop)) return UVHTTP_E_STATE;
     look_up_t *it = uvhttp__malloc(sizeof *it);
     if (!it) return UVHTTP_E_NOMEM;
     *it = (look_up_t){.connector = connector};
@@ -160,7 +160,7 @@ static int start_name(uvhttp__connector_t *connector, const char *address) {
     it->port = it->name + size + 1;
     uvhttp__job_init(&it->job, look_up, looked_up);
     it->job.name = "getaddrinfo";
-    uvhttp__work_port_t *port = connector->loop->work_port;
+    uvhttp__work_port_t *port = uvhttp__work_port_of(connector->loop);
     int status = set_timer(connector, 0);
     if (status == UVHTTP_OK) status = uvhttp__work_submit(port->work, port, &it->job);
     if (status == UVHTTP_OK) {

@@ -5,6 +5,7 @@
 
 #include "base/chars.h"
 #include "base/str.h"
+#include "base/uri.h"
 #include "http1/http1.h"
 
 /* --- the url --- */
@@ -33,7 +34,7 @@ int uvhttp__client_url_parse(uvhttp_str_t text, uvhttp__client_url_t *url) {
     while (size < rest.size && rest.data[size] != '/' && rest.data[size] != '?') size++;
     url->authority = (uvhttp_str_t){rest.data, size};
     url->target = (uvhttp_str_t){rest.data + size, rest.size - size};
-    return uvhttp__http1_valid_authority(url->authority, false) ? UVHTTP_OK : UVHTTP_E_ADDRESS;
+    return uvhttp__valid_authority(url->authority, false) ? UVHTTP_OK : UVHTTP_E_ADDRESS;
 }
 
 int uvhttp__client_url_address(const uvhttp__client_url_t *url, char *out, size_t size) {

@@ -103,7 +103,7 @@ static const field_t fields[] = {
               "any, verify or require", clients_words),
     LIVE_WORD(tls_min_version, UVHTTP_TLS_1_2, UVHTTP_TLS_1_2, UVHTTP_TLS_1_3, "1.2 or 1.3", version_words),
     LIVE_WORD(tls_max_version, UVHTTP_TLS_1_3, UVHTTP_TLS_1_2, UVHTTP_TLS_1_3, "1.2 or 1.3", version_words),
-    LIVE_TEXT(tls_alpn, "http/1.1"),
+    LIVE_TEXT(tls_alpn, NULL),
     LIVE_NUMBER("seconds", tls_handshake_timeout, 10, 1, 3600),
     LIVE_SWITCH(tls_tickets, true),
     LIVE_NUMBER("seconds", tls_ticket_period, 43200, 1, 604800),
@@ -118,6 +118,14 @@ static const field_t fields[] = {
     SWITCH(raise_descriptor_limit, true),
     STARTUP_TEXT(spool_directory),
     {"tcp_congestion_control", TEXT, AT(tcp_congestion_control), 0, 0, 0, .unit = "system, or a name such as reno"},
+    SWITCH(http2, true),
+    NUMBER(http2_concurrent_streams_max, 100, 1, 32768),
+    BYTES(http2_header_list_size_max, 32768, 1024, 1 << 20),
+    BYTES(http2_table_size_max, 4096, 0, 4096),
+    BYTES(http2_stream_window, 262144, 16384, 262144),
+    BYTES(http2_connection_window, 1 << 20, 65535, 1 << 20),
+    BYTES64(http2_connection_memory_max, 1 << 20, 65536, UINT32_MAX),
+    NUMBER(http2_resets_max, 200, 1, 1000000),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");

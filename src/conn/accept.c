@@ -150,30 +150,18 @@ void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size)
 
 /* --- accepting --- */
 
-/* A place among max_connections is free again: those that wait for one must hear of it. Returns how many are taken. */
-static unsigned leave_place(uvhttp__host_t *host) {
-    unsigned left = atomic_fetch_sub(&host->connections, 1) - 1;
-    if (atomic_load(&host->workers_paused) == 0) return left;
-    for (uint32_t i = 0; i < host->worker_count; i++) {
-        uvhttp__worker_t *other = &host->workers[i];
-        if (atomic_load(&other->paused) && !atomic_exchange(&other->room_posted, true))
-            uvhttp__loop_post(other->loop, &other->room_post);
-    }
-    return left;
-}
-
 /* Returns NULL if the connection is gone already. */
 static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     uvhttp__conn_t *conn = uvhttp__slab_alloc(&worker->slab);
     if (!conn) {
         UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: out of memory", worker->index, fd);
         close(fd);
-        (void)leave_place(worker->host);
+        (void)uvhttp__host_leave_place(worker->host);
         return NULL;
     }
     uvhttp__counters_add(&worker->counters, connections_accepted, 1);
     uvhttp__stream_open(&conn->stream, worker->loop, fd, &uvhttp__conn_stream_ops);
-    uvhttp__timer_init(&conn->timer, UVHTTP__TIMER_CONNECTION);
+    uvhttp__timer_init(&conn->timer, worker->conn_timer_kind);
     uvhttp__list_init(&conn->link);
     uvhttp__list_push_back(&worker->conns, &conn->link);
     conn->worker = worker;
@@ -184,30 +172,12 @@ static uvhttp__conn_t *serve(uvhttp__worker_t *worker, int fd, uint32_t row) {
     conn->flags = 0;
     conn->peer = NULL;
     UVHTTP_LOG_DEBUG("conn: %s accepted", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text));
-    int status = UVHTTP_OK;
-    if (worker->host->endpoints[row].proxy_protocol)
-        uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
-    else
-        status = uvhttp__conn_begin(conn, row);
+    int status = uvhttp__conn_start(conn, row);
     if (conn->flags & UVHTTP__CONN_CLOSED) return NULL;
     if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&conn->stream);
     if (status == UVHTTP_OK) return conn;
     uvhttp__conn_close(conn, status);
     return NULL;
-}
-
-static bool has_place(uvhttp__host_t *host) {
-    return atomic_load(&host->connections) < host->connections_limit;
-}
-
-/* Takes a place among max_connections, or none. */
-static bool take_place(uvhttp__host_t *host) {
-    unsigned now = atomic_load_explicit(&host->connections, memory_order_relaxed);
-    while (now < host->connections_limit)
-        if (atomic_compare_exchange_weak_explicit(&host->connections, &now, now + 1, memory_order_relaxed,
-                                                  memory_order_relaxed))
-            return true;
-    return false;
 }
 
 static void pause_listeners(uvhttp__worker_t *worker) {
@@ -227,12 +197,12 @@ static void resume_listeners(uvhttp__worker_t *worker) {
 static void on_room_post(uvhttp__post_t *post) {
     uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, room_post);
     atomic_store(&worker->room_posted, false);
-    if (has_place(worker->host)) resume_listeners(worker);
+    if (uvhttp__host_has_place(worker->host)) resume_listeners(worker);
 }
 
 void uvhttp__worker_find_room(uvhttp__worker_t *worker, bool again) {
     if (!atomic_load(&worker->paused) || worker->draining) return;
-    if (has_place(worker->host))
+    if (uvhttp__host_has_place(worker->host))
         resume_listeners(worker);
     else
         uvhttp__worker_make_room(worker, again);
@@ -245,11 +215,11 @@ static uvhttp__worker_t *worker_of(uvhttp__listener_t *listener) {
 }
 
 static bool on_take_place(uvhttp__listener_t *listener) {
-    return take_place(worker_of(listener)->host);
+    return uvhttp__host_take_place(worker_of(listener)->host);
 }
 
 static void on_give_place(uvhttp__listener_t *listener) {
-    (void)leave_place(worker_of(listener)->host);
+    (void)uvhttp__host_leave_place(worker_of(listener)->host);
 }
 
 static void on_full(uvhttp__listener_t *listener) {
@@ -266,7 +236,7 @@ static void on_accept(uvhttp__listener_t *listener, int fd) {
     if (worker->cut) {
         UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: the server stops", worker->index, fd);
         close(fd);
-        (void)leave_place(worker->host);
+        (void)uvhttp__host_leave_place(worker->host);
         return;
     }
     uvhttp__conn_t *conn = serve(worker, fd, (uint32_t)(listener - worker->listeners));
@@ -314,18 +284,4 @@ int uvhttp__worker_open_listeners(uvhttp__worker_t *worker) {
 void uvhttp__worker_close_listeners(uvhttp__worker_t *worker) {
     uvhttp__timer_stop(&worker->loop->wheel, &worker->room_timer);
     for (uint32_t i = worker->listeners_open; i-- > 0;) uvhttp__listener_close(&worker->listeners[i]);
-}
-
-void uvhttp__worker_conn_closed(uvhttp__conn_t *conn) {
-    uvhttp__worker_t *worker = conn->worker;
-    assert(!uvhttp__timer_active(&conn->timer));
-    uvhttp__conn_unlink(conn);
-    uvhttp__slab_free(&worker->slab, conn);
-    uvhttp__counters_add(&worker->counters, connections_closed, 1);
-    unsigned left = leave_place(worker->host);
-    if (!worker->draining) return;
-    /* Some lines, however many there were. */
-    if ((left & (left - 1)) == 0)
-        UVHTTP_LOG_INFO("%s: drain: %u connection%s left", worker->host->options.name, left, left == 1 ? "" : "s");
-    uvhttp__worker_check_done(worker);
 }

@@ -8,8 +8,8 @@
 #include <uvhttp/tcp.h>
 
 #include "base/ip.h"
-#include "conn/rate.h"
-#include "io/io.h"
+#include "conn/channel.h"
+#include "conn/loop_ref.h"
 
 typedef struct uvhttp__worker uvhttp__worker_t;
 typedef struct uvhttp__host uvhttp__host_t;
@@ -20,7 +20,7 @@ struct uvhttp_tcp {
     uvhttp__timer_t timer;   /* the upper layer's while the connection serves; then the end's */
     uvhttp__list_t link;     /* in worker->conns or worker->idle */
     uvhttp__worker_t *worker;
-    uvhttp_tcp_ref_t *ref; /* handle for other threads, NULL until asked for */
+    uvhttp__loop_ref_t *ref; /* handle for other threads, NULL until asked for */
     void *user;
     uint32_t output_check;          /* its row in worker->output_checks, while UVHTTP__CONN_CHECKED */
     int16_t close_status;           /* UVHTTP_E_* for on_closed */
@@ -41,6 +41,8 @@ enum {
     UVHTTP__CONN_IDLE_END = 1 << 9,    /* it finished while nothing was under way to the peer */
     UVHTTP__CONN_BEGAN_LATE = 1 << 10, /* its handshake began while the server stops, and has the time for that */
     UVHTTP__CONN_LAST = 1 << 11,       /* ends when what is running is done, though the server goes on */
+    UVHTTP__CONN_ALPN_H2 = 1 << 12,    /* set by the filter before uvhttp__conn_opened: the handshake has chosen h2 */
+    UVHTTP__CONN_PROTOCOL = 3 << 13,   /* two bits: uvhttp__conn_set_protocol */
 };
 
 /* What a connection is about, for counting resets. */
@@ -101,6 +103,12 @@ static inline void uvhttp__conn_idle(uvhttp__conn_t *conn) {
 /* It is never closed to make room. */
 void uvhttp__conn_set_busy(uvhttp__conn_t *conn);
 
+/* From now on the events of the connection go to another protocol of its host: 0: ops, n: ops->others[n - 1] (host.h).
+ * What of the memory is the upper layer's becomes that protocol's. */
+static inline void uvhttp__conn_set_protocol(uvhttp__conn_t *conn, unsigned number) {
+    conn->flags = (uint16_t)((conn->flags & ~(unsigned)UVHTTP__CONN_PROTOCOL) | number << 13);
+}
+
 /* For filters, of a stream that has ended with an error and whose end is not passed on: counts it if the client has
  * reset the connection. */
 void uvhttp__conn_count_reset(uvhttp__conn_t *conn);
@@ -123,30 +131,13 @@ void uvhttp__conn_close(uvhttp__conn_t *conn, int status);
 /* The same with RST. */
 void uvhttp__conn_reset(uvhttp__conn_t *conn, int status);
 
-/* A head and what is behind it, to be sent as one. */
-typedef struct uvhttp__conn_parts {
-    const char *head;
-    size_t head_size;
-    const void *data;
-    size_t size;
-} uvhttp__conn_parts_t;
-
-/* What a queue may hold: bytes from which a send reports backpressure, and with which it refuses. */
-typedef struct uvhttp__conn_room {
-    uint64_t high_watermark, queue_max;
-} uvhttp__conn_room_t;
-
 /* uvhttp_tcp_send of both parts or none, with limits of the caller's. */
-int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uvhttp__conn_room_t room);
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room);
 /* The same of bytes that stand in turn memory. */
-int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__conn_room_t room);
+int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__channel_room_t room);
 /* uvhttp_tcp_send_ref, with limits of the caller's. */
 int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
-                          uvhttp__conn_room_t room);
-
-/* In on_data of a connection that was handed over by HTTP: the last bytes of what was given come again after
- * uvhttp_tcp_resume. The connection is paused. */
-void uvhttp__conn_put_back(uvhttp__conn_t *conn, size_t size);
+                          uvhttp__channel_room_t room);
 
 /* --- whether the peer takes the output (output.c) ---
  * Begins by itself when output outlives a turn, and ends when the peer has acknowledged everything. Once a second what

@@ -10,11 +10,10 @@
 
 /* While a client waits and no connection is idle: when to look again, ms. */
 #define RETRY_MS 20
-/* How long a client has from its connection to its first bytes before it counts as idle: a round trip and a little. */
-#define NEW_MS 250
-/* How many connections whose response is about to leave, or that are new, are passed over in the search for an idle
- * one.
- */
+/* How long a client has from its connection to its first bytes, and from a response to its acknowledgement, before it
+ * counts as idle or slow: a round trip and a little. */
+#define RECENT_MS 250
+/* How many connections that are settling are passed over in the search for an idle one. */
 #define PASSED_MAX 16
 
 static uvhttp__conn_t *front_of(const uvhttp__worker_t *worker) {
@@ -66,13 +65,24 @@ void uvhttp__worker_idle_drain(uvhttp__worker_t *worker) {
 static bool waits_for_client(const uvhttp__conn_t *conn) {
     const uint16_t busy = UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED | UVHTTP__CONN_CHECKED | UVHTTP__CONN_PROXY |
                           UVHTTP__CONN_HANDSHAKE;
-    const uvhttp__conn_ops_t *ops = conn->worker->host->options.ops;
+    const uvhttp__conn_ops_t *ops = uvhttp__conn_ops(conn);
     return !(conn->flags & busy) && ops->is_idle && ops->is_idle(conn);
 }
 
+static bool takes_response(const uvhttp__conn_t *conn) {
+    return uvhttp__stream_taken(&conn->stream).held > 0;
+}
+
 /* Bytes that have arrived are a request, although nobody has looked at them yet: the connection is busy. */
-static bool is_idle(uvhttp__conn_t *conn) {
-    return waits_for_client(conn) && !uvhttp__stream_unread(&conn->stream);
+static bool is_idle(const uvhttp__conn_t *conn) {
+    return waits_for_client(conn) && !uvhttp__stream_unread(&conn->stream) && !takes_response(conn);
+}
+
+/* It leaves the list until it is idle. The kernel took the response at once, so that nobody looks at how its client
+ * takes it: from now on that is checked, and the end of the check brings the connection back. */
+static void pass_over(uvhttp__conn_t *conn) {
+    uvhttp__conn_set_busy(conn);
+    if (waits_for_client(conn) && takes_response(conn)) uvhttp__output_check_start(conn);
 }
 
 void uvhttp__conn_output_taken(uvhttp__conn_t *conn) {
@@ -84,9 +94,16 @@ static bool is_leaving(const uvhttp__conn_t *conn) {
     return uvhttp__stream_out_size(&conn->stream) > 0 && conn->stream.idle_since == uvhttp__conn_idle_clock(conn);
 }
 
-static bool is_new(const uvhttp__conn_t *conn) {
+static bool is_recent(const uvhttp__conn_t *conn) {
     uint32_t grains = uvhttp__conn_idle_clock(conn) - conn->stream.idle_since;
-    return grains <= NEW_MS / UVHTTP__CONN_IDLE_GRAIN_MS && conn->worker->host->options.ops->is_new(conn);
+    return grains <= RECENT_MS / UVHTTP__CONN_IDLE_GRAIN_MS;
+}
+
+/* It is about to be idle, or to ask: its client has yet to acknowledge the response, or to send its first bytes. */
+static bool is_settling(const uvhttp__conn_t *conn) {
+    if (is_leaving(conn)) return true;
+    if (!is_recent(conn) || !waits_for_client(conn)) return false;
+    return takes_response(conn) || (uvhttp__conn_ops(conn)->is_new(conn) && !uvhttp__stream_unread(&conn->stream));
 }
 
 /* The worker whose idle connections have one that is idle for longer than all others; NULL: there are none. */
@@ -115,12 +132,12 @@ static uvhttp__conn_t *find_idle(uvhttp__worker_t *worker) {
     int passed = 0;
     UVHTTP__LIST_FOREACH_SAFE(node, after, &worker->idle) {
         uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(node, uvhttp__conn_t, link);
-        if (is_leaving(conn) || (is_new(conn) && is_idle(conn))) {
+        if (is_settling(conn)) {
             if (++passed == PASSED_MAX) return NULL;
         } else if (uvhttp__stream_out_size(&conn->stream) == 0 && is_idle(conn)) {
             return conn;
         } else {
-            uvhttp__conn_set_busy(conn);
+            pass_over(conn);
         }
     }
     return NULL;
@@ -142,11 +159,13 @@ static void evict(uvhttp__worker_t *worker) {
     }
 }
 
+/* While the kernel refuses what was handed over, a connection whose response is among that looks idle, and its close
+ * would cut the response off: none is closed. Who waits asks again. */
 void uvhttp__worker_on_evict_post(uvhttp__post_t *post) {
     uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, evict_post);
     atomic_store(&worker->evict_posted, false);
     uint32_t asked = atomic_exchange(&worker->evictions_asked, 0);
-    for (; asked > 0 && !worker->draining; asked--) evict(worker);
+    for (; asked > 0 && !worker->draining && uvhttp__loop_is_current(worker->loop); asked--) evict(worker);
 }
 
 void uvhttp__worker_make_room(uvhttp__worker_t *worker, bool again) {

@@ -96,26 +96,6 @@ int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **hos
 
 /* --- ending --- */
 
-static void worker_finished(uvhttp__worker_t *worker);
-
-/* Nothing is left to wait for: the loop may end. */
-static void check_done(uvhttp__worker_t *worker) {
-    const uvhttp__conn_ops_t *ops = worker->host->options.ops;
-    if (!worker->draining || worker->done || worker->listeners_open > 0 || !uvhttp__list_empty(&worker->conns)) return;
-    if (worker->started && ops->is_busy && ops->is_busy(worker)) return;
-    worker->done = true;
-    UVHTTP_LOG_INFO("%s: loop %u has drained", worker->host->options.name, worker->index);
-    uvhttp__timer_stop(&worker->loop->wheel, &worker->drain_timer);
-    if (worker->host->uv)
-        worker_finished(worker);
-    else
-        uvhttp__loop_stop(worker->loop);
-}
-
-void uvhttp__worker_check_done(uvhttp__worker_t *worker) {
-    check_done(worker);
-}
-
 static void tell_drain(uvhttp__worker_t *worker, bool cut) {
     const uvhttp__conn_ops_t *ops = worker->host->options.ops;
     if (worker->started && ops->on_worker_drain) ops->on_worker_drain(worker, cut);
@@ -165,7 +145,7 @@ static void drain(uvhttp__worker_t *worker) {
         uvhttp__conn_drain(conn);
     }
     tell_drain(worker, false);
-    check_done(worker);
+    uvhttp__worker_check_done(worker);
 }
 
 static void on_stop_post(uvhttp__post_t *post) {
@@ -261,6 +241,7 @@ static int worker_make_loop(uvhttp__worker_t *worker) {
                                       .receive_buffer_size = host->options.read_buffer_size,
                                       .receive_buffer_count = host->options.read_buffer_count,
                                       .counters = &worker->counters,
+                                      .index = worker->index,
                                       .on_turn_end = host->options.ops->on_turn_end ? on_turn_end : NULL,
                                       .on_failed = on_loop_failed,
                                       .arg = worker};
@@ -271,11 +252,10 @@ static int worker_make_loop(uvhttp__worker_t *worker) {
     }
     worker->stop_post.run = on_stop_post;
     worker->cut_post.run = on_cut_post;
-    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, uvhttp__conn_on_timer, worker);
-    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_worker_timer, worker);
-    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_PUBLIC, uvhttp__timer_public_expired, NULL);
-    uvhttp__timer_init(&worker->drain_timer, UVHTTP__TIMER_SERVER);
-    uvhttp__timer_init(&worker->room_timer, UVHTTP__TIMER_SERVER);
+    worker->conn_timer_kind = uvhttp__wheel_kind(&worker->loop->wheel, uvhttp__conn_on_timer, worker);
+    uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&worker->loop->wheel, on_worker_timer, worker);
+    uvhttp__timer_init(&worker->drain_timer, kind);
+    uvhttp__timer_init(&worker->room_timer, kind);
     return UVHTTP_OK;
 }
 
@@ -414,12 +394,6 @@ int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
     host->finished = true;
     if (!host->workers[0].loop) host->uv = NULL;
     return status;
-}
-
-static void worker_finished(uvhttp__worker_t *worker) {
-    uvhttp__host_t *host = worker->host;
-    host->finished = true;
-    if (host->on_stopped) host->on_stopped(host->on_stopped_arg); /* may free the host */
 }
 
 static void host_delete(void *arg) {

@@ -36,6 +36,9 @@ typedef struct uvhttp__conn_ops {
     uvhttp__conn_phase_t (*phase)(const uvhttp__conn_t *conn);
     void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */
     void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
+    /* May be NULL: none, else up to three. The events, from on_data to on_closed, of connections that speak another
+     * protocol of the same host (uvhttp__conn_set_protocol). The rest of such a structure is not looked at. */
+    const struct uvhttp__conn_ops *const *others;
 } uvhttp__conn_ops_t;
 
 /* What connections of an address go through (TLS). */
@@ -68,6 +71,7 @@ typedef struct uvhttp__host_options {
     uint64_t write_high_watermark; /* bytes; for uvhttp_tcp_send */
     uint64_t write_queue_max;      /* bytes */
     bool install_signal_handlers;
+    bool speaks_h2;   /* connections may speak h2 (ALPN) */
     const char *name; /* for log lines */
     const uvhttp__conn_ops_t *ops;
     void *user;
@@ -97,7 +101,6 @@ struct uvhttp__worker {
     uint32_t index;
     uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
-    uint32_t put_back; /* uvhttp__conn_put_back, until the call that it was made in has returned */
     uvhttp__timer_t drain_timer;
     uvhttp__timer_t room_timer; /* while a client waits for a place */
     uvhttp__post_t stop_post, cut_post, room_post, evict_post;
@@ -105,6 +108,7 @@ struct uvhttp__worker {
     atomic_uint evictions_asked;   /* connections that this worker has yet to close to make room */
     _Atomic(uint32_t) idle_oldest; /* idle_since of the front of `idle`, for other loops; 0: it is empty */
     atomic_bool paused;            /* listeners wait for room */
+    uvhttp__timer_kind_t conn_timer_kind;
     bool draining;
     bool cut; /* the drain deadline has passed */
     bool started;
@@ -148,6 +152,13 @@ struct uvhttp__host {
     char error[256];
 };
 
+/* Whom the events of the connection go to. */
+static inline const uvhttp__conn_ops_t *uvhttp__conn_ops(const uvhttp__conn_t *conn) {
+    const uvhttp__conn_ops_t *ops = conn->worker->host->options.ops;
+    unsigned number = (conn->flags & UVHTTP__CONN_PROTOCOL) >> 13;
+    return __builtin_expect(number > 0, 0) ? ops->others[number - 1] : ops;
+}
+
 /* Returns 0 or UVHTTP_E_NOMEM; *host is not written otherwise. Options are copied, ops must be static. */
 int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **host);
 int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv);
@@ -172,8 +183,5 @@ int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *ad
 
 /* Nothing may be left to wait for: then a loop that drains ends. An attached server's owner is told in it. */
 void uvhttp__worker_check_done(uvhttp__worker_t *worker);
-
-/* For conn.c: a connection is gone. */
-void uvhttp__worker_conn_closed(uvhttp__conn_t *conn);
 
 #endif

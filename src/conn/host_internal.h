@@ -1,32 +1,46 @@
-/* Owns: what host.c, accept.c and conn.c share. May include: io, base, obs. */
+/* Owns: what the files of connections and their host share. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_CONN_HOST_INTERNAL_H
 #define UVHTTP_SRC_CONN_HOST_INTERNAL_H
 
 #include "conn/host.h"
 
-void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
-void uvhttp__timer_public_expired(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+/* --- conn_stream.c --- */
 
-/* conn.c: it is known who is there: the filter is set, or the upper layer hears of it. row: of the address that it came
- * to. A code other than 0 has to close the connection; with 0 it may be closed already. */
-int uvhttp__conn_begin(uvhttp__conn_t *conn, uint32_t row);
+void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+/* A connection that was accepted on address `row`: a PROXY header is awaited, or the filter or the upper layer gets it.
+ * A code other than 0 has to close the connection; with 0 it may be closed already. */
+int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t row);
 /* The server stops. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn);
 
-/* output.c: the connection's timer has expired. Returns whether the upper layer's deadline is there. */
-bool uvhttp__output_look(uvhttp__conn_t *conn);
+/* --- output.c --- */
+
+typedef enum uvhttp__output_verdict {
+    UVHTTP__OUTPUT_WAITS,   /* nothing is due */
+    UVHTTP__OUTPUT_DUE,     /* the upper layer's deadline is there */
+    UVHTTP__OUTPUT_TAKEN,   /* the peer has everything; the check has ended */
+    UVHTTP__OUTPUT_SLOW,    /* the peer takes too little: to be reset */
+    UVHTTP__OUTPUT_STALLED, /* ... or nothing */
+} uvhttp__output_verdict_t;
+
+/* The timer of a connection whose output is checked has expired. */
+uvhttp__output_verdict_t uvhttp__output_look(uvhttp__conn_t *conn);
 /* Gives the check back; the timer is left as it is. */
 void uvhttp__output_check_end(uvhttp__conn_t *conn);
 
-/* peer.c: counts it for its client's address: host->addresses is not NULL. Returns 0, UVHTTP_E_LIMIT or UVHTTP_E_NOMEM.
+/* --- peer.c --- */
+
+/* Counts it for its client's address: host->addresses is not NULL. Returns 0, UVHTTP_E_LIMIT or UVHTTP_E_NOMEM.
  */
 int uvhttp__conn_count_address(uvhttp__conn_t *conn);
-/* ... a connection of a listener for the PROXY protocol, from begin to its header's end. */
-void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row);
-size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size);
-bool uvhttp__conn_proxy_begun(const uvhttp__conn_t *conn);
-void uvhttp__conn_proxy_end(uvhttp__conn_t *conn);
-void uvhttp__conn_proxy_late(uvhttp__conn_t *conn);
+/* A connection of a listener for the PROXY protocol, which came to address `row`: its header is awaited. Returns 0,
+ * UVHTTP_E_NOMEM or UVHTTP_E_PROXY_UNTRUSTED. */
+int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row);
+/* Bytes for the header. Returns 0 (the header is whole: bytes used, and the row), UVHTTP_E_AGAIN (all are used) or
+ * UVHTTP_E_PROXY_MALFORMED. */
+int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used, uint32_t *row);
+/* Whether a part of the header has come. */
+bool uvhttp__conn_proxy_has_bytes(const uvhttp__conn_t *conn);
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);
 
 /* conn.c: what a line of the log calls a connection. Asks the system: for DEBUG. Returns text. */
@@ -60,5 +74,15 @@ void uvhttp__worker_idle_drain(uvhttp__worker_t *worker);
 void uvhttp__worker_find_room(uvhttp__worker_t *worker, bool again);
 int uvhttp__worker_open_listeners(uvhttp__worker_t *worker);
 void uvhttp__worker_close_listeners(uvhttp__worker_t *worker);
+
+/* --- worker.c --- */
+
+bool uvhttp__host_has_place(uvhttp__host_t *host);
+/* Takes a place among max_connections, or none. */
+bool uvhttp__host_take_place(uvhttp__host_t *host);
+/* The place is free again: those that wait for one must hear of it. Returns how many are taken. */
+unsigned uvhttp__host_leave_place(uvhttp__host_t *host);
+/* A connection is gone. */
+void uvhttp__worker_conn_closed(uvhttp__conn_t *conn);
 
 #endif

@@ -17,7 +17,8 @@ static const uvhttp__rate_limits_t *limits_of(const uvhttp__conn_t *conn) {
     const uvhttp__host_options_t *options = &conn->worker->host->options;
     if (conn->flags & UVHTTP__CONN_FINISHING) return &options->finish;
     bool upper = !(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE));
-    return upper && options->ops->output_limits ? options->ops->output_limits(conn) : &options->output;
+    const uvhttp__conn_ops_t *ops = uvhttp__conn_ops(conn);
+    return upper && ops->output_limits ? ops->output_limits(conn) : &options->output;
 }
 
 /* 0: out of memory. */
@@ -81,45 +82,38 @@ uint64_t uvhttp__output_moved_ms(const uvhttp__conn_t *conn) {
     return now_ms - ((uint32_t)now_ms - check_of(conn)->rate.moved_ms);
 }
 
-/* It takes nothing, or too little. */
-static void give_up(uvhttp__conn_t *conn, uvhttp__rate_verdict_t verdict) {
-    if (verdict == UVHTTP__RATE_STALLED)
-        uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
-    else
-        uvhttp__counters_add(&conn->worker->counters, slow_write, 1);
-    uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
-}
-
-/* Returns false if it is not checked any more. */
-static bool check(uvhttp__conn_t *conn) {
+static uvhttp__output_verdict_t check(uvhttp__conn_t *conn) {
     uvhttp__output_check_t *check = check_of(conn);
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
     check->look_ms = now_ms + UVHTTP__RATE_INTERVAL_MS;
     uvhttp__taken_t taken = uvhttp__stream_taken(&conn->stream);
     if (taken.held > 0) {
-        uvhttp__rate_verdict_t verdict =
-            uvhttp__rate_look_at_output(&check->rate, &check->given, limits_of(conn), taken.bytes, taken.held, now_ms);
-        if (verdict == UVHTTP__RATE_FINE) return true;
-        give_up(conn, verdict);
-        return false;
+        switch (uvhttp__rate_look_at_output(&check->rate, &check->given, limits_of(conn), taken.bytes, taken.held,
+                                            now_ms)) {
+            case UVHTTP__RATE_SLOW: return UVHTTP__OUTPUT_SLOW;
+            case UVHTTP__RATE_STALLED: return UVHTTP__OUTPUT_STALLED;
+            default: return UVHTTP__OUTPUT_WAITS;
+        }
     }
     if (uvhttp__stream_out_size(&conn->stream) > 0) { /* not the peer is waited for, but who brings the rest */
         uvhttp__rate_start(&check->rate, limits_of(conn), check->rate.bytes, now_ms);
-        return true;
+        return UVHTTP__OUTPUT_WAITS;
     }
     uint64_t deadline_ms = check->deadline_ms;
     uvhttp__output_check_end(conn);
     if (deadline_ms != UINT64_MAX) uvhttp__conn_timer_set(conn, deadline_ms);
-    uvhttp__conn_output_taken(conn);
-    return false;
+    return UVHTTP__OUTPUT_TAKEN;
 }
 
-bool uvhttp__output_look(uvhttp__conn_t *conn) {
+uvhttp__output_verdict_t uvhttp__output_look(uvhttp__conn_t *conn) {
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
-    if (now_ms >= check_of(conn)->look_ms && !check(conn)) return false; /* what is due expires in the next turn */
+    if (now_ms >= check_of(conn)->look_ms) {
+        uvhttp__output_verdict_t verdict = check(conn);
+        if (verdict != UVHTTP__OUTPUT_WAITS) return verdict; /* what is due expires in the next iteration */
+    }
     uvhttp__output_check_t *check = check_of(conn);
     bool due = check->deadline_ms <= now_ms;
     if (due) check->deadline_ms = UINT64_MAX;
     arm(conn);
-    return due;
+    return due ? UVHTTP__OUTPUT_DUE : UVHTTP__OUTPUT_WAITS;
 }

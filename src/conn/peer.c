@@ -115,59 +115,30 @@ int uvhttp__conn_count_address(uvhttp__conn_t *conn) {
 
 /* --- the PROXY protocol --- */
 
-static void refuse(uvhttp__conn_t *conn, int code) {
-    uvhttp__counters_error(&conn->worker->counters, code);
-    uvhttp__conn_close(conn, code);
-}
-
-void uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row) {
+int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row) {
     conn->flags |= UVHTTP__CONN_PROXY;
     uvhttp__conn_peer_t *peer = remembered(conn);
     if (peer) peer->proxy = uvhttp__calloc(1, sizeof *peer->proxy);
-    if (!peer || !peer->proxy) {
-        refuse(conn, UVHTTP_E_NOMEM);
-        return;
-    }
-    if (!uvhttp__ip_ranges_have(conn->worker->host->proxies, &peer->socket)) {
-        refuse(conn, UVHTTP_E_PROXY_UNTRUSTED);
-        return;
-    }
+    if (!peer || !peer->proxy) return UVHTTP_E_NOMEM;
+    if (!uvhttp__ip_ranges_have(conn->worker->host->proxies, &peer->socket)) return UVHTTP_E_PROXY_UNTRUSTED;
     peer->row = row;
     uint32_t seconds = conn->worker->host->options.proxy_timeout;
     if (seconds > 0) uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)seconds * 1000);
+    return UVHTTP_OK;
 }
 
-size_t uvhttp__conn_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used, uint32_t *row) {
     uvhttp__conn_peer_t *peer = conn->peer;
-    size_t used;
-    int status = uvhttp__proxy_read(peer->proxy, data, size, &used, &peer->source);
-    if (status == UVHTTP_E_AGAIN) return size;
-    if (status != UVHTTP_OK) {
-        refuse(conn, status);
-        return size;
-    }
+    int status = uvhttp__proxy_read(peer->proxy, data, size, used, &peer->source);
+    if (status != UVHTTP_OK) return status;
     uvhttp__free(peer->proxy);
     peer->proxy = NULL;
     uvhttp__conn_timer_stop(conn);
     conn->flags &= (uint16_t)~UVHTTP__CONN_PROXY;
-    status = uvhttp__conn_begin(conn, peer->row);
-    if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
-    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
-    return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
+    *row = peer->row;
+    return UVHTTP_OK;
 }
 
-bool uvhttp__conn_proxy_begun(const uvhttp__conn_t *conn) {
-    return conn->peer->proxy->have > 0 || uvhttp__stream_unread(&conn->stream);
-}
-
-/* A connection that ends without a word was a look whether somebody listens. */
-void uvhttp__conn_proxy_end(uvhttp__conn_t *conn) {
-    if (conn->peer->proxy->have > 0)
-        refuse(conn, UVHTTP_E_PROXY_MALFORMED);
-    else
-        uvhttp__conn_close(conn, UVHTTP_OK);
-}
-
-void uvhttp__conn_proxy_late(uvhttp__conn_t *conn) {
-    refuse(conn, UVHTTP_E_PROXY_TIMEOUT);
+bool uvhttp__conn_proxy_has_bytes(const uvhttp__conn_t *conn) {
+    return conn->peer->proxy->have > 0;
 }

@@ -8,7 +8,6 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
-#include "base/ref.h"
 #include "conn/host.h"
 
 /* How long the peer may take nothing of what is queued once the connection is to close. */
@@ -21,108 +20,83 @@ struct uvhttp_tcp_server {
     void *user;
 };
 
-/* --- handles for other threads --- */
-
-struct uvhttp_tcp_ref {
-    uvhttp__ref_t count;  /* the connection holds one until it is closed */
-    uvhttp__loop_t *loop; /* lives longer than every connection */
-    uvhttp__conn_t *conn; /* loop's thread only; NULL once closed */
-    pthread_mutex_t lock; /* a post is made while `open`, and the loop can not end between the look and the post */
-    bool open;
-};
+/* --- handles for other threads ---
+ * A uvhttp_tcp_ref_t is the uvhttp__loop_ref_t of its connection. */
 
 typedef struct ref_message {
-    uvhttp__post_t post;
-    uvhttp_tcp_ref_t *ref;
-    void (*run)(uvhttp_tcp_t *tcp, void *arg); /* tcp NULL: the connection is gone */
-    void *arg;
-    bool own; /* run gets the message instead of arg */
-    size_t size;
+    uvhttp__loop_call_t call;
+    union {
+        size_t size; /* of data */
+        struct {
+            void (*run)(uvhttp_tcp_t *tcp, void *arg); /* tcp NULL: the connection is gone */
+            void *arg;
+        };
+    };
     char data[];
 } ref_message_t;
 
+static uvhttp__loop_ref_t *loop_ref(uvhttp_tcp_ref_t *ref) {
+    return (uvhttp__loop_ref_t *)(void *)ref;
+}
+
 uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp) {
     if (tcp->flags & UVHTTP__CONN_CLOSED) return NULL;
-    if (!tcp->ref) {
-        uvhttp_tcp_ref_t *ref = uvhttp__malloc(sizeof *ref);
-        if (!ref) return NULL;
-        uvhttp__ref_init(&ref->count);
-        ref->loop = tcp->stream.loop;
-        ref->conn = tcp;
-        pthread_mutex_init(&ref->lock, NULL);
-        ref->open = true;
-        tcp->ref = ref;
-    }
-    uvhttp__ref_acquire(&tcp->ref->count);
-    return tcp->ref;
+    return (uvhttp_tcp_ref_t *)(void *)uvhttp__loop_ref_get(&tcp->ref, tcp->stream.loop, tcp);
 }
 
 void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref) {
-    uvhttp__ref_acquire(&ref->count);
+    uvhttp__loop_ref_retain(loop_ref(ref));
 }
 
 void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref) {
-    if (!ref || !uvhttp__ref_release(&ref->count)) return;
-    pthread_mutex_destroy(&ref->lock);
-    uvhttp__free(ref);
+    uvhttp__loop_ref_release(loop_ref(ref));
 }
 
-static void run_message(uvhttp__post_t *post) {
-    ref_message_t *message = UVHTTP__CONTAINER_OF(post, ref_message_t, post);
-    message->run(message->ref->conn, message->own ? message : message->arg);
-    uvhttp_tcp_ref_release(message->ref);
+static ref_message_t *message_of(uvhttp__loop_call_t *call) {
+    return UVHTTP__CONTAINER_OF(call, ref_message_t, call);
+}
+
+static void run_message(uvhttp__loop_call_t *call, void *target) {
+    ref_message_t *message = message_of(call);
+    message->run(target, message->arg);
     uvhttp__free(message);
 }
 
-static void send_message(uvhttp_tcp_t *tcp, void *arg) {
-    const ref_message_t *message = arg;
-    if (tcp) (void)uvhttp_tcp_send(tcp, message->data, message->size, NULL);
+static void send_message(uvhttp__loop_call_t *call, void *target) {
+    ref_message_t *message = message_of(call);
+    if (target) (void)uvhttp_tcp_send(target, message->data, message->size, NULL);
+    uvhttp__free(message);
 }
 
-static void close_by_message(uvhttp_tcp_t *tcp, void *arg) {
-    (void)arg;
-    if (tcp) uvhttp_tcp_close(tcp);
+static void close_by_message(uvhttp__loop_call_t *call, void *target) {
+    if (target) uvhttp_tcp_close(target);
+    uvhttp__free(message_of(call));
 }
 
-static int post_message(uvhttp_tcp_ref_t *ref, const ref_message_t *head, const void *data) {
-    ref_message_t *message = uvhttp__malloc(sizeof *message + head->size);
+static int post_message(uvhttp_tcp_ref_t *ref, const ref_message_t *head, const void *data, size_t size) {
+    ref_message_t *message = uvhttp__malloc(sizeof *message + size);
     if (!message) return UVHTTP_E_NOMEM;
     *message = *head;
-    message->post.run = run_message;
-    message->ref = ref;
-    if (head->size > 0) memcpy(message->data, data, head->size);
-    pthread_mutex_lock(&ref->lock);
-    bool open = ref->open;
-    if (open) {
-        uvhttp__ref_acquire(&ref->count);
-        uvhttp__loop_post(ref->loop, &message->post);
-    }
-    pthread_mutex_unlock(&ref->lock);
-    if (open) return UVHTTP_OK;
-    uvhttp__free(message);
-    return UVHTTP_E_ABORTED;
+    if (size > 0) memcpy(message->data, data, size);
+    int status = uvhttp__loop_ref_call(loop_ref(ref), &message->call);
+    if (status != UVHTTP_OK) uvhttp__free(message);
+    return status;
 }
 
 int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size) {
-    return post_message(ref, &(ref_message_t){.run = send_message, .own = true, .size = size}, data);
+    return post_message(ref, &(ref_message_t){.call.run = send_message, .size = size}, data, size);
 }
 
 int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref) {
-    return post_message(ref, &(ref_message_t){.run = close_by_message}, NULL);
+    return post_message(ref, &(ref_message_t){.call.run = close_by_message}, NULL, 0);
 }
 
 int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg), void *arg) {
-    return post_message(ref, &(ref_message_t){.run = run, .arg = arg}, NULL);
+    return post_message(ref, &(ref_message_t){.call.run = run_message, .run = run, .arg = arg}, NULL, 0);
 }
 
 void uvhttp__conn_close_ref(uvhttp__conn_t *conn) {
-    if (!conn->ref) return;
-    conn->ref->conn = NULL;
-    pthread_mutex_lock(&conn->ref->lock);
-    conn->ref->open = false;
-    pthread_mutex_unlock(&conn->ref->lock);
-    uvhttp_tcp_ref_release(conn->ref);
-    conn->ref = NULL;
+    uvhttp__loop_ref_close(&conn->ref);
 }
 
 /* --- connections --- */
@@ -231,7 +205,7 @@ static int may_send(const uvhttp__conn_t *conn, size_t size, uint64_t queue_max)
     return after > queue_max ? UVHTTP_E_LIMIT : UVHTTP_OK;
 }
 
-int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *parts, uvhttp__conn_room_t room) {
+int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room) {
     size_t size = parts->head_size + parts->size;
     int status = may_send(conn, size, room.queue_max);
     if (status != UVHTTP_OK) return status;
@@ -242,14 +216,14 @@ int uvhttp__conn_send_parts(uvhttp__conn_t *conn, const uvhttp__conn_parts_t *pa
     return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, copy, size), room.high_watermark);
 }
 
-int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__conn_room_t room) {
+int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, uvhttp__channel_room_t room) {
     int status = may_send(conn, size, room.queue_max);
     if (status != UVHTTP_OK) return status;
     return queued_status(conn, uvhttp__stream_send_turn(&conn->stream, data, size), room.high_watermark);
 }
 
 int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
-                          uvhttp__conn_room_t room) {
+                          uvhttp__channel_room_t room) {
     int status = may_send(conn, size, room.queue_max);
     if (status == UVHTTP_OK)
         return queued_status(conn, uvhttp__stream_send_ref(&conn->stream, data, size, release, arg),
@@ -270,7 +244,7 @@ int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *qu
 int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg), void *arg) {
     const uvhttp__host_options_t *options = &tcp->worker->host->options;
     return uvhttp__conn_send_ref(tcp, data, size, release, arg,
-                                 (uvhttp__conn_room_t){options->write_high_watermark, options->write_queue_max});
+                                 (uvhttp__channel_room_t){options->write_high_watermark, options->write_queue_max});
 }
 
 void uvhttp_tcp_pause(uvhttp_tcp_t *tcp) {

@@ -17,7 +17,7 @@ static waiter_t *inside(uvhttp_timer_t *timer) {
     return (void *)timer->internal.bytes;
 }
 
-void uvhttp__timer_public_expired(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+static void on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     waiter_t *it = UVHTTP__CONTAINER_OF(timer, waiter_t, timer);
     it->loop = NULL;
@@ -31,7 +31,7 @@ int uvhttp_timer_start(uvhttp_timer_t *timer, uint64_t delay_ms, void (*on_timer
     if (!loop) return UVHTTP_E_STATE;
     uvhttp_timer_stop(timer);
     waiter_t *it = inside(timer);
-    uvhttp__timer_init(&it->timer, UVHTTP__TIMER_PUBLIC);
+    uvhttp__timer_init(&it->timer, uvhttp__wheel_kind(&loop->wheel, on_expire, NULL));
     it->loop = loop;
     it->on_timer = on_timer;
     it->user = user;

@@ -1,104 +1,19 @@
-/* Owns: the body of a request on its way to the application: collected before the handler runs, or handed to it as it
- * comes; and the client's and the application's time for it. */
+/* Owns: the body of a request on its way to the application: collected before the handler runs, or passed to it as it
+ * comes; and what follows the application's return. */
 #include <string.h>
 
+#include "exchange/deferred.h"
 #include "exchange/exchange_internal.h"
 
 static const uvhttp_server_config_t *config_of(const uvhttp__exchange_t *exchange) {
     return &exchange->worker->service->config;
 }
 
-static uint64_t now_ms(const uvhttp__exchange_t *exchange) {
-    return exchange->worker->worker->loop->now_ms;
-}
-
-static uvhttp__counters_t *counters_of(const uvhttp__exchange_t *exchange) {
-    return &exchange->worker->worker->counters;
-}
-
 static bool is_open(const uvhttp__exchange_t *exchange) {
     return uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BODY_OPEN);
 }
 
-size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange) {
-    if (!exchange->incoming) return SIZE_MAX;
-    uint32_t piece_max = exchange->incoming->piece_max;
-    return piece_max > 0 ? piece_max : config_of(exchange)->read_buffer_size;
-}
-
-/* --- time --- */
-
-/* What the client has to send. */
-static uvhttp__rate_limits_t rate_limits(const uvhttp__exchange_t *exchange) {
-    const uvhttp_server_config_t *config = config_of(exchange);
-    const uvhttp__route_t *route = exchange->way.route;
-    uint32_t timeout = route ? route->options.body_timeout : 0;
-    if (timeout == 0) timeout = config->body_timeout;
-    if (timeout == UINT32_MAX) timeout = 0; /* a route's: no limit */
-    return (uvhttp__rate_limits_t){config->min_receive_rate, config->rate_grace, timeout};
-}
-
-/* The client's time for its body starts, under the limits of the route. */
-static void start_rate(uvhttp__exchange_t *exchange) {
-    const uvhttp__rate_limits_t limits = rate_limits(exchange);
-    uvhttp__rate_start(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, now_ms(exchange));
-}
-
-void uvhttp__exchange_watch(uvhttp__exchange_t *exchange) {
-    uint64_t at = UINT64_MAX;
-    if (exchange->receiving && uvhttp__exchange_takes(exchange)) at = now_ms(exchange) + UVHTTP__RATE_INTERVAL_MS;
-    if (exchange->answer_by_ms > 0 && exchange->answer_by_ms < at) at = exchange->answer_by_ms;
-    exchange->protocol->set_deadline(exchange, at);
-}
-
-/* Returns false if the request was given up. */
-static bool check_rate(uvhttp__exchange_t *exchange) {
-    if (!uvhttp__exchange_takes(exchange)) return true;
-    const uvhttp__rate_limits_t limits = rate_limits(exchange);
-    uvhttp__rate_verdict_t verdict =
-        uvhttp__rate_look(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, now_ms(exchange));
-    if (verdict == UVHTTP__RATE_FINE) return true;
-    if (verdict == UVHTTP__RATE_STALLED)
-        uvhttp__counters_add(counters_of(exchange), timeouts_body, 1);
-    else
-        uvhttp__counters_add(counters_of(exchange), slow_read, 1);
-    uvhttp__exchange_refuse(exchange, UVHTTP_E_HTTP_TIMEOUT);
-    return false;
-}
-
-void uvhttp__exchange_timer(uvhttp__exchange_t *exchange) {
-    if (exchange->receiving && !check_rate(exchange)) return;
-    if (exchange->answer_by_ms > 0 && now_ms(exchange) >= exchange->answer_by_ms)
-        uvhttp__exchange_refuse(exchange, UVHTTP_E_ANSWER_TIMEOUT);
-    else
-        uvhttp__exchange_watch(exchange);
-}
-
-void uvhttp__exchange_await(uvhttp__exchange_t *exchange) {
-    if (exchange->worker->deferred_in_turn < UINT16_MAX) exchange->worker->deferred_in_turn++;
-    uint32_t timeout = exchange->way.route ? exchange->way.route->options.answer_timeout_ms : 0;
-    bool begun = uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN);
-    if (timeout > 0 && exchange->answer_by_ms == 0 && !begun) exchange->answer_by_ms = now_ms(exchange) + timeout;
-    uvhttp__exchange_watch(exchange);
-}
-
-/* The client shall send. */
-static void let_come(uvhttp__exchange_t *exchange) {
-    uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!is_open(exchange)) return;
-    uvhttp__rate_excuse(&exchange->body_rate, now_ms(exchange) - incoming->paused_at_ms);
-    incoming->paused_at_ms = now_ms(exchange);
-    exchange->answer_by_ms = 0;
-    uvhttp__exchange_watch(exchange);
-    exchange->protocol->want_body(exchange);
-}
-
-/* --- handed over --- */
-
-bool uvhttp__response_is_complete(const uvhttp_response_t *res) {
-    return uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
-           (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN));
-}
+/* --- the application has returned --- */
 
 /* The application has spoken: its answer leaves, or more is waited for. final: the end of the body was told, and it has
  * not deferred its answer. */
@@ -137,14 +52,7 @@ static void tell_whole(uvhttp__exchange_t *exchange) {
     if (uvhttp__exchange_unpin(exchange) && deferred) uvhttp__exchange_await(exchange);
 }
 
-void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status) {
-    uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!incoming || !incoming->on_end || incoming->end_told) return;
-    incoming->end_told = true;
-    incoming->on_end(&exchange->request, &exchange->response, status, incoming->user);
-}
-
-void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange) {
+static void handler_returned(uvhttp__exchange_t *exchange) {
     const uvhttp__incoming_t *incoming = exchange->incoming;
     exchange->incoming->handler_runs = false;
     uvhttp__exchange_pin(exchange);
@@ -155,7 +63,7 @@ void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange) {
     else if (incoming->paused)
         uvhttp__exchange_await(exchange);
     else
-        let_come(exchange);
+        uvhttp__incoming_resume(exchange);
 }
 
 static void pass_on(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
@@ -181,6 +89,15 @@ static void show_trailer(uvhttp__exchange_t *exchange) {
         req->trailer = (uvhttp_str_t){exchange->body + before, exchange->body_size - before};
 }
 
+/* The rest of the way of a request that was routed. */
+static void run_routed(uvhttp__exchange_t *exchange) {
+    uvhttp__exchange_go(exchange);
+    if (exchange->incoming)
+        handler_returned(exchange);
+    else
+        uvhttp__exchange_conclude(exchange);
+}
+
 /* --- as it comes --- */
 
 void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_t size, bool last) {
@@ -198,18 +115,10 @@ void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_
     else if (exchange->incoming)
         pass_on(exchange, piece);
     else if (last)
-        uvhttp__exchange_run_routed(exchange);
+        run_routed(exchange);
 }
 
-/* --- the begin --- */
-
-static uvhttp__incoming_t *incoming_new(uvhttp__exchange_t *exchange) {
-    uvhttp__incoming_t *incoming = uvhttp__arena_alloc(&exchange->arena, sizeof *incoming);
-    if (!incoming) return NULL;
-    *incoming = (uvhttp__incoming_t){.handler_runs = true, .paused_at_ms = now_ms(exchange)};
-    exchange->incoming = incoming;
-    return incoming;
-}
+/* --- its start --- */
 
 /* Until it is asked for, whoever answers leaves the body behind. */
 static void leave_open(uvhttp__exchange_t *exchange) {
@@ -218,15 +127,15 @@ static void leave_open(uvhttp__exchange_t *exchange) {
 
 /* The handler runs now. */
 static void start_stream(uvhttp__exchange_t *exchange) {
-    int status = exchange->request.head.content_length > exchange->body_max               ? UVHTTP_E_HTTP_BODY_TOO_LARGE
-                 : uvhttp__exchange_own(exchange) != UVHTTP_OK || !incoming_new(exchange) ? UVHTTP_E_NOMEM
-                                                                                          : UVHTTP_OK;
+    int status = exchange->request.head.content_length > exchange->body_max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
+                 : uvhttp__exchange_own(exchange) != UVHTTP_OK || !uvhttp__incoming_new(exchange) ? UVHTTP_E_NOMEM
+                                                                                                  : UVHTTP_OK;
     if (status != UVHTTP_OK) {
         uvhttp__exchange_refuse(exchange, status);
         return;
     }
     leave_open(exchange);
-    uvhttp__exchange_run_routed(exchange);
+    run_routed(exchange);
 }
 
 /* The handler runs when the body is there. What comes whole, now, is used where it is. */
@@ -240,7 +149,7 @@ static void start_collecting(uvhttp__exchange_t *exchange, bool whole) {
         return;
     }
     if (whole) return;
-    start_rate(exchange);
+    uvhttp__exchange_start_rate(exchange);
     uvhttp__exchange_watch(exchange);
     exchange->protocol->want_body(exchange);
 }
@@ -253,16 +162,12 @@ static bool admit(uvhttp__exchange_t *exchange) {
     return true;
 }
 
-void uvhttp__body_go_on(uvhttp__exchange_t *exchange) {
-    if (admit(exchange)) start_collecting(exchange, false);
-}
-
 /* CONNECT, which is not served, whatever follows. */
 static void refuse_tunnel(uvhttp__exchange_t *exchange) {
     exchange->way = (uvhttp__way_t){.chain = NULL};
-    start_rate(exchange);
+    uvhttp__exchange_start_rate(exchange);
     leave_open(exchange);
-    uvhttp__exchange_run(exchange);
+    if (uvhttp__exchange_run(exchange)) exchange->protocol->respond(exchange);
 }
 
 void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
@@ -274,7 +179,7 @@ void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
         return;
     }
     const uvhttp_route_options_t *options = uvhttp__exchange_route(exchange);
-    start_rate(exchange);
+    uvhttp__exchange_start_rate(exchange);
     bool streamed = options && options->stream_body;
     exchange->body_max = options && options->body_size_max > 0 ? options->body_size_max
                          : streamed                            ? UINT64_MAX
@@ -287,6 +192,31 @@ void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
         leave_open(exchange);
         if (admit(exchange)) start_collecting(exchange, whole);
     }
+}
+
+/* --- a middleware that deferred goes on --- */
+
+void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user) {
+    uvhttp_response_t *res = &exchange->response;
+    bool streamed = exchange->incoming != NULL; /* its body waits for the handler */
+    if (exchange->may_go_on) {
+        exchange->may_go_on = false;
+        exchange->answer_by_ms = 0; /* the handler's time begins anew */
+        if (streamed) exchange->incoming->handler_runs = true;
+        uvhttp_flow_t flow = go_on(&exchange->request, res, user);
+        if (flow == UVHTTP_NEXT && exchange->body_waits) {
+            if (admit(exchange)) start_collecting(exchange, false);
+            return;
+        }
+        if (flow == UVHTTP_NEXT)
+            uvhttp__exchange_go(exchange);
+        else
+            exchange->may_go_on = uvhttp__response_is(res, UVHTTP__RESPONSE_DEFERRED);
+    }
+    if (streamed)
+        handler_returned(exchange);
+    else
+        uvhttp__exchange_conclude(exchange);
 }
 
 /* --- what a handler calls --- */
@@ -312,55 +242,10 @@ void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     uvhttp__exchange_t *exchange = exchange_of_request(req);
     const uvhttp__route_t *route = user;
     bool has_body = exchange->incoming != NULL;
-    if (!has_body && !incoming_new(exchange)) {
+    if (!has_body && !uvhttp__incoming_new(exchange)) {
         uvhttp__response_fail(res, 503, "Service Unavailable\n");
         return;
     }
     route->inner(req, res, route->inner_user);
     if (!has_body) tell_empty(exchange);
-}
-
-int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end,
-                      void *user) {
-    uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!incoming || !incoming->handler_runs || incoming->on_end) return UVHTTP_E_STATE;
-    incoming->on_data = on_data;
-    incoming->on_end = on_end;
-    incoming->user = user;
-    return UVHTTP_OK;
-}
-
-/* What comes for a handler on a worker thread is that thread's, as request and response are: nobody else is told. */
-int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user) {
-    if (!req || !on_data || !on_end) return UVHTTP_E_INVALID;
-    uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
-    if (exchange->incoming && exchange->way.route->handler == uvhttp__call_serve) return UVHTTP_E_STATE;
-    return uvhttp__body_take(exchange, on_data, on_end, user);
-}
-
-int uvhttp_request_pause_body(uvhttp_request_t *req) {
-    uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
-    uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
-    if (!exchange->protocol) return UVHTTP_E_ABORTED;
-    if (incoming->paused || !is_open(exchange)) return UVHTTP_OK;
-    incoming->paused = true;
-    if (incoming->handler_runs) return UVHTTP_OK;
-    incoming->paused_at_ms = now_ms(exchange);
-    uvhttp__exchange_await(exchange);
-    return UVHTTP_OK;
-}
-
-int uvhttp_request_resume_body(uvhttp_request_t *req) {
-    uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
-    uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
-    if (!exchange->protocol) return UVHTTP_E_ABORTED;
-    if (!incoming->paused) return UVHTTP_OK;
-    incoming->paused = false;
-    if (!incoming->handler_runs) let_come(exchange);
-    return UVHTTP_OK;
 }

@@ -1,18 +1,11 @@
 /* Owns: requests whose handler runs in a coroutine. A handler that does not wait is answered as on the loop. With its
  * first wait the exchange gets a deferred handle, whose last reference is the coroutine's: so request and response live
  * until it has ended, whatever becomes of the client. */
+#include "exchange/coroutine_state.h"
+#include "exchange/deferred.h"
 #include "exchange/exchange_internal.h"
 
-/* In the exchange's arena. */
-typedef struct uvhttp__coroutine {
-    uvhttp__exchange_t *exchange;
-    const uvhttp__route_t *route;
-    uvhttp_coro_t *coro;
-    uvhttp_deferred_t *deferred;    /* NULL: it has not waited */
-    uvhttp_coro_t *reader, *writer; /* wait for the body, for the output to drain */
-    uvhttp__pull_t pull;            /* the body */
-    bool serving;                   /* uvhttp__coroutine_serve has not returned */
-} coroutine_t;
+typedef uvhttp__coroutine_t coroutine_t;
 
 /* --- the hooks of a coroutine --- */
 
@@ -54,63 +47,12 @@ static void ended(void *owner) {
 
 static const uvhttp__coro_ops_t ops = {.before_wait = before_wait, .leave = leave, .enter = enter, .ended = ended};
 
-/* --- bodies --- */
+/* --- life --- */
 
 static void on_piece(uvhttp__pull_t *pull) {
     const coroutine_t *coroutine = UVHTTP__CONTAINER_OF(pull, coroutine_t, pull);
     if (coroutine->reader) uvhttp__coro_wake(coroutine->reader, UVHTTP_OK);
 }
-
-/* The coroutine of a request, if the caller runs in it (or in one that it has spawned). */
-static coroutine_t *coroutine_here(const uvhttp__exchange_t *exchange) {
-    const uvhttp_coro_t *coro = uvhttp__coro_current();
-    return coro && exchange->coroutine && coro->owner == exchange->coroutine ? exchange->coroutine : NULL;
-}
-
-/* Until a piece has come, or the end. */
-static int await_piece(coroutine_t *coroutine, uvhttp_request_t *req, uint32_t timeout_ms) {
-    while (!uvhttp__pull_ready(&coroutine->pull)) {
-        uvhttp_coro_t *coro = uvhttp__coro_current();
-        int status = uvhttp__coro_may_wait(coro);
-        if (status != UVHTTP_OK) return status;
-        (void)uvhttp_request_resume_body(req);
-        coroutine->reader = coro;
-        status = uvhttp__coro_wait(coro, timeout_ms);
-        coroutine->reader = NULL;
-        if (status != UVHTTP_OK && !uvhttp__pull_ready(&coroutine->pull)) return status;
-    }
-    return UVHTTP_OK;
-}
-
-int uvhttp_coro_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
-    if (!req || !piece) return UVHTTP_E_INVALID;
-    uvhttp__exchange_t *exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
-    coroutine_t *coroutine = uvhttp_coro_active() ? coroutine_here(exchange) : NULL;
-    if (!coroutine || coroutine->reader) return UVHTTP_E_STATE;
-    *piece = (uvhttp_str_t){NULL, 0};
-    int status = await_piece(coroutine, req, timeout_ms);
-    return status == UVHTTP_OK ? uvhttp__pull_take(&coroutine->pull, piece) : status;
-}
-
-/* --- output --- */
-
-int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange) {
-    coroutine_t *coroutine = coroutine_here(exchange);
-    if (!coroutine || coroutine->writer) return UVHTTP_E_LIMIT;
-    uvhttp_coro_t *coro = uvhttp__coro_current();
-    int status = uvhttp__coro_may_wait(coro);
-    if (status != UVHTTP_OK) return status;
-    coroutine->writer = coro;
-    status = uvhttp__coro_wait(coro, UVHTTP_CORO_FOREVER);
-    coroutine->writer = NULL;
-    return status;
-}
-
-void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange) {
-    if (exchange->coroutine->writer) uvhttp__coro_wake(exchange->coroutine->writer, UVHTTP_OK);
-}
-
-/* --- life --- */
 
 static void run(void *arg) {
     const coroutine_t *coroutine = arg;
@@ -148,10 +90,6 @@ void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void
     exchange->coroutine = NULL;
     uvhttp__pull_close(&coroutine->pull);
     refuse(exchange, status);
-}
-
-void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange) {
-    uvhttp__coro_cancel(exchange->coroutine->coro);
 }
 
 void uvhttp__coroutine_service_init(uvhttp__service_t *service) {

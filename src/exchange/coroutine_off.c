@@ -17,10 +17,6 @@ void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker) {
     (void)worker;
 }
 
-void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched) {
-    (void)sched;
-}
-
 void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange) {
     (void)exchange;
 }
@@ -32,4 +28,9 @@ void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange) {
 int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange) {
     (void)exchange;
     return UVHTTP_E_LIMIT;
+}
+
+int uvhttp_coro_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
+    (void)req, (void)piece, (void)timeout_ms;
+    return UVHTTP_E_STATE;
 }

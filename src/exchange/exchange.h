@@ -6,9 +6,11 @@
 #define UVHTTP_SRC_EXCHANGE_EXCHANGE_H
 
 #include "base/thread.h"
+#include "exchange/orphans.h"
+#include "exchange/outgoing.h"
 #include "exchange/service.h"
 
-#define UVHTTP__EXCHANGE_ARENA_SIZE 2048
+#define UVHTTP__EXCHANGE_ARENA_SIZE 512
 
 /* A body that the handler takes as it comes; in the arena. */
 typedef struct uvhttp__incoming {
@@ -32,6 +34,13 @@ typedef struct uvhttp__pull {
     bool ended;                              /* all of it has come, or it has failed */
 } uvhttp__pull_t;
 
+/* The protocol that follows a response of 101. */
+typedef struct uvhttp__upgrade {
+    const uvhttp__channel_events_t *events; /* NULL: an application's protocol, which gets the TCP connection */
+    const uvhttp_tcp_handlers_t *handlers;  /* of that */
+    void *user;
+} uvhttp__upgrade_t;
+
 /* Why there is no route. */
 typedef struct uvhttp__unrouted {
     int status; /* of routing */
@@ -42,22 +51,30 @@ typedef struct uvhttp__unrouted {
 /* What an exchange asks of the protocol that carries it. All functions run on the loop's thread, for an exchange whose
  * client is there (exchange->protocol). */
 struct uvhttp__protocol {
-    /* The complete response that is recorded: head and body leave, and uvhttp__exchange_finished is called, now or when
-     * the body has left. The exchange must not be used after the call. */
+    /* The complete response that is recorded: its head leaves, its body is pulled (uvhttp__exchange_open_body), and
+     * uvhttp__exchange_finished is called, now or when the last byte has left. The caller must not use the exchange
+     * after the call. A protocol that finishes later calls uvhttp__exchange_own before it returns, drops the deadline,
+     * and calls nothing but finished or abort. */
     void (*respond)(uvhttp__exchange_t *exchange);
-    /* The head of a streamed response of `size` bytes, or UVHTTP_SIZE_UNKNOWN. Returns 0, UVHTTP_E_ABORTED or
-     * UVHTTP_E_NOMEM. */
+    /* The head of a streamed response of `size` bytes, or UVHTTP_SIZE_UNKNOWN. Its body is pulled from
+     * exchange->outgoing. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM: nothing was written, and reset follows. */
     int (*begin)(uvhttp__exchange_t *exchange, uint64_t size);
-    /* A piece of its body, which is copied. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM. */
-    int (*write)(uvhttp__exchange_t *exchange, const char *data, size_t size);
-    /* The end of its body, with response.trailers; nothing may look complete if UVHTTP__RESPONSE_MISSIZED is set.
-     * Returns as write. */
-    int (*end)(uvhttp__exchange_t *exchange);
-    /* The application has returned after `end`: uvhttp__exchange_finished follows, as for respond. */
+    /* An interim response of 102..199 but 101 with `fields` ("Name: value\r\n" each), before respond or begin. Returns
+     * 0, UVHTTP_E_LIMIT (write_queue_max bytes wait for the client), UVHTTP_E_ABORTED or UVHTTP_E_NOMEM: nothing was
+     * written. */
+    int (*interim)(uvhttp__exchange_t *exchange, int status, uvhttp_str_t fields);
+    /* exchange->outgoing has something new: bytes, its end (with response.trailers; nothing may look complete if
+     * UVHTTP__RESPONSE_MISSIZED is set), or why there will be no more. The protocol may pull in this call, and need
+     * not. If more than 4 KiB wait for the client afterwards, uvhttp__exchange_writable follows as after
+     * notify_writable. Returns 0, UVHTTP_E_ABORTED or UVHTTP_E_NOMEM: not consumed. */
+    int (*body_ready)(uvhttp__exchange_t *exchange);
+    /* The application has returned after the end of a streamed response: uvhttp__exchange_finished follows, as for
+     * respond. */
     void (*finish)(uvhttp__exchange_t *exchange);
-    /* Bytes that are queued and wait for the client. */
+    /* Bytes that were pulled and wait for the client. */
     uint64_t (*queued)(const uvhttp__exchange_t *exchange);
-    /* uvhttp__exchange_writable is to follow when the client has taken what is queued. */
+    /* uvhttp__exchange_writable is to follow when the client has taken what is queued, here and in exchange->outgoing.
+     */
     void (*notify_writable)(uvhttp__exchange_t *exchange);
     /* The client shall send its body, or more of it: uvhttp__exchange_takes is true from here on. */
     void (*want_body)(uvhttp__exchange_t *exchange);
@@ -93,40 +110,45 @@ struct uvhttp__exchange {
     _Atomic uint64_t
         home; /* number of the loop's thread; 0: the loop has done with it, and a deferred handle keeps it */
     uvhttp__exchange_t *next_free;
+    uvhttp__orphans_t *orphans; /* it is counted there until it ends (uvhttp__exchange_orphan); NULL: it is not */
 
-    uvhttp_deferred_t *deferred;          /* NULL: not deferred. From here on: zero at the beginning */
-    struct uvhttp__call *call;            /* a worker thread runs the handler, or will; NULL: none does */
-    struct uvhttp__coroutine *coroutine;  /* the handler runs in one that has not ended; NULL: no */
-    uvhttp__incoming_t *incoming;         /* the handler takes the body as it comes; NULL: it does not */
-    uvhttp__spool_t *spool;               /* the body is received before a worker thread runs the handler; until done */
-    uint64_t answer_by_ms;                /* loop time at which the application is late; 0: it has time */
-    const char *borrowed;                 /* the receive buffer that the head stands in, NULL once it is a copy */
-    char *body;                           /* collected, NULL while it is a view */
-    size_t body_size, body_capacity;      /* of it, with the trailer behind it */
-    const uvhttp_tcp_handlers_t *upgrade; /* a response of 101 gives the connection to these */
-    uint32_t borrowers;                   /* queued output that still points into the arena, and calls (pin) */
+    uvhttp_deferred_t *deferred;         /* NULL: not deferred. From here on: zero at the beginning */
+    struct uvhttp__call *call;           /* a worker thread runs the handler, or will; NULL: none does */
+    struct uvhttp__coroutine *coroutine; /* the handler runs in one that has not ended; NULL: no */
+    uvhttp__incoming_t *incoming;        /* the handler takes the body as it comes; NULL: it does not */
+    uvhttp__spool_t *spool;              /* the body is received before a worker thread runs the handler; until done */
+    uvhttp__outgoing_t *outgoing;        /* the body of the response, in the arena; NULL: none is pulled */
+    uint64_t answer_by_ms;               /* loop time at which the application is late; 0: it has time */
+    const char *borrowed; /* the receive buffer that the head stands in, and its fields in worker->fields; NULL once
+                             both are copies */
+    char *body;           /* collected, NULL while it is a view */
+    size_t body_size, body_capacity;  /* of it, with the trailer behind it */
+    const uvhttp__upgrade_t *upgrade; /* a response of 101 gives the connection to this protocol; in the arena */
+    uint32_t borrowers;               /* queued output that still points into the arena, and calls (pin) */
     int16_t failure; /* a UVHTTP_E_* code: the rest of the request is not read; the response says why */
     bool released;   /* goes back to the pool when the last borrower has gone */
     bool may_go_on;  /* deferred by a middleware: uvhttp_deferred_next */
     bool body_waits; /* ... before the body was read: it is not wanted yet */
     bool may_leave;  /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
     bool receiving;  /* the end of its body has not come */
-    bool body_whole; /* the whole body comes with the next call, and may stay where it is; to here */
+    bool body_whole; /* the whole body comes with the next call, and may stay where it is */
+    bool begun; /* the protocol has the head of a streamed response: the loop may look, whoever writes the response */
+    bool responded; /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows. To here */
 
     uint32_t start_turn;
     uint64_t start_ns;  /* turn in which the head was seen whole */
     uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
     uint64_t body_max;
     uvhttp__rate_t body_rate;
-    void *upgrade_user;          /* if there is upgrade */
     uvhttp__way_t way;           /* through middleware to the handler */
     uvhttp__unrouted_t unrouted; /* if way.route is NULL */
     _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
 };
 
-/* The fields of the head, limits.header_count_max of them, stand behind the exchange. */
-static inline uvhttp__field_t *uvhttp__exchange_fields(uvhttp__exchange_t *exchange) {
-    return (uvhttp__field_t *)(void *)(exchange + 1);
+/* For the fields of the head that is read, limits.header_count_max of them: they are the loop's, as the bytes of the
+ * head are the receive buffer's, until uvhttp__exchange_own. */
+static inline uvhttp__field_t *uvhttp__exchange_fields(const uvhttp__exchange_t *exchange) {
+    return exchange->worker->fields;
 }
 
 static inline uvhttp__exchange_t *uvhttp__exchange_of(uvhttp_response_t *res) {
@@ -146,14 +168,14 @@ static inline const uvhttp__protocol_t *uvhttp__exchange_protocol(const uvhttp__
     return exchange->protocol;
 }
 
-/* --- what a protocol calls (exchange.c, body.c, respond.c); the loop's thread --- */
+/* --- what a protocol calls (exchange.c, run.c, body.c, respond.c, memory.c); the loop's thread --- */
 
 /* Makes an exchange for a request that is about to be read; NULL if there is no memory. The head is the protocol's to
  * fill in: request.head, request.base and, while it stands in the receive buffer, `borrowed`. */
 uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool);
-/* The head of a request without a body is there: routes it, runs middleware and handler, and responds unless the
- * response comes later. */
-void uvhttp__exchange_run(uvhttp__exchange_t *exchange);
+/* The head of a request without a body is there: routes it, runs middleware and handler. Returns whether the protocol
+ * has to respond now, as if `respond` had been called; else it was called, or the response comes later. */
+UVHTTP_MUST_USE bool uvhttp__exchange_run(uvhttp__exchange_t *exchange);
 /* The head of a request with a body is there. whole: all of the body is given to uvhttp__exchange_data next, before
  * anything else, unless uvhttp__exchange_takes is false. */
 void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole);
@@ -164,8 +186,8 @@ size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange);
 /* The next bytes of the body, without any coding; size may be 0. last: that was all. The exchange may be gone
  * afterwards. */
 void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_t size, bool last);
-/* Text of the trailer section, "Name: value" lines with CRLF, before the last uvhttp__exchange_data. Returns 0 or
- * UVHTTP_E_NOMEM. */
+/* Text of the trailer section, "Name: value" lines with CRLF, behind all bytes of the body: only a
+ * uvhttp__exchange_data of size 0 with `last` follows. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_trailer(uvhttp__exchange_t *exchange, const char *data, size_t size);
 /* The rest of the request is not read, or nobody waits any longer: responds by a UVHTTP_E_* code, or cuts the response
  * that has begun. The exchange may be gone afterwards. */
@@ -178,8 +200,21 @@ void uvhttp__exchange_writable(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_drain(uvhttp__exchange_t *exchange);
 /* The client will send nothing more. Returns whether it is to get its response all the same. */
 bool uvhttp__exchange_half_closed(const uvhttp__exchange_t *exchange);
-/* The last byte of the response is queued: hooks; the exchange is released. */
+/* Makes exchange->outgoing of the body of the complete response, for a protocol that has not sent it with the head.
+ * Returns 0 or UVHTTP_E_NOMEM: the body was released. */
+int uvhttp__exchange_open_body(uvhttp__exchange_t *exchange);
+/* Backpressure is decided by this: bytes of a body that is pulled which the client's system has not taken, wherever
+ * they wait. */
+static inline uint64_t uvhttp__exchange_queued(const uvhttp__exchange_t *exchange) {
+    return exchange->outgoing->size + exchange->protocol->queued(exchange);
+}
+/* The last byte of the response has left (HTTP/1: is queued on the connection): hooks; the exchange is released. */
 void uvhttp__exchange_finished(uvhttp__exchange_t *exchange);
+/* Counts it in `orphans` until it has ended: until it is released and no handler, job, coroutine or deferred handle has
+ * it. For a protocol that is about to abort it, or that has put another one in its place. */
+static inline void uvhttp__exchange_orphan(uvhttp__exchange_t *exchange, uvhttp__orphans_t *orphans) {
+    exchange->orphans = uvhttp__orphans_join(orphans);
+}
 /* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
  * the deferred handle. */
 void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status);
@@ -195,15 +230,18 @@ static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange) {
 static inline void uvhttp__exchange_pin(uvhttp__exchange_t *exchange) {
     exchange->borrowers++;
 }
-/* Returns whether its client still waits for it; if not, it must not be used. */
+/* Returns whether its client still waits for its response; if not, it must not be used. */
 bool uvhttp__exchange_unpin(uvhttp__exchange_t *exchange);
 /* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
 void uvhttp__exchange_release(uvhttp__exchange_t *exchange);
 /* Any thread, when the client is gone and nothing borrows: frees the memory. */
 void uvhttp__exchange_free(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool);
-/* The head and a body view are copied out of the receive buffer. Returns 0 or UVHTTP_E_NOMEM. */
+/* The head with its fields and a body view are copied: the receive buffer and the loop's array are free for the next.
+ * Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
+/* In its place for want of memory: the head is as of a request that nobody has read. */
+void uvhttp__exchange_forget_head(uvhttp__exchange_t *exchange);
 /* Before another thread sees the exchange, or it may outlive its connection (a worker thread, a deferred handle, a
  * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0
  * or UVHTTP_E_NOMEM. */
@@ -212,16 +250,13 @@ int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
  * `arena`. Both may take what is left of request_memory_max now. */
 void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
-/* The rest of the way of a request that was routed: middleware that has not run yet, and the handler. */
-void uvhttp__exchange_run_routed(uvhttp__exchange_t *exchange);
-/* Routes a request whose body has not come. Returns what its route says, or NULL if there is none. */
-const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange);
-/* Runs the middleware that needs no body. True: the request has passed, and its body is wanted. False: it was answered,
- * or waits for a middleware with exchange->body_waits. */
-bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange);
-/* The application has returned: its answer leaves, now or when it is made; 500 if it has neither answered nor deferred.
- */
-void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
+
+/* --- upgrade.c --- */
+
+/* uvhttp_response_upgrade for a protocol that stands on a channel: once the response has left, user and a channel are
+ * given to `events` (static), on_open first. */
+int uvhttp__exchange_upgrade(uvhttp_response_t *res, const char *protocol, const uvhttp__channel_events_t *events,
+                             void *user);
 
 /* Whether the response is one that has a body, and the method one that gets it. */
 static inline bool uvhttp__exchange_wants_body(const uvhttp__exchange_t *exchange) {

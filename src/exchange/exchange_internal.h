@@ -10,24 +10,70 @@
  * the loop, so that such a route costs nothing. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_UNSUPPORTED, remembered. */
 int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route);
 
-/* --- bodies (body.c) --- */
+static inline uint64_t uvhttp__exchange_now_ms(const uvhttp__exchange_t *exchange) {
+    return exchange->worker->worker->loop->now_ms;
+}
+static inline uvhttp__counters_t *uvhttp__exchange_counters(const uvhttp__exchange_t *exchange) {
+    return &exchange->worker->worker->counters;
+}
+/* Whether the application has said what the response is to be, or that it will. */
+static inline bool uvhttp__response_is_answered(const uvhttp_response_t *res) {
+    return uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED);
+}
+/* Whether there is a response that has to leave as soon as the application returns. */
+static inline bool uvhttp__response_is_complete(const uvhttp_response_t *res) {
+    return uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED) ||
+           (uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED) && !uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN));
+}
+/* What the handler of a route runs on. */
+static inline uvhttp_exec_t uvhttp__route_mode(const uvhttp__route_t *route) {
+    if (route->exec == UVHTTP__EXEC_FIXED) return UVHTTP_EXEC_LOOP;
+    return route->options.exec ? route->options.exec : (uvhttp_exec_t)route->exec;
+}
 
-/* The handler of all routes with stream_body; user: the route. */
-void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
-/* The middleware has decided that the body is wanted after all (exchange->body_waits). */
-void uvhttp__body_go_on(uvhttp__exchange_t *exchange);
-/* The handler of a request whose body is streamed has returned. */
-void uvhttp__body_handler_returned(uvhttp__exchange_t *exchange);
+/* Makes exchange->outgoing for a streamed response (respond.c). Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_open_outgoing(uvhttp__exchange_t *exchange);
+
+/* --- what a request shows of its connection (origin.c) --- */
+
+extern const uvhttp__request_ops_t uvhttp__exchange_request_ops;
+
+/* --- the way to the handler (run.c) --- */
+
+/* Routes a request whose body has not come. Returns what its route says, or NULL if there is none. */
+const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange);
+/* Runs the middleware that needs no body. True: the request has passed, and its body is wanted. False: it was answered,
+ * or waits for a middleware with exchange->body_waits. */
+bool uvhttp__exchange_run_head(uvhttp__exchange_t *exchange);
+/* The rest of the chain and the handler of a request that was routed. */
+void uvhttp__exchange_go(uvhttp__exchange_t *exchange);
+
+/* --- time (deadline.c) --- */
+
+/* The client's time for its body starts, under the limits of the route. */
+void uvhttp__exchange_start_rate(uvhttp__exchange_t *exchange);
+/* Whether the client has sent too little of its body for too long; counts it. */
+bool uvhttp__exchange_client_is_late(uvhttp__exchange_t *exchange);
+/* Sets the deadline for what is under way. */
+void uvhttp__exchange_watch(uvhttp__exchange_t *exchange);
+/* From here on the application is waited for, if its route has a limit. */
+void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
+
+/* --- bodies that the application takes as they come (incoming.c) --- */
+
+/* In the exchange's arena; NULL if there is no memory. */
+uvhttp__incoming_t *uvhttp__incoming_new(uvhttp__exchange_t *exchange);
+/* The client shall send, if there is more to come. */
+void uvhttp__incoming_resume(uvhttp__exchange_t *exchange);
 /* uvhttp_request_on_body, also for a handler on a worker thread. */
 int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user);
 /* It will not come whole: tells it, if the handler has asked for it and has not been told. */
 void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status);
-/* Whether there is an answer that has to leave as soon as the application returns. */
-bool uvhttp__response_is_complete(const uvhttp_response_t *res);
-/* From here on the application is waited for, if its route has a limit. */
-void uvhttp__exchange_await(uvhttp__exchange_t *exchange);
-/* Sets the deadline for what is under way. */
-void uvhttp__exchange_watch(uvhttp__exchange_t *exchange);
+
+/* --- bodies on their way in (body.c) --- */
+
+/* The handler of all routes with stream_body; user: the route. */
+void uvhttp__body_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 /* uvhttp_deferred_next: the exchange is no longer deferred. */
 void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user);
 
@@ -39,10 +85,14 @@ void uvhttp__exchange_own_response(uvhttp__exchange_t *exchange);
 
 /* --- answers (respond.c) --- */
 
-extern const uvhttp__response_sink_t uvhttp__exchange_sink;
-
-/* Hooks, and the complete response leaves. */
-void uvhttp__exchange_answer(uvhttp__exchange_t *exchange);
+/* The application has returned: its response leaves, now or when it is made; 500 if it has neither responded nor
+ * deferred. */
+void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
+/* Any thread: nobody works on it any more. */
+static inline void uvhttp__exchange_ended(uvhttp__exchange_t *exchange) {
+    if (exchange->orphans) uvhttp__orphans_leave(exchange->orphans);
+    exchange->orphans = NULL;
+}
 /* The rest of uvhttp__exchange_abort, when no worker thread has the exchange any more. */
 void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status);
 /* What to do after the handler, or what a deferred handle ran, has returned. */
@@ -64,7 +114,6 @@ int uvhttp__pull_take(uvhttp__pull_t *pull, uvhttp_str_t *piece);
 /* The loop's thread. Takes the body of a request with exchange->incoming; calls `ready` when it has come whole, and
  * responds when that fails. Lives until the exchange is done. Returns 0 or why not, and then nothing follows. */
 int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange));
-void uvhttp__spool_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
 /* The handler's thread: the next piece, valid until the next call. Returns 0, UVHTTP_E_EOF, UVHTTP_E_IO or
  * UVHTTP_E_NOMEM. */
 int uvhttp__spool_read(uvhttp__spool_t *spool, uvhttp_str_t *piece);
@@ -113,29 +162,5 @@ void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange);
 /* Its output is full. Returns 0 if it may try again, UVHTTP_E_LIMIT if the caller does not run in its coroutine, or
  * what a wait returns. */
 int uvhttp__coroutine_wait_room(uvhttp__exchange_t *exchange);
-
-/* --- deferred (deferred.c) --- */
-
-uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange);
-/* The same on a worker thread that has the response: the exchange does not know of it before adopt, and what is said
- * through it waits for let_go, both on the loop's thread. */
-uvhttp_deferred_t *uvhttp__deferred_new_held(uvhttp__exchange_t *exchange);
-void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange);
-void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred);
-/* Loop's thread. The client has gone. Returns true if the handle keeps the exchange, and frees it with its last
- * reference, of which the caller holds one. */
-bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred);
-/* Loop's thread. The client has taken what was queued: on_drain. */
-void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
-/* Loop's thread. The server stops: on_stop. */
-void uvhttp__deferred_stop(uvhttp_deferred_t *deferred);
-/* Loop's thread. Around a call into the application that may use the response as in uvhttp_deferred_run; leave answers
- * if it did. */
-void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);
-void uvhttp__deferred_leave(uvhttp_deferred_t *deferred);
-/* Loop's thread. The exchange goes on as if it had not been deferred. */
-void uvhttp__deferred_detach(uvhttp_deferred_t *deferred);
-/* Loop's thread. The answer is out: the handle forgets the exchange. */
-void uvhttp__deferred_answered(uvhttp_deferred_t *deferred);
 
 #endif

@@ -36,12 +36,9 @@ static void undress(uvhttp__route_t *route) {
 
 int uvhttp__exec_dress(uvhttp__router_t *router, uvhttp__route_t *route) {
     undress(route);
-    unsigned exec = route->options.exec ? route->options.exec : route->exec;
-    if (route->exec == UVHTTP__EXEC_FIXED) {
-        if (route->options.exec)
-            return refuse(router, route, UVHTTP_E_INVALID, "exec", "the library's own handler runs on the loop");
-        exec = UVHTTP_EXEC_LOOP;
-    }
+    unsigned exec = uvhttp__route_mode(route);
+    if (route->exec == UVHTTP__EXEC_FIXED && route->options.exec)
+        return refuse(router, route, UVHTTP_E_INVALID, "exec", "the library's own handler runs on the loop");
     if (exec >= sizeof modes / sizeof *modes)
         return refuse(router, route, UVHTTP_E_INVALID, "exec",
                       "give UVHTTP_EXEC_LOOP, UVHTTP_EXEC_WORKER or UVHTTP_EXEC_COROUTINE");

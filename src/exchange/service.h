@@ -7,6 +7,7 @@
 #include <uvhttp/server.h>
 
 #include "base/date.h"
+#include "base/head.h"
 #include "conn/host.h"
 #include "exec/coro.h"
 #include "exec/work.h"
@@ -14,21 +15,21 @@
 #include "obs/histogram.h"
 #include "route/router.h"
 
+#define UVHTTP__OK_LINE "HTTP/1.1 200 OK\r\n"
+#define UVHTTP__OK_LINE_SIZE (sizeof UVHTTP__OK_LINE - 1)
+
 typedef struct uvhttp__protocol uvhttp__protocol_t;
 typedef struct uvhttp__exchange uvhttp__exchange_t;
 
 /* Of a server; the first member of it. What is not atomic does not change once the loops run. */
 typedef struct uvhttp__service {
     uvhttp_server_config_t config;
-    const struct uvhttp__http1_limits *http1_limits; /* the same of `config` for HTTP/1 */
+    uvhttp__head_limits_t head_limits; /* the same of `config` */
     uvhttp__router_t *router;
+    bool has_websocket;       /* a route of it */
     uvhttp__trust_t trust;    /* proxies; ranges NULL: none */
     uvhttp_error_cb on_error; /* NULL: the server's own responses leave as they are */
     void *on_error_user;
-    /* What a peer of an upgraded connection has to take; may be NULL, and return NULL: nothing is known of its
-     * protocol. */
-    const uvhttp__rate_limits_t *(*upgraded_output_limits)(const uvhttp__conn_t *conn,
-                                                           const uvhttp_tcp_handlers_t *handlers);
     uvhttp__work_t *work;         /* the pool of worker threads */
     _Atomic(uint64_t) spooled;    /* bytes in temporary files of bodies, or on their way there */
     _Atomic(uint32_t) live_calls; /* handlers with live_body that the pool has */
@@ -46,11 +47,10 @@ typedef struct uvhttp__exchange_pool {
 typedef struct uvhttp__http_worker {
     uvhttp__worker_t *worker;
     uvhttp__service_t *service;
-    uvhttp__exchange_pool_t http1;     /* exchanges of HTTP/1 connections */
-    struct uvhttp__static_site *sites; /* of a server that is being freed: they go with this, the last of it */
-    uvhttp__work_t *work;              /* the same */
-    uvhttp__work_port_t port;          /* to the server's pool and back */
-    uvhttp__list_t calls; /* handlers that a worker thread is to run, given to the pool when the turn ends */
+    uvhttp__exchange_pool_t http1; /* exchanges of HTTP/1 connections */
+    void *http2;                   /* what HTTP/2 has on the loop; NULL before its first connection */
+    uvhttp__work_port_t port;      /* to the server's pool and back */
+    uvhttp__list_t calls;          /* handlers that a worker thread is to run, given to the pool when the turn ends */
     uvhttp__coro_sched_t coros;
     union {
         uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
@@ -66,8 +66,10 @@ typedef struct uvhttp__http_worker {
     uint64_t look_ns;                  /* a turn that takes so long is looked at: warn_ns, or 0 while timed */
     uint64_t warn_ns;                  /* UINT64_MAX: off */
     uint64_t timed_until_ms, told_at_ms;
-    uint64_t date_until_ms; /* loop time at which date_line is out of date */
-    char date_line[sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
+    uint64_t date_until_ms; /* loop time at which the date below is out of date */
+    char ok_and_date[UVHTTP__OK_LINE_SIZE + sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
+    uvhttp__field_t *fields; /* limits.header_count_max, of the head that is read: an exchange that owns its head has a
+                                 copy */
     uvhttp__histogram_t response_time; /* ns */
 } uvhttp__http_worker_t;
 

@@ -170,6 +170,7 @@ static void written(uvhttp__job_t *job, bool cancelled) {
         leave(spool);
         return;
     }
+    if (exchange->responded) return; /* it was refused meanwhile: on_done follows */
     if (spool->ended) uvhttp__response_undefer(&exchange->response);
     if (status != UVHTTP_OK) {
         fail(spool, status);
@@ -183,7 +184,7 @@ static void written(uvhttp__job_t *job, bool cancelled) {
     }
 }
 
-void uvhttp__spool_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+static void on_late(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     uvhttp__spool_t *spool = UVHTTP__CONTAINER_OF(timer, uvhttp__spool_t, patience);
     if (uvhttp__work_cancel(spool->service->work, &spool->job) == UVHTTP_OK)
@@ -256,7 +257,7 @@ int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exch
     spool->ready = ready;
     spool->memory_max = service->config.spool_memory;
     spool->fd = -1;
-    uvhttp__timer_init(&spool->patience, UVHTTP__TIMER_SPOOL);
+    uvhttp__timer_init(&spool->patience, uvhttp__wheel_kind(&spool->port->loop->wheel, on_late, NULL));
     int status = uvhttp_response_on_done(&exchange->response, on_done, spool);
     if (status != UVHTTP_OK) {
         uvhttp__free(spool);

@@ -59,7 +59,7 @@ void uvhttp__watch_turn(uvhttp__http_worker_t *worker, uint64_t ns) {
     uint32_t requests = worker->answered_in_turn + worker->deferred_in_turn;
     if (requests == 1) {
         /* A handler on a worker thread was not run in the turn: what took long is not its fault. */
-        if (!worker->last_route || worker->last_route->handler != uvhttp__call_serve)
+        if (!worker->last_route || uvhttp__route_mode(worker->last_route) != UVHTTP_EXEC_WORKER)
             tell(worker, worker->last_route, ns);
         return;
     }

@@ -4,43 +4,19 @@
  * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. So it is with a live
  * body that the thread reads: it is paused unless the thread waits for a piece of it. Other bodies have come before the
  * thread does (spool.c). */
+#include "exchange/call.h"
+#include "exchange/deferred.h"
 #include "exchange/exchange_internal.h"
 
 /* A piece of an answer that goes to the loop at once. */
 #define PIECE_MAX (64u * 1024)
-
-typedef enum operation { BEGIN, WRITE, ROOM, PUSH, END, READ } operation_t;
-
-/* In the exchange's arena. */
-typedef struct uvhttp__call {
-    uvhttp__job_t job;
-    uvhttp__exchange_t *exchange;
-    uvhttp__list_t link;         /* in worker->calls until the pool has it */
-    uvhttp_deferred_t *deferred; /* that the handler has made */
-    uvhttp__pull_t pull;         /* from here on the loop's thread: the body */
-    uvhttp__timer_t deadline;    /* of a READ; before the handler runs, of its wait for a thread */
-    bool is_live;                /* counted in service->live_calls */
-    bool waits_for_client;       /* the operation does */
-    bool waits_for_body;
-    /* What the thread has the loop do. */
-    uvhttp__post_t post;
-    operation_t operation;
-    const char *data;
-    size_t size;
-    uint32_t timeout_ms;
-    uvhttp_str_t piece;
-    int status;
-    bool done; /* under the lock */
-    pthread_mutex_t lock;
-    pthread_cond_t returned;
-} uvhttp__call_t;
 
 /* --- on the worker thread --- */
 
 /* Whose handler this thread runs; NULL: none's. A thread with a deferred handle of the same request has no call. */
 static _Thread_local uvhttp__call_t *running;
 
-static int await(uvhttp__call_t *call, operation_t operation) {
+static int await(uvhttp__call_t *call, uvhttp__call_operation_t operation) {
     pthread_mutex_lock(&call->lock);
     call->operation = operation;
     call->done = false;
@@ -51,7 +27,7 @@ static int await(uvhttp__call_t *call, operation_t operation) {
     return status;
 }
 
-static int on_loop(uvhttp_response_t *res, operation_t operation, const char *data, size_t size) {
+static int on_loop(uvhttp_response_t *res, uvhttp__call_operation_t operation, const char *data, size_t size) {
     uvhttp__call_t *call = uvhttp__exchange_of(res)->call;
     call->data = data;
     call->size = size;
@@ -59,28 +35,33 @@ static int on_loop(uvhttp_response_t *res, operation_t operation, const char *da
 }
 
 static int sink_begin(uvhttp_response_t *res) {
-    return on_loop(res, BEGIN, NULL, 0);
+    return on_loop(res, UVHTTP__CALL_BEGIN, NULL, 0);
 }
 
 static int sink_write(uvhttp_response_t *res, const char *data, size_t size) {
     int status = UVHTTP_OK;
     for (size_t piece; status == UVHTTP_OK && size > 0; data += piece, size -= piece) {
         piece = size < PIECE_MAX ? size : PIECE_MAX;
-        status = on_loop(res, WRITE, data, piece);
+        status = on_loop(res, UVHTTP__CALL_WRITE, data, piece);
     }
     return status;
 }
 
 static int sink_room(uvhttp_response_t *res, size_t size) {
-    return on_loop(res, ROOM, NULL, size);
+    return on_loop(res, UVHTTP__CALL_ROOM, NULL, size);
 }
 
 static int sink_push(uvhttp_response_t *res, const char *data, size_t size) {
-    return on_loop(res, PUSH, data, size);
+    return on_loop(res, UVHTTP__CALL_PUSH, data, size);
+}
+
+static int sink_interim(uvhttp_response_t *res, int status, uvhttp_str_t fields) {
+    uvhttp__exchange_of(res)->call->interim_status = status;
+    return on_loop(res, UVHTTP__CALL_INTERIM, fields.data, fields.size);
 }
 
 static int sink_end(uvhttp_response_t *res) {
-    return on_loop(res, END, NULL, 0);
+    return on_loop(res, UVHTTP__CALL_END, NULL, 0);
 }
 
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
@@ -94,6 +75,7 @@ static const uvhttp__response_sink_t worker_sink = {.begin = sink_begin,
                                                     .write = sink_write,
                                                     .room = sink_room,
                                                     .push = sink_push,
+                                                    .interim = sink_interim,
                                                     .end = sink_end,
                                                     .defer = sink_defer};
 
@@ -104,7 +86,7 @@ int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_
     if (!call || &call->exchange->request != req) return UVHTTP_E_STATE;
     if (call->exchange->spool) return uvhttp__spool_read(call->exchange->spool, piece);
     call->timeout_ms = timeout_ms;
-    int status = await(call, READ);
+    int status = await(call, UVHTTP__CALL_READ);
     if (status == UVHTTP_OK) *piece = call->piece;
     return status;
 }
@@ -121,20 +103,12 @@ static void run(uvhttp__job_t *job) {
 
 /* --- on the loop: operations --- */
 
-static void complete(uvhttp__call_t *call, int status) {
-    call->waits_for_client = false;
-    pthread_mutex_lock(&call->lock);
-    call->status = status;
-    call->done = true;
-    pthread_cond_signal(&call->returned);
-    pthread_mutex_unlock(&call->lock);
-}
-
 /* Room for a piece, whatever its size, is there when it fits or nothing waits before it: the thread that has it waits
  * in any case. Otherwise on_sent follows. */
-static int room(uvhttp__exchange_t *exchange, size_t size) {
-    int status = uvhttp__exchange_sink.room(&exchange->response, size);
-    bool empty = status == UVHTTP_E_LIMIT && exchange->protocol->queued(exchange) == 0;
+static int room(const uvhttp__call_t *call, size_t size) {
+    uvhttp__exchange_t *exchange = call->exchange;
+    int status = call->sink->room(&exchange->response, size);
+    bool empty = status == UVHTTP_E_LIMIT && uvhttp__exchange_queued(exchange) == 0;
     return empty ? UVHTTP_OK : status;
 }
 
@@ -176,30 +150,33 @@ static void on_deadline(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *us
     }
     call->waits_for_body = false;
     (void)uvhttp_request_pause_body(&call->exchange->request); /* nothing comes while the thread runs */
-    complete(call, UVHTTP_E_TIMEOUT);
+    uvhttp__call_complete(call, UVHTTP_E_TIMEOUT);
 }
 
 static void operate(uvhttp__call_t *call) {
     uvhttp__exchange_t *exchange = call->exchange;
     uvhttp_response_t *res = &exchange->response;
-    const uvhttp__response_sink_t *sink = &uvhttp__exchange_sink;
+    const uvhttp__response_sink_t *sink = call->sink;
     int status = UVHTTP_E_ABORTED;
-    if (call->operation == READ)
+    if (call->operation == UVHTTP__CALL_READ)
         status = read_piece(call);
     else if (exchange->protocol)
         switch (call->operation) {
-            case BEGIN: status = sink->begin(res); break;
-            case WRITE:
-                status = room(exchange, call->size);
+            case UVHTTP__CALL_BEGIN: status = sink->begin(res); break;
+            case UVHTTP__CALL_WRITE:
+                status = room(call, call->size);
                 if (status == UVHTTP_OK) status = sink->push(res, call->data, call->size);
                 break;
-            case ROOM: status = room(exchange, call->size); break;
-            case PUSH: status = sink->push(res, call->data, call->size); break;
-            case END: status = sink->end(res); break;
-            case READ: break;
+            case UVHTTP__CALL_ROOM: status = room(call, call->size); break;
+            case UVHTTP__CALL_PUSH: status = sink->push(res, call->data, call->size); break;
+            case UVHTTP__CALL_INTERIM:
+                status = sink->interim(res, call->interim_status, (uvhttp_str_t){call->data, call->size});
+                break;
+            case UVHTTP__CALL_END: status = sink->end(res); break;
+            case UVHTTP__CALL_READ: break;
         }
-    call->waits_for_client = status == UVHTTP_E_LIMIT;
-    if (!call->waits_for_client && !call->waits_for_body) complete(call, status);
+    call->waits_for_client = status == UVHTTP_E_LIMIT && call->operation != UVHTTP__CALL_INTERIM;
+    if (!call->waits_for_client && !call->waits_for_body) uvhttp__call_complete(call, status);
 }
 
 static void on_post(uvhttp__post_t *post) {
@@ -217,23 +194,13 @@ static void refuse(uvhttp__exchange_t *exchange, int status) {
     uvhttp__response_unavailable(&exchange->response, status);
 }
 
-/* No thread has the call, or will. */
-static void end_call(uvhttp__call_t *call) {
-    uvhttp__exchange_t *exchange = call->exchange;
-    uvhttp__timer_stop(&exchange->worker->worker->loop->wheel, &call->deadline);
-    if (call->is_live) atomic_fetch_sub(&exchange->worker->service->live_calls, 1);
-    pthread_cond_destroy(&call->returned);
-    pthread_mutex_destroy(&call->lock);
-    exchange->call = NULL;
-}
-
 static void on_returned(uvhttp__job_t *job, bool cancelled) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
     uvhttp__exchange_t *exchange = call->exchange;
     uvhttp_deferred_t *deferred = call->deferred;
     if (!exchange->spool) uvhttp__pull_close(&call->pull);
-    end_call(call);
-    exchange->response.sink = &uvhttp__exchange_sink;
+    exchange->response.sink = call->sink;
+    uvhttp__call_end(call);
     if (cancelled) uvhttp__response_unavailable(&exchange->response, UVHTTP_E_WORK_CANCELLED);
     if (deferred) {
         uvhttp_deferred_retain(deferred);
@@ -273,13 +240,13 @@ static void call_handler(uvhttp__exchange_t *exchange) {
         refuse(exchange, UVHTTP_E_WORK_FULL);
         return;
     }
-    *call = (uvhttp__call_t){.exchange = exchange, .post.run = on_post, .is_live = is_live};
+    *call = (uvhttp__call_t){.exchange = exchange, .post.run = on_post, .sink = res->sink, .is_live = is_live};
     uvhttp__job_init(&call->job, run, on_returned);
     call->job.name = route->pattern;
     pthread_mutex_init(&call->lock, NULL);
     pthread_cond_init(&call->returned, NULL);
     uvhttp__list_init(&call->link);
-    uvhttp__timer_init(&call->deadline, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(&call->deadline, uvhttp__wheel_kind(&worker->worker->loop->wheel, on_deadline, NULL));
     if (!exchange->spool) uvhttp__pull_open(&call->pull, exchange, on_piece);
     uint32_t patience_ms = worker->service->config.worker_queue_timeout_ms;
     uvhttp__loop_t *loop = worker->worker->loop;
@@ -325,17 +292,6 @@ void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
     }
 }
 
-bool uvhttp__call_leave(uvhttp__exchange_t *exchange) {
-    uvhttp__call_t *call = exchange->call;
-    if (uvhttp__list_linked(&call->link)) { /* no thread has seen it */
-        uvhttp__list_remove(&call->link);
-        end_call(call);
-        return false;
-    }
-    if (call->waits_for_client) complete(call, UVHTTP_E_ABORTED);
-    return true;
-}
-
 /* Loops that drain wait for their jobs. */
 static void on_port_idle(uvhttp__work_port_t *port) {
     uvhttp__worker_check_done(UVHTTP__CONTAINER_OF(port, uvhttp__http_worker_t, port)->worker);
@@ -345,8 +301,6 @@ void uvhttp__calls_open(uvhttp__http_worker_t *worker) {
     uvhttp__list_init(&worker->calls);
     uvhttp__work_port_open(&worker->port, worker->service->work, worker->worker->loop);
     worker->port.on_idle = on_port_idle;
-    worker->worker->loop->work_port = &worker->port;
-    uvhttp__wheel_on_expire(&worker->worker->loop->wheel, UVHTTP__TIMER_EXEC, on_deadline, NULL);
-    uvhttp__wheel_on_expire(&worker->worker->loop->wheel, UVHTTP__TIMER_SPOOL, uvhttp__spool_timer, NULL);
+    uvhttp__work_port_assign(worker->worker->loop, &worker->port);
     if (worker->worker->index == 0) uvhttp__work_start(worker->service->work);
 }

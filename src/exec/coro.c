@@ -132,7 +132,7 @@ static int make(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, 
     coro->cleanup_count = 0;
     coro->cancelled = coro->patient = coro->prepared = coro->heeds_stop = false;
     coro->fake_stack = NULL;
-    uvhttp__timer_init(&coro->timer, UVHTTP__TIMER_CORO);
+    uvhttp__timer_init(&coro->timer, sched->timer_kind);
     uvhttp__list_init(&coro->link);
     uvhttp__list_init(&coro->all_link);
     uvhttp__list_init(&coro->children);
@@ -140,7 +140,7 @@ static int make(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, 
     uvhttp__list_push_back(&sched->all, &coro->all_link);
     coro->context = make_fcontext(coro, (size_t)((char *)coro - stack->bottom), entry);
     uvhttp__counters_add(sched->loop->counters, coroutines, 1);
-    uvhttp__coro_fault_watch();
+    uvhttp__coro_fault_watch(uvhttp__coro_current);
     *made = coro;
     return UVHTTP_OK;
 }
@@ -268,8 +268,8 @@ void uvhttp__coro_sched_open(uvhttp__coro_sched_t *sched, uvhttp__coro_budget_t 
     uvhttp__list_init(&sched->ready);
     uvhttp__list_init(&sched->all);
     uvhttp__coro_stacks_init(&sched->stacks, budget, loop->counters);
-    uvhttp__timer_init(&sched->trim_timer, UVHTTP__TIMER_CORO);
-    uvhttp__wheel_on_expire(&loop->wheel, UVHTTP__TIMER_CORO, on_timer, sched);
+    sched->timer_kind = uvhttp__wheel_kind(&loop->wheel, on_timer, sched);
+    uvhttp__timer_init(&sched->trim_timer, sched->timer_kind);
 }
 
 void uvhttp__coro_sched_stop(uvhttp__coro_sched_t *sched) {

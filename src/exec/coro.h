@@ -29,6 +29,7 @@ typedef struct uvhttp__coro_sched {
     uvhttp__list_t ready;
     uvhttp__list_t all;
     uvhttp__timer_t trim_timer;
+    uvhttp__timer_kind_t timer_kind; /* of the timers of coroutines */
     uvhttp__post_t post;
     bool posted;
     bool closing;
@@ -131,7 +132,8 @@ void uvhttp__coro_wake(uvhttp_coro_t *coro, int status);
 
 /* --- overflow (coro_fault.c) --- */
 
-/* The thread gets a stack for signals if it has none, the process a handler that reports overflows. */
-void uvhttp__coro_fault_watch(void);
+/* The thread gets a stack for signals if it has none, the process a handler that reports overflows of what current()
+ * returns, the same function in each call. */
+void uvhttp__coro_fault_watch(uvhttp_coro_t *(*current)(void));
 
 #endif

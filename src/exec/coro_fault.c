@@ -3,6 +3,7 @@
  * obs. */
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #define SIGNAL_STACK_SIZE (64u * 1024)
 
 static struct sigaction before;
+static uvhttp_coro_t *(*_Atomic find_current)(void);
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t stacks;
 static _Thread_local bool watched;
@@ -43,7 +45,7 @@ static void report(const uvhttp_coro_t *coro) {
 }
 
 static void on_fault(int number, siginfo_t *info, void *context) {
-    const uvhttp_coro_t *coro = uvhttp__coro_current();
+    const uvhttp_coro_t *coro = atomic_load_explicit(&find_current, memory_order_relaxed)();
     if (coro && info->si_code > 0 && uvhttp__coro_stack_guards(coro->stack, info->si_addr)) report(coro);
     if (before.sa_flags & SA_SIGINFO) {
         before.sa_sigaction(number, info, context);
@@ -84,9 +86,10 @@ static void watch_thread(void) {
         munmap(memory, SIGNAL_STACK_SIZE);
 }
 
-void uvhttp__coro_fault_watch(void) {
+void uvhttp__coro_fault_watch(uvhttp_coro_t *(*current)(void)) {
     if (__builtin_expect(watched, 1)) return;
     watched = true;
+    atomic_store_explicit(&find_current, current, memory_order_relaxed); /* the same for all threads */
     pthread_once(&once, install);
     watch_thread();
 }

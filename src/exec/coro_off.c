@@ -28,9 +28,12 @@ int uvhttp_coro_work(void (*run)(void *arg), void *arg) {
     return UVHTTP_E_STATE;
 }
 
-int uvhttp_coro_read_body(struct uvhttp_request *req, uvhttp_str_t *piece, uint32_t timeout_ms) {
-    (void)req, (void)piece, (void)timeout_ms;
-    return UVHTTP_E_STATE;
+void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched) {
+    (void)sched;
+}
+
+void uvhttp__coro_sched_soon(uvhttp__coro_sched_t *sched) {
+    (void)sched;
 }
 
 int uvhttp_coro_spawn(void (*run)(void *arg), void *arg, uvhttp_coro_t **coro) {

@@ -21,7 +21,7 @@ uvhttp__work_t *uvhttp__work_new(const uvhttp__work_options_t *options) {
     assert(options->threads_max > 0 && options->backlog_max > 0 && options->threads_min <= options->threads_max);
     uvhttp__work_t *work = uvhttp__alloc_aligned(64, sizeof *work);
     if (!work) return NULL;
-    *work = (uvhttp__work_t){.options = *options, .cpus = cpu_count()};
+    *work = (uvhttp__work_t){.options = *options, .cpus = cpu_count(), .keep = uvhttp__work_keep};
     pthread_mutex_init(&work->lock, NULL);
     uvhttp__work_cond_init(&work->returned);
     uvhttp__work_cond_init(&work->keeper_wake);

@@ -78,6 +78,14 @@ void uvhttp__work_start(uvhttp__work_t *work);
 
 void uvhttp__work_port_open(uvhttp__work_port_t *port, uvhttp__work_t *work, uvhttp__loop_t *loop);
 
+/* Where blocking work of a loop's thread goes; NULL: nowhere. */
+static inline uvhttp__work_port_t *uvhttp__work_port_of(const uvhttp__loop_t *loop) {
+    return loop->blocking;
+}
+static inline void uvhttp__work_port_assign(uvhttp__loop_t *loop, uvhttp__work_port_t *port) {
+    loop->blocking = port;
+}
+
 /* Has job->run called by a thread of the pool, then job->done. port: the caller's loop's; NULL, from any thread: none.
  * Returns 0, UVHTTP_E_WORK_FULL (backlog_max jobs wait already), UVHTTP_E_STATE (a job with a time while the pool
  * drains) or UVHTTP_E_NOMEM (also when there is no thread and none can be made); then nothing is called. */

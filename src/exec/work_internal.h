@@ -100,6 +100,7 @@ struct uvhttp__work {
     bool draining, ending;
     /* The keeper: a thread that looks after times, growth and slow jobs. */
     pthread_t keeper;
+    void *(*keep)(void *work); /* what it runs: uvhttp__work_keep */
     pthread_cond_t keeper_wake;
     bool has_keeper;
     bool watching;                               /* it looks whether the threads are blocked */

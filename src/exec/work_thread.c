@@ -221,7 +221,7 @@ void uvhttp__work_join(uvhttp__work_thread_t *thread) {
 }
 
 bool uvhttp__work_call_keeper(uvhttp__work_t *work) {
-    if (!work->has_keeper) work->has_keeper = uvhttp__thread_start(&work->keeper, uvhttp__work_keep, work);
+    if (!work->has_keeper) work->has_keeper = uvhttp__thread_start(&work->keeper, work->keep, work);
     if (work->has_keeper) pthread_cond_signal(&work->keeper_wake);
     return work->has_keeper;
 }

@@ -147,15 +147,10 @@ struct uvhttp__static_site;
 void uvhttp__static_look_up(const struct uvhttp__static_site *site, const char *path,
                             const uvhttp__static_found_t *known, int64_t unix_ms, uvhttp__static_found_t *found);
 
-/* A file whose content (`size` bytes from uvhttp__malloc, taken over, also on failure) was made. NULL if out of memory.
- */
-uvhttp__static_file_t *uvhttp__static_file_of_text(const struct uvhttp__static_site *site, const char *path,
-                                                   const struct stat *info, int64_t unix_ms, char *content,
-                                                   size_t size);
-
-/* The page of a directory (static_list.c); the descriptor is closed. Returns a status as in found. */
-int uvhttp__static_list(const struct uvhttp__static_site *site, int fd, const char *path, const struct stat *info,
-                        int64_t unix_ms, uvhttp__static_file_t **file);
+/* The page of a directory (static_list.c), `size` bytes from uvhttp__malloc; the descriptor is closed, and info gets
+ * the time of the last change of anything in it. Returns a status as in found; without 200 there is no page. */
+int uvhttp__static_list(const uvhttp_static_options_t *options, int fd, const char *path, struct stat *info,
+                        char **page, size_t *size);
 
 /* --- caches (static_cache.c) --- */
 

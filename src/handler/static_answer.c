@@ -39,7 +39,7 @@ static void fail(uvhttp_response_t *res, int status) {
 static uvhttp__body_parts_t *parts_new(const answer_t *answer, size_t count) {
     uvhttp__body_parts_t *parts = uvhttp_request_alloc(answer->req, sizeof *parts + count * sizeof parts->parts[0]);
     if (!parts) return NULL;
-    parts->port = &answer->cache->port;
+    parts->blocking = &answer->cache->port;
     parts->fd = answer->file->fd;
     parts->found_ms = NULL;
     parts->copied = answer->cache->site->settings.options.no_sendfile;

@@ -128,20 +128,6 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
     return file;
 }
 
-uvhttp__static_file_t *uvhttp__static_file_of_text(const uvhttp__static_site_t *site, const char *path,
-                                                   const struct stat *info, int64_t unix_ms, char *content,
-                                                   size_t size) {
-    const draft_t draft = {.site = site,
-                           .path = path,
-                           .stamp = stamp_of(info),
-                           .fd = -1,
-                           .content = content,
-                           .size = size,
-                           .unix_ms = unix_ms,
-                           .settled = true};
-    return file_new(&draft);
-}
-
 /* --- reading --- */
 
 /* Whether this file is to be kept in memory. What has left the caches and still waits for slow clients counts too, so
@@ -290,6 +276,20 @@ static bool ends_with(const char *text, const char *end) {
     return size >= end_size && strcmp(text + size - end_size, end) == 0;
 }
 
+/* The page of a directory. */
+static void found_list(const uvhttp__static_site_t *site, int fd, const char *path, const struct stat *info,
+                       int64_t unix_ms, uvhttp__static_found_t *found) {
+    struct stat dated = *info;
+    draft_t draft = {.site = site, .path = "index.html", .fd = -1, .unix_ms = unix_ms, .settled = true};
+    size_t size;
+    found->status = uvhttp__static_list(&site->settings.options, fd, path, &dated, &draft.content, &size);
+    if (found->status != 200) return;
+    draft.stamp = stamp_of(&dated);
+    draft.size = size;
+    found->files[0] = file_new(&draft);
+    if (!found->files[0]) found->status = 503;
+}
+
 /* A regular file, with its neighbours. */
 static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_found_t *known,
                        uvhttp__static_found_t *found) {
@@ -339,7 +339,7 @@ static void found_directory(draft_t *draft, struct stat *info, const uvhttp__sta
     }
     /* The page is made anew each time: it says of files what does not show in the times of the directory. */
     if (site->settings.options.list_directories)
-        found->status = uvhttp__static_list(site, directory_fd, directory, info, draft->unix_ms, &found->files[0]);
+        found_list(site, directory_fd, directory, info, draft->unix_ms, found);
     else
         close(directory_fd);
 }

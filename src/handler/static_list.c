@@ -190,8 +190,8 @@ static struct stat date_of(const struct stat *info, const items_t *items) {
     return dated;
 }
 
-int uvhttp__static_list(const uvhttp__static_site_t *site, int fd, const char *path, const struct stat *info,
-                        int64_t unix_ms, uvhttp__static_file_t **file) {
+int uvhttp__static_list(const uvhttp_static_options_t *options, int fd, const char *path, struct stat *info,
+                        char **page, size_t *size) {
     DIR *stream = fdopendir(fd);
     if (!stream) {
         close(fd);
@@ -199,19 +199,20 @@ int uvhttp__static_list(const uvhttp__static_site_t *site, int fd, const char *p
     }
     items_t items = {.count = 0};
     text_t text = {.data = NULL};
-    int status = read_items(&site->settings.options, stream, &items);
+    int status = read_items(options, stream, &items);
     closedir(stream);
     if (status == 0) {
         qsort(items.data, items.count, sizeof *items.data, by_name);
         add_page(&text, path, &items);
         if (text.failed) status = 503;
     }
-    const struct stat dated = date_of(info, &items);
+    *info = date_of(info, &items);
     items_free(&items);
     if (status != 0) {
         uvhttp__free(text.data);
         return status;
     }
-    *file = uvhttp__static_file_of_text(site, "index.html", &dated, unix_ms, text.data, text.size);
-    return *file ? 200 : 503;
+    *page = text.data;
+    *size = text.size;
+    return 200;
 }

@@ -12,7 +12,7 @@ static_assert(sizeof(uvhttp_ws_t) <= 320, "an idle WebSocket costs this and its 
 #define NEVER_MS UINT64_MAX
 
 static size_t waiting(const uvhttp_ws_t *ws) {
-    return uvhttp__stream_out_size(&ws->tcp->stream);
+    return ws->channel->ops->queued(ws->channel);
 }
 
 static void send_close(uvhttp_ws_t *ws, uint16_t code, uvhttp_str_t reason) {
@@ -52,11 +52,7 @@ void uvhttp__ws_set_timer(uvhttp_ws_t *ws) {
     uint64_t deadline_ms = ws->state == UVHTTP__WS_CLOSING
                                ? after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)
                                : earlier(earlier(ping_ms(ws), idle_ms(ws)), message_ms(ws));
-    uint64_t now_ms = uvhttp__conn_now_ms(ws->tcp);
-    if (deadline_ms == NEVER_MS)
-        (void)uvhttp_tcp_set_timer(ws->tcp, 0);
-    else
-        (void)uvhttp_tcp_set_timer(ws->tcp, deadline_ms > now_ms ? deadline_ms - now_ms : 1);
+    ws->channel->ops->set_deadline(ws->channel, deadline_ms);
 }
 
 /* --- the end --- */
@@ -86,7 +82,7 @@ static void tell_end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
 
 /* The connection ends when what is queued is out. */
 static void end(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
-    uvhttp_tcp_close(ws->tcp);
+    ws->channel->ops->finish(ws->channel);
     tell_end(ws, code, reason);
 }
 
@@ -119,7 +115,7 @@ int uvhttp__ws_start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
     send_close(ws, (uint16_t)code, reason);
     ws->state = UVHTTP__WS_CLOSING;
-    ws->closing_ms = uvhttp__conn_now_ms(ws->tcp);
+    ws->closing_ms = uvhttp__channel_now_ms(ws->channel);
     drop_message(ws);
     uvhttp__ws_drop_out(ws);
     if (ws->paused) uvhttp_ws_resume(ws); /* the answer has to be read */
@@ -165,7 +161,7 @@ static uint64_t wire_size_max(const uvhttp_ws_t *ws) {
 static int begin_message(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
     uvhttp__ws_assembly_t *message = &ws->message;
     message->type = piece->opcode;
-    message->start_ms = uvhttp__conn_now_ms(ws->tcp);
+    message->start_ms = uvhttp__channel_now_ms(ws->channel);
     message->compressed = piece->compressed;
     if (!piece->compressed || ws->inflater) return UVHTTP_OK;
     ws->inflater = uvhttp__ws_inflater_take(ws->deflate.client_takeover ? NULL : uvhttp__ws_codecs_of(ws));
@@ -313,19 +309,14 @@ static size_t step_size(const uvhttp_ws_t *ws, size_t size) {
     return in_steps && size > COMPRESSED_STEP ? COMPRESSED_STEP : size;
 }
 
-static void on_data(uvhttp_tcp_t *tcp, const char *bytes, size_t size, void *user) {
-    uvhttp_ws_t *ws = user;
-    char *data =
-        (char *)(uintptr_t)bytes; /* the loop's receive buffer, which is ours in this call: unmasked in place */
-    ws->received_ms = uvhttp__conn_now_ms(tcp);
-    size_t consumed;
-    for (; size > 0 && ws->state != UVHTTP__WS_ENDED; data += consumed, size -= consumed) {
-        if (ws->paused) {
-            uvhttp__conn_put_back(tcp, size);
-            return;
-        }
+/* Unmasked in place. */
+static size_t on_data(uvhttp__channel_t *channel, char *data, size_t size) {
+    uvhttp_ws_t *ws = channel->user;
+    size_t rest = size, consumed;
+    ws->received_ms = uvhttp__channel_now_ms(channel);
+    for (; rest > 0 && !ws->paused && ws->state != UVHTTP__WS_ENDED; data += consumed, rest -= consumed) {
         uvhttp__ws_piece_t piece;
-        int status = uvhttp__ws_parse(&ws->parser, data, step_size(ws, size), &consumed, &piece);
+        int status = uvhttp__ws_parse(&ws->parser, data, step_size(ws, rest), &consumed, &piece);
         if (status == UVHTTP_E_AGAIN) continue;
         if (status == UVHTTP_OK) {
             if (uvhttp__ws_is_control(piece.opcode))
@@ -335,49 +326,47 @@ static void on_data(uvhttp_tcp_t *tcp, const char *bytes, size_t size, void *use
         }
         if (status != UVHTTP_OK) {
             fail_by(ws, status);
-            return;
+            break;
         }
     }
+    return ws->paused ? size - rest : size;
 }
 
-/* --- the connection's other events --- */
+/* --- the channel's other events --- */
 
-static void on_open(uvhttp_tcp_t *tcp, void *user) {
-    uvhttp_ws_t *ws = user;
-    ws->tcp = tcp;
-    ws->received_ms = ws->pinged_ms = uvhttp__conn_now_ms(tcp);
+static void on_open(uvhttp__channel_t *channel) {
+    uvhttp_ws_t *ws = channel->user;
+    ws->channel = channel;
+    ws->received_ms = ws->pinged_ms = uvhttp__channel_now_ms(channel);
     uvhttp__ws_set_timer(ws);
     if (ws->endpoint->handlers.on_open) ws->endpoint->handlers.on_open(ws, ws->endpoint->user);
 }
 
-static void on_drain(uvhttp_tcp_t *tcp, void *user) {
-    (void)tcp;
-    uvhttp_ws_t *ws = user;
+static void on_drain(uvhttp__channel_t *channel) {
+    uvhttp_ws_t *ws = channel->user;
     if (ws->state == UVHTTP__WS_OPEN && ws->endpoint->handlers.on_drain)
         ws->endpoint->handlers.on_drain(ws, ws->endpoint->user);
 }
 
-static void on_end(uvhttp_tcp_t *tcp, void *user) {
-    (void)tcp;
-    end(user, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
+static void on_end(uvhttp__channel_t *channel) {
+    end(channel->user, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
 }
 
-static void on_stop(uvhttp_tcp_t *tcp, void *user) {
-    (void)tcp;
-    uvhttp_ws_t *ws = user;
+static void on_stop(uvhttp__channel_t *channel) {
+    uvhttp_ws_t *ws = channel->user;
     if (ws->state == UVHTTP__WS_OPEN && ws->endpoint->handlers.on_stop)
         ws->endpoint->handlers.on_stop(ws, ws->endpoint->user);
     (void)uvhttp__ws_start_close(ws, UVHTTP_WS_GOING_AWAY, UVHTTP__STR(""));
 }
 
-const uvhttp__rate_limits_t *uvhttp__ws_output_limits(const uvhttp_tcp_t *tcp) {
-    const uvhttp_ws_t *ws = tcp->user;
+static const uvhttp__rate_limits_t *output_limits(const uvhttp__channel_t *channel) {
+    const uvhttp_ws_t *ws = channel->user;
     return &ws->endpoint->output;
 }
 
-static void on_timer(uvhttp_tcp_t *tcp, void *user) {
-    uvhttp_ws_t *ws = user;
-    uint64_t now_ms = uvhttp__conn_now_ms(tcp);
+static void on_timer(uvhttp__channel_t *channel) {
+    uvhttp_ws_t *ws = channel->user;
+    uint64_t now_ms = uvhttp__channel_now_ms(channel);
     if (ws->state == UVHTTP__WS_CLOSING) {
         if (now_ms >= after(ws->closing_ms, uvhttp__ws_options(ws)->close_timeout)) {
             end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
@@ -397,37 +386,39 @@ static void on_timer(uvhttp_tcp_t *tcp, void *user) {
     uvhttp__ws_set_timer(ws);
 }
 
-static void on_close(uvhttp_tcp_t *tcp, int status, void *user) {
-    (void)tcp, (void)status;
-    uvhttp_ws_t *ws = user;
+static void on_close(uvhttp__channel_t *channel, int status) {
+    (void)status;
+    uvhttp_ws_t *ws = channel->user;
     tell_end(ws, UVHTTP_WS_ABNORMAL, UVHTTP__STR(""));
+    uvhttp__loop_ref_close(&ws->ref);
     uvhttp__free(ws->control);
     uvhttp__free(ws);
 }
 
-const uvhttp_tcp_handlers_t uvhttp__ws_tcp_handlers = {.on_open = on_open,
-                                                       .on_data = on_data,
-                                                       .on_drain = on_drain,
-                                                       .on_end = on_end,
-                                                       .on_close = on_close,
-                                                       .on_timer = on_timer,
-                                                       .on_stop = on_stop};
+const uvhttp__channel_events_t uvhttp__ws_events = {.on_open = on_open,
+                                                    .on_data = on_data,
+                                                    .on_drain = on_drain,
+                                                    .on_end = on_end,
+                                                    .on_timer = on_timer,
+                                                    .on_stop = on_stop,
+                                                    .on_close = on_close,
+                                                    .output_limits = output_limits};
 
 /* --- what the application asks for --- */
 
 void uvhttp_ws_pause(uvhttp_ws_t *ws) {
     if (ws->state != UVHTTP__WS_OPEN || ws->paused) return;
     ws->paused = true;
-    uvhttp_tcp_pause(ws->tcp);
+    ws->channel->ops->pause(ws->channel);
 }
 
 /* The time in which nothing was read is not the client's. */
 void uvhttp_ws_resume(uvhttp_ws_t *ws) {
     if (!ws->paused) return;
-    uint64_t now_ms = uvhttp__conn_now_ms(ws->tcp);
+    uint64_t now_ms = uvhttp__channel_now_ms(ws->channel);
     ws->paused = false;
     ws->received_ms = ws->message.start_ms = now_ms;
-    uvhttp_tcp_resume(ws->tcp);
+    ws->channel->ops->resume(ws->channel);
     if (ws->state == UVHTTP__WS_OPEN) uvhttp__ws_set_timer(ws);
 }
 
@@ -444,32 +435,32 @@ const char *uvhttp_ws_subprotocol(const uvhttp_ws_t *ws) {
 }
 
 int uvhttp_ws_peer(uvhttp_ws_t *ws, char *text, size_t size) {
-    return uvhttp_tcp_peer(ws->tcp, text, size);
+    return ws->channel->ops->peer(ws->channel, text, size);
 }
 
 /* --- other threads ---
- * A uvhttp_ws_ref_t is the connection's uvhttp_tcp_ref_t under a name of its own, so that nobody sends bytes past the
- * frames. */
+ * A uvhttp_ws_ref_t is the uvhttp__loop_ref_t of its WebSocket. */
 
 typedef struct order {
+    uvhttp__loop_call_t call;
     uint8_t type;  /* uvhttp_ws_type_t; 0: close */
     uint16_t code; /* of a close */
     size_t size;
     char data[];
 } order_t;
 
-static uvhttp_tcp_ref_t *tcp_ref(uvhttp_ws_ref_t *ref) {
-    return (uvhttp_tcp_ref_t *)(void *)ref;
+static uvhttp__loop_ref_t *loop_ref(uvhttp_ws_ref_t *ref) {
+    return (uvhttp__loop_ref_t *)(void *)ref;
 }
 
 uvhttp_ws_ref_t *uvhttp_ws_ref(uvhttp_ws_t *ws) {
     if (ws->state == UVHTTP__WS_ENDED) return NULL;
-    return (uvhttp_ws_ref_t *)(void *)uvhttp_tcp_ref(ws->tcp);
+    return (uvhttp_ws_ref_t *)(void *)uvhttp__loop_ref_get(&ws->ref, ws->channel->loop, ws);
 }
 
-static void run_order(uvhttp_tcp_t *tcp, void *arg) {
-    order_t *order = arg;
-    uvhttp_ws_t *ws = tcp ? uvhttp_tcp_data(tcp) : NULL;
+static void run_order(uvhttp__loop_call_t *call, void *target) {
+    order_t *order = UVHTTP__CONTAINER_OF(call, order_t, call);
+    uvhttp_ws_t *ws = target;
     int status = UVHTTP_OK;
     if (ws && order->type)
         status = uvhttp__ws_send_message(ws, (uvhttp_ws_type_t)order->type, order->data, order->size);
@@ -483,8 +474,9 @@ static int post_order(uvhttp_ws_ref_t *ref, const order_t *head, const void *dat
     order_t *order = uvhttp__malloc(sizeof *order + head->size);
     if (!order) return UVHTTP_E_NOMEM;
     *order = *head;
+    order->call.run = run_order;
     if (head->size > 0) memcpy(order->data, data, head->size);
-    int status = uvhttp_tcp_ref_run(tcp_ref(ref), run_order, order);
+    int status = uvhttp__loop_ref_call(loop_ref(ref), &order->call);
     if (status != UVHTTP_OK) uvhttp__free(order);
     return status;
 }
@@ -501,9 +493,9 @@ int uvhttp_ws_ref_close(uvhttp_ws_ref_t *ref, int code, const char *reason) {
 }
 
 void uvhttp_ws_ref_retain(uvhttp_ws_ref_t *ref) {
-    uvhttp_tcp_ref_retain(tcp_ref(ref));
+    uvhttp__loop_ref_retain(loop_ref(ref));
 }
 
 void uvhttp_ws_ref_release(uvhttp_ws_ref_t *ref) {
-    uvhttp_tcp_ref_release(tcp_ref(ref));
+    uvhttp__loop_ref_release(loop_ref(ref));
 }

@@ -3,11 +3,12 @@
 #ifndef UVHTTP_SRC_HANDLER_WEBSOCKET_H
 #define UVHTTP_SRC_HANDLER_WEBSOCKET_H
 
-#include <uvhttp/tcp.h>
 #include <uvhttp/websocket.h>
 
 #include "base/list.h"
-#include "conn/host.h"
+#include "base/slab.h"
+#include "conn/channel.h"
+#include "conn/loop_ref.h"
 #include "websocket/deflate.h"
 #include "websocket/extension.h"
 #include "websocket/frame.h"
@@ -65,7 +66,8 @@ typedef enum uvhttp__ws_state {
 } uvhttp__ws_state_t;
 
 struct uvhttp_ws {
-    uvhttp_tcp_t *tcp; /* NULL until the hand-over */
+    uvhttp__channel_t *channel; /* NULL until on_open */
+    uvhttp__loop_ref_t *ref;    /* handle for other threads, NULL until asked for */
     const uvhttp__ws_endpoint_t *endpoint;
     const char *subprotocol;
     void *data;
@@ -91,19 +93,20 @@ static inline const uvhttp_ws_options_t *uvhttp__ws_options(const uvhttp_ws_t *w
     return &ws->endpoint->options;
 }
 static inline uvhttp__counters_t *uvhttp__ws_counters(const uvhttp_ws_t *ws) {
-    return &ws->tcp->worker->counters;
+    return ws->channel->loop->counters;
 }
 
-/* The opening handshake. *ws: a connection for uvhttp_response_upgrade to hand uvhttp__ws_tcp_handlers, or NULL: res
- * has been answered. Returns 0 (also if the application has refused) or why it was refused. */
+/* The opening handshake. *ws: a WebSocket to upgrade to, as the user of uvhttp__ws_events, or NULL: res has been
+ * answered. Returns 0 (also if the application has refused) or why it was refused. */
 int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp__ws_endpoint_t *endpoint,
                          uvhttp_ws_t **ws);
-/* A connection that was never handed over. */
+/* deflate: what was agreed on. NULL if out of memory. */
+uvhttp_ws_t *uvhttp__ws_new(const uvhttp__ws_endpoint_t *endpoint, uvhttp__ws_deflate_t deflate);
+/* One that never got a channel. */
 void uvhttp__ws_discard(uvhttp_ws_t *ws);
 
-extern const uvhttp_tcp_handlers_t uvhttp__ws_tcp_handlers;
-/* What the client of a connection that was handed to them has to take. */
-const uvhttp__rate_limits_t *uvhttp__ws_output_limits(const uvhttp_tcp_t *tcp);
+/* channel->user is a uvhttp_ws_t, which ends with the channel. */
+extern const uvhttp__channel_events_t uvhttp__ws_events;
 
 /* --- websocket.c --- */
 
@@ -134,9 +137,6 @@ uvhttp__ws_hub_t *uvhttp__ws_hub_new(uint32_t loop_count);
 void uvhttp__ws_hub_release(uvhttp__ws_hub_t *hub);
 /* The first route with compression decides how publications are compressed. Before the loops run. */
 void uvhttp__ws_hub_settle(uvhttp__ws_hub_t *hub, const uvhttp_ws_options_t *options);
-/* Any thread. Checks everything. except: who does not get it; NULL: nobody. */
-int uvhttp__ws_hub_publish(uvhttp__ws_hub_t *hub, const uvhttp_ws_t *except, const char *topic, uvhttp_ws_type_t type,
-                           const void *data, size_t size);
 
 void uvhttp__ws_unsubscribe_all(uvhttp_ws_t *ws);
 uvhttp__ws_codecs_t *uvhttp__ws_codecs_of(const uvhttp_ws_t *ws);
@@ -144,5 +144,11 @@ uvhttp__ws_codecs_t *uvhttp__ws_codecs_of(const uvhttp_ws_t *ws);
 #define UVHTTP__WS_SCRATCH_SIZE 16384
 /* Where a loop inflates to; what is in it is valid until the next call. NULL if out of memory. */
 char *uvhttp__ws_scratch_of(const uvhttp_ws_t *ws);
+
+/* --- websocket_publish.c --- */
+
+/* Any thread. Checks everything. except: who does not get it; NULL: nobody. */
+int uvhttp__ws_hub_publish(uvhttp__ws_hub_t *hub, const uvhttp_ws_t *except, const char *topic, uvhttp_ws_type_t type,
+                           const void *data, size_t size);
 
 #endif

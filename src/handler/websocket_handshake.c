@@ -16,14 +16,26 @@ static bool single_header(const uvhttp_request_t *req, const char *name, uvhttp_
            !uvhttp_request_header_next(req, name, &index, &other);
 }
 
-/* Returns 0 and the key, or why it is no handshake that this server understands. */
+/* RFC 8441: the protocol was looked at when it was routed. */
+static bool is_extended_connect(const uvhttp_request_t *req) {
+    return uvhttp_request_http_version(req) == UVHTTP_HTTP_2 && req->head.upgrade;
+}
+
+static bool asks_for_websocket(const uvhttp_request_t *req) {
+    if (uvhttp_request_method(req) != UVHTTP_GET || !req->head.upgrade) return false;
+    if (is_extended_connect(req)) return true;
+    return uvhttp_request_http_version(req) == UVHTTP_HTTP_1_1 &&
+           uvhttp__members_have(req, "Upgrade", UVHTTP__STR("websocket"));
+}
+
+/* Returns 0 and the key (of HTTP/1.1), or why it is no handshake that this server understands. */
 static int check_request(const uvhttp_request_t *req, uvhttp_str_t *key) {
     uvhttp_str_t version;
-    if (uvhttp_request_method(req) != UVHTTP_GET || uvhttp_request_version_minor(req) != 1 || !req->head.upgrade ||
-        !uvhttp__members_have(req, "Upgrade", UVHTTP__STR("websocket")))
-        return UVHTTP_E_WS_VERSION;
+    *key = (uvhttp_str_t){NULL, 0};
+    if (!asks_for_websocket(req)) return UVHTTP_E_WS_VERSION;
     if (!single_header(req, "Sec-WebSocket-Version", &version) || !uvhttp__str_equal(version, UVHTTP__STR("13")))
         return UVHTTP_E_WS_VERSION;
+    if (is_extended_connect(req)) return UVHTTP_OK; /* the client needs no proof that it was understood */
     if (!single_header(req, "Sec-WebSocket-Key", key) || !uvhttp__ws_key_valid(*key)) return UVHTTP_E_WS_HANDSHAKE;
     return uvhttp_request_body(req).size > 0 ? UVHTTP_E_WS_HANDSHAKE : UVHTTP_OK;
 }
@@ -81,12 +93,24 @@ static void refuse(uvhttp_response_t *res, int code) {
 static int put_accept(uvhttp_response_t *res, uvhttp_str_t key, const char *subprotocol,
                       const uvhttp__ws_deflate_t *deflate) {
     char accept[UVHTTP__WS_ACCEPT_SIZE + 1], extension[UVHTTP__WS_EXTENSION_SIZE_MAX];
-    int status = uvhttp__ws_accept(key, accept);
-    if (status == UVHTTP_OK) status = put(res, UVHTTP__STR("Sec-WebSocket-Accept"), accept);
+    int status = key.data ? uvhttp__ws_accept(key, accept) : UVHTTP_OK;
+    if (status == UVHTTP_OK && key.data) status = put(res, UVHTTP__STR("Sec-WebSocket-Accept"), accept);
     if (status == UVHTTP_OK && subprotocol) status = put(res, UVHTTP__STR("Sec-WebSocket-Protocol"), subprotocol);
     if (status != UVHTTP_OK || deflate->server_bits == 0) return status;
     uvhttp__ws_deflate_write(deflate, extension);
     return put(res, UVHTTP__STR("Sec-WebSocket-Extensions"), extension);
+}
+
+uvhttp_ws_t *uvhttp__ws_new(const uvhttp__ws_endpoint_t *endpoint, uvhttp__ws_deflate_t deflate) {
+    uvhttp_ws_t *ws = uvhttp__calloc(1, sizeof *ws);
+    if (!ws) return NULL;
+    ws->endpoint = endpoint;
+    ws->deflate = deflate;
+    if (deflate.server_bits > 0) {
+        ws->special = true;
+        ws->parser.allowed = UVHTTP__WS_COMPRESSED;
+    }
+    return ws;
 }
 
 int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp__ws_endpoint_t *endpoint,
@@ -103,21 +127,15 @@ int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uv
     if (handlers->on_upgrade && handlers->on_upgrade(req, res, endpoint->user) != UVHTTP_NEXT) return UVHTTP_OK;
     const char *subprotocol = choose_subprotocol(req, endpoint->options.subprotocols);
     const uvhttp__ws_deflate_t deflate = choose_deflate(req, &endpoint->options);
-    uvhttp_ws_t *ws = uvhttp__calloc(1, sizeof *ws);
+    uvhttp_ws_t *ws = uvhttp__ws_new(endpoint, deflate);
     status = ws ? put_accept(res, key, subprotocol, &deflate) : UVHTTP_E_NOMEM;
     if (status != UVHTTP_OK) {
         uvhttp__free(ws);
         refuse(res, status);
         return status;
     }
-    ws->endpoint = endpoint;
     ws->subprotocol = subprotocol;
     ws->data = uvhttp_request_data(req);
-    ws->deflate = deflate;
-    if (deflate.server_bits > 0) {
-        ws->special = true;
-        ws->parser.allowed = UVHTTP__WS_COMPRESSED;
-    }
     *accepted = ws;
     return UVHTTP_OK;
 }

@@ -26,9 +26,9 @@ struct uvhttp__ws_out {
 /* Bytes of a message; smaller ones alone are left to pings. */
 #define CHECKED_MIN 4096
 
-static uvhttp__conn_room_t room_of(const uvhttp_ws_t *ws) {
+static uvhttp__channel_room_t room_of(const uvhttp_ws_t *ws) {
     const uvhttp_ws_options_t *options = uvhttp__ws_options(ws);
-    return (uvhttp__conn_room_t){options->send_high_watermark, options->send_queue_max};
+    return (uvhttp__channel_room_t){options->send_high_watermark, options->send_queue_max};
 }
 
 static bool was_taken(int status) {
@@ -37,17 +37,17 @@ static bool was_taken(int status) {
 
 /* --- frames --- */
 
-static int send_frame(uvhttp_ws_t *ws, bool fin, uint8_t opcode, uvhttp_str_t payload, uvhttp__conn_room_t room) {
+static int send_frame(uvhttp_ws_t *ws, bool fin, uint8_t opcode, uvhttp_str_t payload, uvhttp__channel_room_t room) {
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
-    const uvhttp__conn_parts_t parts = {.head = head,
-                                        .head_size = uvhttp__ws_write_head(head, fin, opcode, payload.size),
-                                        .data = payload.data,
-                                        .size = payload.size};
-    return uvhttp__conn_send_parts(ws->tcp, &parts, room);
+    const uvhttp__channel_parts_t parts = {.head = head,
+                                           .head_size = uvhttp__ws_write_head(head, fin, opcode, payload.size),
+                                           .data = payload.data,
+                                           .size = payload.size};
+    return ws->channel->ops->send(ws->channel, &parts, room);
 }
 
 void uvhttp__ws_send_control(uvhttp_ws_t *ws, uint8_t opcode, const void *data, size_t size) {
-    (void)send_frame(ws, true, opcode, (uvhttp_str_t){data, size}, (uvhttp__conn_room_t){UINT32_MAX, UINT32_MAX});
+    (void)send_frame(ws, true, opcode, (uvhttp_str_t){data, size}, (uvhttp__channel_room_t){UINT32_MAX, UINT32_MAX});
 }
 
 /* --- whole messages --- */
@@ -77,7 +77,7 @@ static uvhttp__ws_deflater_t *deflater_of(uvhttp_ws_t *ws) {
 /* Compressed into turn memory, behind room for its head. What would not become smaller, or finds no memory, goes as it
  * is. */
 static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
-    uvhttp__loop_t *loop = ws->tcp->stream.loop;
+    uvhttp__loop_t *loop = ws->channel->loop;
     uvhttp__ws_deflater_t *deflater = deflater_of(ws);
     char head[UVHTTP__WS_SERVER_HEAD_MAX];
     size_t guess = uvhttp__ws_write_head(head, true, (uint8_t)type, size);
@@ -92,7 +92,7 @@ static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *d
     if (head_size != guess) memmove(frame + head_size, frame + guess, packed);
     memcpy(frame, head, head_size);
     uvhttp__loop_turn_trim(loop, frame + head_size + packed);
-    int status = uvhttp__conn_send_turn(ws->tcp, frame, head_size + packed, room_of(ws));
+    int status = ws->channel->ops->send_iteration(ws->channel, frame, head_size + packed, room_of(ws));
     /* The client will not see what the context holds. */
     if (!was_taken(status) && ws->deflater) uvhttp__ws_deflater_reset(ws->deflater);
     return status;
@@ -102,7 +102,7 @@ static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *d
 
 static int hold(uvhttp_ws_t *ws, const held_t *head, const void *data, size_t size) {
     uvhttp__ws_out_t *out = ws->out;
-    uvhttp__conn_room_t room = room_of(ws);
+    uvhttp__channel_room_t room = room_of(ws);
     if (uvhttp_ws_queued(ws) + head->frame.size > room.queue_max) return UVHTTP_E_LIMIT;
     held_t *held = uvhttp__malloc(sizeof *held + (head->release ? 0 : head->frame.size));
     if (!held) return UVHTTP_E_NOMEM;
@@ -136,7 +136,7 @@ int uvhttp__ws_send_message(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *
         status = send_plain(ws, type, data, size);
     if (was_taken(status)) uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
     if (size > CHECKED_MIN)
-        uvhttp__output_check_start(ws->tcp); /* as after a response: what the kernel took is not read */
+        ws->channel->ops->check_output(ws->channel); /* as after a response: what the kernel took is not read */
     return status;
 }
 
@@ -145,9 +145,9 @@ int uvhttp_ws_send(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, siz
 }
 
 /* What refers to no message before may stand between others, if the next one does not refer to what is before it. */
-static int send_ref(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed, void (*release)(void *arg), void *arg,
-                    uvhttp__conn_room_t room) {
-    int status = uvhttp__conn_send_ref(ws->tcp, frame.data, frame.size, release, arg, room);
+static inline int send_ref(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed, void (*release)(void *arg), void *arg,
+                           uvhttp__channel_room_t room) {
+    int status = ws->channel->ops->send_reference(ws->channel, frame, release, arg, room);
     if (compressed && ws->deflater && was_taken(status)) uvhttp__ws_deflater_reset(ws->deflater);
     return status;
 }
@@ -190,7 +190,7 @@ int uvhttp_ws_write(uvhttp_ws_t *ws, const void *data, size_t size) {
     if (!data && size > 0) return UVHTTP_E_INVALID;
     uvhttp__utf8_t utf8 = out->utf8;
     if (out->is_text && !uvhttp__utf8_take(&utf8, data, size)) return UVHTTP_E_INVALID;
-    uvhttp__conn_room_t room = room_of(ws);
+    uvhttp__channel_room_t room = room_of(ws);
     if (room.queue_max < out->held_size) return UVHTTP_E_LIMIT;
     room.queue_max -= out->held_size;
     int status = send_frame(ws, false, out->opcode, (uvhttp_str_t){data, size}, room);
@@ -218,7 +218,7 @@ void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
 
 /* Their room in the queue was theirs before. What can not be sent now is lost, and counted. */
 static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
-    const uvhttp__conn_room_t room = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
+    const uvhttp__channel_room_t room = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
     for (held_t *held = out->first; held; held = held->next) {
         void (*release)(void *arg) = held->release;
         int status;
@@ -226,8 +226,8 @@ static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
             held->release = NULL;
             status = send_ref(ws, held->frame, held->compressed, release, held->arg, room);
         } else {
-            status = uvhttp__conn_send_parts(
-                ws->tcp, &(uvhttp__conn_parts_t){.head = held->frame.data, .head_size = held->frame.size}, room);
+            status = ws->channel->ops->send(
+                ws->channel, &(uvhttp__channel_parts_t){.head = held->frame.data, .head_size = held->frame.size}, room);
         }
         if (!was_taken(status)) uvhttp__counters_error(uvhttp__ws_counters(ws), status);
     }
@@ -239,7 +239,7 @@ int uvhttp_ws_end(uvhttp_ws_t *ws) {
     if (!out) return UVHTTP_E_STATE;
     if (!uvhttp__utf8_complete(&out->utf8)) return UVHTTP_E_INVALID;
     int status =
-        send_frame(ws, true, out->opcode, (uvhttp_str_t){NULL, 0}, (uvhttp__conn_room_t){UINT32_MAX, UINT32_MAX});
+        send_frame(ws, true, out->opcode, (uvhttp_str_t){NULL, 0}, (uvhttp__channel_room_t){UINT32_MAX, UINT32_MAX});
     if (status != UVHTTP_OK) return status;
     uvhttp__counters_add(uvhttp__ws_counters(ws), ws_messages_sent, 1);
     ws->out = NULL;
@@ -250,7 +250,7 @@ int uvhttp_ws_end(uvhttp_ws_t *ws) {
 }
 
 size_t uvhttp_ws_queued(const uvhttp_ws_t *ws) {
-    return uvhttp__stream_out_size(&ws->tcp->stream) + (ws->out ? ws->out->held_size : 0);
+    return ws->channel->ops->queued(ws->channel) + (ws->out ? ws->out->held_size : 0);
 }
 
 bool uvhttp_ws_is_compressed(const uvhttp_ws_t *ws) {

@@ -67,7 +67,7 @@ static int hex_value(char c) {
  * Extensions mean nothing here, but a line that breaks the grammar is one that two parsers could end at different
  * places. STATE_FAILED: c must not stand here. */
 static state_t after_extension_byte(state_t state, char c) {
-    bool blank = c == ' ' || c == '\t', token = is_class(c, CLASS_TOKEN);
+    bool blank = c == ' ' || c == '\t', token = uvhttp__char_is(c, UVHTTP__CHAR_TOKEN);
     switch (state) {
         case STATE_SIZE_BLANK: return c == ';' ? STATE_EXTENSION : blank ? STATE_SIZE_BLANK : STATE_FAILED;
         case STATE_EXTENSION: return token ? STATE_NAME : blank ? STATE_EXTENSION : STATE_FAILED;
@@ -82,8 +82,8 @@ static state_t after_extension_byte(state_t state, char c) {
             return blank ? STATE_EQUALS : STATE_FAILED;
         case STATE_QUOTED:
             if (c == '"' || c == '\\') return c == '"' ? STATE_QUOTED_END : STATE_ESCAPED;
-            return is_class(c, CLASS_VALUE) ? STATE_QUOTED : STATE_FAILED;
-        case STATE_ESCAPED: return is_class(c, CLASS_VALUE) ? STATE_QUOTED : STATE_FAILED;
+            return uvhttp__char_is(c, UVHTTP__CHAR_VALUE) ? STATE_QUOTED : STATE_FAILED;
+        case STATE_ESCAPED: return uvhttp__char_is(c, UVHTTP__CHAR_VALUE) ? STATE_QUOTED : STATE_FAILED;
         case STATE_VALUE:
             if (token) return STATE_VALUE;
             /* fall through */
@@ -135,7 +135,7 @@ static int step_trailer_name(uvhttp__http1_chunked_t *chunked, char c) {
         chunked->state = STATE_TRAILER_VALUE;
         return 0;
     }
-    if (!is_class(c, CLASS_TOKEN)) return UVHTTP_E_HTTP_TRAILER;
+    if (!uvhttp__char_is(c, UVHTTP__CHAR_TOKEN)) return UVHTTP_E_HTTP_TRAILER;
     if (chunked->forbidden_left == 0) return 0;
     if (c >= 'A' && c <= 'Z') c = (char)(c | 0x20);
     if (c == '_') c = '-';
@@ -168,7 +168,7 @@ static int step_trailer(uvhttp__http1_chunked_t *chunked, char c) {
     }
     if (c == '\r')
         chunked->state = STATE_TRAILER_LF;
-    else if (!is_class(c, CLASS_VALUE))
+    else if (!uvhttp__char_is(c, UVHTTP__CHAR_VALUE))
         return UVHTTP_E_HTTP_TRAILER;
     return 0;
 }

@@ -1,4 +1,4 @@
-/* Owns: what the files of this folder share: the byte classes, and the table of functions that exist once per level of
+/* Owns: what the files of this folder share: the table of functions that exist once per level of
  * vector instructions. May include: base. Private to src/http1. */
 #ifndef UVHTTP_SRC_HTTP1_ENGINE_H
 #define UVHTTP_SRC_HTTP1_ENGINE_H
@@ -7,39 +7,21 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/chars.h"
 #include "base/hot.h"
 #include "base/load.h"
+#include "base/uri.h"
 #include "http1/http1.h"
 
 /* Of a function that is seldom called from one that is called for every head: keeps its registers out of the way there.
  */
 #define COLD __attribute__((noinline, cold))
 
-enum {                    /* bits of uvhttp__http1_class */
-       CLASS_TOKEN = 1,   /* RFC 9110 tchar */
-       CLASS_VALUE = 2,   /* in a field value: HTAB, SP, VCHAR, obs-text */
-       CLASS_TARGET = 4,  /* in a request target: 0x21..0x7e without '#' */
-       CLASS_REGNAME = 8, /* RFC 3986 unreserved and sub-delims without ',' */
-       CLASS_DIGIT = 16,
-       CLASS_HEX = 32,
-};
-
-extern const uint8_t uvhttp__http1_class[256];
-
-static inline bool is_class(char c, unsigned classes) {
-    return (uvhttp__http1_class[(unsigned char)c] & classes) != 0;
-}
-
 /* What a level of vector instructions finds in 64 bytes: bit i of each mask is about byte i. */
 typedef struct line_bits {
     uint64_t lf;
     uint64_t cr;
 } line_bits_t;
-
-typedef struct field_bits {
-    uint64_t not_token; /* ends a field name */
-    uint64_t not_value; /* ends a field value */
-} field_bits_t;
 
 typedef struct target_bits {
     uint64_t not_target; /* ends a target */
@@ -49,21 +31,17 @@ typedef struct target_bits {
     uint64_t dot;
 } target_bits_t;
 
-/* CLASS_TOKEN for lookups in a vector: bit h of entry l is about the byte 0xhl. Bytes above 0x7f are no tokens. */
+/* UVHTTP__CHAR_TOKEN for lookups in a vector: bit h of entry l is about the byte 0xhl. Bytes above 0x7f are no tokens.
+ */
 #define TOKEN_COLUMNS                                                                                                  \
     (char)0xe8, (char)0xfc, (char)0xf8, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xfc, (char)0xf8,        \
         (char)0xf8, (char)0xf4, (char)0x54, (char)0xd0, (char)0x54, (char)0xf4, (char)0x70
-/* The same for CLASS_REGNAME. */
+/* The same for UVHTTP__CHAR_REGNAME. */
 #define REGNAME_COLUMNS                                                                                                \
     (char)0xa8, (char)0xfc, (char)0xf8, (char)0xf8, (char)0xfc, (char)0xf8, (char)0xfc, (char)0xfc, (char)0xfc,        \
         (char)0xfc, (char)0xf4, (char)0x5c, (char)0x50, (char)0x5c, (char)0xd4, (char)0x70
 /* Bit h alone, for the upper half h of a byte. */
 #define ROW_BITS 0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, (char)0x80, 0, 0, 0, 0, 0, 0, 0, 0
-
-typedef struct host_bits {
-    uint64_t not_regname;
-    uint64_t not_digit;
-} host_bits_t;
 
 /* Empty lines that are skipped before the request line (RFC 9112 section 2.2 asks for at least one). */
 #define UVHTTP__HTTP1_EMPTY_LINES_MAX 2
@@ -76,12 +54,12 @@ typedef struct uvhttp__http1_engine {
      *   UVHTTP_E_HTTP_BARE_LF  an LF without its CR, anywhere in the head
      *   UVHTTP_E_HTTP_BARE_CR  a CR without its LF before the request line (the tokenizer finds the others)
      *   UVHTTP_E_HTTP_LINE_TOO_LONG, UVHTTP_E_HTTP_HEADERS_TOO_LARGE, UVHTTP_E_HTTP_TOO_MANY_HEADERS  the limits */
-    int (*scan)(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__http1_limits_t *limits,
+    int (*scan)(uvhttp__http1_scan_t *scan, const char *data, size_t size, const uvhttp__head_limits_t *limits,
                 size_t *head_size);
     /* Cuts the head that data begins with into method, target (path and query as for the origin form, path_plain),
      * version and fields, checks their bytes and the limits, and finds its size. UVHTTP_E_INVALID: it has no end yet.
      * Leaves the meaning of target and fields to the caller. */
-    int (*tokenize)(const char *data, size_t size, const uvhttp__http1_limits_t *limits, uvhttp__head_t *head);
+    int (*tokenize)(const char *data, size_t size, const uvhttp__head_limits_t *limits, uvhttp__head_t *head);
     /* Whether data[pos..pos + count) is, on a short look, a registered name or IPv4 address with or without a port;
      * false says nothing. Only data[0..size) is read. */
     bool (*plain_host)(const char *data, size_t size, size_t pos, size_t count);
@@ -119,9 +97,6 @@ static inline bool uvhttp__http1_newer_minor(const char *version) {
 
 /* The code for a version that is not HTTP/1.x and begins at pos. */
 int uvhttp__http1_version_fault(const char *data, size_t size, size_t pos);
-
-/* uvhttp__head_t.path_plain. */
-bool uvhttp__http1_plain_path(const char *path, size_t size);
 
 /* Passes over empty lines before the request line: scan->head_start. 0 if a method may begin there. */
 int uvhttp__http1_skip_empty_lines(uvhttp__http1_scan_t *scan, const char *data, size_t size);

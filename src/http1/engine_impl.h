@@ -4,24 +4,16 @@
  * - ENGINE_FN: attributes of every function, that is the instruction set;
  * - WIDTH: bytes of a vector, 1, 16 or 32;
  * - vec_t and load_vec(const char *);
- * - lines_of(vec_t), fields_of(vec_t), targets_of(vec_t), hosts_of(vec_t): masks of WIDTH bits;
+ * - lines_of(vec_t), targets_of(vec_t), and the uint64_t not_token_of(vec_t), not_value_of(vec_t),
+ * not_regname_of(vec_t): masks of WIDTH bits;
  *
  * and, after it, a uvhttp__http1_engine_t of scan_head, tokenize_head and plain_host. All decisions are
  * made here, on masks, so the levels can only differ in the masks. May include: base. */
-
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* ORs the bits of `more` into `*bits`, dropping the `drop` lowest and moving the others up by `up`. */
 ENGINE_FN static ALWAYS_INLINE void lines_merge(line_bits_t *bits, line_bits_t more, size_t drop, size_t up) {
     bits->lf |= more.lf >> drop << up;
     bits->cr |= more.cr >> drop << up;
-}
-
-ENGINE_FN static ALWAYS_INLINE void fields_merge(field_bits_t *bits, field_bits_t more, size_t drop, size_t up) {
-    bits->not_token |= more.not_token >> drop << up;
-    bits->not_value |= more.not_value >> drop << up;
 }
 
 ENGINE_FN static ALWAYS_INLINE void targets_merge(target_bits_t *bits, target_bits_t more, size_t drop, size_t up) {
@@ -36,12 +28,8 @@ static inline line_bits_t lines_of_byte(char c) {
     return (line_bits_t){.lf = c == '\n', .cr = c == '\r'};
 }
 
-static inline field_bits_t fields_of_byte(char c) {
-    return (field_bits_t){.not_token = !is_class(c, CLASS_TOKEN), .not_value = !is_class(c, CLASS_VALUE)};
-}
-
 static inline target_bits_t targets_of_byte(char c) {
-    return (target_bits_t){.not_target = !is_class(c, CLASS_TARGET),
+    return (target_bits_t){.not_target = !uvhttp__char_is(c, UVHTTP__CHAR_TARGET),
                            .question = c == '?',
                            .percent = c == '%',
                            .slash = c == '/',
@@ -68,7 +56,6 @@ static inline target_bits_t targets_of_byte(char c) {
     }
 
 DEFINE_BLOCK(lines, line_bits_t)
-DEFINE_BLOCK(fields, field_bits_t)
 DEFINE_BLOCK(targets, target_bits_t)
 
 static inline size_t lowest_bit(uint64_t mask) {
@@ -86,10 +73,10 @@ static inline uint64_t bits_before(uint64_t mask) {
 }
 
 ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, size_t size,
-                               const uvhttp__http1_limits_t *limits, size_t *head_size) {
+                               const uvhttp__head_limits_t *limits, size_t *head_size) {
     if (UNLIKELY(size > UINT32_MAX)) size = UINT32_MAX;
     size_t lines = scan->lines;
-    if (lines == 0 && (size <= scan->head_start || !is_class(data[scan->head_start], CLASS_TOKEN))) {
+    if (lines == 0 && (size <= scan->head_start || !uvhttp__char_is(data[scan->head_start], UVHTTP__CHAR_TOKEN))) {
         int rc = uvhttp__http1_skip_empty_lines(scan, data, size);
         if (rc != 0) return rc;
     }
@@ -142,8 +129,8 @@ ENGINE_FN static int scan_head(uvhttp__http1_scan_t *scan, const char *data, siz
 
 /* Not inlined, to leave the registers to the fields. The target that begins at pos: cuts it at the first '?', and finds
  * out whether its path is plain. */
-ENGINE_FN static __attribute__((noinline)) int tokenize_target(const char *data, size_t size, size_t pos,
-                                                               uvhttp__head_t *head, size_t *target_end) {
+ENGINE_FN static NOINLINE int tokenize_target(const char *data, size_t size, size_t pos, uvhttp__head_t *head,
+                                              size_t *target_end) {
     const size_t start = pos;
     size_t path_end = 0; /* not found yet */
     uint64_t suspects = 0, after_slash = 0;
@@ -169,20 +156,27 @@ ENGINE_FN static __attribute__((noinline)) int tokenize_target(const char *data,
     set_span(&head->path, start, path_end - start);
     size_t query = path_end < pos ? path_end + 1 : pos;
     set_span(&head->query, query, pos - query);
-    head->path_plain = LIKELY(suspects == 0) || uvhttp__http1_plain_path(data + start, path_end - start);
+    head->path_plain = LIKELY(suspects == 0) || uvhttp__plain_path(data + start, path_end - start);
     *target_end = pos;
     return 0;
 }
 
+/* The end of a method at `start` that is not GET, or the size of the data. */
+ENGINE_FN static NOINLINE size_t find_method_end(const char *data, size_t size, size_t start) {
+    size_t pos = start;
+    while (pos < size && uvhttp__char_is(data[pos], UVHTTP__CHAR_TOKEN)) ++pos;
+    return pos;
+}
+
 /* The request line that begins at *start; then *start is the byte after it. */
-ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size, size_t *start, uvhttp__head_t *head) {
-    size_t pos = *start;
-    if (size - pos >= 4 && uvhttp__load32(data + pos) == uvhttp__load32("GET "))
-        pos += 3;
-    else
-        while (pos < size && is_class(data[pos], CLASS_TOKEN)) ++pos;
-    if (pos == *start || pos == size || data[pos] != ' ')
-        return uvhttp__http1_fault(data, size, pos, UVHTTP_E_HTTP_METHOD);
+ENGINE_FN static ALWAYS_INLINE int tokenize_request_line(const char *data, size_t size, size_t *start,
+                                                         uvhttp__head_t *head) {
+    size_t pos = *start + 3;
+    if (UNLIKELY(size - *start < 4 || uvhttp__load32(data + *start) != uvhttp__load32("GET "))) {
+        pos = find_method_end(data, size, *start);
+        if (pos == *start || pos == size || data[pos] != ' ')
+            return uvhttp__http1_fault(data, size, pos, UVHTTP_E_HTTP_METHOD);
+    }
     set_span(&head->method_text, *start, pos - *start);
     ++pos;
     if (size - pos >= 2 &&
@@ -193,61 +187,52 @@ ENGINE_FN static inline int tokenize_request_line(const char *data, size_t size,
         head->path_plain = true;
         pos += 2;
     } else {
-        int rc = tokenize_target(data, size, pos, head, &pos);
+        size_t target_end;
+        int rc = tokenize_target(data, size, pos, head, &target_end);
         if (UNLIKELY(rc != 0)) return rc;
-        ++pos;
+        pos = target_end + 1;
     }
     if (UNLIKELY(size - pos < 10)) return uvhttp__http1_version_fault(data, size, pos);
     if (UNLIKELY(uvhttp__load16(data + pos + 8) != uvhttp__load16("\r\n")))
         return uvhttp__http1_version_fault(data, size, pos);
     uint64_t version = uvhttp__load64(data + pos);
-    if (LIKELY(version == uvhttp__load64("HTTP/1.1")))
-        head->version_minor = 1;
-    else if (version == uvhttp__load64("HTTP/1.0"))
-        head->version_minor = 0;
-    else if (uvhttp__http1_newer_minor(data + pos))
-        head->version_minor = 1;
-    else
-        return uvhttp__http1_version_fault(data, size, pos);
+    head->version = UVHTTP_HTTP_1_1;
+    if (UNLIKELY(version != uvhttp__load64("HTTP/1.1"))) {
+        if (version == uvhttp__load64("HTTP/1.0"))
+            head->version = UVHTTP_HTTP_1_0;
+        else if (!uvhttp__http1_newer_minor(data + pos))
+            return uvhttp__http1_version_fault(data, size, pos);
+    }
     *start = pos + 10;
     return 0;
 }
 
-/* A place in the header section that only moves forward, with the masks of the 64 bytes around it. */
-typedef struct cursor {
-    const char *data;
-    size_t size;
-    size_t base; /* masks are of data[base..base + 64) */
-    field_bits_t bits;
-} cursor_t;
+/* Masks of the bytes from pos on; the last vector is loaded so that it ends with the data, at last + WIDTH. */
+#define MASK_AT(mask_of_kind, data, last, pos)                                                                         \
+    (LIKELY((pos) <= (last)) ? mask_of_kind(load_vec((data) + (pos)))                                                  \
+                             : mask_of_kind(load_vec((data) + (last))) >> ((pos) - (last)))
 
-ENGINE_FN static ALWAYS_INLINE bool cursor_next_block(cursor_t *cursor) {
-    cursor->base += 64;
-    if (cursor->base >= cursor->size) return false;
-    cursor->bits = fields_block(cursor->data, cursor->size, cursor->base);
-    return true;
+ENGINE_FN static NOINLINE size_t find_long_name_end(const char *data, size_t last, size_t pos) {
+    for (; pos < last + WIDTH; pos += WIDTH) {
+        uint64_t mask = MASK_AT(not_token_of, data, last, pos);
+        if (mask != 0) return pos + lowest_bit(mask);
+    }
+    return last + WIDTH;
 }
 
-/* The first byte from pos on that is no token, or the size of the data. pos is not before the masks. */
-ENGINE_FN static ALWAYS_INLINE size_t find_name_end(cursor_t *cursor, size_t pos) {
-    do {
-        size_t bit = pos > cursor->base ? pos - cursor->base : 0;
-        if (UNLIKELY(bit >= 64)) continue;
-        uint64_t mask = cursor->bits.not_token >> bit;
-        if (LIKELY(mask != 0)) return cursor->base + bit + lowest_bit(mask);
-    } while (cursor_next_block(cursor));
-    return cursor->size;
+/* The first byte from pos on that is no token, or the size of the data. Nearly all names end in the first vector. */
+ENGINE_FN static ALWAYS_INLINE size_t find_name_end(const char *data, size_t last, size_t pos) {
+    uint64_t mask = MASK_AT(not_token_of, data, last, pos);
+    return LIKELY(mask != 0) ? pos + lowest_bit(mask) : find_long_name_end(data, last, pos + WIDTH);
 }
 
 /* The same for the first byte that no field value may hold. */
-ENGINE_FN static ALWAYS_INLINE size_t find_value_end(cursor_t *cursor, size_t pos) {
-    do {
-        size_t bit = pos > cursor->base ? pos - cursor->base : 0;
-        if (UNLIKELY(bit >= 64)) continue;
-        uint64_t mask = cursor->bits.not_value >> bit;
-        if (LIKELY(mask != 0)) return cursor->base + bit + lowest_bit(mask);
-    } while (cursor_next_block(cursor));
-    return cursor->size;
+ENGINE_FN static ALWAYS_INLINE size_t find_value_end(const char *data, size_t last, size_t pos) {
+    for (;; pos += WIDTH) {
+        uint64_t mask = MASK_AT(not_value_of, data, last, pos);
+        if (LIKELY(mask != 0)) return pos + lowest_bit(mask);
+        if (UNLIKELY(pos >= last)) return last + WIDTH;
+    }
 }
 
 static inline bool is_blank(char c) {
@@ -261,45 +246,48 @@ static COLD int name_fault(const char *data, size_t size, size_t pos, size_t nam
     return uvhttp__http1_fault(data, size, name_end, UVHTTP_E_HTTP_HEADER_NAME);
 }
 
-/* The header section that begins at pos, with the empty line at its end. */
-ENGINE_FN static inline int tokenize_fields(const char *data, size_t size, size_t pos,
-                                            const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
+/* The header section that begins at pos, with the empty line at its end. size >= WIDTH. */
+ENGINE_FN static ALWAYS_INLINE int tokenize_fields(const char *data, size_t size, size_t pos,
+                                                   const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
     const size_t start = pos;
     if (UNLIKELY(pos == size)) return UVHTTP_E_INVALID;
-    cursor_t cursor = {.data = data, .size = size, .base = pos, .bits = fields_block(data, size, pos)};
-    uvhttp__field_t *fields = head->headers;
-    for (uint32_t count = 0;; ++count) {
+    const size_t last = size - WIDTH;
+    uvhttp__field_t *field = head->headers, *const field_end = field + limits->header_count_max;
+    for (;; ++field) {
         if (UNLIKELY(size - pos < 2)) return UVHTTP_E_INVALID;
-        if (uvhttp__load16(data + pos) == uvhttp__load16("\r\n")) {
-            head->header_count = count;
-            break;
-        }
-        size_t colon = find_name_end(&cursor, pos);
+        if (uvhttp__load16(data + pos) == uvhttp__load16("\r\n")) break;
+        size_t colon = find_name_end(data, last, pos);
         if (UNLIKELY(colon == size)) return UVHTTP_E_INVALID;
         if (UNLIKELY(colon == pos || data[colon] != ':')) return name_fault(data, size, pos, colon);
-        if (UNLIKELY(count == limits->header_count_max)) return UVHTTP_E_HTTP_TOO_MANY_HEADERS;
-        size_t end = find_value_end(&cursor, colon + 1);
+        if (UNLIKELY(field == field_end)) return UVHTTP_E_HTTP_TOO_MANY_HEADERS;
+        size_t end = find_value_end(data, last, colon + 1);
         if (UNLIKELY(size - end < 2)) return UVHTTP_E_INVALID;
         if (UNLIKELY(uvhttp__load16(data + end) != uvhttp__load16("\r\n")))
             return uvhttp__http1_fault(data, size, end, UVHTTP_E_HTTP_HEADER_VALUE);
-        size_t first = colon + 1, last = end;
-        while (is_blank(data[first])) ++first; /* the CR stops it */
-        while (first < last && is_blank(data[last - 1])) --last;
-        set_span(&fields[count].name, pos, colon - pos);
-        set_span(&fields[count].value, first, last - first);
+        /* One space before the value and none behind it is what nearly all send. */
+        size_t first = colon + 1, after = end;
+        if (LIKELY(data[first] == ' ')) ++first;
+        if (UNLIKELY((unsigned char)data[first] <= ' '))
+            while (is_blank(data[first])) ++first; /* the CR stops it */
+        if (UNLIKELY((unsigned char)data[after - 1] <= ' '))
+            while (first < after && is_blank(data[after - 1])) --after;
+        set_span(&field->name, pos, colon - pos);
+        set_span(&field->value, first, after - first);
         pos = end + 2;
     }
+    head->header_count = (uint32_t)(field - head->headers);
     pos += 2;
     if (UNLIKELY(pos - start > limits->headers_size_max)) return UVHTTP_E_HTTP_HEADERS_TOO_LARGE;
     head->size = (uint32_t)pos;
     return 0;
 }
 
-UVHTTP__HOT ENGINE_FN static int tokenize_head(const char *data, size_t size, const uvhttp__http1_limits_t *limits,
+UVHTTP__HOT ENGINE_FN static int tokenize_head(const char *data, size_t size, const uvhttp__head_limits_t *limits,
                                                uvhttp__head_t *head) {
     size_t pos = 0;
     if (UNLIKELY(size > UINT32_MAX)) size = UINT32_MAX;
-    if (size == 0 || !is_class(data[0], CLASS_TOKEN)) {
+    if (WIDTH > 1 && UNLIKELY(size < WIDTH)) return uvhttp__http1_engine_scalar.tokenize(data, size, limits, head);
+    if (UNLIKELY(size == 0 || !uvhttp__char_is(data[0], UVHTTP__CHAR_TOKEN))) {
         uvhttp__http1_scan_t empty = {0};
         int rc = uvhttp__http1_skip_empty_lines(&empty, data, size);
         if (rc != 0) return rc == UVHTTP_E_AGAIN ? UVHTTP_E_INVALID : rc;
@@ -312,17 +300,20 @@ UVHTTP__HOT ENGINE_FN static int tokenize_head(const char *data, size_t size, co
     return tokenize_fields(data, size, pos, limits, head);
 }
 
+/* Whether the four bytes are digits. */
+static inline bool are_digits(uint32_t text) {
+    uint32_t values = text ^ UINT32_C(0x30303030);
+    return ((values | (values + UINT32_C(0x76767676))) & UINT32_C(0x80808080)) == 0;
+}
+
 UVHTTP__HOT ENGINE_FN static bool plain_host(const char *data, size_t size, size_t pos, size_t count) {
-    if (count == 0 || count > WIDTH || size < WIDTH) return false;
-    size_t at = pos <= size - WIDTH ? pos : size - WIDTH; /* one vector is enough for this */
-    host_bits_t bits = hosts_of(load_vec(data + at));
-    uint64_t in_host = bits_below(count);
-    uint64_t rest = bits.not_regname >> (pos - at) & in_host;
+    if (count - 1 >= WIDTH || size < WIDTH) return false;
+    size_t last = size - WIDTH, at = pos < last ? pos : last; /* one vector is enough for this */
+    uint64_t rest = not_regname_of(load_vec(data + at)) >> (pos - at) & bits_below(count);
     if (rest == 0) return true;
-    size_t colon = lowest_bit(rest);
-    const char *port = data + pos + colon + 1;
-    size_t digits = count - colon - 1;
-    /* Up to four digits need no look at their value; five compare like a number. */
-    return colon > 0 && port[-1] == ':' && (digits <= 4 || (digits == 5 && memcmp(port, "65535", 5) <= 0)) &&
-           (bits.not_digit >> (pos - at) & in_host & ~bits_below(colon + 1)) == 0;
+    size_t colon = lowest_bit(rest), digits = count - colon - 1;
+    if (colon == 0 || digits > 4 || data[pos + colon] != ':') return false;
+    /* Up to four digits need no look at their value. Those that are missing count as 0. */
+    uint64_t port = (uint64_t)uvhttp__load32(data + pos + count - 4) >> (32 - 8 * digits);
+    return are_digits((uint32_t)(port | UINT64_C(0x30303030) << 8 * digits));
 }

@@ -36,17 +36,19 @@ static inline line_bits_t lines_of(vec_t v) {
     return (line_bits_t){.lf = mask_of(equals(v, '\n')), .cr = mask_of(equals(v, '\r'))};
 }
 
-static inline field_bits_t fields_of(vec_t v) {
+static inline uint64_t not_token_of(vec_t v) {
     static const char token_columns[16] = {TOKEN_COLUMNS};
-    vec_t control = vbicq_u8(vcleq_u8(v, vdupq_n_u8(0x1f)), equals(v, '\t'));
-    return (field_bits_t){.not_token = mask_of(equals(look_up(v, load_vec(token_columns)), 0)),
-                          .not_value = mask_of(vorrq_u8(control, equals(v, 0x7f)))};
+    return mask_of(equals(look_up(v, load_vec(token_columns)), 0));
 }
 
-static inline host_bits_t hosts_of(vec_t v) {
+static inline uint64_t not_value_of(vec_t v) {
+    vec_t control = vbicq_u8(vcleq_u8(v, vdupq_n_u8(0x1f)), equals(v, '\t'));
+    return mask_of(vorrq_u8(control, equals(v, 0x7f)));
+}
+
+static inline uint64_t not_regname_of(vec_t v) {
     static const char regname_columns[16] = {REGNAME_COLUMNS};
-    return (host_bits_t){.not_regname = mask_of(equals(look_up(v, load_vec(regname_columns)), 0)),
-                         .not_digit = mask_of(vcgtq_u8(vsubq_u8(v, vdupq_n_u8('0')), vdupq_n_u8(9)))};
+    return mask_of(equals(look_up(v, load_vec(regname_columns)), 0));
 }
 
 static inline target_bits_t targets_of(vec_t v) {

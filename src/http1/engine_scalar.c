@@ -11,11 +11,18 @@ static inline vec_t load_vec(const char *p) {
 }
 
 #define lines_of lines_of_byte
-#define fields_of fields_of_byte
 #define targets_of targets_of_byte
 
-static inline host_bits_t hosts_of(char c) {
-    return (host_bits_t){.not_regname = !is_class(c, CLASS_REGNAME), .not_digit = !is_class(c, CLASS_DIGIT)};
+static inline uint64_t not_token_of(char c) {
+    return !uvhttp__char_is(c, UVHTTP__CHAR_TOKEN);
+}
+
+static inline uint64_t not_value_of(char c) {
+    return !uvhttp__char_is(c, UVHTTP__CHAR_VALUE);
+}
+
+static inline uint64_t not_regname_of(char c) {
+    return !uvhttp__char_is(c, UVHTTP__CHAR_REGNAME);
 }
 
 #include "http1/engine_impl.h"

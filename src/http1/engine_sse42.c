@@ -39,16 +39,17 @@ ENGINE_FN static inline vec_t look_up(vec_t v, vec_t columns) {
     return _mm_and_si128(_mm_shuffle_epi8(columns, v), _mm_shuffle_epi8(_mm_setr_epi8(ROW_BITS), row));
 }
 
-ENGINE_FN static inline field_bits_t fields_of(vec_t v) {
-    vec_t control = _mm_andnot_si128(equals(v, '\t'), at_most(v, 0x1f));
-    return (field_bits_t){.not_token = mask_of(equals(look_up(v, _mm_setr_epi8(TOKEN_COLUMNS)), 0)),
-                          .not_value = mask_of(_mm_or_si128(control, equals(v, 0x7f)))};
+ENGINE_FN static inline uint64_t not_token_of(vec_t v) {
+    return mask_of(equals(look_up(v, _mm_setr_epi8(TOKEN_COLUMNS)), 0));
 }
 
-ENGINE_FN static inline host_bits_t hosts_of(vec_t v) {
-    vec_t digit = at_most(_mm_sub_epi8(v, _mm_set1_epi8('0')), 9);
-    return (host_bits_t){.not_regname = mask_of(equals(look_up(v, _mm_setr_epi8(REGNAME_COLUMNS)), 0)),
-                         .not_digit = mask_of(equals(digit, 0))};
+ENGINE_FN static inline uint64_t not_value_of(vec_t v) {
+    vec_t control = _mm_andnot_si128(equals(v, '\t'), at_most(v, 0x1f));
+    return mask_of(_mm_or_si128(control, equals(v, 0x7f)));
+}
+
+ENGINE_FN static inline uint64_t not_regname_of(vec_t v) {
+    return mask_of(equals(look_up(v, _mm_setr_epi8(REGNAME_COLUMNS)), 0));
 }
 
 ENGINE_FN static inline target_bits_t targets_of(vec_t v) {

@@ -12,13 +12,6 @@
 
 #include "base/head.h"
 
-/* Together the sizes stay below 4 GiB, so that 32 bits hold every offset. */
-typedef struct uvhttp__http1_limits {
-    uint32_t line_size_max;    /* request line, bytes without CRLF; more: UVHTTP_E_HTTP_LINE_TOO_LONG */
-    uint32_t headers_size_max; /* header section, bytes with its CRLFs; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE */
-    uint32_t header_count_max; /* fields; more: UVHTTP_E_HTTP_TOO_MANY_HEADERS */
-} uvhttp__http1_limits_t;
-
 /* How far the reading of a head that comes in pieces has got; zero it for a new message. */
 typedef struct uvhttp__http1_scan {
     uint32_t scanned;       /* bytes looked at */
@@ -35,7 +28,7 @@ typedef struct uvhttp__http1_scan {
  * faults of a whole head, the first in the request line and the syntax of the fields, then the first in the meaning of
  * the fields, then conflicts between fields. On an error *head is not to be used. */
 int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
-                               const uvhttp__http1_limits_t *limits, uvhttp__head_t *head);
+                               const uvhttp__head_limits_t *limits, uvhttp__head_t *head);
 
 /* What can be said of a head that was refused, of which data[0..size) has come: *head is that of a GET without fields,
  * and has the method, its text, the target, path and query as far as the request line shows them without doubt within
@@ -95,12 +88,6 @@ int uvhttp__http1_chunked_decode(uvhttp__http1_chunked_t *chunked, const char *d
  * of decode took from `data`. size_before: chunked->trailer_size before that call. */
 uvhttp_str_t uvhttp__http1_chunked_trailer(const uvhttp__http1_chunked_t *chunked, uint32_t size_before,
                                            const char *data, size_t consumed);
-
-/* --- authority --- */
-
-/* Whether text is the authority of an http URI without userinfo: host [ ":" port ] (RFC 3986 section 3.2). A port, if
- * there are digits, is at most 65535; port_required asks for at least one digit. An empty text is not an authority. */
-bool uvhttp__http1_valid_authority(uvhttp_str_t text, bool port_required);
 
 /* --- response --- */
 

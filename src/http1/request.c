@@ -2,6 +2,7 @@
  * becomes of the connection (RFC 9110, RFC 9112). Ambiguous framing is refused here. May include: base. */
 #include "base/chars.h"
 #include "base/hot.h"
+#include "base/method.h"
 #include "base/str.h"
 #include "http1/engine.h"
 
@@ -39,32 +40,6 @@ static bool lower_equals(const char *text, size_t size, const char *word) {
 
 #define IS_WORD(text, word) ((text).size == sizeof(word) - 1 && lower_equals((text).data, sizeof(word) - 1, word))
 
-static uvhttp_method_t find_method(const char *text, size_t size) {
-    /* At least a space follows, so that four bytes can be read of three. */
-    switch (size) {
-        case 3:
-            if (uvhttp__load32(text) == uvhttp__load32("PUT ")) return UVHTTP_PUT;
-            break;
-        case 4:
-            if (uvhttp__load32(text) == uvhttp__load32("POST")) return UVHTTP_POST;
-            if (uvhttp__load32(text) == uvhttp__load32("HEAD")) return UVHTTP_HEAD;
-            break;
-        case 5:
-            if (memcmp(text, "PATCH", 5) == 0) return UVHTTP_PATCH;
-            if (memcmp(text, "TRACE", 5) == 0) return UVHTTP_TRACE;
-            break;
-        case 6:
-            if (memcmp(text, "DELETE", 6) == 0) return UVHTTP_DELETE;
-            break;
-        case 7:
-            if (memcmp(text, "OPTIONS", 7) == 0) return UVHTTP_OPTIONS;
-            if (memcmp(text, "CONNECT", 7) == 0) return UVHTTP_CONNECT;
-            break;
-        default: break;
-    }
-    return UVHTTP_METHOD_OTHER;
-}
-
 /* "http://authority/path?query" (RFC 9112 section 3.2.2). The tokenizer has cut it at the '?'. */
 static COLD int parse_absolute_target(const char *data, uvhttp__head_t *head) {
     const char *text = data + head->path.offset;
@@ -74,7 +49,7 @@ static COLD int parse_absolute_target(const char *data, uvhttp__head_t *head) {
     if (scheme == 0) return UVHTTP_E_HTTP_TARGET;
     const char *slash = memchr(text + scheme, '/', size - scheme);
     size_t end = slash == NULL ? size : (size_t)(slash - text);
-    if (!uvhttp__http1_valid_authority((uvhttp_str_t){text + scheme, end - scheme}, false)) return UVHTTP_E_HTTP_TARGET;
+    if (!uvhttp__valid_authority((uvhttp_str_t){text + scheme, end - scheme}, false)) return UVHTTP_E_HTTP_TARGET;
     head->form = UVHTTP__FORM_ABSOLUTE;
     head->authority = (uvhttp__span_t){head->path.offset + (uint32_t)scheme, (uint32_t)(end - scheme)};
     if (slash == NULL) { /* an empty path means "/": show the last one of "://" */
@@ -82,13 +57,13 @@ static COLD int parse_absolute_target(const char *data, uvhttp__head_t *head) {
     } else {
         head->path = (uvhttp__span_t){head->path.offset + (uint32_t)end, (uint32_t)(size - end)};
     }
-    head->path_plain = uvhttp__http1_plain_path(data + head->path.offset, head->path.size);
+    head->path_plain = uvhttp__plain_path(data + head->path.offset, head->path.size);
     return 0;
 }
 
 static COLD int parse_connect_target(const char *data, uvhttp__head_t *head) {
     uvhttp_str_t text = uvhttp__span_str(data, head->target);
-    if (!uvhttp__http1_valid_authority(text, true)) return UVHTTP_E_HTTP_TARGET;
+    if (!uvhttp__valid_authority(text, true)) return UVHTTP_E_HTTP_TARGET;
     head->form = UVHTTP__FORM_AUTHORITY;
     head->authority = head->target;
     head->path = head->query = (uvhttp__span_t){head->target.offset, 0};
@@ -96,14 +71,10 @@ static COLD int parse_connect_target(const char *data, uvhttp__head_t *head) {
     return 0;
 }
 
-static int parse_target(const char *data, uvhttp__head_t *head) {
-    const char *text = data + head->target.offset;
-    if (__builtin_expect(head->method == UVHTTP_CONNECT, 0)) return parse_connect_target(data, head);
-    if (text[0] == '/') {
-        head->form = UVHTTP__FORM_ORIGIN;
-        return 0;
-    }
-    if (text[0] != '*') return parse_absolute_target(data, head);
+/* One that is not a path. */
+static COLD int parse_other_target(const char *data, uvhttp__head_t *head) {
+    if (head->method == UVHTTP_CONNECT) return parse_connect_target(data, head);
+    if (data[head->target.offset] != '*') return parse_absolute_target(data, head);
     if (head->target.size != 1 || head->method != UVHTTP_OPTIONS) return UVHTTP_E_HTTP_TARGET;
     head->form = UVHTTP__FORM_ASTERISK;
     return 0;
@@ -114,7 +85,7 @@ static int parse_content_length(uvhttp__head_t *head, uvhttp_str_t value) {
     if (head->has_content_length || value.size == 0) return UVHTTP_E_HTTP_CONTENT_LENGTH;
     uint64_t length = 0;
     for (size_t i = 0; i < value.size; ++i) {
-        if (!is_class(value.data[i], CLASS_DIGIT)) return UVHTTP_E_HTTP_CONTENT_LENGTH;
+        if (!uvhttp__char_is(value.data[i], UVHTTP__CHAR_DIGIT)) return UVHTTP_E_HTTP_CONTENT_LENGTH;
         uint64_t digit = (uint64_t)(value.data[i] - '0');
         if (length > (INT64_MAX - digit) / 10) return UVHTTP_E_HTTP_CONTENT_LENGTH;
         length = length * 10 + digit;
@@ -150,7 +121,8 @@ static COLD int transfer_encoding_fault(uvhttp_str_t list) {
 }
 
 static int parse_transfer_encoding(facts_t *facts, uvhttp__head_t *head, uvhttp_str_t value) {
-    if ((facts->seen & SEEN_TRANSFER_ENCODING) != 0 || head->version_minor == 0) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
+    if ((facts->seen & SEEN_TRANSFER_ENCODING) != 0 || head->version == UVHTTP_HTTP_1_0)
+        return UVHTTP_E_HTTP_TRANSFER_ENCODING;
     facts->seen |= SEEN_TRANSFER_ENCODING;
     if (!IS_WORD(value, "chunked")) return transfer_encoding_fault(value);
     head->chunked = true;
@@ -158,7 +130,10 @@ static int parse_transfer_encoding(facts_t *facts, uvhttp__head_t *head, uvhttp_
 }
 
 static int parse_connection(facts_t *facts, uvhttp_str_t list) {
-    if (IS_WORD(list, "keep-alive")) { /* by far the most frequent value */
+    /* By far the most frequent value. No byte of a value that is not a letter of the word becomes one by LOWER64: that
+     * would be a control character. */
+    if (list.size == 10 && (uvhttp__load64(list.data) | LOWER64) == uvhttp__load64("keep-ali") &&
+        (uvhttp__load16(list.data + 8) | LOWER16) == uvhttp__load16("ve")) {
         facts->seen |= SEEN_KEEP_ALIVE;
         return 0;
     }
@@ -172,32 +147,32 @@ static int parse_connection(facts_t *facts, uvhttp_str_t list) {
     return 0;
 }
 
-static int parse_host(const char *data, facts_t *facts, const uvhttp__head_t *head, uvhttp__span_t host) {
+static ALWAYS_INLINE int parse_host(const char *data, facts_t *facts, const uvhttp__head_t *head, uvhttp__span_t host) {
     if ((facts->seen & SEEN_HOST) != 0) return UVHTTP_E_HTTP_HOST;
     facts->seen |= SEEN_HOST;
     facts->host = host;
     if (http1_engine()->plain_host(data, head->size, host.offset, host.size)) return 0;
     if (host.size == 0) return 0; /* what a client sends for a target without an authority (RFC 9112 section 3.2) */
-    return uvhttp__http1_valid_authority(uvhttp__span_str(data, host), false) ? 0 : UVHTTP_E_HTTP_HOST;
+    return uvhttp__valid_authority(uvhttp__span_str(data, host), false) ? 0 : UVHTTP_E_HTTP_HOST;
 }
 
 static int parse_expect(uvhttp__head_t *head, uvhttp_str_t value) {
     if (!IS_WORD(value, "100-continue")) return UVHTTP_E_HTTP_EXPECTATION;
-    head->expect_continue = head->version_minor >= 1; /* RFC 9110 section 10.1.1: ignored from HTTP/1.0 */
+    head->expect_continue = head->version == UVHTTP_HTTP_1_1; /* RFC 9110 section 10.1.1: ignored from HTTP/1.0 */
     return 0;
 }
 
 /* Lengths of the names below, as bits: most fields are passed over by one test. */
-#define KNOWN_NAME_SIZES (1U << 4 | 1U << 6 | 1U << 7 | 1U << 10 | 1U << 14 | 1U << 17)
+#define KNOWN_NAME_SIZES (1U << 6 | 1U << 7 | 1U << 10 | 1U << 14 | 1U << 17)
+
+static inline bool is_host(const char *data, const uvhttp__field_t *field) {
+    return field->name.size == 4 && (uvhttp__load32(data + field->name.offset) | LOWER32) == uvhttp__load32("host");
+}
 
 static int parse_known_field(const char *data, const uvhttp__field_t *field, facts_t *facts, uvhttp__head_t *head) {
     const char *name = data + field->name.offset;
     uvhttp_str_t value = uvhttp__span_str(data, field->value);
     switch (field->name.size) {
-        case 4:
-            if ((uvhttp__load32(name) | LOWER32) == uvhttp__load32("host"))
-                return parse_host(data, facts, head, field->value);
-            break;
         case 6:
             if ((uvhttp__load32(name) | LOWER32) == uvhttp__load32("expe") &&
                 (uvhttp__load16(name + 4) | LOWER16) == uvhttp__load16("ct"))
@@ -234,13 +209,13 @@ static int parse_known_field(const char *data, const uvhttp__field_t *field, fac
 }
 
 /* What can only be said when all fields are known. */
-static int finish(const facts_t *facts, uvhttp__head_t *head) {
+static ALWAYS_INLINE int finish(const facts_t *facts, uvhttp__head_t *head) {
     unsigned seen = facts->seen;
-    if ((seen & SEEN_HOST) == 0 && head->version_minor >= 1) return UVHTTP_E_HTTP_HOST;
+    if ((seen & SEEN_HOST) == 0 && head->version == UVHTTP_HTTP_1_1) return UVHTTP_E_HTTP_HOST;
     if (head->chunked && head->has_content_length) return UVHTTP_E_HTTP_TRANSFER_ENCODING;
     if (head->form == UVHTTP__FORM_ORIGIN || head->form == UVHTTP__FORM_ASTERISK) head->authority = facts->host;
     const unsigned wants_upgrade = SEEN_UPGRADE_FIELD | SEEN_UPGRADE_OPTION;
-    if (head->version_minor == 0) { /* no upgrades (RFC 9110 section 7.8) */
+    if (head->version == UVHTTP_HTTP_1_0) { /* no upgrades (RFC 9110 section 7.8) */
         head->keep_alive = (seen & (SEEN_CLOSE | SEEN_KEEP_ALIVE)) == SEEN_KEEP_ALIVE;
     } else {
         head->keep_alive = (seen & SEEN_CLOSE) == 0;
@@ -249,36 +224,45 @@ static int finish(const facts_t *facts, uvhttp__head_t *head) {
     return 0;
 }
 
-/* The head that data begins with; UVHTTP_E_INVALID if it has no end yet. */
-UVHTTP__HOT static int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t size,
-                             const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
-    *head = (uvhttp__head_t){.headers = head->headers};
+/* The head that data begins with; UVHTTP_E_INVALID if it has no end yet. What the tokenizer writes needs no zero. */
+static ALWAYS_INLINE int parse(const uvhttp__http1_engine_t *engine, const char *data, size_t size,
+                               const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
+    memset(&head->authority, 0, sizeof *head - offsetof(uvhttp__head_t, authority));
     int rc = engine->tokenize(data, size, limits, head);
     if (rc != 0) return rc;
     const char *method = data + head->method_text.offset;
     head->method = UVHTTP_GET;
-    if (uvhttp__load32(method) != uvhttp__load32("GET "))
-        head->method = (uint8_t)find_method(method, head->method_text.size);
-    rc = parse_target(data, head);
+    if (UNLIKELY(uvhttp__load32(method) != uvhttp__load32("GET ")))
+        head->method = (uint8_t)uvhttp__find_method(method, head->method_text.size);
+    head->form = UVHTTP__FORM_ORIGIN;
+    if (UNLIKELY(data[head->target.offset] != '/' || head->method == UVHTTP_CONNECT))
+        rc = parse_other_target(data, head);
     if (rc != 0) return rc;
     facts_t facts = {.seen = 0};
-    for (uint32_t i = 0; i < head->header_count; ++i) {
-        const uvhttp__field_t *field = &head->headers[i];
-        if (field->name.size > 17 || (KNOWN_NAME_SIZES >> field->name.size & 1) == 0) continue;
-        rc = parse_known_field(data, field, &facts, head);
+    const uvhttp__field_t *field = head->headers, *const end = field + head->header_count;
+    for (; field != end; ++field) {
+        if (is_host(data, field))
+            rc = parse_host(data, &facts, head, field->value);
+        else if (field->name.size <= 17 && (KNOWN_NAME_SIZES >> field->name.size & 1) != 0)
+            rc = parse_known_field(data, field, &facts, head);
         if (rc != 0) return rc;
     }
     return finish(&facts, head);
 }
 
-UVHTTP__HOT int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
-                                           const uvhttp__http1_limits_t *limits, uvhttp__head_t *head) {
-    const uvhttp__http1_engine_t *engine = http1_engine();
-    /* Most heads come whole and are good: one pass. */
-    if (scan->scanned == 0 && parse(engine, data, size, limits, head) == 0) return 0;
+static NOINLINE int read_later(const uvhttp__http1_engine_t *engine, uvhttp__http1_scan_t *scan, const char *data,
+                               size_t size, const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
     size_t head_size;
     int rc = engine->scan(scan, data, size, limits, &head_size);
     return rc != 0 ? rc : parse(engine, data, head_size, limits, head);
+}
+
+UVHTTP__HOT int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
+                                           const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
+    const uvhttp__http1_engine_t *engine = http1_engine();
+    /* Most heads come whole and are good: one pass. */
+    if (scan->scanned == 0 && parse(engine, data, size, limits, head) == 0) return 0;
+    return read_later(engine, scan, data, size, limits, head);
 }
 
 /* The path is shown only if it is its own decoded form or can be decoded: `path` is the origin form's. */
@@ -290,19 +274,19 @@ static COLD void set_refused_target(const char *data, size_t start, size_t end, 
     size_t path_end = question ? (size_t)(question - data) : end;
     set_span(&head->path, start, path_end - start);
     if (question) set_span(&head->query, path_end + 1, end - path_end - 1);
-    head->path_plain = uvhttp__http1_plain_path(data + start, path_end - start);
+    head->path_plain = uvhttp__plain_path(data + start, path_end - start);
 }
 
 COLD void uvhttp__http1_read_refused(const char *data, size_t size, uint32_t line_size_max, uvhttp__head_t *head) {
-    *head = (uvhttp__head_t){.headers = head->headers, .method = UVHTTP_GET, .version_minor = 1};
+    *head = (uvhttp__head_t){.headers = head->headers, .method = UVHTTP_GET, .version = UVHTTP_HTTP_1_1};
     uvhttp__http1_scan_t empty = {0};
     if (uvhttp__http1_skip_empty_lines(&empty, data, size) != 0) return;
     size_t start = empty.head_start, end = start;
     if (size - start > line_size_max) size = start + line_size_max;
-    while (end < size && is_class(data[end], CLASS_TOKEN)) ++end;
+    while (end < size && uvhttp__char_is(data[end], UVHTTP__CHAR_TOKEN)) ++end;
     if (end == size || data[end] != ' ') return;
     set_span(&head->method_text, start, end - start);
-    head->method = memcmp(data + start, "GET ", 4) == 0 ? UVHTTP_GET : (uint8_t)find_method(data + start, end - start);
+    head->method = (uint8_t)uvhttp__find_method(data + start, end - start);
     head->size = (uint32_t)end;
     start = ++end;
     while (end < size && data[end] > ' ' && data[end] < 0x7f && data[end] != '#') ++end;

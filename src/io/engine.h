@@ -3,11 +3,13 @@
 #ifndef UVHTTP_SRC_IO_ENGINE_H
 #define UVHTTP_SRC_IO_ENGINE_H
 
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/uio.h>
 #include <uv.h>
 
 #include "io/io.h"
+#include "io/io_state.h"
 
 /* What may be handed to the kernel in one gathered operation. */
 #define UVHTTP__OUT_IOV_MAX 32
@@ -15,9 +17,6 @@
 #define UVHTTP__HELD_MAX (64u * 1024)
 /* Bytes that one sendfile stream may move in a turn before the others get theirs. */
 #define UVHTTP__FILE_TURN_MAX (1024u * 1024)
-/* For so long a file of one share that was all in memory is taken to be so while its ends are: counting its pages is a
- * tenth of what it costs to send them. */
-#define UVHTTP__FILE_FOUND_MS 100
 /* Timers that may expire in a turn before what has arrived gets its share. On io_uring a turn has about 40 completions:
  * if all that is due were answered in one turn, the next requests of those clients would wait for the last of them, and
  * come in one bunch for ever (docs/io.md). */
@@ -35,7 +34,8 @@ struct uvhttp__engine {
     void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
     /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
     void (*hand_over)(uvhttp__stream_t *stream);
-    /* CLOSING is set, the unsent output is dropped; called again after a turn in which the stream was FLUSHED. */
+    /* The close state is WANTED and the unsent output is dropped; called again after a turn in which the stream was
+     * FLUSHED. */
     void (*close)(uvhttp__stream_t *stream);
     int (*connect)(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
     void (*listener_open)(uvhttp__listener_t *listener);
@@ -71,10 +71,18 @@ void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_c
 
 /* Bytes arrived: delivers or keeps them. Returns false when the stream should stop reading (too much is kept). */
 bool uvhttp__stream_received(uvhttp__stream_t *stream, const char *data, size_t size);
+/* Whether something follows the last byte of the queue: on_sent or FIN. */
+static inline bool uvhttp__stream_outcome_wanted(const uvhttp__stream_t *stream) {
+    return (stream->flags & UVHTTP__STREAM_NOTIFY) || stream->write == UVHTTP__WRITE_DRAINING;
+}
 /* A call on the socket has failed, and uvhttp__stream_ended follows: remembers whether the peer has reset it.
  * error_number 0: the socket is asked. */
 void uvhttp__stream_note_error(uvhttp__stream_t *stream, int error_number, bool sending);
-/* FIN (UVHTTP_OK) or a broken connection (UVHTTP_E_ABORTED): tells on_end, after the kept bytes in the case of FIN. */
+/* The connection is broken, from the close state NO: drops kept bytes and the output that the kernel does not read.
+ * Calls nothing back. */
+void uvhttp__stream_break(uvhttp__stream_t *stream);
+/* FIN (UVHTTP_OK) or a broken connection (another code): tells on_end, after the kept bytes in the case of FIN. Does
+ * nothing on a stream that is broken or closing. */
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status);
 
 /* Gathers unsent memory segments from the head of the queue, stopping before a file. Returns how many; *size in bytes.
@@ -93,9 +101,16 @@ void uvhttp__out_progress(uvhttp__stream_t *stream);
  * the connection or the file broke. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
-/* Whether the head of the queue has yet to be brought, or read, and asks for it: the stream is handed over again when
- * it is there. What is in turn memory behind it has to be kept. */
-bool uvhttp__out_waits(uvhttp__stream_t *stream);
+/* sendfile(2) knows no MSG_NOSIGNAL: a peer that is gone would kill the process. Threads of our own block SIGPIPE as
+ * long as the loop runs; in the application's thread it is blocked around the call. One that came of it is taken away
+ * again. */
+typedef struct uvhttp__pipe_guard {
+    sigset_t before;
+    bool was_pending;
+} uvhttp__pipe_guard_t;
+
+void uvhttp__pipe_block(uvhttp__pipe_guard_t *guard);
+void uvhttp__pipe_restore(const uvhttp__pipe_guard_t *guard);
 
 /* The head of the queue waits for the stream's filter: encodes a share of it, so that the head can be sent. Returns 0,
  * or what breaks the stream. */
@@ -135,55 +150,37 @@ void uvhttp__turn_memory_flip(uvhttp__loop_t *loop);
 /* A segment for turn memory stands in turn memory, too, at the far end of it, and dies with it. NULL: out of memory. */
 uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size);
 
-/* --- io_loop.c for io_filter.c and io_source.c --- */
+/* --- the output queue (io_out.c), for io_loop.c and io_filter.c --- */
 
 /* Bytes of a file up to which it pays that what is before it waits for it; docs/message.md says how it was measured. */
 #define UVHTTP__FILE_FOLLOWS_MAX (256u * 1024)
 
-/* io_source.c: sendfile(2) has failed with `error`, or moved nothing (0): the file ends before `offset`. Counts and
- * logs it unless it is the peer's doing. Returns UVHTTP_E_ABORTED. */
-int uvhttp__file_failed(const uvhttp__source_t *source, uint64_t offset, int error);
-
-/* In the queue of a source, in place of a descriptor; `arg` is the source. */
-#define UVHTTP__SEGMENT_SOURCE (-2)
-
-static inline bool uvhttp__segment_is_source(const uvhttp__segment_t *segment) {
-    return segment->fd == UVHTTP__SEGMENT_SOURCE;
-}
-
 /* Whether the kernel is told to hold back what goes before `next` (MSG_MORE), for sendfile(2) follows without a wait.
  * Not on a stream with a filter: a kernel that encrypts would hold a record back for ever. */
 static inline bool uvhttp__file_follows(const uvhttp__stream_t *stream, const uvhttp__segment_t *next) {
-    if (!next || !uvhttp__segment_is_source(next) || stream->filter) return false;
-    const uvhttp__source_t *source = next->arg;
-    return source->resident && next->size <= UVHTTP__FILE_FOLLOWS_MAX;
+    return next && next->kind == UVHTTP__SEGMENT_FILE && next->size <= UVHTTP__FILE_FOLLOWS_MAX && !stream->filter;
 }
-
-/* What is asked for here is brought: a file that could have gone without it does not any more. */
-static inline void uvhttp__segment_want(const uvhttp__segment_t *segment) {
-    uvhttp__source_t *source = segment->arg;
-    source->spare_fd = -1;
-    source->want(source);
-}
-
-/* Whether it is to be asked, once its place is the head of the queue, if a file may go as it is. */
-static inline bool uvhttp__segment_may_pass(const uvhttp__stream_t *stream, const uvhttp__segment_t *segment) {
-    const uvhttp__source_t *source = segment->arg;
-    return stream->filter->may_pass && source->spare_fd >= 0 && segment->size >= UVHTTP__FILTER_PASS_MIN;
-}
-
-/* Queues what is not in turn memory, a copy of `model`; returns as uvhttp__stream_send_ref. */
-int uvhttp__out_enqueue(uvhttp__stream_t *stream, const uvhttp__segment_t *model);
 
 void uvhttp__segment_release(uvhttp__loop_t *loop, uvhttp__segment_t *segment);
+/* `size` bytes less than all of it are gone from its front. */
+void uvhttp__segment_cut(uvhttp__segment_t *segment, size_t size);
 void uvhttp__out_append(uvhttp__stream_t *stream, uvhttp__segment_t *segment);
 void uvhttp__out_mark_dirty(uvhttp__stream_t *stream);
 void uvhttp__out_size_add(uvhttp__stream_t *stream, uint64_t size);
 void uvhttp__out_size_remove(uvhttp__stream_t *stream, uint64_t size);
+/* Copies what stands in the half of iteration memory with this mark; 0: in either. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__out_keep_half(uvhttp__stream_t *stream, uint8_t mark);
+/* The stream is broken or closing: drops what the kernel does not read. */
+void uvhttp__out_drop_unread(uvhttp__stream_t *stream);
+/* All segments that the last hand-over gave to the kernel have been sent. */
+void uvhttp__out_drop_flown(uvhttp__stream_t *stream);
+
 void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
 
 /* Runs the messages that are pending, and those that they post. For the end of a guest, which turns no more. */
 void uvhttp__loop_run_posts(uvhttp__loop_t *loop);
+/* Those that are there now. */
+void uvhttp__posts_run(uvhttp__loop_t *loop);
 
 /* Called by engines when no reference is left: on_closed follows in the turn. */
 void uvhttp__stream_closed_due(uvhttp__stream_t *stream);

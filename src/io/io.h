@@ -99,8 +99,7 @@ typedef struct uvhttp__filter_ops {
     int (*encode)(uvhttp__stream_t *stream, const char *data, size_t size);
     /* All is encoded and FIN follows: the filter may put its last words. */
     void (*encode_end)(uvhttp__stream_t *stream);
-    /* While may_pass is set: the head of the queue is a file of UVHTTP__FILTER_PASS_MIN bytes at least, and all before
-     * it is with the kernel. Whether what is queued goes as it is from now on, because the kernel encodes it. */
+    /* While may_pass is set, as uvhttp__stream_pass. */
     bool (*pass)(uvhttp__stream_t *stream);
     /* Once it does, in place of encode_end: last words to the descriptor. Returns 0, UVHTTP_E_AGAIN (the socket has no
      * room for them) or what breaks the stream. */
@@ -122,25 +121,60 @@ typedef struct uvhttp__filter {
 /* Memory of the loop that all its filters decode into; valid in the call, from on_data only. */
 #define UVHTTP__FILTER_INPUT_SIZE (64u * 1024)
 
-/* A piece of output, in order. One of turn memory stands in turn memory itself, others are from the loop's slab. */
+/* What a segment is, which says where its bytes are and how long they stay. */
+typedef enum uvhttp__segment_kind {
+    UVHTTP__SEGMENT_ITERATION, /* memory of this loop iteration, as is the segment; both are gone with it */
+    UVHTTP__SEGMENT_MEMORY,    /* a copy of the stream's: uvhttp__free(arg) */
+    UVHTTP__SEGMENT_REFERENCE, /* somebody else's memory, until release(arg) */
+    UVHTTP__SEGMENT_FILE,      /* bytes of a descriptor, until release(arg) */
+    UVHTTP__SEGMENT_CONTROL,   /* no bytes: where the filter has its last words */
+} uvhttp__segment_kind_t;
+
+/* A piece of output, in order. */
 typedef struct uvhttp__segment {
     struct uvhttp__segment *next;
-    const char *data;           /* NULL for a file, and for what has to be encoded first */
+    const char *data;           /* NULL for FILE and CONTROL, and for what has to be encoded first */
     uint64_t size;              /* bytes still to send */
-    int64_t offset;             /* a file's source only */
+    int64_t offset;             /* FILE only */
     uvhttp__release_cb release; /* NULL: nothing to release */
     void *arg;
     const char *plain; /* memory that has to be encoded by the stream's filter, else NULL */
-    int fd;            /* -1, or the mark of a source (io_source.c) */
-    uint8_t turn;      /* data and segment are turn memory: 1 or 2, which half; 0: they are not */
-    bool owned;        /* data was copied by the engine: uvhttp__free when sent */
+    int fd;            /* FILE only */
+    uint8_t kind;      /* uvhttp__segment_kind_t */
+    uint8_t turn;      /* ITERATION only: 1 or 2, which half of its memory; else 0 */
 } uvhttp__segment_t;
+
+/* Bytes on the wire of a connection from which on nothing is pulled from the bodies of its exchanges. */
+#define UVHTTP__WIRE_FULL (64u * 1024)
 
 /* Bytes kept for later delivery. Those that were consumed stay in front until all have been: nothing is moved. */
 typedef struct uvhttp__held {
     uint32_t offset, capacity; /* of data: where the kept bytes begin, and all of it */
     char data[];
 } uvhttp__held_t;
+
+/* What the owner of a stream is given of what is received. */
+typedef enum uvhttp__read_state {
+    UVHTTP__READ_OPEN,
+    UVHTTP__READ_PAUSED, /* on_data left bytes: nothing is delivered until uvhttp__stream_resume */
+    UVHTTP__READ_ENDED,  /* on_end was called, or the stream is broken or closing */
+} uvhttp__read_state_t;
+
+/* What is sent on a stream. */
+typedef enum uvhttp__write_state {
+    UVHTTP__WRITE_OPEN,
+    UVHTTP__WRITE_DRAINING, /* uvhttp__stream_shutdown was called: nothing is queued any more, FIN follows the queue */
+    UVHTTP__WRITE_SHUT,     /* FIN was sent, or the stream is broken or closing */
+} uvhttp__write_state_t;
+
+/* What remains of a stream's life. Only the engine's own references to the stream delay the last step. */
+typedef enum uvhttp__close_state {
+    UVHTTP__CLOSE_NO,
+    UVHTTP__CLOSE_BROKEN,  /* error: nothing is received or sent any more; the owner has yet to close the stream */
+    UVHTTP__CLOSE_WANTED,  /* uvhttp__stream_close was called */
+    UVHTTP__CLOSE_WAITING, /* io_uring: the kernel's references are being cancelled */
+    UVHTTP__CLOSE_DONE,    /* no reference is left: on_closed is due */
+} uvhttp__close_state_t;
 
 /* Embedded in a connection. Fields are the engines' own: others use the functions. */
 struct uvhttp__stream {
@@ -158,32 +192,42 @@ struct uvhttp__stream {
     uint32_t held_size;  /* bytes kept for later delivery */
     uint32_t out_taken;  /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
     uint32_t idle_since; /* the owner's, stands where padding would be: uvhttp__conn_idle; 0: not in worker->idle */
+    /* Written by the functions of io_state.h only: */
+    uint8_t read;  /* uvhttp__read_state_t */
+    uint8_t write; /* uvhttp__write_state_t */
+    uint8_t close; /* uvhttp__close_state_t */
 };
 
+/* What is independent of the states, and of each other unless it is said. */
 enum {
-    UVHTTP__STREAM_READING = 1 << 0,      /* a receive is armed */
-    UVHTTP__STREAM_PAUSED = 1 << 1,       /* on_data left bytes: no delivery until resume */
-    UVHTTP__STREAM_ENDED = 1 << 2,        /* FIN or error seen from the peer */
-    UVHTTP__STREAM_END_TOLD = 1 << 3,     /* on_end has been called */
-    UVHTTP__STREAM_BROKEN = 1 << 4,       /* error: nothing can be sent any more */
-    UVHTTP__STREAM_CLOSING = 1 << 5,      /* uvhttp__stream_close was called */
-    UVHTTP__STREAM_SHUT_WANTED = 1 << 6,  /* FIN after the queue is empty */
-    UVHTTP__STREAM_SHUT = 1 << 7,         /* FIN sent */
-    UVHTTP__STREAM_NOTIFY = 1 << 8,       /* on_sent wanted */
-    UVHTTP__STREAM_SENDING = 1 << 9,      /* engine: a send operation is in flight beyond the turn */
-    UVHTTP__STREAM_CANCELLING = 1 << 10,  /* engine: a cancel is in flight */
-    UVHTTP__STREAM_POLLING_OUT = 1 << 11, /* engine: waits for writability */
-    UVHTTP__STREAM_CONNECTING = 1 << 12,
-    UVHTTP__STREAM_CLOSED_DUE = 1 << 13,    /* engine: on_closed is due */
-    UVHTTP__STREAM_FLUSHED = 1 << 14,       /* engine: handed over in the last turn, outcome not yet known */
-    UVHTTP__STREAM_CLOSE_SENT = 1 << 15,    /* engine: the cancel or close of the descriptor is under way */
-    UVHTTP__STREAM_RESUMED = 1 << 16,       /* resume was called while nothing was kept */
-    UVHTTP__STREAM_BREAK_TOLD = 1 << 18,    /* on_end has been called for a broken connection */
-    UVHTTP__STREAM_WATCHED = 1 << 17,       /* engine: nothing is received, but a reset would be seen */
-    UVHTTP__STREAM_PASSES = 1 << 19,        /* the kernel encodes: the filter only decodes */
-    UVHTTP__STREAM_RESET = 1 << 20,         /* broken by the peer's RST, */
-    UVHTTP__STREAM_RESET_SENDING = 1 << 21, /* ... while output was queued or in flight */
+    /* What the kernel was asked for and has not answered. It answers in its own time, so each may be set in any state.
+     * On io_uring it refers to the stream while one of the first five is set. */
+    UVHTTP__STREAM_READING = 1 << 0,     /* a receive is armed */
+    UVHTTP__STREAM_SENDING = 1 << 1,     /* a send that waits is in flight: the kernel reads the queue's memory */
+    UVHTTP__STREAM_POLLING_OUT = 1 << 2, /* it tells when the socket is writable */
+    UVHTTP__STREAM_CONNECTING = 1 << 3,  /* connect(2) goes on; output may be queued and FIN wanted meanwhile */
+    UVHTTP__STREAM_WATCHED = 1 << 4,     /* io_uring: a poll that tells of a reset only */
+    UVHTTP__STREAM_CANCELLING = 1 << 5,  /* io_uring: with READING: the receive is being cancelled */
+    UVHTTP__STREAM_FLUSHED = 1 << 6, /* io_uring: handed over in the last turn, outcome unknown until it is settled */
+    /* What was received: */
+    UVHTTP__STREAM_FIN = 1 << 7,           /* the peer's: kept bytes are delivered before it, so in any read state */
+    UVHTTP__STREAM_RESET = 1 << 8,         /* the peer's RST: only one of the reasons why a stream is broken, */
+    UVHTTP__STREAM_RESET_SENDING = 1 << 9, /* ... while output was queued or in flight */
+    /* What the owner asked for: */
+    UVHTTP__STREAM_RESUMED = 1 << 10, /* resume was called in on_data, before it is known whether that leaves bytes */
+    UVHTTP__STREAM_NOTIFY = 1 << 11,  /* on_sent is wanted, also in front of a FIN */
+    UVHTTP__STREAM_PASSES = 1 << 12,  /* the kernel encodes: the filter only decodes, in every write state */
 };
+
+/* Whether the stream is broken or closing: nothing is received or sent any more. */
+static inline bool uvhttp__stream_is_over(const uvhttp__stream_t *stream) {
+    return stream->close != UVHTTP__CLOSE_NO;
+}
+
+/* Whether uvhttp__stream_close was called. */
+static inline bool uvhttp__stream_is_closing(const uvhttp__stream_t *stream) {
+    return stream->close >= UVHTTP__CLOSE_WANTED;
+}
 
 /* Whether what is queued has to be encoded by a filter first. */
 static inline bool uvhttp__stream_encodes(const uvhttp__stream_t *stream) {
@@ -217,48 +261,18 @@ int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t 
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
                             void *arg);
 
-/* Bytes that are not there yet: embedded in who brings them. Loop's thread. */
-typedef struct uvhttp__source {
-    uvhttp__stream_t *stream; /* NULL: the place is gone */
-    /* Its place is reached: the next bytes are waited for. Comes again while they are. Calls nothing of the stream, but
-     * may set read_size. */
-    void (*want)(struct uvhttp__source *source);
-    /* The place is gone: all bytes were put, or nobody wants them any more. Exactly once, after which nothing is
-     * called; also in a uvhttp__stream_send_source that fails. */
-    void (*released)(struct uvhttp__source *source);
-    int fd;             /* a file's source: the descriptor; else -1. From here on they are the stream's */
-    int spare_fd;       /* a file's that may have to be put instead: the descriptor; -1 once that is decided */
-    bool asked;         /* a file's: `want` has been called, and uvhttp__source_read not yet */
-    uint64_t offset;    /* a file's: where the bytes begin that are wanted, */
-    uint64_t left;      /* ... and how many there are to the end */
-    uint64_t read_size; /* bytes from there on that go without being looked for */
-    /* a file's that is sent whole, from whoever keeps it: when, in milliseconds of CLOCK_MONOTONIC, all of it was last
-     * found in memory. NULL: nobody does */
-    _Atomic(uint64_t) *found_ms;
-    bool resident; /* a file's that is memory: none of it is ever looked for */
-} uvhttp__source_t;
-
-/* Queues a place for `size` bytes, in order with what is queued before and after. Returns 0, UVHTTP_E_NOMEM or
- * UVHTTP_E_CLOSED. */
-int uvhttp__stream_send_source(uvhttp__stream_t *stream, uvhttp__source_t *source, uint64_t size);
-/* Whether the stream still sends what would be put. */
-bool uvhttp__source_is_wanted(const uvhttp__source_t *source);
-/* The next bytes, 1 to what is left of size; from the loop's turn or a post, not in `want`. As
- * uvhttp__stream_send_ref. */
-int uvhttp__source_put(uvhttp__source_t *source, const char *data, size_t size, uvhttp__release_cb release, void *arg);
-/* The bytes can not be had: the connection is broken off, because what was announced would not come. From where put may
- * be called. */
-void uvhttp__source_fail(uvhttp__source_t *source);
-
-/* Queues the bytes [offset, offset + size) of an open regular file, by sendfile(2). What is in the page cache goes at
- * once; for what is not, `want` has to have it read, because the loop's thread may not wait for the disk. On a stream
- * that encodes it is found out when its place is reached: in `want` source->fd is the descriptor, or -1 where the bytes
- * have to be put. found_ms and resident are the caller's to set before. Instead of uvhttp__stream_send_source; returns
- * the same. */
-int uvhttp__stream_send_file(uvhttp__stream_t *stream, uvhttp__source_t *source, int fd, uint64_t offset,
-                             uint64_t size);
-/* The next `size` bytes of the file have been read, 1 to source->left. From where put may be called. */
-void uvhttp__source_read(uvhttp__source_t *source, uint64_t size);
+/* Queues the bytes [offset, offset + size) of an open regular file, which stays open until `release(arg)`; by
+ * sendfile(2), which waits for a disk: the caller knows that they are in memory. Not on a stream that encodes. Returns
+ * as uvhttp__stream_send_ref. If the file has become shorter the stream breaks. */
+int uvhttp__stream_send_file(uvhttp__stream_t *stream, int fd, uint64_t offset, uint64_t size,
+                             uvhttp__release_cb release, void *arg);
+/* While nothing is queued on a stream that encodes, before a file of UVHTTP__FILTER_PASS_MIN bytes: whether what is
+ * queued from now on goes as it is, because the kernel encodes it. */
+bool uvhttp__stream_pass(uvhttp__stream_t *stream);
+/* Whether that is worth a question. */
+static inline bool uvhttp__stream_may_pass(const uvhttp__stream_t *stream) {
+    return uvhttp__stream_encodes(stream) && stream->filter->may_pass;
+}
 
 /* Puts a filter on a stream that has not begun to read; `ops` take the place of the stream's. Returns 0 or
  * UVHTTP_E_NOMEM. The rest is for filters: */
@@ -366,6 +380,7 @@ typedef struct uvhttp__loop_options {
     uint32_t receive_buffer_size;  /* bytes of one receive buffer */
     uint32_t receive_buffer_count; /* power of two, io_uring only */
     uvhttp__counters_t *counters;  /* this loop's shard; lives longer than the loop */
+    uint32_t index;                /* among the loops of its owner */
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg); /* before the loop waits; NULL: none */
     /* The backend can neither send nor receive any more, which the log says. The callee closes the loop's streams and
      * listeners, which needs nothing of the kernel but close(2). NULL: a loop of our own stops. */
@@ -406,8 +421,8 @@ struct uvhttp__loop {
     uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
-    struct uvhttp__fd_set *waited;       /* descriptors that epoll waits for; io_uring: NULL before the first */
-    struct uvhttp__work_port *work_port; /* where blocking work of this thread goes (exec/work.h); NULL: nowhere */
+    struct uvhttp__fd_set *waited; /* descriptors that epoll waits for; io_uring: NULL before the first */
+    void *blocking;                /* what runs blocking work of this thread, for who knows its type; NULL: nothing */
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
     uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
     bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
@@ -419,6 +434,7 @@ struct uvhttp__loop {
     int failure; /* errno of what ended the backend; 0: none */
     uint32_t stream_count;
     uint32_t turn_number; /* wraps */
+    uint32_t index;       /* among the loops of its owner */
 };
 
 /* Makes a loop. Called on any thread before it runs. `auto` falls back to libuv when the preflight of io_uring fails,
@@ -434,6 +450,11 @@ void uvhttp__loop_stop(uvhttp__loop_t *loop);
 void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
 
 const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop); /* "io_uring" or "libuv" */
+
+/* Whether all that was handed over is with the kernel: output that is in no queue has been sent. */
+static inline bool uvhttp__loop_is_current(const uvhttp__loop_t *loop) {
+    return !loop->held;
+}
 
 /* Runs post->run on the loop's thread, soon. Any thread; the only function here that is. The post's memory must stay
  * until it has run. Messages that are pending when the loop stops are run before uvhttp__loop_run returns. */

@@ -2,7 +2,7 @@
  * stand in front, then what its owner has queued; only a share of that is encoded at a time, and only when nothing
  * encoded waits any more, so that a peer that does not read costs no more than a share. May include: base, obs.
  *
- * A filter that has given its keys to the kernel (kernel TLS) leaves the queue as it is from then on: io_source.c. */
+ * A filter that has given its keys to the kernel (kernel TLS) leaves the queue as it is from then on: io_out.c. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -29,7 +29,7 @@ void uvhttp__filter_hold(uvhttp__stream_t *stream) {
 /* --- encoded bytes --- */
 
 static bool may_put(const uvhttp__stream_t *stream) {
-    return !(stream->flags & (UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_SHUT));
+    return stream->write != UVHTTP__WRITE_SHUT;
 }
 
 int uvhttp__filter_put(uvhttp__stream_t *stream, const char *data, size_t size) {
@@ -64,10 +64,6 @@ int uvhttp__filter_put(uvhttp__stream_t *stream, const char *data, size_t size) 
 
 /* --- encoding --- */
 
-static bool is_end(const uvhttp__segment_t *segment) {
-    return !segment->plain && !uvhttp__segment_is_source(segment);
-}
-
 static size_t least(uint64_t a, size_t b) {
     return a < b ? (size_t)a : b;
 }
@@ -89,7 +85,7 @@ static void gather(const uvhttp__segment_t *first, char *memory, const char **da
     *size = used;
 }
 
-/* `size` bytes from the head of the list are encoded. An owned copy is freed by its begin: see uvhttp__out_advance. */
+/* `size` bytes from the head of the list are encoded. */
 static uvhttp__segment_t *consume(uvhttp__stream_t *stream, uvhttp__segment_t *first, size_t size) {
     if (stream->out_size != UINT32_MAX) uvhttp__out_size_remove(stream, size);
     while (size > 0 && size >= first->size) {
@@ -99,13 +95,7 @@ static uvhttp__segment_t *consume(uvhttp__stream_t *stream, uvhttp__segment_t *f
         first = next;
     }
     if (size == 0) return first;
-    if (first->owned) {
-        first->owned = false;
-        first->release = uvhttp__free;
-        first->arg = (char *)(uintptr_t)first->plain;
-    }
-    first->size -= size;
-    first->plain += size;
+    uvhttp__segment_cut(first, size);
     return first;
 }
 
@@ -113,8 +103,8 @@ static uvhttp__segment_t *consume(uvhttp__stream_t *stream, uvhttp__segment_t *f
 static uvhttp__segment_t *encode_share(uvhttp__stream_t *stream, uvhttp__segment_t *first, int *status) {
     char *memory = stream->loop->filter_memory + UVHTTP__FILTER_INPUT_SIZE;
     size_t share = ENCODE_SHARE;
-    while (first && share > 0 && !uvhttp__segment_is_source(first)) {
-        if (is_end(first)) {
+    while (first && share > 0) {
+        if (first->kind == UVHTTP__SEGMENT_CONTROL) {
             uvhttp__segment_t *next = first->next;
             stream->filter->ops->encode_end(stream);
             uvhttp__segment_release(stream->loop, first);
@@ -158,10 +148,7 @@ int uvhttp__filter_encode(uvhttp__stream_t *stream) {
         else
             stream->out_first = first;
         stream->out_last = last;
-        if (uvhttp__segment_is_source(first) && !uvhttp__segment_may_pass(stream, first))
-            uvhttp__segment_want(first);
-        else
-            stream->loop->settle_due = true; /* there is more: come back at once */
+        stream->loop->settle_due = true; /* there is more: come back at once */
     }
     if (stream->out_size == UINT32_MAX) uvhttp__out_size_remove(stream, 0); /* counts anew */
     return status;

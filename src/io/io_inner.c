@@ -5,6 +5,13 @@
 #include <uvhttp/error.h>
 #include <uvhttp/log.h>
 
+/* watchers_changed reads a field that libuv does not document. A version of another major number, or a later one than
+ * was looked at, may have changed it: look at `watcher_queue` of uv_loop_t (uv/unix.h) and at its use in uv__io_poll,
+ * then raise this. */
+#if UV_VERSION_MAJOR != 1 || UV_VERSION_MINOR < 40 || UV_VERSION_MINOR > 51
+#error "this version of libuv is not known (1.40 to 1.51 are): read the comment above this line in src/io/io_inner.c"
+#endif
+
 /* libuv polls nothing while no referenced handle is active, not even for unreferenced ones such as our signal watchers.
  * A handle that is referenced just for the call makes it look. */
 static void on_anchor(uv_prepare_t *anchor) {
@@ -26,8 +33,8 @@ int uvhttp__inner_open(uvhttp__inner_t *inner) {
     return UVHTTP_OK;
 }
 
-/* Watchers that were added or changed since uv_run last polled are not in its epoll set yet. In libuv 1.x the queue
- * begins with the pointer to its first element, itself if it is empty. */
+/* Watchers that were added or changed since uv_run last polled are not in its epoll set yet. The queue begins
+ * with the pointer to its first element, itself if it is empty: void *[2] until 1.46, struct uv__queue since then. */
 static bool watchers_changed(const uv_loop_t *uv) {
     const void *first;
     memcpy(&first, &uv->watcher_queue, sizeof first);

@@ -4,7 +4,8 @@
  * in io_libuv_loop.c. May include: base, obs, io.
  *
  * An event is one of a batch: what it is about may have been closed, or changed, by an event before it. A stream lives
- * until the end of the turn in which it is closed, so its flags are what says whether the event still counts. */
+ * until the end of the turn in which it is closed, so its states and flags are what says whether the event still
+ * counts. */
 #include "io/io_libuv.h"
 
 #include <errno.h>
@@ -18,9 +19,10 @@ enum {
 };
 
 /* Flags of this engine's own. */
-#define IN_SET (UINT32_C(1) << 30) /* the loop's set has the descriptor */
-/* The peer hung up while reading was stopped. What it sent is read on resume; until then a level-triggered hang-up
- * would wake the loop for ever and is not waited for. */
+/* The loop's set has the descriptor. No flag says so: it is removed when nothing is waited for, which may fail. */
+#define IN_SET (UINT32_C(1) << 30)
+/* The peer's FIN was received, or has come while reading was stopped: then what it sent is read on resume. Meanwhile a
+ * level-triggered hang-up would wake the loop for ever and is not waited for. */
 #define HANG_UP_SEEN (UINT32_C(1) << 31)
 
 /* --- interest --- */
@@ -39,10 +41,10 @@ static int update_interest(uvhttp__stream_t *stream) {
     if (flags & (UVHTTP__STREAM_POLLING_OUT | UVHTTP__STREAM_CONNECTING)) events |= EPOLLOUT;
     if (flags & UVHTTP__STREAM_READING) {
         events |= EPOLLIN;
-    } else if (!(flags & (UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CONNECTING | HANG_UP_SEEN))) {
+    } else if (!(flags & (UVHTTP__STREAM_CONNECTING | HANG_UP_SEEN))) {
         events |= EPOLLRDHUP; /* a reset is seen although nobody reads */
     }
-    if (flags & UVHTTP__STREAM_BROKEN) events = 0;
+    if (uvhttp__stream_is_over(stream)) events = 0;
     if (events == 0) { /* it leaves: of hang-ups and errors the set would tell all the same */
         leave_set(stream);
         return UVHTTP_OK;
@@ -53,30 +55,24 @@ static int update_interest(uvhttp__stream_t *stream) {
     return status;
 }
 
-static void end_stream(uvhttp__stream_t *stream, int status) {
-    stream->flags &= ~(uint32_t)UVHTTP__STREAM_READING;
-    if (status != UVHTTP_OK) {
-        stream->flags |= UVHTTP__STREAM_BROKEN;
-        stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT; /* after a FIN, what is queued still goes out */
-    }
-    stream->flags |= UVHTTP__STREAM_ENDED;
-    if (update_interest(stream) != UVHTTP_OK) {
-        stream->flags |= UVHTTP__STREAM_BROKEN;
-        leave_set(stream);
-        if (status == UVHTTP_OK) status = UVHTTP_E_ABORTED;
-    }
+static void break_stream(uvhttp__stream_t *stream, int status) {
+    stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_POLLING_OUT);
+    leave_set(stream);
     uvhttp__stream_ended(stream, status);
 }
 
 /* For changes whose failure nobody is told of otherwise: what is waited for would wake the loop for ever, or never. */
-static void change_interest(uvhttp__stream_t *stream) {
-    if (update_interest(stream) != UVHTTP_OK) end_stream(stream, UVHTTP_E_ABORTED);
+static bool change_interest(uvhttp__stream_t *stream) {
+    if (update_interest(stream) == UVHTTP_OK) return true;
+    break_stream(stream, UVHTTP_E_ABORTED);
+    return false;
 }
 
 /* --- receiving --- */
 
-static int read_start(uvhttp__stream_t *stream) {
-    if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CLOSING)) return UVHTTP_OK;
+int uvhttp__libuv_read_start(uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_FIN)) return UVHTTP_OK;
+    if (uvhttp__stream_is_over(stream)) return UVHTTP_OK;
     stream->flags |= UVHTTP__STREAM_READING;
     stream->flags &= ~HANG_UP_SEEN;
     int status = update_interest(stream);
@@ -84,10 +80,17 @@ static int read_start(uvhttp__stream_t *stream) {
     return status;
 }
 
-static void read_stop(uvhttp__stream_t *stream) {
+void uvhttp__libuv_read_stop(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_READING)) return;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_READING;
-    change_interest(stream);
+    (void)change_interest(stream);
+}
+
+/* What is queued still goes out. */
+static void on_fin(uvhttp__stream_t *stream) {
+    stream->flags &= ~(uint32_t)UVHTTP__STREAM_READING;
+    stream->flags |= HANG_UP_SEEN;
+    if (change_interest(stream)) uvhttp__stream_ended(stream, UVHTTP_OK);
 }
 
 /* One recv in a turn: polling is level-triggered, so what is left comes in the next one, after everybody else's. */
@@ -96,14 +99,14 @@ UVHTTP__HOT static void receive(uvhttp__stream_t *stream) {
     ssize_t got = recv(stream->fd, libuv->receive_buffer, libuv->receive_size, MSG_DONTWAIT);
     if (got > 0) {
         if (!uvhttp__stream_received(stream, libuv->receive_buffer, (size_t)got) &&
-            !(stream->flags & UVHTTP__STREAM_CLOSING)) {
-            read_stop(stream);
+            !uvhttp__stream_is_closing(stream)) {
+            uvhttp__libuv_read_stop(stream);
         }
     } else if (got == 0) {
-        end_stream(stream, UVHTTP_OK);
+        on_fin(stream);
     } else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
         uvhttp__stream_note_error(stream, errno, false);
-        end_stream(stream, UVHTTP_E_ABORTED);
+        break_stream(stream, UVHTTP_E_ABORTED);
     }
 }
 
@@ -116,7 +119,7 @@ static void wait_writable(uvhttp__stream_t *stream) {
         stream->flags |= UVHTTP__STREAM_POLLING_OUT;
         status = update_interest(stream);
     }
-    if (status != UVHTTP_OK) end_stream(stream, status);
+    if (status != UVHTTP_OK) break_stream(stream, status);
 }
 
 /* Sends what is gathered from the head of the queue. Returns 0, UVHTTP_E_AGAIN or UVHTTP_E_ABORTED; *sent in bytes. */
@@ -151,25 +154,15 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
 static void stop_polling_out(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_POLLING_OUT)) return;
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
-    change_interest(stream);
-}
-
-/* What comes next has yet to be brought: the stream is handed over again when it is. */
-static void wait_source(uvhttp__stream_t *stream) {
-    stop_polling_out(stream);
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
-    int status = uvhttp__out_keep(stream);
-    if (status != UVHTTP_OK) end_stream(stream, status);
+    (void)change_interest(stream);
 }
 
 /* All is sent, or the share of this turn is used up. Only a stream that has something to be told about or to go on with
  * is looked at again: the others, which are most, must not keep the loop from waiting. */
 static void flushed(uvhttp__stream_t *stream) {
     if (!stream->out_first) stop_polling_out(stream);
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
-    if (stream->out_first || (stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED))) {
-        uvhttp__out_progress(stream);
-    }
+    if (uvhttp__stream_is_over(stream)) return;
+    if (stream->out_first || uvhttp__stream_outcome_wanted(stream)) uvhttp__out_progress(stream);
 }
 
 /* Lets the filter encode. If that is not the first time in this hand-over, what was encoded before is sent by now, and
@@ -184,7 +177,7 @@ static int encode(uvhttp__stream_t *stream, char **begin, const char **end) {
 }
 
 /* Sends until the queue is empty, the socket full or the share of this turn used up. */
-UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
+UVHTTP__HOT void uvhttp__libuv_hand_over(uvhttp__stream_t *stream) {
     int status = UVHTTP_OK;
     size_t share = SEND_TURN_MAX;
     char *encoded = NULL;
@@ -197,9 +190,6 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
             status = send_memory(stream, &sent);
             share -= sent < share ? sent : share;
             if (status == UVHTTP_OK && share == 0 && stream->out_first) status = UVHTTP_E_LIMIT;
-        } else if (uvhttp__out_waits(stream)) {
-            wait_source(stream);
-            return;
         } else if (uvhttp__stream_encodes(stream)) {
             status = encode(stream, &encoded, &encoded_end);
         } else {
@@ -210,7 +200,7 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
     if (status == UVHTTP_E_AGAIN) {
         wait_writable(stream);
     } else if (status != UVHTTP_OK) {
-        end_stream(stream, status);
+        break_stream(stream, status);
     } else {
         flushed(stream);
     }
@@ -218,7 +208,7 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
 
 /* --- connecting --- */
 
-static int start_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
+int uvhttp__libuv_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
     int failed = 0;
     do {
         failed = connect(stream->fd, &endpoint->address.any, endpoint->address_size);
@@ -234,39 +224,38 @@ static void finish_connect(uvhttp__stream_t *stream) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_CONNECTING;
     if (error == 0 && update_interest(stream) != UVHTTP_OK) error = ENOMEM;
     if (error != 0) { /* on_connect is the news: on_end would be the same once more */
-        stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
-        uvhttp__out_drop(stream);
+        uvhttp__stream_break(stream);
         leave_set(stream);
     }
     stream->ops->on_connect(stream, uvhttp__connect_status(error));
-    if (error == 0 && !(stream->flags & UVHTTP__STREAM_CLOSING)) flushed(stream); /* what was queued meanwhile */
+    if (error == 0 && !uvhttp__stream_is_closing(stream)) flushed(stream); /* what was queued meanwhile */
 }
 
 /* --- events of a stream --- */
 
 UVHTTP__HOT static void on_stream_event(uvhttp__stream_t *stream, uint32_t events) {
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return; /* since the batch was reported */
+    if (uvhttp__stream_is_over(stream)) return; /* since the batch was reported */
     if (stream->flags & UVHTTP__STREAM_CONNECTING) {
         finish_connect(stream);
         return;
     }
     if (events & EPOLLERR) {
         uvhttp__stream_note_error(stream, 0, false);
-        end_stream(stream, UVHTTP_E_ABORTED);
+        break_stream(stream, UVHTTP_E_ABORTED);
         return;
     }
     if (events & EPOLLHUP) events |= EPOLLIN | EPOLLRDHUP | EPOLLOUT; /* a call says what has happened */
     if (stream->flags & UVHTTP__STREAM_READING) {
         if (events & EPOLLIN) receive(stream);
-    } else if ((events & EPOLLRDHUP) && !(stream->flags & UVHTTP__STREAM_ENDED)) {
+    } else if ((events & EPOLLRDHUP) && !(stream->flags & HANG_UP_SEEN)) {
         stream->flags |= HANG_UP_SEEN;
-        change_interest(stream);
+        (void)change_interest(stream);
     }
-    if (!(events & EPOLLOUT) || (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN))) return;
-    if (stream->flags & UVHTTP__STREAM_POLLING_OUT) hand_over(stream);
+    if (!(events & EPOLLOUT) || uvhttp__stream_is_over(stream)) return;
+    if (stream->flags & UVHTTP__STREAM_POLLING_OUT) uvhttp__libuv_hand_over(stream);
 }
 
-static void close_stream(uvhttp__stream_t *stream) {
+void uvhttp__libuv_close(uvhttp__stream_t *stream) {
     leave_set(stream);
     close(stream->fd);
     uvhttp__stream_closed_due(stream);
@@ -274,7 +263,7 @@ static void close_stream(uvhttp__stream_t *stream) {
 
 /* --- listeners --- */
 
-static void listener_update(uvhttp__listener_t *listener) {
+void uvhttp__libuv_listener_update(uvhttp__listener_t *listener) {
     struct uvhttp__fd_set *set = listener->loop->waited;
     bool wanted = (listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) == UVHTTP__LISTENER_WANTED;
     if (wanted && !(listener->flags & UVHTTP__LISTENER_ARMED)) {
@@ -293,11 +282,11 @@ static void listener_update(uvhttp__listener_t *listener) {
 static void on_listener_event(uvhttp__listener_t *listener) {
     if ((listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) != UVHTTP__LISTENER_WANTED) {
         /* In the batch still, or the set has not let it go. */
-        if (!(listener->flags & UVHTTP__LISTENER_CLOSING)) listener_update(listener);
+        if (!(listener->flags & UVHTTP__LISTENER_CLOSING)) uvhttp__libuv_listener_update(listener);
         return;
     }
     uvhttp__listener_accept(listener);
-    if (listener->flags & UVHTTP__LISTENER_PARKED) listener_update(listener);
+    if (listener->flags & UVHTTP__LISTENER_PARKED) uvhttp__libuv_listener_update(listener);
 }
 
 /* --- all events --- */
@@ -318,24 +307,3 @@ UVHTTP__HOT void uvhttp__libuv_drain(uvhttp__libuv_t *libuv) {
     }
     set->count = 0;
 }
-
-static bool preflight(char *reason, size_t size) {
-    snprintf(reason, size, "libuv %s works everywhere", uv_version_string());
-    return true;
-}
-
-const uvhttp__engine_t uvhttp__engine_libuv = {
-    .name = "libuv",
-    .preflight = preflight,
-    .loop_new = uvhttp__libuv_loop_new,
-    .loop_run = uvhttp__libuv_loop_run,
-    .loop_free = uvhttp__libuv_loop_free,
-    .wake = uvhttp__libuv_wake,
-    .read_start = read_start,
-    .read_stop = read_stop,
-    .hand_over = hand_over,
-    .close = close_stream,
-    .connect = start_connect,
-    .listener_open = listener_update,
-    .listener_update = listener_update,
-};

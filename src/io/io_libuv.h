@@ -34,13 +34,17 @@ static inline uvhttp__libuv_t *uvhttp__libuv_of(uvhttp__loop_t *loop) {
     return UVHTTP__CONTAINER_OF(loop, uvhttp__libuv_t, loop);
 }
 
-/* io_libuv.c: does what the events of the loop's set ask for. In a turn. */
-void uvhttp__libuv_drain(uvhttp__libuv_t *libuv);
+/* --- io_libuv.c: streams and listeners --- */
 
-/* io_libuv_loop.c */
-int uvhttp__libuv_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
-void uvhttp__libuv_loop_run(uvhttp__loop_t *loop);
-void uvhttp__libuv_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
-void uvhttp__libuv_wake(uvhttp__loop_t *loop);
+/* As the functions of uvhttp__engine_t. */
+int uvhttp__libuv_read_start(uvhttp__stream_t *stream);
+void uvhttp__libuv_read_stop(uvhttp__stream_t *stream);
+void uvhttp__libuv_hand_over(uvhttp__stream_t *stream);
+void uvhttp__libuv_close(uvhttp__stream_t *stream);
+int uvhttp__libuv_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
+void uvhttp__libuv_listener_update(uvhttp__listener_t *listener);
+
+/* Does what the events of the loop's set ask for. In a turn. */
+void uvhttp__libuv_drain(uvhttp__libuv_t *libuv);
 
 #endif

@@ -149,7 +149,7 @@ static void wait_otherwise(uvhttp__libuv_t *libuv) {
         libuv->inner.due = true;
 }
 
-UVHTTP__HOT void uvhttp__libuv_loop_run(uvhttp__loop_t *loop) {
+UVHTTP__HOT static void loop_run(uvhttp__loop_t *loop) {
     uvhttp__libuv_t *libuv = uvhttp__libuv_of(loop);
     assert(!loop->is_guest);
     uvhttp__turn_begin(loop);
@@ -179,7 +179,7 @@ static int own_start(uvhttp__libuv_t *libuv) {
 
 /* --- life --- */
 
-void uvhttp__libuv_wake(uvhttp__loop_t *loop) {
+static void wake(uvhttp__loop_t *loop) {
     (void)!write(uvhttp__libuv_of(loop)->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
 }
 
@@ -200,7 +200,7 @@ static int wake_open(uvhttp__libuv_t *libuv) {
                                  UVHTTP__FD_WAKE);
 }
 
-int uvhttp__libuv_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
+static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
     uvhttp__libuv_t *libuv = uvhttp__calloc(1, sizeof *libuv);
     if (!libuv) return UVHTTP_E_NOMEM;
     libuv->wake_fd = libuv->timer_fd = -1;
@@ -234,7 +234,7 @@ static void guest_on_closed(uv_handle_t *handle) {
     if (on_freed) on_freed(arg);
 }
 
-void uvhttp__libuv_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+static void loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
     uvhttp__libuv_t *libuv = uvhttp__libuv_of(loop);
     assert(loop->stream_count == 0 && uvhttp__list_empty(&loop->listeners) && !libuv->freeing);
     if (loop->is_guest) {
@@ -250,3 +250,26 @@ void uvhttp__libuv_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), 
     libuv_release(libuv);
     if (on_freed) on_freed(arg);
 }
+
+/* --- the engine --- */
+
+static bool preflight(char *reason, size_t size) {
+    snprintf(reason, size, "libuv %s works everywhere", uv_version_string());
+    return true;
+}
+
+const uvhttp__engine_t uvhttp__engine_libuv = {
+    .name = "libuv",
+    .preflight = preflight,
+    .loop_new = loop_new,
+    .loop_run = loop_run,
+    .loop_free = loop_free,
+    .wake = wake,
+    .read_start = uvhttp__libuv_read_start,
+    .read_stop = uvhttp__libuv_read_stop,
+    .hand_over = uvhttp__libuv_hand_over,
+    .close = uvhttp__libuv_close,
+    .connect = uvhttp__libuv_connect,
+    .listener_open = uvhttp__libuv_listener_update,
+    .listener_update = uvhttp__libuv_listener_update,
+};

@@ -1,6 +1,6 @@
 /* Owns: streams and listeners on io_uring: multishot receive from one ring of buffers, one send in flight per stream,
- * accepting where a poll says that somebody waits. The loops that drive it are in io_uring_loop.c. May include: base,
- * obs, io.
+ * accepting where a poll says that somebody waits. The loops that drive it are in io_uring_loop.c, the ring is made in
+ * io_uring_ring.c. May include: base, obs, io.
  *
  * How a send is known to be done without a completion: at the end of a turn each stream's output goes out as one send
  * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it when it consumes the entry and never again:
@@ -54,17 +54,17 @@ static void close_descriptor(const uvhttp__stream_t *stream) {
 
 /* The kernel's references go first (a close alone would leave an armed receive holding the socket open, without a FIN),
  * then the descriptor, then the stream. */
-static void stream_close(uvhttp__stream_t *stream) {
+void uvhttp__uring_close(uvhttp__stream_t *stream) {
     uvhttp__uring_t *uring = uvhttp__uring_of(stream->loop);
-    if (stream->flags & UVHTTP__STREAM_CLOSED_DUE) return;
+    if (stream->close == UVHTTP__CLOSE_DONE) return;
     if (uring->failed) {
         uvhttp__uring_close_directly(stream);
         return;
     }
     if (stream->flags & UVHTTP__STREAM_FLUSHED) return;
     if (stream->flags & IN_KERNEL) {
-        if (stream->flags & UVHTTP__STREAM_CLOSE_SENT) return;
-        stream->flags |= UVHTTP__STREAM_CLOSE_SENT;
+        if (stream->close == UVHTTP__CLOSE_WAITING) return;
+        uvhttp__close_to(stream, UVHTTP__CLOSE_WAITING);
         uvhttp__list_push_back(&uring->closing, &stream->dirty);
         struct io_uring_sqe *sqe = sqe_of(stream);
         io_uring_prep_cancel_fd(sqe, stream->fd, IORING_ASYNC_CANCEL_ALL);
@@ -78,7 +78,7 @@ static void stream_close(uvhttp__stream_t *stream) {
 /* The reset of a connection throws away what it has not sent, and fails whatever the kernel would still send: memory
  * that a send of the ring refers to is read by nobody afterwards. */
 void uvhttp__uring_close_directly(uvhttp__stream_t *stream) {
-    if (stream->flags & UVHTTP__STREAM_CLOSED_DUE) return;
+    if (stream->close == UVHTTP__CLOSE_DONE) return;
     stream->flags &= ~(uint32_t)(IN_KERNEL | UVHTTP__STREAM_FLUSHED);
     stream->out_flying = 0;
     (void)connect(stream->fd, &(struct sockaddr){.sa_family = AF_UNSPEC}, sizeof(struct sockaddr));
@@ -89,17 +89,9 @@ void uvhttp__uring_close_directly(uvhttp__stream_t *stream) {
 
 /* --- receiving --- */
 
-/* A receive that has more to do than `max` bytes goes to the end of the kernel's queue, but only if it may fill several
- * buffers at once. */
-void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t max) {
-    io_uring_prep_recv_multishot(sqe, fd, NULL, max, 0);
-    if (max > 0) sqe->ioprio |= IORING_RECVSEND_BUNDLE;
-    sqe->flags |= IOSQE_BUFFER_SELECT;
-    sqe->buf_group = 0;
-}
-
-static int read_start(uvhttp__stream_t *stream) {
-    if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_ENDED | UVHTTP__STREAM_CLOSING)) return UVHTTP_OK;
+int uvhttp__uring_read_start(uvhttp__stream_t *stream) {
+    if (stream->flags & (UVHTTP__STREAM_READING | UVHTTP__STREAM_FIN)) return UVHTTP_OK;
+    if (uvhttp__stream_is_over(stream)) return UVHTTP_OK;
     if (uvhttp__uring_of(stream->loop)->failed) return UVHTTP_E_IO;
     struct io_uring_sqe *sqe = sqe_of(stream);
     uvhttp__uring_prepare_receive(sqe, stream->fd, uvhttp__uring_of(stream->loop)->receive_max);
@@ -108,7 +100,7 @@ static int read_start(uvhttp__stream_t *stream) {
     return UVHTTP_OK;
 }
 
-static void read_stop(uvhttp__stream_t *stream) {
+void uvhttp__uring_read_stop(uvhttp__stream_t *stream) {
     if (!(stream->flags & UVHTTP__STREAM_READING) || (stream->flags & UVHTTP__STREAM_CANCELLING)) return;
     stream->flags |= UVHTTP__STREAM_CANCELLING;
     struct io_uring_sqe *sqe = sqe_of(stream);
@@ -118,7 +110,7 @@ static void read_stop(uvhttp__stream_t *stream) {
 
 /* Where the receive would not tell of a reset: a poll for no event reports errors all the same. */
 static void watch(uvhttp__stream_t *stream) {
-    if (stream->flags & (UVHTTP__STREAM_WATCHED | UVHTTP__STREAM_ENDED)) return;
+    if ((stream->flags & (UVHTTP__STREAM_WATCHED | UVHTTP__STREAM_FIN)) || uvhttp__stream_is_over(stream)) return;
     stream->flags |= UVHTTP__STREAM_WATCHED;
     struct io_uring_sqe *sqe = sqe_of(stream);
     io_uring_prep_poll_add(sqe, stream->fd, 0);
@@ -132,12 +124,12 @@ static void broke(uvhttp__stream_t *stream, int error_number, bool sending) {
 
 static void on_watch(uvhttp__stream_t *stream, int events) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_WATCHED;
-    if (stream->flags & UVHTTP__STREAM_CLOSING)
-        stream_close(stream);
+    if (uvhttp__stream_is_closing(stream))
+        uvhttp__uring_close(stream);
     else if (events > 0 && (events & POLLERR))
         broke(stream, 0, false);
     else
-        read_stop(stream); /* FIN: if the receive has slept through that too, the next one will not */
+        uvhttp__uring_read_stop(stream); /* FIN: if the receive has slept through that too, the next one will not */
 }
 
 static char *buffer_at(const uvhttp__uring_t *uring, unsigned id) {
@@ -184,17 +176,17 @@ static void on_receive(uvhttp__uring_t *uring, uvhttp__stream_t *stream, int res
     if (!(flags & IORING_CQE_F_MORE)) stream->flags &= ~(uint32_t)(UVHTTP__STREAM_READING | UVHTTP__STREAM_CANCELLING);
     if (flags & IORING_CQE_F_BUFFER) take_buffers(uring, stream, flags >> IORING_CQE_BUFFER_SHIFT, result);
     if (result == -ENOBUFS) uvhttp__counters_add(uring->loop.counters, engine_enobufs, 1);
-    if (stream->flags & UVHTTP__STREAM_CLOSING) {
-        stream_close(stream);
+    if (uvhttp__stream_is_closing(stream)) {
+        uvhttp__uring_close(stream);
     } else if (result == 0) {
         uvhttp__stream_ended(stream, UVHTTP_OK);
     } else if (result < 0 && result != -ENOBUFS && result != -ECANCELED && result != -EINTR) {
         broke(stream, -result, false);
     } else if (stream->held_size >= UVHTTP__HELD_MAX) {
-        read_stop(stream);
+        uvhttp__uring_read_stop(stream);
         watch(stream);
     } else {
-        (void)read_start(stream); /* unless it is armed still */
+        (void)uvhttp__uring_read_start(stream); /* unless it is armed still */
         /* A reset that comes together with the last bytes before it does not wake the receive (pitfall 11). The kernel
          * says whether there is more after these bytes, but an error does not count as more. */
         if (result > 0 && !(flags & IORING_CQE_F_SOCK_NONEMPTY) && !will_send(stream)) watch(stream);
@@ -272,9 +264,7 @@ static bool make_memory(uvhttp__stream_t *stream) {
         send_later(stream); /* kernel TLS refuses MSG_WAITALL: these have a completion */
         return false;
     }
-    if (status == UVHTTP_OK && uvhttp__out_waits(stream))
-        status = uvhttp__out_keep(stream);
-    else if (status == UVHTTP_OK && uvhttp__stream_encodes(stream))
+    if (status == UVHTTP_OK && uvhttp__stream_encodes(stream))
         uvhttp__out_progress(stream);
     else if (status == UVHTTP_OK)
         send_file(stream);
@@ -284,8 +274,7 @@ static bool make_memory(uvhttp__stream_t *stream) {
 
 UVHTTP__HOT static bool is_plain(const uvhttp__stream_t *stream) {
     const uvhttp__segment_t *first = stream->out_first;
-    return first->turn && !first->next && !stream->filter &&
-           !(stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED));
+    return first->turn && !first->next && !stream->filter && !uvhttp__stream_outcome_wanted(stream);
 }
 
 /* The segment stays as it is until the next turn has been drained, for on_send_plain. */
@@ -301,7 +290,7 @@ UVHTTP__HOT static void hand_over_plain(uvhttp__stream_t *stream) {
     stream->out_size = 0;
 }
 
-UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
+UVHTTP__HOT void uvhttp__uring_hand_over(uvhttp__stream_t *stream) {
     if (is_plain(stream)) {
         hand_over_plain(stream);
         return;
@@ -315,14 +304,13 @@ UVHTTP__HOT static void hand_over(uvhttp__stream_t *stream) {
     uvhttp__loop_t *loop = stream->loop;
     uvhttp__list_push_back(&loop->settling, &stream->dirty);
     /* Somebody waits for the outcome, or there is more to hand over: come back at once instead of waiting. */
-    if ((stream->flags & (UVHTTP__STREAM_NOTIFY | UVHTTP__STREAM_SHUT_WANTED)) || !stream->out_last->turn ||
-        stream->out_flying > 1)
+    if (uvhttp__stream_outcome_wanted(stream) || !stream->out_last->turn || stream->out_flying > 1)
         loop->settle_due = true;
 }
 
 static void on_send_now(uvhttp__stream_t *stream, int result) {
     stream->out_flying = 0;
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return; /* settle goes on from here */
+    if (uvhttp__stream_is_over(stream)) return; /* settle goes on from here */
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
         broke(stream, -result, true);
         return;
@@ -343,7 +331,7 @@ static void on_send_plain(uvhttp__segment_t *segment, int result) {
     segment->size -= taken;
     segment->data += taken;
     stream->loop->flown_size -= segment->size;
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return;
+    if (uvhttp__stream_is_over(stream)) return;
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
         broke(stream, -result, true);
         return;
@@ -357,9 +345,9 @@ static void on_send_plain(uvhttp__segment_t *segment, int result) {
 
 static void on_send(uvhttp__stream_t *stream, int result) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_SENDING;
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) {
+    if (uvhttp__stream_is_over(stream)) {
         uvhttp__out_drop(stream);
-        if (stream->flags & UVHTTP__STREAM_CLOSING) stream_close(stream);
+        if (uvhttp__stream_is_closing(stream)) uvhttp__uring_close(stream);
         return;
     }
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
@@ -372,17 +360,17 @@ static void on_send(uvhttp__stream_t *stream, int result) {
 
 static void on_poll_out(uvhttp__stream_t *stream, int events) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_POLLING_OUT;
-    if (stream->flags & UVHTTP__STREAM_CLOSING)
-        stream_close(stream);
+    if (uvhttp__stream_is_closing(stream))
+        uvhttp__uring_close(stream);
     else if (events < 0 && events != -EINTR && events != -EAGAIN) /* the next try would end at once, too, and so on */
         uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
-    else if (!(stream->flags & UVHTTP__STREAM_BROKEN))
+    else if (!uvhttp__stream_is_over(stream))
         uvhttp__out_progress(stream);
 }
 
 /* --- connecting --- */
 
-static int stream_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
+int uvhttp__uring_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint) {
     if (uvhttp__uring_of(stream->loop)->failed) return UVHTTP_E_IO;
     char *address = uvhttp__loop_turn_alloc(stream->loop, endpoint->address_size);
     if (!address) return UVHTTP_E_NOMEM;
@@ -395,13 +383,13 @@ static int stream_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *en
 
 static void on_connect(uvhttp__stream_t *stream, int result) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_CONNECTING;
-    if (stream->flags & UVHTTP__STREAM_CLOSING) {
-        stream_close(stream);
+    if (uvhttp__stream_is_over(stream)) {
+        if (uvhttp__stream_is_closing(stream)) uvhttp__uring_close(stream);
         return;
     }
-    if (result < 0) stream->flags |= UVHTTP__STREAM_BROKEN | UVHTTP__STREAM_END_TOLD | UVHTTP__STREAM_BREAK_TOLD;
+    if (result < 0) uvhttp__stream_break(stream);
     stream->ops->on_connect(stream, uvhttp__connect_status(-result));
-    if (result == 0 && stream->out_first && !(stream->flags & UVHTTP__STREAM_CLOSING)) uvhttp__out_progress(stream);
+    if (result == 0 && stream->out_first && !uvhttp__stream_is_closing(stream)) uvhttp__out_progress(stream);
 }
 
 /* --- listeners --- */
@@ -409,7 +397,7 @@ static void on_connect(uvhttp__stream_t *stream, int result) {
 /* A poll and accept4, not an accept by the ring: a multishot accept empties the whole backlog before anybody can say
  * that there is no place left, and one that was submitted before holds a place while nobody comes. The poll is armed
  * again without a system call of its own, and tells at once if somebody waits already. */
-static void listener_update(uvhttp__listener_t *listener) {
+void uvhttp__uring_listener_update(uvhttp__listener_t *listener) {
     uvhttp__uring_t *uring = uvhttp__uring_of(listener->loop);
     bool want = (listener->flags & (UVHTTP__LISTENER_WANTED | UVHTTP__LISTENER_PARKED)) == UVHTTP__LISTENER_WANTED;
     bool armed = listener->flags & UVHTTP__LISTENER_ARMED;
@@ -435,10 +423,16 @@ static void on_acceptable(uvhttp__listener_t *listener, int result) {
         uvhttp__listener_accept(listener);
     else if (result != -ECANCELED)
         (void)uvhttp__listener_failed(listener, -result);
-    if (!(listener->flags & UVHTTP__LISTENER_ARMED)) listener_update(listener);
+    if (!(listener->flags & UVHTTP__LISTENER_ARMED)) uvhttp__uring_listener_update(listener);
 }
 
 /* --- completions --- */
+
+void uvhttp__uring_arm_wake(uvhttp__uring_t *uring) {
+    struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
+    io_uring_prep_read(sqe, uring->wake_fd, &uring->wake_value, sizeof uring->wake_value, 0);
+    sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_WAKE);
+}
 
 static void on_internal(uvhttp__uring_t *uring, uint64_t what) {
     if (what == UVHTTP__URING_WAKE) {
@@ -481,7 +475,7 @@ UVHTTP__HOT static void prefetch_next(const uvhttp__uring_t *uring, unsigned hea
  * the completion queue has overflowed, the kernel moves the rest over on the next call, and nothing may be settled
  * before. A completion that the kernel had no memory to keep is lost, and with it the knowledge of what the kernel
  * holds and what was sent: only a new ring would be sound. */
-UVHTTP__HOT bool uvhttp__uring_drain(uvhttp__uring_t *uring) {
+UVHTTP__HOT static bool drain(uvhttp__uring_t *uring) {
     for (;;) {
         unsigned head, seen = 0;
         struct io_uring_cqe *cqe;
@@ -510,24 +504,7 @@ UVHTTP__HOT bool uvhttp__uring_drain(uvhttp__uring_t *uring) {
 UVHTTP__HOT void uvhttp__uring_collect(uvhttp__uring_t *uring) {
     uvhttp__turn_begin(&uring->loop);
     if (__builtin_expect(uring->failed, 0)) return;
-    bool all_seen = uvhttp__uring_drain(uring);
+    bool all_seen = drain(uring);
     if (__builtin_expect(!all_seen || uring->fatal, 0)) uvhttp__uring_hold(uring);
     if (__builtin_expect(!uring->loop.held, 1)) uvhttp__turn_settle(&uring->loop);
-    if (__builtin_expect(uring->fatal, 0)) uvhttp__uring_fail(uring);
 }
-
-const uvhttp__engine_t uvhttp__engine_uring = {
-    .name = "io_uring",
-    .preflight = uvhttp__uring_preflight,
-    .loop_new = uvhttp__uring_loop_new,
-    .loop_run = uvhttp__uring_loop_run,
-    .loop_free = uvhttp__uring_loop_free,
-    .wake = uvhttp__uring_wake,
-    .read_start = read_start,
-    .read_stop = read_stop,
-    .hand_over = hand_over,
-    .close = stream_close,
-    .connect = stream_connect,
-    .listener_open = listener_update,
-    .listener_update = listener_update,
-};

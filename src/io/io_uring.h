@@ -1,4 +1,4 @@
-/* Owns: what the two files of the io_uring engine share. May include: io. */
+/* Owns: what the files of the io_uring engine share. May include: io. */
 #ifndef UVHTTP_SRC_IO_IO_URING_H
 #define UVHTTP_SRC_IO_IO_URING_H
 
@@ -103,28 +103,36 @@ static inline void uvhttp__uring_submitted(uvhttp__uring_t *uring, int status) {
 void uvhttp__uring_refused(uvhttp__uring_t *uring, int error);
 /* Completions may be unseen that belong to what was handed over. */
 void uvhttp__uring_hold(uvhttp__uring_t *uring);
-/* Ends the use of the ring: nothing is submitted and no completion is looked at any more. */
-void uvhttp__uring_fail(uvhttp__uring_t *uring);
 /* Closes the descriptors whose close was not submitted. */
 void uvhttp__uring_abandon(uvhttp__uring_t *uring);
 
-/* Runs all completions that are in the queue now, or moved there by the kernel from where they waited for room. Returns
- * false if the kernel refused to do so. */
-bool uvhttp__uring_drain(uvhttp__uring_t *uring);
-/* The begin of a turn: drain and settle. */
+/* --- io_uring_ring.c: making it --- */
+
+bool uvhttp__uring_preflight(char *reason, size_t size);
+/* Returns 0 or -errno. */
+int uvhttp__uring_open(uvhttp__uring_t *uring, unsigned flags);
+/* Closes a ring that uvhttp__uring_open or io_uring_queue_init_params has made; in place of io_uring_queue_exit. */
+void uvhttp__uring_ring_close(struct io_uring *ring);
+/* Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_UNSUPPORTED; what was made is freed by buffers_free in any case. */
+int uvhttp__uring_buffers_new(uvhttp__uring_t *uring, const uvhttp__loop_options_t *options);
+void uvhttp__uring_buffers_free(uvhttp__uring_t *uring);
+/* Prepares a receive that goes on, into the buffers of the ring. max: as receive_max. */
+void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t max);
+
+/* --- io_uring.c: streams, listeners and completions --- */
+
+/* As the functions of uvhttp__engine_t. */
+int uvhttp__uring_read_start(uvhttp__stream_t *stream);
+void uvhttp__uring_read_stop(uvhttp__stream_t *stream);
+void uvhttp__uring_hand_over(uvhttp__stream_t *stream);
+void uvhttp__uring_close(uvhttp__stream_t *stream);
+int uvhttp__uring_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
+void uvhttp__uring_listener_update(uvhttp__listener_t *listener);
+/* The start of a loop iteration: runs all completions that are in the queue, or that the kernel keeps for want of room
+ * in it, and settles. If `fatal` is set afterwards, the ring cannot be used any more. */
 void uvhttp__uring_collect(uvhttp__uring_t *uring);
 /* Closes a stream without the ring, whatever the kernel still has of it. */
 void uvhttp__uring_close_directly(uvhttp__stream_t *stream);
 void uvhttp__uring_arm_wake(uvhttp__uring_t *uring);
-
-/* Prepares a receive that goes on, into the buffers of the ring. max: as receive_max. */
-void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t max);
-
-/* io_uring_loop.c */
-bool uvhttp__uring_preflight(char *reason, size_t size);
-int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
-void uvhttp__uring_loop_run(uvhttp__loop_t *loop);
-void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
-void uvhttp__uring_wake(uvhttp__loop_t *loop);
 
 #endif

@@ -1,186 +1,76 @@
-/* Owns: loops on io_uring: trying whether it works here, making the ring, and driving it, either as the outer loop of a
- * thread of our own (with a libuv loop as guest, for the application's handles) or as a guest of the application's
- * libuv loop. May include: base, obs, io. */
+/* Owns: loops on io_uring: driving a ring, either as the outer loop of a thread of our own (with a libuv loop as guest,
+ * for the application's handles) or as a guest of the application's libuv loop, and the end of a ring that failed. May
+ * include: base, obs, io. */
 #include <errno.h>
 #include <poll.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
-#include <uvhttp/log.h>
 
 #include "base/alloc.h"
 #include "base/hot.h"
 #include "io/io_uring.h"
 
-/* Small rings: what they cost is charged to the user and given back late. */
-#define SQ_ENTRIES 256
-#define CQ_ENTRIES 1024
-/* Buffers begin at different offsets in their pages: at equal offsets all would share one set of the first-level cache.
- */
-#define BUFFER_COLOUR 192
-/* What one stream is given before the others get theirs: bytes, and buffers. */
-#define RECEIVE_SHARE (64u * 1024)
-#define RECEIVE_BUFFERS_MAX 4u
 /* How often a loop whose ring has failed looks at its timers. */
 #define FAILED_WAIT_MS 10
 
-/* --- making a ring --- */
-
-/* A ring that was just closed may still be charged: -ENOMEM is tried again for half a second. */
-static int queue_init(unsigned entries, unsigned cq_entries, unsigned flags, struct io_uring *ring) {
-    for (int tries = 0;; tries++) {
-        struct io_uring_params params = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-                                                  IORING_SETUP_CQSIZE | IORING_SETUP_SUBMIT_ALL | flags,
-                                         .cq_entries = cq_entries};
-        int status = io_uring_queue_init_params(entries, ring, &params);
-        if (status != -ENOMEM || tries == 50) return status;
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    }
-}
-
-static struct io_uring_buf_ring *buf_ring_new(struct io_uring *ring, unsigned count) {
-    size_t size = count * sizeof(struct io_uring_buf);
-    struct io_uring_buf_ring *buf_ring = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
-    if (buf_ring == MAP_FAILED) return NULL;
-    struct io_uring_buf_reg reg = {.ring_addr = (uintptr_t)buf_ring, .ring_entries = count};
-    int status = io_uring_register_buf_ring(ring, &reg, 0);
-    if (status < 0) {
-        munmap(buf_ring, size);
-        errno = -status;
-        return NULL;
-    }
-    io_uring_buf_ring_init(buf_ring);
-    return buf_ring;
-}
-
-/* --- preflight --- */
-
-#define PREFLIGHT_BUFFER_SIZE 16u
-
-static atomic_bool receive_is_bounded;
-
-static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, bool bounded, const char **step) {
-    *step = "multishot receive";
-    struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-    uvhttp__uring_prepare_receive(sqe, fd, bounded ? PREFLIGHT_BUFFER_SIZE : 0);
-    sqe->user_data = 1;
-    sqe = io_uring_get_sqe(ring);
-    io_uring_prep_send(sqe, peer, "ping", 4, MSG_NOSIGNAL | MSG_DONTWAIT | MSG_WAITALL);
-    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-    sqe->user_data = 2;
-    struct __kernel_timespec second = {.tv_sec = 1};
-    struct io_uring_cqe *cqe;
-    int status = io_uring_submit_and_wait_timeout(ring, &cqe, 1, &second, NULL);
-    if (status < 0) return status;
-    bool good =
-        cqe->user_data == 1 && cqe->res == 4 && (cqe->flags & IORING_CQE_F_BUFFER) && (cqe->flags & IORING_CQE_F_MORE);
-    return good ? 0 : cqe->res < 0 ? cqe->res : -EINVAL;
-}
-
-/* The features that the engine stands on, in one round trip over a socket pair. */
-static int64_t preflight_run(bool bounded, const char **step) {
-    struct io_uring ring;
-    *step = "io_uring_setup";
-    int64_t status = queue_init(8, 32, 0, &ring);
-    if (status < 0) return status;
-    *step = "provided buffer ring";
-    struct io_uring_buf_ring *buf_ring = buf_ring_new(&ring, 4);
-    if (!buf_ring) {
-        status = -errno;
-        io_uring_queue_exit(&ring);
-        return status;
-    }
-    char buffers[4][PREFLIGHT_BUFFER_SIZE];
-    for (int i = 0; i < 4; i++)
-        io_uring_buf_ring_add(buf_ring, buffers[i], sizeof buffers[i], (unsigned short)i, io_uring_buf_ring_mask(4), i);
-    io_uring_buf_ring_advance(buf_ring, 4);
-    int pair[2];
-    *step = "socketpair";
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
-        status = preflight_receive(&ring, pair[0], pair[1], bounded, step);
-        shutdown(pair[0], SHUT_RDWR); /* ends the receive; the ring's end waits for it */
-        close(pair[0]);
-        close(pair[1]);
-    } else {
-        status = -errno;
-    }
-    io_uring_queue_exit(&ring);
-    munmap(buf_ring, 4 * sizeof(struct io_uring_buf));
-    return status;
-}
-
-bool uvhttp__uring_preflight(char *reason, size_t size) {
-    static atomic_int passed; /* once it has worked, it is not tried again in this process */
-    if (atomic_load(&passed)) return true;
-    const char *step = "";
-    bool bounded = true;
-    int64_t status = preflight_run(bounded, &step);
-    if (status == -EINVAL) {
-        bounded = false; /* a kernel before 6.17 */
-        status = preflight_run(bounded, &step);
-    }
-    if (status == 0) {
-        atomic_store(&receive_is_bounded, bounded);
-        atomic_store(&passed, 1);
-        return true;
-    }
-    snprintf(reason, size, "io_uring: %s: %s", step, strerrordesc_np((int)-status));
-    return false;
-}
-
-/* --- buffers --- */
-
-/* As much as on libuv if the buffers are small enough for it, but never many: the kernel keeps a vector of them for
- * each connection. */
-static uint32_t receive_max(uint32_t buffer_size) {
-    uint32_t count = RECEIVE_SHARE / buffer_size;
-    if (count < 1) count = 1;
-    if (count > RECEIVE_BUFFERS_MAX) count = RECEIVE_BUFFERS_MAX;
-    return count * buffer_size;
-}
-
-static int buffers_new(uvhttp__uring_t *uring, const uvhttp__loop_options_t *options) {
-    uring->buffer_count = options->receive_buffer_count;
-    uring->buffer_size = options->receive_buffer_size;
-    uring->receive_max = atomic_load(&receive_is_bounded) ? receive_max(uring->buffer_size) : 0;
-    uring->buffer_stride = ((size_t)uring->buffer_size + BUFFER_COLOUR + 63) & ~(size_t)63;
-    uring->buffers = mmap(NULL, uring->buffer_count * uring->buffer_stride, PROT_READ | PROT_WRITE,
-                          MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
-    if (uring->buffers == MAP_FAILED) {
-        uring->buffers = NULL;
-        return UVHTTP_E_NOMEM;
-    }
-    uring->buf_ring = buf_ring_new(&uring->ring, uring->buffer_count);
-    if (!uring->buf_ring) return errno == ENOMEM ? UVHTTP_E_NOMEM : UVHTTP_E_UNSUPPORTED;
-    for (unsigned i = 0; i < uring->buffer_count; i++)
-        io_uring_buf_ring_add(uring->buf_ring, uring->buffers + i * uring->buffer_stride, uring->buffer_size,
-                              (unsigned short)i, io_uring_buf_ring_mask(uring->buffer_count), (int)i);
-    io_uring_buf_ring_advance(uring->buf_ring, (int)uring->buffer_count);
-    return UVHTTP_OK;
-}
-
-static void buffers_free(uvhttp__uring_t *uring) {
-    if (uring->buffers) munmap(uring->buffers, uring->buffer_count * uring->buffer_stride);
-    if (uring->buf_ring) munmap(uring->buf_ring, uring->buffer_count * sizeof(struct io_uring_buf));
-}
+/* --- the end of a loop --- */
 
 static void uring_free(uvhttp__uring_t *uring) {
     bool unused = uvhttp__inner_close(&uring->inner);
     if (uring->ring.ring_fd >= 0) {
         if (!uring->failed) uvhttp__uring_abandon(uring);
-        io_uring_queue_exit(&uring->ring);
+        uvhttp__uring_ring_close(&uring->ring);
     }
     if (uring->wake_fd >= 0) close(uring->wake_fd);
     if (uring->event_fd >= 0) close(uring->event_fd);
-    buffers_free(uring);
+    uvhttp__uring_buffers_free(uring);
     uvhttp__loop_deinit(&uring->loop);
     if (unused) uvhttp__free(uring); /* else the application's handles point at it */
+}
+
+/* --- the end of a ring that failed --- */
+
+static void drop_hand_over(uvhttp__loop_t *loop) {
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->settling));) {
+        uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
+        stream->flags &= ~(uint32_t)UVHTTP__STREAM_FLUSHED;
+        stream->out_flying = 0;
+        if (uvhttp__stream_is_closing(stream))
+            uvhttp__uring_close_directly(stream);
+        else
+            uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
+    }
+    loop->flown_size = 0;
+    loop->settle_due = false;
+}
+
+static void disarm_listeners(uvhttp__loop_t *loop) {
+    uvhttp__list_t *node, *next;
+    UVHTTP__LIST_FOREACH_SAFE(node, next, &loop->listeners) {
+        uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
+        listener->flags &= ~(uint32_t)(UVHTTP__LISTENER_ARMED | UVHTTP__LISTENER_CANCELLING);
+        if (listener->flags & UVHTTP__LISTENER_CLOSING) uvhttp__listener_closed_due(listener);
+    }
+}
+
+/* The use of the ring ends: nothing is submitted and no completion is looked at any more. */
+static void fail(uvhttp__uring_t *uring) {
+    uvhttp__loop_t *loop = &uring->loop;
+    uring->failed = loop->held = true;
+    uvhttp__uring_abandon(uring);
+    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&uring->closing));)
+        uvhttp__uring_close_directly(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
+    drop_hand_over(loop);
+    disarm_listeners(loop);
+    uvhttp__loop_fail(loop, "io_uring_enter", uring->fatal);
+}
+
+/* The start of a loop iteration. */
+static inline void collect(uvhttp__uring_t *uring) {
+    uvhttp__uring_collect(uring);
+    if (UNLIKELY(uring->fatal && !uring->failed)) fail(uring);
 }
 
 /* --- guest of the application's loop --- */
@@ -245,7 +135,7 @@ static void guest_check(uv_check_t *check) {
         int status = io_uring_get_events(&uring->ring);
         if (status < 0 && status != -EINTR) uvhttp__uring_refused(uring, -status);
     }
-    uvhttp__uring_collect(uring);
+    collect(uring);
 }
 
 static void guest_on_event(uv_poll_t *poll_handle, int status, int events) {
@@ -310,13 +200,7 @@ static int guest_start(uvhttp__uring_t *uring, uv_loop_t *host) {
 
 /* --- a loop of our own --- */
 
-void uvhttp__uring_arm_wake(uvhttp__uring_t *uring) {
-    struct io_uring_sqe *sqe = uvhttp__uring_sqe(uring);
-    io_uring_prep_read(sqe, uring->wake_fd, &uring->wake_value, sizeof uring->wake_value, 0);
-    sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_WAKE);
-}
-
-void uvhttp__uring_wake(uvhttp__loop_t *loop) {
+static void wake(uvhttp__loop_t *loop) {
     uvhttp__uring_t *uring = uvhttp__uring_of(loop);
     if (loop->is_guest)
         uv_async_send(&uring->async);
@@ -405,7 +289,7 @@ static bool nothing_pending(const uvhttp__uring_t *uring) {
     return uring->failed ? !pending_without_ring(&uring->loop) : !uvhttp__turn_pending(&uring->loop);
 }
 
-UVHTTP__HOT void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
+UVHTTP__HOT static void loop_run(uvhttp__loop_t *loop) {
     uvhttp__uring_t *uring = uvhttp__uring_of(loop);
     if (!uring->enabled) {
         uring->enabled = true;
@@ -423,14 +307,14 @@ UVHTTP__HOT void uvhttp__uring_loop_run(uvhttp__loop_t *loop) {
         arm_timer(uring);
         bool last = loop->stopping && nothing_pending(uring);
         submit_and_wait(uring, uv_wait_ms);
-        uvhttp__uring_collect(uring);
+        collect(uring);
         if (last && (!loop->held || uring->failed)) break;
     }
     (void)io_uring_unregister_ring_fd(&uring->ring); /* else it goes with the ring */
     loop->stopping = false;
 }
 
-int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
+static int loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop) {
     uvhttp__uring_t *uring = uvhttp__calloc(1, sizeof *uring);
     if (!uring) return UVHTTP_E_NOMEM;
     uring->ring.ring_fd = uring->wake_fd = uring->event_fd = -1;
@@ -441,14 +325,12 @@ int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t
         return status;
     }
     bool guest = options->host != NULL;
-    int made =
-        queue_init(SQ_ENTRIES, CQ_ENTRIES, guest ? IORING_SETUP_TASKRUN_FLAG : IORING_SETUP_R_DISABLED, &uring->ring);
+    int made = uvhttp__uring_open(uring, guest ? IORING_SETUP_TASKRUN_FLAG : IORING_SETUP_R_DISABLED);
     if (made < 0) {
-        uring->ring.ring_fd = -1;
         uring_free(uring);
         return UVHTTP_E_UNSUPPORTED;
     }
-    status = buffers_new(uring, options);
+    status = uvhttp__uring_buffers_new(uring, options);
     if (status == UVHTTP_OK) status = guest ? guest_start(uring, options->host) : own_start(uring);
     if (status == UVHTTP_OK) {
         *loop = &uring->loop;
@@ -459,7 +341,7 @@ int uvhttp__uring_loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t
     return status;
 }
 
-void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
+static void loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg) {
     uvhttp__uring_t *uring = uvhttp__uring_of(loop);
     if (loop->is_guest) {
         uring->on_freed = on_freed;
@@ -470,3 +352,21 @@ void uvhttp__uring_loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), 
     uring_free(uring);
     if (on_freed) on_freed(arg);
 }
+
+/* --- the engine --- */
+
+const uvhttp__engine_t uvhttp__engine_uring = {
+    .name = "io_uring",
+    .preflight = uvhttp__uring_preflight,
+    .loop_new = loop_new,
+    .loop_run = loop_run,
+    .loop_free = loop_free,
+    .wake = wake,
+    .read_start = uvhttp__uring_read_start,
+    .read_stop = uvhttp__uring_read_stop,
+    .hand_over = uvhttp__uring_hand_over,
+    .close = uvhttp__uring_close,
+    .connect = uvhttp__uring_connect,
+    .listener_open = uvhttp__uring_listener_update,
+    .listener_update = uvhttp__uring_listener_update,
+};

@@ -7,7 +7,7 @@
  * collects output in the current half of turn memory, but it settles nothing, hands over nothing, and lets no stream
  * go. A full queue is no reason to wait in a callback: further entries are kept aside, in order.
  *
- * Every turn tries again (io_refusal.c). What does not pass within a bound ends the backend (uvhttp__uring_fail):
+ * Every turn tries again (io_refusal.c). What does not pass within a bound ends the backend (io_uring_loop.c):
  * connections are reset by plain system calls, and the loop's owner is told. */
 #include <errno.h>
 #include <string.h>
@@ -114,40 +114,4 @@ void uvhttp__uring_trouble(uvhttp__uring_t *uring, int status) {
         uring->held_tail = uring->ring.sq.sqe_tail + uring->spill_count;
     }
     uring->trouble = loop->held || uring->refusals.count > 0 || uring->spill_count > 0;
-}
-
-/* --- the end of a ring --- */
-
-static void drop_hand_over(uvhttp__loop_t *loop) {
-    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&loop->settling));) {
-        uvhttp__stream_t *stream = UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty);
-        stream->flags &= ~(uint32_t)UVHTTP__STREAM_FLUSHED;
-        stream->out_flying = 0;
-        if (stream->flags & UVHTTP__STREAM_CLOSING)
-            uvhttp__uring_close_directly(stream);
-        else
-            uvhttp__stream_ended(stream, UVHTTP_E_ABORTED);
-    }
-    loop->flown_size = 0;
-    loop->settle_due = false;
-}
-
-static void disarm_listeners(uvhttp__loop_t *loop) {
-    uvhttp__list_t *node, *next;
-    UVHTTP__LIST_FOREACH_SAFE(node, next, &loop->listeners) {
-        uvhttp__listener_t *listener = UVHTTP__CONTAINER_OF(node, uvhttp__listener_t, link);
-        listener->flags &= ~(uint32_t)(UVHTTP__LISTENER_ARMED | UVHTTP__LISTENER_CANCELLING);
-        if (listener->flags & UVHTTP__LISTENER_CLOSING) uvhttp__listener_closed_due(listener);
-    }
-}
-
-void uvhttp__uring_fail(uvhttp__uring_t *uring) {
-    uvhttp__loop_t *loop = &uring->loop;
-    uring->failed = loop->held = true;
-    uvhttp__uring_abandon(uring);
-    for (uvhttp__list_t *node; (node = uvhttp__list_pop_front(&uring->closing));)
-        uvhttp__uring_close_directly(UVHTTP__CONTAINER_OF(node, uvhttp__stream_t, dirty));
-    drop_hand_over(loop);
-    disarm_listeners(loop);
-    uvhttp__loop_fail(loop, "io_uring_enter", uring->fatal);
 }

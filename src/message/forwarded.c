@@ -129,7 +129,7 @@ static void read_host(uvhttp_request_t *req, uvhttp_str_t text, uvhttp__client_t
         if (!plain && (c == '\0' || !strchr("-._~:[]", c))) return;
     }
     /* A copy: the head may move when the answer is deferred. */
-    char *copy = uvhttp__arena_alloc_uncounted(req->arena, text.size);
+    char *copy = uvhttp__arena_alloc_uncounted(req->arena, text.size, 1);
     if (copy) client->host = (uvhttp_str_t){memcpy(copy, text.data, text.size), text.size};
 }
 

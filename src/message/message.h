@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/head.h"
+#include "base/hot.h"
 #include "base/ip.h"
 #include "base/ref.h"
 
@@ -114,7 +115,7 @@ struct uvhttp_request {
     uvhttp__arena_t *arena; /* the session's to set: what the thread that reads the request takes memory from */
     const uvhttp__request_ops_t *ops; /* set once by init */
     uvhttp__origin_t origin;          /* see origin_known */
-    uvhttp__span_t params[UVHTTP__PARAM_MAX];
+    uvhttp__span_t *params;           /* param_count of them, in the arena */
 };
 
 /* For the life of the exchange: memory of the request comes from `arena`, which the session resets between requests. */
@@ -214,8 +215,8 @@ typedef struct uvhttp__body_part {
 } uvhttp__body_part_t;
 
 typedef struct uvhttp__body_parts {
-    struct uvhttp__work_port *port; /* whose threads are to read parts of the file (exec/work.h) */
-    int fd;                         /* -1: no part is of a file */
+    void *blocking;              /* what is to read parts of the file: of the kind that the sender of the body uses */
+    int fd;                      /* -1: no part is of a file */
     _Atomic(uint64_t) *found_ms; /* of a part that is the whole file: as in uvhttp__feed_file_t; NULL: there is none */
     bool copied;                 /* they read all of it, for there is to be no sendfile(2) */
     uint32_t count;
@@ -276,6 +277,9 @@ typedef struct uvhttp__response_sink {
     /* For a coder: whether write would take so many bytes now (0 or its codes), and writing without asking. */
     int (*room)(uvhttp_response_t *res, size_t size);
     int (*push)(uvhttp_response_t *res, const char *data, size_t size);
+    /* An interim response with `fields`, "Name: value\r\n" each, to a client that understands it. Returns 0,
+     * UVHTTP_E_ABORTED, UVHTTP_E_LIMIT or UVHTTP_E_NOMEM. */
+    int (*interim)(uvhttp_response_t *res, int status, uvhttp_str_t fields);
     /* The last piece has been written; closes the connection if UVHTTP__RESPONSE_MISSIZED is set. */
     int (*end)(uvhttp_response_t *res);
     /* Makes a handle (count 1); NULL if out of memory. */
@@ -326,6 +330,16 @@ struct uvhttp_response {
     uvhttp__arena_t *arena;              /* set once by init */
     const uvhttp__response_sink_t *sink; /* set once by init */
 };
+
+/* --- response_interim.c --- */
+
+/* The fields of an interim response as "Name: value\r\n" lines on the heap, for the caller to free (uvhttp__free).
+ * Returns 0, UVHTTP_E_INVALID (status or a field), UVHTTP_E_LIMIT or UVHTTP_E_NOMEM. Any thread. */
+int uvhttp__interim_text(int status, const uvhttp_response_field_t *fields, size_t count, uvhttp_str_t *text);
+/* uvhttp_response_interim, for a status and text from uvhttp__interim_text. */
+int uvhttp__response_interim(uvhttp_response_t *res, int status, uvhttp_str_t text);
+
+/* --- response.c --- */
 
 void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp__arena_t *arena,
                            const uvhttp__response_sink_t *sink);
@@ -421,7 +435,7 @@ int uvhttp__response_put_header(uvhttp_response_t *res, uvhttp_str_t name, uvhtt
 
 /* Whether an answer with this status has a body and a Content-Length (RFC 9110 section 6.4.1): not 1xx, 204, 304. */
 static inline bool uvhttp__status_has_body(int status) {
-    return status >= 200 && status != 204 && status != 304;
+    return LIKELY(status == 200) || (status >= 200 && status != 204 && status != 304);
 }
 
 #endif

@@ -5,7 +5,7 @@
 
 /* A terminated copy that the application's limit does not keep out: it decides about access. data NULL: no memory. */
 static uvhttp_str_t copy(uvhttp_request_t *req, const char *text, size_t size) {
-    char *memory = uvhttp__arena_alloc_uncounted(req->arena, size + 1);
+    char *memory = uvhttp__arena_alloc_uncounted(req->arena, size + 1, 1);
     if (!memory) return (uvhttp_str_t){NULL, 0};
     memcpy(memory, text, size);
     memory[size] = '\0';

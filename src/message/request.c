@@ -47,8 +47,16 @@ uvhttp_str_t uvhttp_request_host(const uvhttp_request_t *req) {
     return uvhttp__span_str(req->base, req->head.authority);
 }
 
-int uvhttp_request_version_minor(const uvhttp_request_t *req) {
-    return req->head.version_minor;
+uvhttp_http_version_t uvhttp_request_http_version(const uvhttp_request_t *req) {
+    return (uvhttp_http_version_t)req->head.version;
+}
+
+const char *uvhttp_http_version_name(uvhttp_http_version_t version) {
+    switch (version) {
+        case UVHTTP_HTTP_1_0: return "HTTP/1.0";
+        case UVHTTP_HTTP_2: return "HTTP/2.0";
+        default: return "HTTP/1.1";
+    }
 }
 
 uvhttp_str_t uvhttp_request_body(const uvhttp_request_t *req) {

@@ -115,10 +115,8 @@ int uvhttp__request_own_params(uvhttp_request_t *req) {
     size_t count = req->param_count, size = count * sizeof(uvhttp_str_t);
     if (count == 0) return UVHTTP_OK;
     for (size_t i = 0; i < count; ++i) size += req->param_names[i].size;
-    char *memory = uvhttp__arena_alloc_uncounted(req->arena, size + _Alignof(uvhttp_str_t));
-    if (!memory) return UVHTTP_E_NOMEM;
-    memory += (size_t) - (uintptr_t)memory & (_Alignof(uvhttp_str_t) - 1);
-    uvhttp_str_t *names = (uvhttp_str_t *)(void *)memory;
+    uvhttp_str_t *names = uvhttp__arena_alloc_uncounted(req->arena, size, _Alignof(uvhttp_str_t));
+    if (!names) return UVHTTP_E_NOMEM;
     char *text = (char *)(names + count);
     for (size_t i = 0; i < count; ++i) {
         names[i] = (uvhttp_str_t){text, req->param_names[i].size};
@@ -132,11 +130,15 @@ int uvhttp__request_own_params(uvhttp_request_t *req) {
 int uvhttp__request_set_params(uvhttp_request_t *req, const uvhttp_str_t *names, const uvhttp__span_t *params,
                                size_t count) {
     assert(count <= UVHTTP__PARAM_MAX);
+    req->param_count = 0;
+    if (count == 0) return 0;
+    req->params = uvhttp__arena_alloc_uncounted(req->arena, count * sizeof *params, _Alignof(uvhttp__span_t));
+    if (!req->params) return UVHTTP_E_NOMEM;
+    memcpy(req->params, params, count * sizeof *params);
     req->param_names = names;
     req->param_count = (uint8_t)count;
     req->param_text = NULL;
-    if (count) memcpy(req->params, params, count * sizeof *params);
-    if (__builtin_expect(count == 0 || req->slash_count == 0, 1)) return 0;
+    if (LIKELY(req->slash_count == 0)) return 0;
     /* Parameters do not overlap, so that decoded ones fit into the size of the path. */
     char *text = uvhttp__arena_alloc_bytes(req->arena, req->decoded_size);
     if (!text) {

@@ -79,7 +79,7 @@ int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json) {
 static inline int answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body) {
     uvhttp__content_type_t type;
     int problem = refusal(res, status);
-    if (problem == 0) problem = uvhttp__response_copy_type(res, content_type, &type);
+    if (problem == 0) problem = uvhttp__response_find_type(res, content_type, &type);
     if (problem == 0) {
         record(res, status, type);
         res->body = body;
@@ -108,7 +108,7 @@ UVHTTP__HOT int uvhttp_response_send_static(uvhttp_response_t *res, int status, 
     uvhttp__content_type_t type;
     int problem = refusal(res, status);
     if (problem == 0 && !data && size) problem = UVHTTP_E_INVALID;
-    if (problem == 0) problem = uvhttp__response_copy_type(res, content_type, &type);
+    if (problem == 0) problem = uvhttp__response_find_type(res, content_type, &type);
     if (problem != 0) return problem;
     record(res, status, type);
     res->body.kind = UVHTTP__BODY_STATIC;

@@ -58,8 +58,6 @@ static int reserve(uvhttp_response_t *res, size_t size) {
     return 0;
 }
 
-/* A handler sends one type again and again: the last one that was checked is kept with the response, over all requests
- * that use it, and the same text is neither checked nor copied again. */
 static void recall_type(uvhttp_response_t *res, uvhttp__content_type_t *type) {
     type->data = res->checked_type;
     type->size = res->checked_type_size;
@@ -85,16 +83,9 @@ static int check_type(uvhttp_response_t *res, uvhttp_str_t text, uvhttp__content
     return 0;
 }
 
-static int copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
-    if (text[0] == '\0') return 0;
-    if (strcmp(text, res->checked_type) != 0) return check_type(res, uvhttp__str_from(text), type);
-    recall_type(res, type);
-    return 0;
-}
-
-UVHTTP__HOT int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
+int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
     *type = (uvhttp__content_type_t){"", 0, false};
-    if (text) return copy_type(res, text, type);
+    if (text) return text[0] == '\0' ? 0 : check_type(res, uvhttp__str_from(text), type);
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_TYPE_KEPT))
         *type = (uvhttp__content_type_t){res->content_type, res->content_type_size, true};
     return 0;
@@ -143,8 +134,7 @@ int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t
     return 0;
 }
 
-/* Fields that frame the message or are made by the session. */
-static bool is_reserved(uvhttp_str_t name) {
+bool uvhttp__response_field_is_reserved(uvhttp_str_t name) {
     static const uvhttp_str_t reserved[] = {UVHTTP__STR_INIT("Content-Length"), UVHTTP__STR_INIT("Transfer-Encoding"),
                                             UVHTTP__STR_INIT("Connection"), UVHTTP__STR_INIT("Date"),
                                             UVHTTP__STR_INIT("Upgrade")};
@@ -157,7 +147,7 @@ static int put_header(uvhttp_response_t *res, const char *name_text, const char 
     if (!name_text || !value_text) return UVHTTP_E_INVALID;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED)) return UVHTTP_E_STATE;
     uvhttp_str_t name = uvhttp__str_from(name_text), value = uvhttp__str_from(value_text);
-    if (is_reserved(name)) {
+    if (uvhttp__response_field_is_reserved(name)) {
         bool close = uvhttp__str_equal_nocase(name, UVHTTP__STR("Connection")) &&
                      uvhttp__str_equal_nocase(value, UVHTTP__STR("close"));
         if (!close) return UVHTTP_E_INVALID;
@@ -177,7 +167,7 @@ int uvhttp_response_header_add(uvhttp_response_t *res, const char *name, const c
 
 int uvhttp_response_header_remove(uvhttp_response_t *res, const char *name_text) {
     uvhttp_str_t name = uvhttp__str_from(name_text);
-    if (!uvhttp__valid_header_name(name) || is_reserved(name)) return UVHTTP_E_INVALID;
+    if (!uvhttp__valid_header_name(name) || uvhttp__response_field_is_reserved(name)) return UVHTTP_E_INVALID;
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED)) return UVHTTP_E_STATE;
     if (is_content_type(name))
         uvhttp__response_set_type(res, (uvhttp__content_type_t){"", 0, false});

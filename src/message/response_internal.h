@@ -2,6 +2,7 @@
 #ifndef UVHTTP_SRC_MESSAGE_RESPONSE_INTERNAL_H
 #define UVHTTP_SRC_MESSAGE_RESPONSE_INTERNAL_H
 
+#include "base/hot.h"
 #include "message/message.h"
 
 /* Memory of the arena; *status tells why there is none. */
@@ -22,6 +23,13 @@ typedef struct uvhttp__content_type {
 /* What an answer that was given `text` (NULL: none) has for a Content-Type: a copy, or the kept one. Returns 0,
  * UVHTTP_E_INVALID, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT. */
 int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type);
+/* The same. A handler sends one type again and again: the last one that was checked is kept with the response, over all
+ * requests that use it, and the same text is neither checked nor copied again. */
+static inline int uvhttp__response_find_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
+    if (UNLIKELY(!text || strcmp(text, res->checked_type) != 0)) return uvhttp__response_copy_type(res, text, type);
+    *type = (uvhttp__content_type_t){res->checked_type, res->checked_type_size, false};
+    return UVHTTP_OK;
+}
 
 static inline void uvhttp__response_set_type(uvhttp_response_t *res, uvhttp__content_type_t type) {
     res->content_type = type.data;
@@ -31,5 +39,7 @@ static inline void uvhttp__response_set_type(uvhttp_response_t *res, uvhttp__con
 }
 
 void uvhttp__response_remove_fields(uvhttp_response_t *res, uvhttp_str_t name);
+/* Fields that frame the message or are made by the protocol. */
+bool uvhttp__response_field_is_reserved(uvhttp_str_t name);
 
 #endif

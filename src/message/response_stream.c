@@ -16,7 +16,7 @@ struct uvhttp__hook {
 static bool takes_trailers(const uvhttp_response_t *res) {
     const uvhttp_request_t *req = res->request;
     if (res->stream_size != UVHTTP_SIZE_UNKNOWN || !uvhttp__status_has_body(res->status)) return false;
-    if (req->head.version_minor != 1 || req->head.method == UVHTTP_HEAD) return false;
+    if (req->head.version == UVHTTP_HTTP_1_0 || req->head.method == UVHTTP_HEAD) return false;
     return uvhttp__members_have(req, "TE", UVHTTP__STR("trailers"));
 }
 

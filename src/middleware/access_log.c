@@ -75,8 +75,8 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
     entry->duration_ns = now_ns - entry->begin_ns;
     entry->status = begun ? res->status : STATUS_GONE;
     entry->bytes = begun ? res->sent_size : 0;
-    entry->flags = (uint8_t)((status != UVHTTP_OK ? UVHTTP__ENTRY_ABORTED : 0) |
-                             (uvhttp_request_version_minor(req) == 0 ? UVHTTP__ENTRY_HTTP10 : 0));
+    entry->aborted = status != UVHTTP_OK;
+    entry->version = (uint8_t)uvhttp_request_http_version(req);
     uvhttp_str_t *fields = source->fields;
     if (uvhttp_request_method_text(req).size > 0) fields[UVHTTP__ENTRY_METHOD] = uvhttp_request_method_text(req);
     if (uvhttp_request_target(req).size > 0) fields[UVHTTP__ENTRY_TARGET] = uvhttp_request_target(req);

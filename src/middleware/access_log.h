@@ -27,13 +27,12 @@ typedef enum uvhttp__entry_field {
 #define UVHTTP__ENTRY_FIELD_SIZE_MAX 4096 /* bytes; what is longer is cut and ends in "..." */
 #define UVHTTP__ENTRY_ABSENT UINT16_MAX   /* size of a field that is not there; "" is another thing */
 
-enum { UVHTTP__ENTRY_ABORTED = 1, UVHTTP__ENTRY_HTTP10 = 2 };
-
 /* A request as the loop leaves it: the fields' bytes follow, one after the other. */
 typedef struct uvhttp__entry {
     uint32_t size; /* with the fields, a multiple of 8 */
     uint16_t status;
-    uint8_t flags;
+    bool aborted;
+    uint8_t version;   /* uvhttp_http_version_t */
     uint64_t begin_ns; /* CLOCK_MONOTONIC */
     uint64_t duration_ns;
     uint64_t bytes; /* of the body */

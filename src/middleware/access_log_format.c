@@ -96,7 +96,9 @@ static char *put_common(char *out, const uvhttp__entry_t *entry, const uvhttp_st
     out = put_field(out, entry, fields, UVHTTP__ENTRY_METHOD);
     out = put(out, " ");
     out = put_field(out, entry, fields, UVHTTP__ENTRY_TARGET);
-    out = put(out, entry->flags & UVHTTP__ENTRY_HTTP10 ? " HTTP/1.0\" " : " HTTP/1.1\" ");
+    out = put(out, " ");
+    out = put(out, uvhttp_http_version_name((uvhttp_http_version_t)entry->version));
+    out = put(out, "\" ");
     out = put_number(out, entry->status);
     out = put(out, " ");
     return entry->bytes > 0 ? put_number(out, entry->bytes) : put(out, "-");
@@ -177,8 +179,9 @@ static char *put_object(char *out, const uvhttp__entry_t *entry, const uvhttp_st
     out = put_json_time(out, real_ns);
     out = put(out, ",\"client\":\"");
     out += uvhttp__peer_text(&entry->client, out);
-    out =
-        put(out, entry->flags & UVHTTP__ENTRY_HTTP10 ? "\",\"protocol\":\"HTTP/1.0\"" : "\",\"protocol\":\"HTTP/1.1\"");
+    out = put(out, "\",\"protocol\":\"");
+    out = put(out, uvhttp_http_version_name((uvhttp_http_version_t)entry->version));
+    out = put(out, "\"");
     for (int i = 0; i < UVHTTP__ENTRY_FIELD_COUNT; i++) {
         if (!fields[i].data) continue;
         out = put(out, ",\"");
@@ -192,7 +195,7 @@ static char *put_object(char *out, const uvhttp__entry_t *entry, const uvhttp_st
     out = put_number(out, entry->bytes);
     out = put(out, ",\"duration_us\":");
     out = put_number(out, entry->duration_ns / 1000);
-    if (entry->flags & UVHTTP__ENTRY_ABORTED) out = put(out, ",\"aborted\":true");
+    if (entry->aborted) out = put(out, ",\"aborted\":true");
     return put(out, "}");
 }
 

@@ -99,6 +99,23 @@
     X(coroutine_stack_used_max, "Bytes of stack that the deepest coroutine has touched, in whole pages")               \
     X(client_requests, "Requests to other servers")                                                                    \
     X(client_failed, "Requests to other servers that got no response; why is in the errors")                           \
+    X(http2_connections, "Connections that spoke HTTP/2")                                                              \
+    X(http2_streams_refused, "HTTP/2 requests refused: http2_concurrent_streams_max, or no memory")                    \
+    X(http2_windows_exceeded, "HTTP/2 clients that sent beyond http2_stream_window or http2_connection_window")        \
+    X(http2_header_blocks_too_large, "HTTP/2 connections ended by the size of an encoded header block")                \
+    X(http2_continuation_floods, "HTTP/2 connections ended by too many CONTINUATION frames of one header block")       \
+    X(http2_settings_too_large, "HTTP/2 connections ended by the entries of a SETTINGS frame")                         \
+    X(http2_priorities_too_large, "HTTP/2 PRIORITY_UPDATE frames ignored for their size")                              \
+    X(http2_priorities_too_early, "HTTP/2 PRIORITY_UPDATE frames ignored: more than four for streams not yet open")    \
+    X(http2_iterations_cut, "Times that an HTTP/2 connection used up its share of a loop iteration")                   \
+    X(http2_control_floods, "HTTP/2 connections ended by too many frames that bring no request on")                    \
+    X(http2_reset_floods, "HTTP/2 connections ended by http2_resets_max")                                              \
+    X(http2_control_overflows, "HTTP/2 connections ended because their client did not read replies to its frames")     \
+    X(http2_memory_exceeded, "Times that http2_connection_memory_max was reached")                                     \
+    X(http2_resets_received, "HTTP/2 streams reset by clients")                                                        \
+    X(http2_resets_sent, "HTTP/2 streams reset by the server, refused ones included")                                  \
+    X(http2_connection_errors, "HTTP/2 connections ended by GOAWAY with an error")                                     \
+    X(http2_length_mismatches, "HTTP/2 requests whose body was not as long as their Content-Length")                   \
     X(drain_cut_off, "Connections closed by the end of the drain time with work in progress")
 
 /* UVHTTP__COUNTER_requests and so on: the index of a counter. */

@@ -5,27 +5,11 @@
 #include "base/hot.h"
 #include "protocol/http1_session.h"
 
-/* Up to here what is left of a body that nobody wants is thrown away for the sake of the connection. */
-#define DISCARD_MAX 65536
-
-static const char continue_line[] = "HTTP/1.1 100 Continue\r\n\r\n";
-
 static uvhttp__counters_t *counters_of(const uvhttp__session_t *session) {
     return &session->conn.worker->counters;
 }
 
-void uvhttp__session_send_continue(uvhttp__session_t *session) {
-    session->stream->owes_continue = false;
-    uvhttp__counters_add(counters_of(session), responses_1xx, 1);
-    (void)uvhttp__stream_send_turn(&session->conn.stream, continue_line, sizeof continue_line - 1);
-}
-
 /* --- bodies --- */
-
-int64_t uvhttp__session_body_rest(const uvhttp__http1_stream_t *stream) {
-    bool unbounded = stream->exchange.request.head.chunked || stream->body_left > DISCARD_MAX;
-    return unbounded || stream->owes_continue ? -1 : (int64_t)stream->body_left;
-}
 
 static size_t read_sized(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp__http1_stream_t *stream = session->stream;
@@ -79,7 +63,7 @@ size_t uvhttp__session_read_body(uvhttp__session_t *session, const char *data, s
 
 /* The head of a request with a body has been read; data[0..size) follows it. What the exchange does not own it must
  * see now. Returns bytes used of data. */
-static size_t start_body(uvhttp__session_t *session, const char *data, size_t size) {
+static NOINLINE size_t start_body(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp__http1_stream_t *stream = session->stream;
     const uvhttp_server_config_t *config = uvhttp__session_config(session);
     const uvhttp__head_t *head = &stream->exchange.request.head;
@@ -102,16 +86,6 @@ static void cancel_stream(uvhttp__session_t *session) {
     session->stream = NULL;
 }
 
-void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size_t size) {
-    uvhttp_request_t *req = &exchange->request;
-    req->head.headers = uvhttp__exchange_fields(exchange);
-    uvhttp__http1_read_refused(data, size, exchange->worker->service->http1_limits->line_size_max, &req->head);
-    req->base = req->head.size > 0 ? data : "";
-    exchange->borrowed = req->head.size > 0 ? data : NULL;
-    exchange->way = (uvhttp__way_t){.chain = NULL};
-    if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
-}
-
 /* Whose request it was nobody knows if there is no head: data may be NULL. */
 void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, size_t size, int code) {
     uvhttp__http1_stream_t *stream = session->stream ? session->stream : uvhttp__session_begin_stream(session);
@@ -124,10 +98,9 @@ void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, s
     uvhttp__exchange_refuse(&stream->exchange, code);
 }
 
-/* The head of session->stream has been read; it stands at base, and `data` is what follows it. Returns bytes used of
- * data. */
-UVHTTP__HOT static size_t on_head(uvhttp__session_t *session, const char *base, const char *data, size_t size) {
-    uvhttp__http1_stream_t *stream = session->stream;
+/* The head of `stream` has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */
+static ALWAYS_INLINE size_t on_head(uvhttp__session_t *session, uvhttp__http1_stream_t *stream, const char *base,
+                                    const char *data, size_t size) {
     uvhttp__exchange_t *exchange = &stream->exchange;
     const uvhttp__head_t *head = &exchange->request.head;
     uvhttp__counters_add(counters_of(session), requests, 1);
@@ -140,7 +113,7 @@ UVHTTP__HOT static size_t on_head(uvhttp__session_t *session, const char *base, 
     session->more = size > 0 || session->full;
     if (head->chunked || head->content_length > 0) return start_body(session, data, size);
     session->state = UVHTTP__SESSION_ANSWER;
-    uvhttp__exchange_run(exchange);
+    if (LIKELY(uvhttp__exchange_run(exchange))) uvhttp__http1_respond(exchange);
     return 0;
 }
 
@@ -164,7 +137,7 @@ static int keep_partial(uvhttp__session_t *session, const char *data, size_t siz
 }
 
 /* Bytes for a head of which some have come before. */
-static size_t continue_head(uvhttp__session_t *session, const char *data, size_t size) {
+static NOINLINE size_t continue_head(uvhttp__session_t *session, const char *data, size_t size) {
     const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
     uint32_t before = session->partial->size;
     int status = keep_partial(session, data, size);
@@ -173,7 +146,7 @@ static size_t continue_head(uvhttp__session_t *session, const char *data, size_t
     if (status == UVHTTP_OK)
         status = !stream ? UVHTTP_E_NOMEM
                          : uvhttp__http1_read_request(&partial->scan, partial->data, partial->size,
-                                                      service->http1_limits, &stream->exchange.request.head);
+                                                      &service->head_limits, &stream->exchange.request.head);
     if (status == UVHTTP_E_AGAIN) {
         cancel_stream(session);
         return size;
@@ -185,32 +158,23 @@ static size_t continue_head(uvhttp__session_t *session, const char *data, size_t
         return size;
     }
     size_t of_head = stream->exchange.request.head.size - before; /* the rest stands in data still */
-    size_t used = on_head(session, partial->data, data + of_head, size - of_head);
+    size_t used = on_head(session, stream, partial->data, data + of_head, size - of_head);
     /* An answer to come owns a copy by now; any other is out. */
     uvhttp__free(partial);
     return of_head + used;
 }
 
-size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, size_t size) {
-    if (session->partial) return continue_head(session, data, size);
-    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
-    uvhttp__http1_scan_t scan = {0};
-    uvhttp__http1_stream_t *stream = uvhttp__session_begin_stream(session);
-    int status = UVHTTP_E_NOMEM;
-    if (stream)
-        status = uvhttp__http1_read_request(&scan, data, size, service->http1_limits, &stream->exchange.request.head);
-    if (status == UVHTTP_OK) {
-        size_t head_size = stream->exchange.request.head.size;
-        return head_size + on_head(session, data, data + head_size, size - head_size);
-    }
+/* The head in data[0..size), which is the first of it, did not come whole or is faulty. */
+static NOINLINE size_t keep_or_refuse(uvhttp__session_t *session, const char *data, size_t size,
+                                      const uvhttp__http1_scan_t *scan, int status) {
     if (status == UVHTTP_E_AGAIN) {
         cancel_stream(session);
         if (keep_partial(session, data, size) == UVHTTP_OK) {
-            session->partial->scan = scan;
+            session->partial->scan = *scan;
             /* From the first byte on the whole head is due. */
             if (!session->writing) {
                 uvhttp__conn_timer_stop(&session->conn);
-                uvhttp__session_set_deadline(session, service->config.connection_timeout);
+                uvhttp__session_set_deadline(session, uvhttp__session_config(session)->connection_timeout);
             }
             return size;
         }
@@ -218,4 +182,17 @@ size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, s
     }
     uvhttp__session_refuse_head(session, data, size, status);
     return size;
+}
+
+UVHTTP__HOT size_t uvhttp__session_read_head(uvhttp__session_t *session, const char *data, size_t size) {
+    if (UNLIKELY(session->partial != NULL)) return continue_head(session, data, size);
+    const uvhttp__service_t *service = uvhttp__session_worker(session)->service;
+    uvhttp__http1_scan_t scan = {0};
+    uvhttp__http1_stream_t *stream = uvhttp__session_begin_stream(session);
+    int status = UVHTTP_E_NOMEM;
+    if (LIKELY(stream != NULL))
+        status = uvhttp__http1_read_request(&scan, data, size, &service->head_limits, &stream->exchange.request.head);
+    if (UNLIKELY(status != UVHTTP_OK)) return keep_or_refuse(session, data, size, &scan, status);
+    size_t head_size = stream->exchange.request.head.size;
+    return head_size + on_head(session, stream, data, data + head_size, size - head_size);
 }

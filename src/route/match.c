@@ -78,7 +78,7 @@ static inline bool same_path(const uvhttp__exact_t *slot, uvhttp__path_key_t key
     return key.size <= PATH_IN_KEY_MAX || memcmp(slot->path, path, key.size) == 0;
 }
 
-static void add_exact(uvhttp__endpoint_t *endpoint, void *user) {
+static void add_exact(uvhttp__route_endpoint_t *endpoint, void *user) {
     uvhttp__router_t *router = user;
     /* An endpoint without a route is left by a registration that ran out of memory. */
     if (!endpoint->first || endpoint->first->route.param_count) return;
@@ -90,7 +90,7 @@ static void add_exact(uvhttp__endpoint_t *endpoint, void *user) {
 }
 
 /* What a method without a route of its own gets, and what Allow says. */
-static void resolve(uvhttp__endpoint_t *endpoint, void *user) {
+static void resolve(uvhttp__route_endpoint_t *endpoint, void *user) {
     (void)user;
     if (!endpoint->first) return;
     const uvhttp__route_t **by_method = endpoint->by_method;
@@ -133,7 +133,7 @@ const uvhttp__chain_t *uvhttp__router_root_chain(const uvhttp__router_t *router)
     return router->groups->chain;
 }
 
-static inline const uvhttp__endpoint_t *find_exact(const uvhttp__router_t *router, uvhttp_str_t path) {
+static inline const uvhttp__route_endpoint_t *find_exact(const uvhttp__router_t *router, uvhttp_str_t path) {
     if (!router->exact) return NULL;
     uvhttp__path_key_t key = key_of(path);
     for (size_t at = slot_of(key, router->exact_mask);; at = (at + 1) & router->exact_mask) {
@@ -171,12 +171,12 @@ static void search(const uvhttp__router_t *router, uvhttp_method_t method, uvhtt
     }
 }
 
-UVHTTP__HOT void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
-                                      uvhttp__match_t *match) {
+void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
+                          uvhttp__match_t *match) {
     assert(router->frozen && method < UVHTTP_ANY);
     match->param_count = 0;
     /* A pattern without parameters is the best that there can be for its path. */
-    const uvhttp__endpoint_t *endpoint = find_exact(router, path);
+    const uvhttp__route_endpoint_t *endpoint = find_exact(router, path);
     if (__builtin_expect(endpoint && endpoint->by_method[method], 1)) {
         found(match, endpoint->by_method[method]);
     } else if (path.size && path.data[0] == '/') {
@@ -193,7 +193,27 @@ UVHTTP__HOT void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_met
     }
 }
 
-UVHTTP__HOT int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, uvhttp__match_t *match) {
+static NOINLINE const uvhttp__route_t *find_long(const uvhttp__router_t *router, uvhttp_str_t path, uint8_t method) {
+    const uvhttp__route_endpoint_t *endpoint = find_exact(router, path);
+    return endpoint ? endpoint->by_method[method] : NULL;
+}
+
+UVHTTP__HOT const uvhttp__route_t *uvhttp__router_find(const uvhttp__router_t *router, const uvhttp_request_t *req) {
+    assert(router->frozen);
+    uvhttp_str_t path = uvhttp__span_str(req->base, req->head.path);
+    if (UNLIKELY(!req->head.path_plain || !router->exact)) return NULL;
+    if (path.size > PATH_IN_KEY_MAX) return find_long(router, path, req->head.method);
+    uvhttp__path_key_t key = key_of(path);
+    for (size_t at = slot_of(key, router->exact_mask);; at = (at + 1) & router->exact_mask) {
+        const uvhttp__exact_t *slot = &router->exact[at];
+        if (UNLIKELY(!slot->endpoint)) return NULL;
+        if (LIKELY(slot->key.words[0] == key.words[0] && slot->key.words[1] == key.words[1] &&
+                   slot->key.size == key.size))
+            return slot->endpoint->by_method[req->head.method];
+    }
+}
+
+int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, uvhttp__match_t *match) {
     int status = uvhttp__request_decode_path(req);
     if (status == 0) {
         uvhttp__router_match(router, uvhttp_request_method(req), uvhttp_request_path(req), match);

@@ -227,7 +227,7 @@ static void fill_route(uvhttp__route_entry_t *entry, const uvhttp__pattern_t *pa
 /* Puts the route into the tree and into the list. */
 static int link_route(uvhttp__router_t *router, uvhttp__route_entry_t *entry, const uvhttp__pattern_t *pattern) {
     unsigned method = entry->route.method;
-    uvhttp__endpoint_t *endpoint = uvhttp__tree_endpoint(router->root, pattern);
+    uvhttp__route_endpoint_t *endpoint = uvhttp__tree_endpoint(router->root, pattern);
     if (!endpoint) return out_of_memory(router);
     const uvhttp__route_t *other = endpoint->by_method[method];
     if (other)

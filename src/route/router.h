@@ -124,6 +124,10 @@ typedef struct uvhttp__match {
 void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
                           uvhttp__match_t *match);
 
+/* The route of a request whose path needs no decoding and is that of a pattern without parameters, which most are; NULL
+ * says nothing. After freeze. */
+const uvhttp__route_t *uvhttp__router_find(const uvhttp__router_t *router, const uvhttp_request_t *req);
+
 /* All of routing for a request: decodes its path, matches, hands it the parameters. Returns 0, UVHTTP_E_HTTP_TARGET or
  * UVHTTP_E_NOMEM; then the outcome is NOT_FOUND, so that the global chain can run. */
 int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, uvhttp__match_t *match);

@@ -33,12 +33,12 @@ struct uvhttp_group {
 };
 
 /* All routes whose patterns match the same paths. */
-typedef struct uvhttp__endpoint {
+typedef struct uvhttp__route_endpoint {
     const uvhttp__route_t *by_method[UVHTTP_METHOD_COUNT]; /* freeze fills in GET for HEAD, and ANY */
     const uvhttp__chain_t *chain;                          /* freeze: of the group of the route that came first */
     uvhttp__route_entry_t *first;
     uint32_t allow; /* bit per method; freeze adds OPTIONS, and HEAD to GET */
-} uvhttp__endpoint_t;
+} uvhttp__route_endpoint_t;
 
 /* A static child; node NULL: a free slot. */
 typedef struct uvhttp__child {
@@ -48,10 +48,10 @@ typedef struct uvhttp__child {
 
 /* A segment of the tree. The root stands for the text before the first '/' and is empty. */
 typedef struct uvhttp__node {
-    uvhttp__child_t *children;    /* open addressing, at most half full */
-    struct uvhttp__node *param;   /* ":x" */
-    uvhttp__endpoint_t *wildcard; /* "*x" */
-    uvhttp__endpoint_t *endpoint; /* patterns that end here */
+    uvhttp__child_t *children;          /* open addressing, at most half full */
+    struct uvhttp__node *param;         /* ":x" */
+    uvhttp__route_endpoint_t *wildcard; /* "*x" */
+    uvhttp__route_endpoint_t *endpoint; /* patterns that end here */
     uint32_t child_count;
     uint32_t child_capacity; /* slots: 0 or a power of two */
     uint32_t size;
@@ -68,7 +68,7 @@ typedef struct uvhttp__path_key {
 typedef struct uvhttp__exact {
     uvhttp__path_key_t key;
     const char *path;
-    const uvhttp__endpoint_t *endpoint;
+    const uvhttp__route_endpoint_t *endpoint;
 } uvhttp__exact_t;
 
 struct uvhttp__router {
@@ -122,10 +122,10 @@ void uvhttp__node_free(uvhttp__node_t *node);
 
 /* The endpoint of a pattern, made if it is new. NULL if out of memory: what has been made of the way there stays and
  * does no harm. */
-uvhttp__endpoint_t *uvhttp__tree_endpoint(uvhttp__node_t *root, const uvhttp__pattern_t *pattern);
+uvhttp__route_endpoint_t *uvhttp__tree_endpoint(uvhttp__node_t *root, const uvhttp__pattern_t *pattern);
 
 /* Calls visit for every endpoint. */
-void uvhttp__tree_each(uvhttp__node_t *node, void (*visit)(uvhttp__endpoint_t *endpoint, void *user), void *user);
+void uvhttp__tree_each(uvhttp__node_t *node, void (*visit)(uvhttp__route_endpoint_t *endpoint, void *user), void *user);
 
 /* Looks for the route of method and path (begins with '/'). Returns NULL if there is none; then match->allow and
  * match->chain tell of patterns that match the path only (allow 0: none does). Sets match->params and param_count. */

@@ -76,9 +76,9 @@ static uvhttp__node_t *param_child(uvhttp__node_t *node) {
     return node->param;
 }
 
-uvhttp__endpoint_t *uvhttp__tree_endpoint(uvhttp__node_t *root, const uvhttp__pattern_t *pattern) {
+uvhttp__route_endpoint_t *uvhttp__tree_endpoint(uvhttp__node_t *root, const uvhttp__pattern_t *pattern) {
     uvhttp__node_t *node = root;
-    uvhttp__endpoint_t **endpoint = NULL;
+    uvhttp__route_endpoint_t **endpoint = NULL;
     for (size_t i = 0; i < pattern->segment_count; ++i) {
         uvhttp_str_t segment = pattern->segments[i];
         if (segment.size && segment.data[0] == '*') { /* the last one */
@@ -94,7 +94,8 @@ uvhttp__endpoint_t *uvhttp__tree_endpoint(uvhttp__node_t *root, const uvhttp__pa
     return *endpoint;
 }
 
-void uvhttp__tree_each(uvhttp__node_t *node, void (*visit)(uvhttp__endpoint_t *endpoint, void *user), void *user) {
+void uvhttp__tree_each(uvhttp__node_t *node, void (*visit)(uvhttp__route_endpoint_t *endpoint, void *user),
+                       void *user) {
     if (node->endpoint) visit(node->endpoint, user);
     if (node->wildcard) visit(node->wildcard, user);
     if (node->param) uvhttp__tree_each(node->param, visit, user);
@@ -136,7 +137,7 @@ static inline const segment_t *get_segment(search_t *search, uint32_t depth, uin
     return segment;
 }
 
-static const uvhttp__route_t *take(search_t *search, const uvhttp__endpoint_t *endpoint) {
+static const uvhttp__route_t *take(search_t *search, const uvhttp__route_endpoint_t *endpoint) {
     if (!endpoint) return NULL;
     const uvhttp__route_t *route = endpoint->by_method[search->method];
     if (!route) {

@@ -1,5 +1,4 @@
 /* Owns: the public server: making it, routes, running, stopping. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,31 +8,6 @@
 #include "server/server_internal.h"
 
 /* --- making --- */
-
-/* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
-int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
-                               size_t size) {
-    uvhttp_server_config_default(config);
-    if (given) {
-        int status = uvhttp_server_config_check(given, message, size);
-        if (status != UVHTTP_OK) return status;
-        memcpy(config, given, given->struct_size);
-        config->struct_size = sizeof *config;
-    }
-    const char *engine = getenv("UVHTTP_ENGINE");
-    if (config->engine == UVHTTP_ENGINE_AUTO && engine && *engine &&
-        uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
-        snprintf(message, size, "environment: UVHTTP_ENGINE is \"%s\": expected auto, uring or libuv", engine);
-        return UVHTTP_E_CONFIG;
-    }
-    return UVHTTP_OK;
-}
-
-void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance) {
-    uvhttp_log_level_t level = performance->log_level;
-    if (performance->performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
-    if (level != uvhttp_log_get_level()) (void)uvhttp_log_set_level(level);
-}
 
 static void on_host_stopped(void *arg) {
     uvhttp_server_t *server = arg;
@@ -64,6 +38,7 @@ static int make_host(uvhttp_server_t *server) {
                                       .write_high_watermark = config->write_buffer_size,
                                       .write_queue_max = config->write_queue_max,
                                       .install_signal_handlers = config->install_signal_handlers,
+                                      .speaks_h2 = config->http2,
                                       .name = "http",
                                       .ops = &uvhttp__http_conn_ops,
                                       .user = server};
@@ -94,10 +69,9 @@ uvhttp_server_t *uvhttp_server_new(const uvhttp_server_config_t *config) {
         goto fail;
     }
     uvhttp__server_apply_log_level(&server->service.config.performance);
-    server->service.http1_limits = &server->limits;
-    server->limits = (uvhttp__http1_limits_t){.line_size_max = server->service.config.request_line_max,
-                                              .headers_size_max = server->service.config.headers_size_max,
-                                              .header_count_max = server->service.config.header_count_max};
+    server->service.head_limits = (uvhttp__head_limits_t){.line_size_max = server->service.config.request_line_max,
+                                                          .headers_size_max = server->service.config.headers_size_max,
+                                                          .header_count_max = server->service.config.header_count_max};
     uvhttp__coroutine_service_init(&server->service);
     uvhttp__reload_init(&server->reload);
     server->service.router = uvhttp__router_new();
@@ -121,10 +95,10 @@ void uvhttp_server_free(uvhttp_server_t *server) {
     if (!server) return;
     uvhttp__work_stop(server->service.work, drain_deadline_ns(server));
     /* Messages of the pools' threads may be on their way still: the loops go first. */
-    uvhttp__http_worker_t *worker = server->host->workers[0].upper;
-    if (worker) {
-        worker->sites = server->sites;
-        worker->work = server->service.work;
+    uvhttp__http_loop_t *first = server->host->workers[0].upper;
+    if (first) {
+        first->sites = server->sites;
+        first->work = server->service.work;
     } else {
         uvhttp__static_free(server->sites);
         uvhttp__work_free(server->service.work);
@@ -138,15 +112,6 @@ void uvhttp_server_free(uvhttp_server_t *server) {
 }
 
 /* --- errors --- */
-
-int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(server->error, sizeof server->error, format, arguments);
-    va_end(arguments);
-    UVHTTP_LOG_ERROR("http: %s", server->error);
-    return status;
-}
 
 const char *uvhttp_server_error_text(const uvhttp_server_t *server) {
     if (!server) return "there is no server: uvhttp_server_new has said why in the log";

@@ -6,7 +6,6 @@
 #include <uvhttp.h>
 
 #include "exchange/exchange_internal.h"
-#include "http1/http1.h"
 
 /* What SIGHUP calls (reload.c). */
 typedef struct uvhttp__reload {
@@ -27,7 +26,6 @@ void uvhttp__reload_deinit(uvhttp__reload_t *reload);
 struct uvhttp_server {
     uvhttp__service_t service; /* first */
     uvhttp__host_t *host;
-    uvhttp__http1_limits_t limits;
     struct uvhttp__ws_hub *ws_hub; /* NULL: no WebSocket route */
     void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
     void (*on_stopped)(uvhttp_server_t *server, void *user);
@@ -49,11 +47,19 @@ static inline uvhttp_server_t *uvhttp__server_of(const uvhttp__http_worker_t *wo
     return UVHTTP__CONTAINER_OF(worker->service, uvhttp_server_t, service);
 }
 
+/* What the server has on each of its loops; worker->upper. */
+typedef struct uvhttp__http_loop {
+    uvhttp__http_worker_t http; /* first */
+    /* Of a server that is being freed: they go with the first of its loops. */
+    struct uvhttp__static_site *sites;
+    uvhttp__work_t *work;
+} uvhttp__http_loop_t;
+
 /* http_loop.c: what a host calls of HTTP. */
 extern const uvhttp__conn_ops_t uvhttp__http_conn_ops;
 
-/* server.c: *config becomes what is given, checked and made whole (it may be of an older, shorter header; NULL: the
- * defaults). Returns 0 or UVHTTP_E_CONFIG, and says why. */
+/* server_config.c: *config becomes what is given, checked and made whole (it may be of an older, shorter header; NULL:
+ * the defaults). Returns 0 or UVHTTP_E_CONFIG, and says why. */
 int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
                                size_t size);
 void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance);

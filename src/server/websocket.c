@@ -3,9 +3,10 @@
 #include "handler/websocket.h"
 #include "server/server_internal.h"
 
-/* The hand-over follows at once when the 101 went out; else nobody else knows the connection. */
+/* on_open follows at once when the 101 went out, or the 200 of HTTP/2; else nobody else knows the WebSocket. */
 static void on_done(uvhttp_response_t *res, int status, void *user) {
-    if (status != UVHTTP_OK || uvhttp_response_status(res) != 101) uvhttp__ws_discard(user);
+    int opened = uvhttp_request_http_version(uvhttp_response_request(res)) == UVHTTP_HTTP_2 ? 200 : 101;
+    if (status != UVHTTP_OK || uvhttp_response_status(res) != opened) uvhttp__ws_discard(user);
 }
 
 static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -17,7 +18,7 @@ static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (status != UVHTTP_OK)
         uvhttp__ws_discard(ws);
     else
-        status = uvhttp_response_upgrade(res, "websocket", &uvhttp__ws_tcp_handlers, ws);
+        status = uvhttp__exchange_upgrade(res, "websocket", &uvhttp__ws_events, ws);
     if (status != UVHTTP_OK) {
         uvhttp__response_fail_by(res, status, uvhttp_error_http_status(status), uvhttp_error_message(status));
     }
@@ -33,18 +34,14 @@ static void destroy(void *user) {
     uvhttp__ws_endpoint_free(user);
 }
 
-static const uvhttp__rate_limits_t *output_limits(const uvhttp__conn_t *conn, const uvhttp_tcp_handlers_t *handlers) {
-    return handlers == &uvhttp__ws_tcp_handlers ? uvhttp__ws_output_limits(conn) : NULL;
-}
-
 /* The server's hub comes with its first route. */
 static int give_hub(uvhttp_server_t *server, uvhttp__ws_endpoint_t *endpoint) {
     if (!server->ws_hub) server->ws_hub = uvhttp__ws_hub_new(server->host->worker_count);
     if (!server->ws_hub) return UVHTTP_E_NOMEM;
     server->ws_hub_release = uvhttp__ws_hub_release;
-    server->service.upgraded_output_limits = output_limits;
     uvhttp__ws_hub_settle(server->ws_hub, &endpoint->options);
     endpoint->hub = server->ws_hub;
+    server->service.has_websocket = true;
     return UVHTTP_OK;
 }
 

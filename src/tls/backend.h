@@ -21,6 +21,7 @@ typedef struct uvhttp__tls_settings {
     uvhttp_tls_version_t min_version, max_version; /* never DEFAULT */
     uint8_t *alpn;                                 /* as on the wire: each protocol behind its size */
     size_t alpn_size;                              /* bytes; 0: ALPN is ignored */
+    bool alpn_is_default;                          /* h2, then http/1.1: h2 only for who speaks it */
     uvhttp_tls_clients_t clients;
     const char *client_ca_file;
     const void *client_ca;
@@ -44,6 +45,9 @@ int uvhttp__tls_fail(uvhttp__tls_error_t *error, int status, const char *format,
 
 #define UVHTTP__TLS_FILE_SIZE_MAX (16u << 20)
 
+/* settings.c. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_CONFIG, with the reason. */
+int uvhttp__tls_settings_new(const uvhttp_tls_options_t *options, uvhttp__tls_settings_t **settings,
+                             uvhttp__tls_error_t *error);
 void uvhttp__tls_settings_release(uvhttp__tls_settings_t *settings);
 
 /* --- load.c: for backends --- */
@@ -108,11 +112,11 @@ typedef struct uvhttp__tls_io {
     uvhttp__stream_t *stream;
     const char *in; /* received bytes that the session has not taken yet; only inside on_data */
     size_t in_size;
+    int (*write)(struct uvhttp__tls_io *io, const char *data, size_t size); /* returns 0 or what broke */
+    bool speaks_h2; /* the upper layer does: h2 is chosen if the default protocols are in force */
 } uvhttp__tls_io_t;
 
-/* filter.c: for the backend to write with. Returns 0 or what broke. */
-int uvhttp__tls_io_write(uvhttp__tls_io_t *io, const char *data, size_t size);
-
+/* False: there is none to be had. */
 bool uvhttp__tls_random(void *memory, size_t size);
 
 /* The steps of uvhttp__tls_contexts_new, in this order; each returns what that returns. */
@@ -133,6 +137,8 @@ void uvhttp__tls_session_free(uvhttp__tls_session_t *session);
 /* 0: done. UVHTTP_E_AGAIN: needs more bytes. Others: it has failed, the alert is written. */
 int uvhttp__tls_session_handshake(uvhttp__tls_session_t *session);
 bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session);
+/* After the handshake: whether ALPN has chosen h2 (RFC 9113 section 3.2). */
+bool uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session);
 /* 0: *got bytes. UVHTTP_E_AGAIN: needs more bytes. UVHTTP_E_EOF: close_notify. Others: it has failed. */
 int uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got);
 /* Whether read has bytes without new ones from the peer. */

@@ -13,6 +13,7 @@
 #define UNASKED_SIZE_MAX (64u * 1024)
 /* How long an alert and the FIN behind it may take. */
 #define FAIL_WRITE_MS 2000
+#define RECORD_HEAD_SIZE 5
 
 typedef struct tls_conn {
     uvhttp__filter_t filter; /* first: found by the stream's pointer to it */
@@ -24,6 +25,8 @@ typedef struct tls_conn {
     uint32_t held_size, held_offset; /* bytes; in `held`, in front of them those that were consumed */
     uint32_t received;               /* bytes, until the handshake is done */
     uint32_t unasked_size;           /* bytes */
+    uint16_t record_left;            /* bytes that the peer's current record still has, once its head is whole */
+    uint8_t record_head;             /* bytes of its head that have come; 0: the last record has come whole */
     bool open;                       /* the handshake is done */
     bool dead;                       /* it has failed: nothing can be encoded or decoded any more */
     bool ended;                      /* the peer's close_notify or FIN was told upwards */
@@ -42,7 +45,7 @@ static uvhttp__counters_t *counters_of(uvhttp__conn_t *conn) {
     return &conn->worker->counters;
 }
 
-int uvhttp__tls_io_write(uvhttp__tls_io_t *io, const char *data, size_t size) {
+static int write_encoded(uvhttp__tls_io_t *io, const char *data, size_t size) {
     tls_conn_t *tls = UVHTTP__CONTAINER_OF(io, tls_conn_t, io);
     if (tls->kernel) return UVHTTP_OK;
     if (tls->direct) {
@@ -87,7 +90,7 @@ static void on_end(uvhttp__stream_t *stream, int status) {
         return;
     }
     if (status == UVHTTP_OK && !leaving) {
-        if (!(stream->flags & (UVHTTP__STREAM_SHUT_WANTED | UVHTTP__STREAM_SHUT))) {
+        if (stream->write == UVHTTP__WRITE_OPEN) {
             uvhttp__counters_error(counters_of(conn), UVHTTP_E_TLS_TRUNCATED);
             status = UVHTTP_E_ABORTED;
         }
@@ -205,6 +208,7 @@ static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
     if (!tls->open) return;
     uvhttp__counters_add(counters_of(conn), tls_handshakes, 1);
     if (uvhttp__tls_session_resumed(tls->session)) uvhttp__counters_add(counters_of(conn), tls_resumed, 1);
+    if (uvhttp__tls_session_chose_h2(tls->session)) conn->flags |= UVHTTP__CONN_ALPN_H2;
     choose_sender(tls);
     uvhttp__conn_opened(conn);
 }
@@ -215,7 +219,7 @@ static void handshake(tls_conn_t *tls, uvhttp__conn_t *conn) {
 static bool deliver(tls_conn_t *tls, uvhttp__stream_t *stream, const char *data, size_t size) {
     stream->flags &= ~(uint32_t)UVHTTP__STREAM_RESUMED;
     size_t used = uvhttp__conn_stream_ops.on_data(stream, data, size);
-    if (stream->flags & (UVHTTP__STREAM_CLOSING | UVHTTP__STREAM_BROKEN)) return false;
+    if (uvhttp__stream_is_over(stream)) return false;
     if (used == size) return true;
     if (tls->held) { /* that is what data was */
         tls->held_offset += (uint32_t)used;
@@ -275,6 +279,23 @@ static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
         tell_end(tls, stream, UVHTTP_OK);
 }
 
+/* The session takes what there is of a record and shows nothing of it before it is whole. */
+static void follow_records(tls_conn_t *tls, const char *data, size_t size) {
+    while (size > 0) {
+        size_t step = 1;
+        if (tls->record_head < RECORD_HEAD_SIZE) { /* type, version, version, then the size in two bytes */
+            tls->record_head++;
+            tls->record_left = (uint16_t)(tls->record_left << 8 | (uint8_t)*data);
+        } else {
+            step = size < tls->record_left ? size : tls->record_left;
+            tls->record_left = (uint16_t)(tls->record_left - step);
+        }
+        if (tls->record_head == RECORD_HEAD_SIZE && tls->record_left == 0) tls->record_head = 0;
+        data += step;
+        size -= step;
+    }
+}
+
 static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     tls_conn_t *tls = tls_of(stream);
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
@@ -286,6 +307,7 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     if (tls->open && !tls->dead && deliver_held(tls, stream)) receive(tls, conn);
     end_for_new_keys(tls, conn);
     size_t left = tls->io.in_size;
+    follow_records(tls, data, size - left);
     tls->io.in = NULL;
     tls->io.in_size = 0;
     if (tls->open && !was_open && conn->worker->draining) uvhttp__conn_drain(conn);
@@ -319,7 +341,7 @@ static void closing(uvhttp__stream_t *stream) {
 
 static bool unread(const uvhttp__stream_t *stream) {
     const tls_conn_t *tls = tls_of(stream);
-    return tls->held_size > 0 || (!tls->open && tls->received > 0);
+    return tls->held_size > 0 || (tls->open ? tls->record_head > 0 : tls->received > 0);
 }
 
 static void on_kept(uvhttp__stream_t *stream) {
@@ -352,6 +374,8 @@ int uvhttp__tls_open(uvhttp__conn_t *conn, void *arg) {
     if (!made) return UVHTTP_E_NOMEM;
     made->filter.ops = &filter_ops;
     made->io.stream = &conn->stream;
+    made->io.write = write_encoded;
+    made->io.speaks_h2 = conn->worker->host->options.speaks_h2;
     made->contexts = uvhttp__tls_now(tls);
     made->session = uvhttp__tls_session_new(made->contexts, &made->io);
     if (!made->session || uvhttp__stream_set_filter(&conn->stream, &made->filter, &stream_ops) != UVHTTP_OK) {

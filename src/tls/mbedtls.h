@@ -19,8 +19,9 @@ typedef struct uvhttp__tls_loaded {
 /* One configuration for all names: what belongs to a name is chosen when the client has said it. */
 struct uvhttp__tls_library {
     mbedtls_ssl_config config;
-    mbedtls_x509_crt authorities; /* of clients */
-    mbedtls_x509_crl lists;       /* of what the authorities have revoked */
+    mbedtls_ssl_config config_without_h2; /* the same but for ALPN, and with all that it points to */
+    mbedtls_x509_crt authorities;         /* of clients */
+    mbedtls_x509_crl lists;               /* of what the authorities have revoked */
     bool has_lists;
     const char **alpn;             /* NULL behind the last; NULL: ALPN is ignored */
     uvhttp__tls_loaded_t loaded[]; /* settings->certificate_count */
@@ -41,7 +42,10 @@ struct uvhttp__tls_session {
 int uvhttp__tls_each_of_site(uvhttp__tls_contexts_t *contexts, size_t site,
                              int (*add)(void *arg, mbedtls_x509_crt *chain, mbedtls_pk_context *key), void *arg);
 
-/* mbedtls_library.c: whether a client's certificate is trusted now, as in a full handshake. */
+/* mbedtls_clients.c */
+/* The library asks clients for what the settings want. */
+void uvhttp__tls_set_clients(uvhttp__tls_contexts_t *contexts);
+/* Whether a client's certificate is trusted now, as in a full handshake. */
 bool uvhttp__tls_is_trusted(uvhttp__tls_contexts_t *contexts, mbedtls_x509_crt *peer);
 
 /* mbedtls_session.c: for mbedtls_ssl_conf_*. */

@@ -1,7 +1,5 @@
 /* Owns: the configuration of mbedTLS and what it allows. May include: io, base. */
-#include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/alloc.h"
 #include "tls/mbedtls.h"
@@ -17,17 +15,6 @@ static const int ciphers[] = {MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 static const mbedtls_ecp_group_id groups[] = {MBEDTLS_ECP_DP_CURVE25519, MBEDTLS_ECP_DP_SECP256R1,
                                               MBEDTLS_ECP_DP_SECP384R1, MBEDTLS_ECP_DP_NONE};
 static const int hashes[] = {MBEDTLS_MD_SHA256, MBEDTLS_MD_SHA384, MBEDTLS_MD_SHA512, MBEDTLS_MD_NONE};
-
-bool uvhttp__tls_random(void *memory, size_t size) {
-    for (char *at = memory; size > 0;) {
-        ssize_t got = getrandom(at, size, 0);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        at += got;
-        size -= (size_t)got;
-    }
-    return true;
-}
 
 /* What this library can not do is refused, not left out silently. */
 static int check_settings(const uvhttp__tls_settings_t *settings, uvhttp__tls_error_t *error) {
@@ -62,44 +49,6 @@ static int set_alpn(uvhttp__tls_contexts_t *contexts) {
                                                                                                      : UVHTTP_E_CONFIG;
 }
 
-/* mbedTLS takes a certificate whose authority has no list as not revoked; who gives lists wants to know. */
-static bool lacks_list(const uvhttp__tls_library_t *library, const mbedtls_x509_crt *certificate) {
-    if (!library->has_lists) return false;
-    for (const mbedtls_x509_crl *list = &library->lists; list; list = list->next)
-        if (list->issuer_raw.len == certificate->issuer_raw.len &&
-            memcmp(list->issuer_raw.p, certificate->issuer_raw.p, list->issuer_raw.len) == 0)
-            return false;
-    return true;
-}
-
-static int on_verify(void *arg, mbedtls_x509_crt *certificate, int depth, uint32_t *flags) {
-    (void)depth;
-    const uvhttp__tls_contexts_t *contexts = arg;
-    if (lacks_list(contexts->library, certificate)) *flags |= MBEDTLS_X509_BADCERT_OTHER;
-    /* With VERIFY_OPTIONAL mbedTLS would go on, and let the application decide. */
-    if (contexts->settings->clients == UVHTTP_TLS_CLIENTS_REQUIRE) return 0;
-    return *flags == 0 ? 0 : MBEDTLS_ERR_X509_FATAL_ERROR;
-}
-
-bool uvhttp__tls_is_trusted(uvhttp__tls_contexts_t *contexts, mbedtls_x509_crt *peer) {
-    uvhttp__tls_library_t *library = contexts->library;
-    uint32_t flags;
-    return mbedtls_x509_crt_verify(peer, &library->authorities, library->has_lists ? &library->lists : NULL, NULL,
-                                   &flags, on_verify, contexts) == 0;
-}
-
-static void set_clients(uvhttp__tls_contexts_t *contexts) {
-    static const int modes[] = {[UVHTTP_TLS_CLIENTS_ANY] = MBEDTLS_SSL_VERIFY_NONE,
-                                [UVHTTP_TLS_CLIENTS_VERIFY] = MBEDTLS_SSL_VERIFY_OPTIONAL,
-                                [UVHTTP_TLS_CLIENTS_REQUIRE] = MBEDTLS_SSL_VERIFY_REQUIRED};
-    uvhttp_tls_clients_t clients = contexts->settings->clients;
-    mbedtls_ssl_conf_authmode(&contexts->library->config, modes[clients]);
-    if (clients == UVHTTP_TLS_CLIENTS_ANY) return;
-    mbedtls_ssl_conf_verify(&contexts->library->config, on_verify, contexts);
-    mbedtls_ssl_conf_ca_chain(&contexts->library->config, &contexts->library->authorities,
-                              contexts->library->has_lists ? &contexts->library->lists : NULL);
-}
-
 static int add_own(void *arg, mbedtls_x509_crt *chain, mbedtls_pk_context *key) {
     return mbedtls_ssl_conf_own_cert(arg, chain, key);
 }
@@ -119,9 +68,11 @@ static int configure(uvhttp__tls_contexts_t *contexts) {
     mbedtls_ssl_conf_sni(config, uvhttp__tls_on_server_name, contexts);
     if (!contexts->settings->no_tickets)
         mbedtls_ssl_conf_session_tickets_cb(config, uvhttp__tls_on_ticket_write, uvhttp__tls_on_ticket_parse, contexts);
-    set_clients(contexts);
+    uvhttp__tls_set_clients(contexts);
     int status = set_alpn(contexts);
     if (status == UVHTTP_OK && uvhttp__tls_each_of_site(contexts, 0, add_own, config) != 0) status = UVHTTP_E_NOMEM;
+    contexts->library->config_without_h2 = *config;
+    if (contexts->settings->alpn_is_default) contexts->library->config_without_h2.alpn_list++;
     return status;
 }
 

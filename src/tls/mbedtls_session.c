@@ -30,7 +30,7 @@ static int on_send(void *arg, const unsigned char *data, size_t size) {
     if (size == RECORD_HEAD_SIZE + 2 && data[0] == MBEDTLS_SSL_MSG_ALERT &&
         data[RECORD_HEAD_SIZE] == MBEDTLS_SSL_ALERT_LEVEL_FATAL)
         session->alert = data[RECORD_HEAD_SIZE + 1];
-    if (uvhttp__tls_io_write(session->io, (const char *)data, size) == UVHTTP_OK) return (int)size;
+    if (session->io->write(session->io, (const char *)data, size) == UVHTTP_OK) return (int)size;
     return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
@@ -41,7 +41,9 @@ uvhttp__tls_session_t *uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts,
     made->io = io;
     uvhttp__tls_bind(contexts, (uvhttp_str_t){"", 0}, made->binding);
     mbedtls_ssl_init(&made->ssl);
-    if (mbedtls_ssl_setup(&made->ssl, &contexts->library->config) != 0) {
+    const uvhttp__tls_library_t *library = contexts->library;
+    bool without_h2 = contexts->settings->alpn_is_default && !io->speaks_h2;
+    if (mbedtls_ssl_setup(&made->ssl, without_h2 ? &library->config_without_h2 : &library->config) != 0) {
         uvhttp__tls_session_free(made);
         return NULL;
     }
@@ -114,6 +116,11 @@ int uvhttp__tls_session_handshake(uvhttp__tls_session_t *session) {
 
 bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
     return session->resumed;
+}
+
+bool uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session) {
+    const char *name = mbedtls_ssl_get_alpn_protocol(&session->ssl);
+    return name && strcmp(name, "h2") == 0;
 }
 
 int uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got) {

@@ -1,6 +1,5 @@
 /* Owns: SSL_CTX objects, one per set of certificates, and what they allow. May include: io, base. */
 #include <openssl/err.h>
-#include <openssl/rand.h>
 
 #include "base/alloc.h"
 #include "tls/openssl.h"
@@ -15,12 +14,6 @@ static const char groups[] = "X25519:P-256:P-384";
 
 #define OPTIONS                                                                                                        \
     (SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA)
-
-bool uvhttp__tls_random(void *memory, size_t size) {
-    bool done = RAND_bytes(memory, (int)size) == 1;
-    if (!done) ERR_clear_error();
-    return done;
-}
 
 static int version_number(uvhttp_tls_version_t version) {
     return version == UVHTTP_TLS_1_2 ? TLS1_2_VERSION : TLS1_3_VERSION;

@@ -42,7 +42,8 @@ static int bio_read(BIO *bio, char *data, int size) {
 static int bio_write(BIO *bio, const char *data, int size) {
     BIO_clear_retry_flags(bio);
     if (size <= 0) return 0;
-    return uvhttp__tls_io_write(BIO_get_data(bio), data, (size_t)size) == UVHTTP_OK ? size : -1;
+    uvhttp__tls_io_t *io = BIO_get_data(bio);
+    return io->write(io, data, (size_t)size) == UVHTTP_OK ? size : -1;
 }
 
 static long bio_control(BIO *bio, int command, long number, void *pointer) {
@@ -140,6 +141,13 @@ bool uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
     return SSL_session_reused(const_ssl_of(session)) == 1;
 }
 
+bool uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session) {
+    const unsigned char *name;
+    unsigned size;
+    SSL_get0_alpn_selected(const_ssl_of(session), &name, &size);
+    return size == 2 && memcmp(name, "h2", 2) == 0;
+}
+
 int uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got) {
     SSL *ssl = ssl_of(session);
     no_errors();
@@ -234,9 +242,10 @@ int uvhttp__tls_on_server_name(SSL *ssl, int *alert, void *arg) {
 /* Our order counts. */
 int uvhttp__tls_on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_size, const unsigned char *in,
                         unsigned in_size, void *arg) {
-    (void)ssl;
     const uvhttp__tls_settings_t *settings = ((const uvhttp__tls_contexts_t *)arg)->settings;
+    const uvhttp__tls_io_t *io = BIO_get_data(SSL_get_rbio(ssl));
     const uint8_t *own = settings->alpn, *end = own + settings->alpn_size;
+    if (settings->alpn_is_default && !io->speaks_h2) own += 1 + own[0];
     for (; own < end; own += 1 + own[0])
         for (unsigned i = 0; i < in_size && i + in[i] < in_size; i += 1u + in[i]) {
             if (in[i] != own[0] || memcmp(in + i + 1, own + 1, own[0]) != 0) continue;

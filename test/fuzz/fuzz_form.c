@@ -1,5 +1,6 @@
 /* Owns: fuzzing of whole forms (libFuzzer): what is given must lie in the body or the arena and be readable, and names
  * of files must be safe. Input: a byte for the limit of memory, the Content-Type up to a LF, the body. */
+/* Needs: forms. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * the exact size; both must tell the same, and the content of an accepted body must be what a second reader finds that
  * searches for delimiters naively. Input: a byte for the number of cuts and the boundary, the places of the cuts, the
  * body. */
+/* Needs: forms. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Owns: fuzzing of the Range field (libFuzzer): ranges lie in the file, are not empty, do not overlap, and are no more
  * than asked for. Input: eight bytes for the size of the file, one for the most ranges, the field's value. */
+/* Needs: static. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  *   odd:  a client of OpenSSL (bit 1: TLS 1.2 at most) shakes hands, while pairs of the input (place, change) falsify
  *         its flights if bit 2 is set; then the input says what it sends: records, raw bytes, key updates, an end.
  * What the server's handler gets has to be what the client has sent, up to where something was falsified. */
+/* Needs: tls. */
 #include <openssl/ssl.h>
 #include <stdio.h>
 #include <stdlib.h>

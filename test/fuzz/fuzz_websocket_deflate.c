@@ -2,6 +2,7 @@
  * outlets of different sizes, as two messages of one context; result and bytes must agree. Then it is a text that is
  * compressed and must come back; and an offer of extensions, whose answer must be one that can be kept. Input: four
  * bytes for the cuts and the outlet, the bytes. */
+/* Needs: websocket. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

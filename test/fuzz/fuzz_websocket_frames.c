@@ -2,6 +2,7 @@
  * blocks of the exact size; frames, payloads and the end must agree, the frames written anew must be those that were
  * read, and text must be judged alike however it is cut. Input: a byte for the number of cuts (its highest bit:
  * compressed messages are allowed), that many bytes for the places, the frames. */
+/* Needs: websocket. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

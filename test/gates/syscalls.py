@@ -2,7 +2,7 @@
 """System calls per request, counted by strace while a client in lock-step does exactly so many requests.
 
 io_uring: only io_uring_enter, one per turn of the loop. libuv: one recvfrom and one sendto per request, one epoll_pwait
-per turn, and no epoll_ctl. A timer that falls due in the window may cost a turn: ALLOWANCE calls in all."""
+per turn, and no epoll_ctl. A body of 100 KB adds one sendfile. A timer that falls due in the window may cost a turn: ALLOWANCE calls in all."""
 import os
 import pathlib
 import re
@@ -36,15 +36,15 @@ def read_counts(path):
     return counts
 
 
-def count(engine, connections, rounds, per_write=1):
+def count(engine, connections, rounds, per_write=1, request=gate.GET):
     """Returns (requests, system calls by name)."""
     with gate.server(engine) as (process, port), tempfile.TemporaryDirectory() as directory:
         clients = [gate.connect(port) for _ in range(connections)]
-        size = gate.answer_size(clients[0])
-        gate.lock_step(clients, 20, size, per_write=per_write)
+        size = gate.answer_size(clients[0], request)
+        gate.lock_step(clients, 20, size, request, per_write)
         path = os.path.join(directory, "counts")
         strace = attach(process.pid, path)
-        requests = gate.lock_step(clients, rounds, size, per_write=per_write)
+        requests = gate.lock_step(clients, rounds, size, request, per_write)
         strace.send_signal(signal.SIGINT)
         strace.wait()
         for client in clients:
@@ -87,6 +87,21 @@ def check_libuv(connections, rounds, per_write):
     gate.check(f"{what}: other system calls in {requests} requests", sum(rest.values()), 2, str(rest or ""))
 
 
+def check_large(engine, bounds):
+    """bounds: calls per request by their names, None for waits: how often a large send wakes the loop depends on when its
+    client reads. All others are checked together."""
+    requests, counts = count(engine, 1, 500, request=gate.GET_LARGE)
+    for names, bound in bounds.items():
+        if bound is None:
+            continue
+        calls = sum(counts.get(name, 0) for name in names)
+        gate.check(f"{engine}, 100 KB: {names[0]} per request", max(0, calls - ALLOWANCE) / requests, bound)
+    if counts.get("sendfile", 0) < requests:
+        gate.check(f"{engine}, 100 KB: requests without sendfile", requests - counts.get("sendfile", 0), 0)
+    rest = others(counts, *(name for names in bounds for name in names))
+    gate.check(f"{engine}, 100 KB: other system calls in {requests} requests", sum(rest.values()), 10, str(rest or ""))
+
+
 def main():
     if not shutil.which("strace"):
         gate.skip("strace is not installed")
@@ -96,6 +111,8 @@ def main():
     check_libuv(1, 2000, 1)
     check_libuv(50, 100, 1)
     check_libuv(50, 10, 16)
+    check_large("uring", {("io_uring_enter",): None, ("sendfile",): 1})
+    check_large("libuv", {WAITS: None, RECEIVES: 1, SENDS: 1, ("sendfile",): 1})
     gate.finish()
 
 

@@ -3,6 +3,9 @@ import pytest
 
 import harness
 from harness import EXAMPLES, HOST, free_port, make_serve, stop_all
+from load_program import stubs
+from pki import one_site, openssl
+from site_h2 import Site
 
 
 def pytest_report_header():
@@ -21,6 +24,20 @@ def engine(tmp_path_factory):
     server.stop()
     if " on io_uring " not in server.stderr():
         pytest.skip(server.stderr().splitlines()[0])
+
+
+def pytest_generate_tests(metafunc):
+    of = metafunc.definition.get_closest_marker
+    if of("neutral") and not of("http1"):
+        metafunc.parametrize("protocol", harness.protocols(), indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def protocol(request):
+    """The one that clients of servers speak in this test."""
+    harness.Server.protocol = getattr(request, "param", "http1")
+    yield harness.Server.protocol
+    harness.Server.protocol = "http1"
 
 
 @pytest.fixture
@@ -47,3 +64,55 @@ def sanitizer():
 def connection(server):
     with server.connect() as one:
         yield one
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    """Certificates of one site, for tests that need no others."""
+    return one_site(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture
+def stub():
+    """Servers that answer what no good server would, for uvhttp-load."""
+    with stubs() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    """A server for uvhttp-load."""
+    servers = []
+    yield make_serve(tmp_path_factory.mktemp("target"), servers)("performance_test")
+    stop_all(servers)
+
+
+@pytest.fixture(params=["http", "https"])
+def make_site(request, serve, pki):
+    """Starts a server that is asked over HTTP/2, in clear or over TLS."""
+    return lambda *args, **options: Site(serve, pki, request.param, *args, **options)
+
+
+@pytest.fixture
+def site(make_site):
+    return make_site()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Of the server, and of somebody else: each its own authority, for the address of the tests."""
+    directory = tmp_path_factory.mktemp("certificates")
+    for name in ("server", "other"):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 2, "-subj", "/CN=load",
+                "-addext", f"subjectAltName=IP:{HOST}", "-keyout", directory / f"{name}.key",
+                "-out", directory / f"{name}.pem")  # fmt: skip
+    return directory
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory, certificates):
+    servers, port = [], free_port()
+    files = ["--certificate", certificates / "server.pem", "--key", certificates / "server.key"]
+    make_serve(tmp_path_factory.mktemp("secure"), servers)("performance_test", "--https-port", port, *files)
+    yield f"https://{HOST}:{port}"
+    stop_all(servers)

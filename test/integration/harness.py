@@ -3,6 +3,7 @@
 A program listens on a loopback address that belongs to this test process alone (127.x.y.z made from its pid), so a port
 that is free there stays free, whatever else runs on the machine."""
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -13,6 +14,9 @@ import socket
 import subprocess
 import time
 
+import httpx
+
+import neutral
 import wire
 
 BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
@@ -54,6 +58,7 @@ def free_port(host=HOST):
             return port
 
 
+@functools.cache
 def sanitizer():
     """The sanitizers that the programs were built with, "" for none: by what a program says about itself."""
     info = subprocess.run([EXAMPLES / "performance_test", "--version"], capture_output=True, text=True, check=True).stdout
@@ -61,10 +66,28 @@ def sanitizer():
     return found[1] if found else ""
 
 
+def protocols():
+    """Those of neutral clients in this run. Sanitizers make tests slow: with them each protocol runs on one engine, since no
+    code is both an engine's and a protocol's."""
+    if sanitizer():
+        return ["http2" if ENGINE == "uring" else "http1"]
+    return list(neutral.PROTOCOLS)
+
+
 def build_option(name):
     """An option of the build, as the programs know it."""
     info = subprocess.run([EXAMPLES / "performance_test", "--version"], capture_output=True, text=True, check=True).stdout
     return re.search(rf"\b{name}=(\S*)", info)[1]
+
+
+def run_threads(threads, faults):
+    """Runs them to their end; the first of the faults that they have noted is raised."""
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if faults:
+        raise faults[0]
 
 
 def poll(what, seconds=10.0, every=0.005, message=None):
@@ -81,6 +104,8 @@ def poll(what, seconds=10.0, every=0.005, message=None):
 
 class Server:
     """A running program. `address` is (host, port), or the path of a Unix socket."""
+
+    protocol = "http1"  # that its clients speak; the fixture `protocol` chooses
 
     def __init__(self, command, address, stderr_path, env=None, says_start=True, **popen):
         self.address = address
@@ -103,7 +128,7 @@ class Server:
             if self.process.poll() is not None:
                 raise AssertionError(f"ended at start with {self.process.returncode}: {self.stderr()}")
             with contextlib.suppress(OSError):
-                self.connect().close()
+                wire.Connection(self.address).close()
                 return True
             return False
 
@@ -167,7 +192,15 @@ class Server:
     # --- clients ---
 
     def connect(self, **options):
-        return wire.Connection(self.address, **options)
+        return neutral.PROTOCOLS[self.protocol](self.address, **options)
+
+    def httpx(self, kind=httpx.Client, **options):
+        """A client of PyPI's httpx that speaks the protocol."""
+        return kind(base_url=self.url(""), http1=self.protocol == "http1", http2=self.protocol == "http2", **options)
+
+    def curl(self, *arguments):
+        """The start of a command line."""
+        return ["curl", "-sS", "--max-time", "20", "--http1.1" if self.protocol == "http1" else "--http2-prior-knowledge", *arguments]
 
     def get(self, target, **options):
         """One request on a connection of its own."""
@@ -182,7 +215,7 @@ class Server:
         """A request on a connection that is kept: shows that the loop has gone round, costs little."""
         for attempt in range(2):
             if not self.control:
-                self.control = self.connect()
+                self.control = wire.Connection(self.address)
             try:
                 return self.control.get(target)
             except (OSError, wire.Closed):
@@ -235,8 +268,24 @@ class Server:
         status = pathlib.Path(f"/proc/{self.pid()}/status").read_text()
         return int(re.search(r"^VmHWM:\s*(\d+) kB", status, re.M)[1]) * 1024
 
+    def memory_growth(self, highest=False):
+        """Measures from now; `highest`: what counts is the most that it ever held, not what it holds in the end."""
+        return MemoryGrowth(self.resident_bytes_max if highest else self.resident_bytes)
+
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid()}/fd"))
+
+
+class MemoryGrowth:
+    """What a program has come to hold since. A sanitizer keeps what was freed and holds shadows of it: there, no bound says
+    anything about the program."""
+
+    def __init__(self, measure):
+        self.measure, self.before = measure, measure()
+
+    def stays_below(self, size):
+        grown = self.measure() - self.before
+        assert sanitizer() or grown < size, f"{grown} bytes more than before"
 
 
 numbers = itertools.count()

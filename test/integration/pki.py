@@ -118,6 +118,13 @@ def one_site(directory):
     return made
 
 
+def root_with_large_file(folder, data):
+    root = folder / "root"
+    root.mkdir()
+    (root / "large.bin").write_bytes(data)
+    return root
+
+
 def serve_root(serve, pki, root, kernel):
     """The test server with `root` mounted, by TLS; kernel: on or off, of --kernel-tls."""
     address = (harness.HOST, harness.free_port())

@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 import harness
-from wire import request
 
 pytestmark = [
+    pytest.mark.neutral,
     pytest.mark.threads,
     pytest.mark.skipif(harness.build_option("BUILD_WITH_COROUTINES") != "ON", reason="built without coroutines"),
 ]
@@ -34,15 +34,15 @@ def test_the_example_does_what_its_comment_says(server, tmp_path):
     assert answers[-1].startswith(b"HTTP/1.1 200 OK\r\n") and answers[-1].endswith(b"slept\n")
     lines = tmp_path / "lines"
     lines.write_bytes(b"a line\n" * 300000)
-    counted = subprocess.run(["curl", "-sST", lines, server.url("/count")], capture_output=True, timeout=60, check=True)
+    counted = subprocess.run(server.curl("-T", lines, server.url("/count")), capture_output=True, timeout=60, check=True)
     assert counted.stdout == b"300000\n"
 
 
 def test_two_hundred_wait_together(server):
     async def ask_all():
         limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(timeout=30, limits=limits) as client:
-            return await asyncio.gather(*(client.get(server.url("/wait")) for _ in range(200)))
+        async with server.httpx(httpx.AsyncClient, timeout=30, limits=limits) as client:
+            return await asyncio.gather(*(client.get("/wait") for _ in range(200)))
 
     def quick():
         began = time.monotonic()
@@ -58,19 +58,19 @@ def test_clients_that_go_leave_nothing_behind(server):
     for target in ("/wait", "/fanout", "/file", "/other"):
         for reset in (False, True):
             with server.connect() as client:
-                client.send(request(target=target))
+                client.start(target)
                 if reset:
                     client.reset()
     with server.connect() as client:
-        client.send(request("PUT", "/count", headers=[("Content-Length", "100")]) + b"begun\n")
+        client.start("/count", [("Content-Length", "100")], method="PUT", more=True).send(b"begun\n")
     assert server.get("/wait").body == b"slept\n"
 
 
 def test_a_stop_lets_those_that_wait_finish(server):
     with server.connect() as client:
-        client.send(request(target="/wait"))
+        asked = client.start("/wait")
         assert server.get("/file").status == 200 # the request before has been seen
         server.signal()
-        response = client.response()
-        assert response.body == b"slept\n" and response.header("Connection") == "close"
+        assert asked.response().body == b"slept\n"
+        client.assert_closed()
     server.stop()

@@ -50,6 +50,11 @@ def test_every_kind_of_handler_answers(server):
     assert server.get("/echo", method="POST", body=b"a\0b").body == b"a\0b"
     response = server.get("/wait?ms=2", headers=[("X-Name", "n" * 3000)])
     assert response.text == "/wait " + "n" * 3000 and response.all("X-First") == ["1", "2"]
+    with server.connect() as connection:
+        connection.send(request("GET", "/hints"))
+        assert connection.response().all("Link") == ["</a.css>", "</b.css>"]
+        assert connection.response().status == 102
+        assert connection.response().text == "hinted"
     response = server.get("/later")
     assert response.text == "from a thread" and response.header("X-Thread") == "yes"
     assert stats(server)["live"] == 0 and server.new_stderr() == ""

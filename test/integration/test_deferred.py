@@ -4,9 +4,9 @@ import time
 import pytest
 
 from harness import poll
-from wire import head, request
+from wire import request
 
-pytestmark = pytest.mark.threads
+pytestmark = [pytest.mark.threads, pytest.mark.neutral]
 
 
 @pytest.mark.parametrize("how", ["text", "json", "send", "ref", "run", "pieces", "twice"])
@@ -43,9 +43,9 @@ def test_a_handle_that_is_released_unanswered_gives_500(server, connection):
 @pytest.mark.parametrize("leave", ["close", "reset"])
 def test_a_client_that_goes_first_is_seen_and_answering_is_harmless(server, how, leave):
     before = server.counters()
-    key = f"{how}-{leave}"
     connection = server.connect()
-    connection.send(request("GET", f"/later?how={how}&key={key}"))
+    key = f"{how}-{leave}-{connection.version[-3]}"
+    connection.start(f"/later?how={how}&key={key}")
     poll(lambda: server.counter("test_held") > before["test_held"])
     getattr(connection, leave)()
     server.wait_counter("test_on_abort", before["test_on_abort"] + 1)
@@ -57,6 +57,7 @@ def test_a_client_that_goes_first_is_seen_and_answering_is_harmless(server, how,
     assert server.counter("test_answered") == before["test_answered"]
 
 
+@pytest.mark.http1("half-closed connections")
 def test_a_client_that_sends_fin_has_gone_unless_half_close_is_on(serve):
     for half_close in (False, True):
         server = serve(settings={"half_close": "true" if half_close else "false"})
@@ -77,18 +78,19 @@ def test_a_client_that_sends_fin_has_gone_unless_half_close_is_on(serve):
 def test_a_waiting_connection_costs_no_cpu(serve):
     server = serve()
     with server.connect() as connection:
-        connection.send(request("GET", "/later?key=k") + b"GET / HTTP/1.1\r\n")
+        asked = connection.start("/later?key=k")
         poll(lambda: server.counter("test_held") == 1)
         before = server.cpu_seconds()
         time.sleep(0.5)
         assert server.cpu_seconds() - before < 0.1
         server.ask("/release?key=k")
-        assert connection.response().body == b"later"
+        assert asked.response().body == b"later"
 
 
-def test_much_that_comes_behind_a_deferred_request_waits_without_growing(serve, sanitizer):
+@pytest.mark.http1("pipelining")
+def test_much_that_comes_behind_a_deferred_request_waits_without_growing(serve):
     server = serve()
-    before = server.resident_bytes()
+    growth = server.memory_growth()
     with server.connect() as connection:
         connection.send(request("GET", "/later?key=k"))
         poll(lambda: server.counter("test_held") == 1)
@@ -100,8 +102,7 @@ def test_much_that_comes_behind_a_deferred_request_waits_without_growing(serve, 
         except TimeoutError:
             pass
         assert sent < 50_000_000, "the client is held back"
-        if not sanitizer:
-            assert server.resident_bytes() - before < 4_000_000
+        growth.stays_below(4_000_000)
         server.ask("/release?key=k")
         connection.socket.settimeout(20)
         assert connection.response().body == b"later"
@@ -112,10 +113,9 @@ def test_thousands_of_deferred_answers_at_once(serve):
     server = serve(settings={"io_threads": 2})
     connections = [server.connect() for _ in range(300)]
     for round_number in range(3):
-        for i, connection in enumerate(connections):
-            connection.send(request("GET", f"/later?how=request&ms={i % 20}&n={round_number}-{i}"))
-        for i, connection in enumerate(connections):
-            assert connection.response().text.endswith(f"&n={round_number}-{i}")
+        asked = [connection.start(f"/later?how=request&ms={i % 20}&n={round_number}-{i}") for i, connection in enumerate(connections)]
+        for i, one in enumerate(asked):
+            assert one.response().text.endswith(f"&n={round_number}-{i}")
     for connection in connections:
         connection.close()
 
@@ -124,7 +124,7 @@ def test_clients_that_leave_at_the_moment_of_the_answer(serve):
     server = serve(settings={"io_threads": 2})
     for i in range(300):
         connection = server.connect()
-        connection.send(head("GET", f"/later?ms={i % 3}&how={('text', 'ref', 'run', 'pieces')[i % 4]}"))
+        connection.start(f"/later?ms={i % 3}&how={('text', 'ref', 'run', 'pieces')[i % 4]}")
         if i % 2:
             connection.reset()
         else:

@@ -107,6 +107,11 @@ def test_worker_blocks_writes_and_counts(serve):
         connection.close()
     assert server.get("/accounts/7").text == "20\n", "never two at once for one account"
     assert server.get("/lines").text == "".join(f"line {i}\n" for i in range(1, 6))
+    with server.connect() as connection:
+        connection.send(request("GET", "/page"))
+        hints = connection.response_head()
+        assert (hints.status, hints.header("Link")) == (103, "</style.css>; rel=preload; as=style")
+        assert connection.response().text == "<link rel=stylesheet href=/style.css>A page\n"
     body = b"x" * 3_000_000
     assert server.get("/upload", method="PUT", body=body).text == "3000000 bytes\n"
     poll(lambda: int(server.get("/beats").text) > 1)

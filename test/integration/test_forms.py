@@ -5,12 +5,11 @@ import shutil
 import stat
 import subprocess
 
-import httpx
 import pytest
 
 from harness import HOST
-from wire import chunked, head
 
+pytestmark = pytest.mark.neutral
 needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 
 URLENCODED = "application/x-www-form-urlencoded"
@@ -30,7 +29,7 @@ def upload(serve, directory):
 
 
 def curl(server, *args, path="/upload"):
-    result = subprocess.run(["curl", "-sS", "--max-time", "20", *args, server.url(path)], capture_output=True, check=False)
+    result = subprocess.run(server.curl(*args, server.url(path)), capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -98,14 +97,16 @@ def test_curl_sends_names_with_quotes_and_waits_for_100_continue(upload, tmp_pat
 
 def test_httpx_sends_files(upload, directory):
     files = [("file", ("a.bin", bytes(range(256)) * 100, "application/x-a")), ("file", ("a.bin", b"two"))]
-    response = httpx.post(upload.url("/upload"), data={"title": "x", "many": ["1", "2"]}, files=files)
+    with upload.httpx() as client:
+        response = client.post("/upload", data={"title": "x", "many": ["1", "2"]}, files=files)
+        plain = client.post("/upload", data={"a": "1 2+3&é"}).json()
     answer = response.json()
     assert response.status_code == 200
     assert [(field["name"], field["value"]) for field in answer["fields"]] == [("title", "x"), ("many", "1"), ("many", "2")]
     assert [file["saved"] for file in answer["files"]] == ["a.bin", "a-1.bin"]
     assert (directory / "a.bin").read_bytes() == bytes(range(256)) * 100
     assert (directory / "a-1.bin").read_bytes() == b"two"
-    assert httpx.post(upload.url("/upload"), data={"a": "1 2+3&é"}).json()["fields"] == [{"name": "a", "value": "1 2+3&é"}]
+    assert plain["fields"] == [{"name": "a", "value": "1 2+3&é"}]
 
 
 def test_a_browsers_empty_input_is_no_file(upload, directory):
@@ -116,10 +117,12 @@ def test_a_browsers_empty_input_is_no_file(upload, directory):
 
 def test_body_may_come_in_any_pieces(upload):
     body = part(b'name="t"', b"\r\n--\r\n") + part(b'name="f"; filename="n"', b"data") + b"--b--"
-    head_bytes = head("POST", "/upload", [("Content-Type", MULTIPART), ("Transfer-Encoding", "chunked")])
     with upload.connect() as connection:
-        connection.send(head_bytes + chunked(*(body[i : i + 1] for i in range(len(body)))))
-        response = connection.response()
+        asked = connection.start("/upload", [("Content-Type", MULTIPART)], method="POST", more=True)
+        for i in range(len(body)):
+            asked.send(body[i : i + 1])
+        asked.end()
+        response = asked.response()
     answer = json.loads(response.body)
     assert answer["fields"] == [{"name": "t", "value": "\r\n--\r\n"}] and answer["files"][0]["size"] == 4
 
@@ -185,10 +188,7 @@ def test_many_near_delimiters_do_not_hold_up_the_loop(upload):
     boundary = "-" * 69 + "b"
     body = b"--" + boundary.encode() + b'\r\nContent-Disposition: form-data; name="a"\r\n\r\n'
     body += (b"\r\n--" + b"-" * 68) * ((1_000_000 - len(body)) // 72) + b"\r\n--" + boundary.encode() + b"--"
-    response = httpx.post(
-        upload.url("/upload"), content=body, headers={"Content-Type": f"multipart/form-data; boundary={boundary}"}, timeout=10
-    )
-    assert response.status_code == 200
+    assert post(upload, body, f"multipart/form-data; boundary={boundary}").status == 200
 
 
 def test_directory_that_is_none_ends_the_example(serve, tmp_path):
@@ -204,8 +204,8 @@ def test_directory_that_is_none_ends_the_example(serve, tmp_path):
 def test_clients_send_back_the_cookie(upload, tmp_path):
     jar = str(tmp_path / "jar")
     assert [curl(upload, "-b", jar, "-c", jar, "-d", "a=1")["uploads"] for _ in range(3)] == [1, 2, 3]
-    with httpx.Client() as client:
-        assert [client.post(upload.url("/upload"), data={"a": "1"}).json()["uploads"] for _ in range(3)] == [1, 2, 3]
+    with upload.httpx() as client:
+        assert [client.post("/upload", data={"a": "1"}).json()["uploads"] for _ in range(3)] == [1, 2, 3]
 
 
 def test_cookie_is_found_among_others(upload):

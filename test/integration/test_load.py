@@ -8,29 +8,12 @@ import time
 
 import pytest
 
-from harness import ENGINE, EXAMPLES, HOST, free_port, make_serve, poll, stop_all
-from load_program import LOAD, OK, Outcome, Peer, command, load, stubs
-from pki import openssl
+from harness import ENGINE, EXAMPLES, HOST, free_port, poll
+from load_program import LOAD, OK, Outcome, Peer, command, load, tls
 
 XXH64_OF_OK = "fc6d24b916145cf9"  # printf ok | xxh64sum
 
 websocket = pytest.mark.skipif(not (EXAMPLES / "websocket_echo").exists(), reason="built without WebSocket")
-
-help_text = subprocess.run([LOAD, "--help"], capture_output=True, text=True, check=True).stdout
-tls = pytest.mark.skipif("https://" not in help_text, reason="built without OpenSSL")
-
-
-@pytest.fixture
-def stub():
-    with stubs() as start:
-        yield start
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory):
-    servers = []
-    yield make_serve(tmp_path_factory.mktemp("target"), servers)("performance_test")
-    stop_all(servers)
 
 
 # --- closed loop ---
@@ -511,26 +494,6 @@ def test_what_is_no_websocket_ends_the_run(stub):
 
 
 # --- TLS ---
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory):
-    """Of the server, and of somebody else: each its own authority, for the address of the tests."""
-    directory = tmp_path_factory.mktemp("certificates")
-    for name in ("server", "other"):
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 2, "-subj", "/CN=load",
-                "-addext", f"subjectAltName=IP:{HOST}", "-keyout", directory / f"{name}.key",
-                "-out", directory / f"{name}.pem")  # fmt: skip
-    return directory
-
-
-@pytest.fixture(scope="module")
-def secure(tmp_path_factory, certificates):
-    servers, port = [], free_port()
-    files = ["--certificate", certificates / "server.pem", "--key", certificates / "server.key"]
-    make_serve(tmp_path_factory.mktemp("secure"), servers)("performance_test", "--https-port", port, *files)
-    yield f"https://{HOST}:{port}"
-    stop_all(servers)
 
 
 @tls

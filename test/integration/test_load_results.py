@@ -9,21 +9,8 @@ import time
 
 import pytest
 
-from harness import ENGINE, free_port, make_serve, poll, stop_all
-from load_program import LOAD, OK, load, stubs
-
-
-@pytest.fixture
-def stub():
-    with stubs() as start:
-        yield start
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory):
-    servers = []
-    yield make_serve(tmp_path_factory.mktemp("target"), servers)("performance_test")
-    stop_all(servers)
+from harness import ENGINE, free_port, poll
+from load_program import LOAD, OK, load
 
 
 def run_text(*args, environment=None):
@@ -296,7 +283,10 @@ def test_hdrhistogram_reads_the_log_and_finds_the_same_percentiles(target, tmp_p
     assert [interval.get_total_count() for interval in intervals] == [sample["answers"] for sample in run.json["samples"]]
     assert whole.get_total_count() == run.requests
     for percentile, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p99_9"), (100, "max")):
-        assert whole.get_value_at_percentile(percentile) == pytest.approx(run.json["latency"][name], rel=0.02)
+        # The reader rounds a rank to the nearest one, uvhttp-load rounds it up: neighbours in the tail may be far apart.
+        sample = 100 / run.requests
+        low, high = (whole.get_value_at_percentile(min(100, percentile + offset)) for offset in (-sample, sample))
+        assert low * 0.98 <= run.json["latency"][name] <= high * 1.02, name
     assert whole.get_mean_value() == pytest.approx(run.json["latency"]["mean"], rel=0.02)
     starts = [interval.get_start_time_stamp() / 1000 for interval in intervals]
     assert starts == sorted(starts) and begin - 1 < starts[0] < time.time()

@@ -28,7 +28,7 @@ REFUSED = [
     ("HTTP/1.10", b"GET / HTTP/1.10\r\nHost: a\r\n\r\n", 400, "http_version"),
     ("HTTP/2.0", b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505, "http_version_unsupported"),
     ("HTTP/3.1", b"GET / HTTP/3.1\r\nHost: a\r\n\r\n", 505, "http_version_unsupported"),
-    ("HTTP/2 without an upgrade", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "http_version_unsupported"),
+    ("HTTP/2 with another preface", b"PRI * HTTP/2.0\r\n\r\nSMS\r\n\r\n", 505, "http_version_unsupported"),
     # line ends
     ("LF ends the request line", b"GET / HTTP/1.1\nHost: a\r\n\r\n", 400, "http_bare_lf"),
     ("LF ends a field", GET + b"A: b\nC: d\r\n\r\n", 400, "http_bare_lf"),

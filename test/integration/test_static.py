@@ -20,6 +20,7 @@ import pytest
 import harness
 import wire
 
+pytestmark = pytest.mark.neutral
 PROGRAM = harness.TEST_PROGRAMS / "static_test_server"
 SECRET = "out of bounds"
 
@@ -100,7 +101,7 @@ def test_head_is_get_without_a_body(server):
         for _ in range(2):
             full, head = get(server, target), get(server, target, method="HEAD")
             assert head.body == b"" and head.status == full.status
-            fields = lambda answer: [(k, v) for k, v in answer.headers if k != "Date"]
+            fields = lambda answer: [(k, v) for k, v in answer.headers if k.lower() != "date"]
             assert fields(head) == fields(full)
 
 
@@ -202,6 +203,7 @@ TRAVERSAL = [
 ]
 
 
+@pytest.mark.http1("bytes of targets")
 def test_nothing_outside_the_root_is_reached(start):
     for server in [start(), start("list_directories=1"), start("fallback=index.html")]:
         for target in TRAVERSAL:
@@ -469,6 +471,7 @@ def test_a_directory_page_shows_what_has_become_of_a_file(start, root):
 
 
 @pytest.mark.parametrize("target", ["/text.txt", "/large.bin", "/none", "/bare/"])
+@pytest.mark.http1("half-closed connections")
 def test_a_file_that_has_to_be_looked_up_is_sent_to_who_has_sent_fin(start, target):
     """That it is not in the cache yet is nothing that a client could know."""
     server = start("list_directories=1")
@@ -504,6 +507,7 @@ def system_calls(server, target, requests, directory):
 
 
 @pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+@pytest.mark.http1("system calls of HTTP/1")
 def test_a_hit_needs_the_calls_of_a_plain_answer_and_no_others(start, root, tmp_path):
     write(root / "tiny.txt", "x" * 1000)
     # A machine that stands still would be told of, in a line on stderr: more calls.
@@ -546,10 +550,10 @@ def test_never_looked_at_again_if_so_wanted(start, root):
 
 
 def slow_start(server, target):
-    """A client that has read the head and nothing else yet."""
-    connection = server.connect(receive_buffer=4096)
-    connection.send(wire.head("GET", target))
-    return connection
+    """A request whose client has read the head and nothing else yet."""
+    asked = server.connect(receive_buffer=4096).start(target)
+    asked.wait_head()
+    return asked
 
 
 def test_a_replaced_file_is_still_sent_whole(start, root):
@@ -557,35 +561,35 @@ def test_a_replaced_file_is_still_sent_whole(start, root):
     write(root / "huge.bin", data)
     server = start("revalidate_ms=10")
     assert get(server, "/huge.bin").body == data
-    with slow_start(server, "/huge.bin") as connection:
-        harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+    asked = slow_start(server, "/huge.bin")
+    with asked.connection:
         write(root / "other.bin", noise(1000))
         os.replace(root / "other.bin", root / "huge.bin")
         harness.poll(lambda: len(get(server, "/huge.bin").body) == 1000)
-        assert connection.response().body == data
+        assert asked.response().body == data
 
 
 @pytest.mark.parametrize("options", [(), ("no_sendfile=1",)], ids=["sendfile", "streamed"])
 def test_a_file_that_becomes_shorter_cuts_the_connection(start, root, options):
     write(root / "huge.bin", noise(30_000_000, seed=4))
     server = start(*options)
-    with slow_start(server, "/huge.bin") as connection:
-        harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+    asked = slow_start(server, "/huge.bin")
+    with asked.connection:
         os.truncate(root / "huge.bin", 1_000_000)
         with pytest.raises((wire.Closed, ConnectionError)):
-            connection.response()
+            asked.response()
     assert get(server, "/text.txt").status == 200
 
 
 def test_a_file_that_grows_is_sent_as_large_as_it_was(start, root):
     write(root / "huge.bin", noise(20_000_000, seed=5))
     server = start()
-    with slow_start(server, "/huge.bin") as connection:
-        harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+    asked = slow_start(server, "/huge.bin")
+    with asked.connection:
         with open(root / "huge.bin", "ab") as file:
             file.write(b"more")
-        assert len(connection.response().body) == 20_000_000
-        assert connection.get("/text.txt").status == 200
+        assert len(asked.response().body) == 20_000_000
+        assert asked.connection.get("/text.txt").status == 200
 
 
 # --- the cache and its limits ---
@@ -626,12 +630,11 @@ def test_content_in_use_outlives_its_eviction(start, root):
     slow = []
     for i in range(4):
         slow.append(slow_start(server, f"/file{i}.bin"))
-        harness.poll(lambda: len(slow[-1].socket.recv(1, socket.MSG_PEEK)) == 1)
     for i in range(20):
         assert get(server, f"/file{i}.bin").body == noise(4_000_000, seed=i)
-    for i, connection in enumerate(slow):
-        assert connection.response().body == noise(4_000_000, seed=i)
-        connection.close()
+    for i, asked in enumerate(slow):
+        assert asked.response().body == noise(4_000_000, seed=i)
+        asked.connection.close()
 
 
 def test_warmed_up_files_need_no_look_up(start, root):
@@ -645,13 +648,11 @@ def test_warmed_up_files_need_no_look_up(start, root):
 
 def test_a_crowd_asks_once(start, root):
     server = start()
-    connections = [server.connect() for _ in range(50)]
-    for connection in connections:
-        connection.send(wire.head("GET", "/large.bin"))
+    crowd = [server.connect().start("/large.bin") for _ in range(50)]
     data = (root / "large.bin").read_bytes()
-    for connection in connections:
-        assert connection.response().body == data
-        connection.close()
+    for asked in crowd:
+        assert asked.response().body == data
+        asked.connection.close()
     counters = server.counters()
     assert counters["static_hits"] + counters["static_misses"] == 50
 
@@ -680,16 +681,14 @@ def test_too_many_look_ups_are_503(start, root):
     server = start("helper_threads=1", "backlog_max=2")
     names = [f"/no{i}" for i in range(3000)]
     with server.connect() as connection:
-        connection.send(b"".join(wire.head("GET", name) for name in names[:100]))
-        for _ in range(100):
-            connection.response()
+        for name in names[:100]:
+            connection.get(name)
     connections = [server.connect() for _ in range(60)]
     busy = 0
     for turn in range(40):
         with server.standing_still():  # so that they come together
-            for i, connection in enumerate(connections):
-                connection.send(wire.head("GET", f"/none/{turn}/{i}"))
-        statuses = [connection.response().status for connection in connections]
+            asked = [connection.start(f"/none/{turn}/{i}") for i, connection in enumerate(connections)]
+        statuses = [one.response().status for one in asked]
         assert set(statuses) <= {404, 503}
         busy += statuses.count(503)
         if busy:
@@ -710,7 +709,7 @@ def test_clients_that_go_in_the_middle(start, root, options):
     get(server, "/huge.bin")
     before = server.descriptors()
     for i in range(30):
-        connection = slow_start(server, "/huge.bin")
+        connection = slow_start(server, "/huge.bin").connection
         if i % 3:
             connection.socket.recv(1 if i % 2 else 100_000)
         connection.reset() if i % 2 else connection.close()
@@ -725,9 +724,9 @@ def test_slow_readers_do_not_hold_the_others(start, root):
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for body in pool.map(lambda _: get(server, "/huge.bin").body, range(8)):
             assert body == data
-    for connection in slow:
-        assert connection.response().body == data
-        connection.close()
+    for asked in slow:
+        assert asked.response().body == data
+        asked.connection.close()
 
 
 def drop_from_memory(path):
@@ -736,7 +735,7 @@ def drop_from_memory(path):
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def test_a_file_that_is_not_in_memory_is_brought_by_helpers(start, root):
+def test_a_file_that_is_not_in_memory_is_brought_by_helpers(start, root, protocol):
     data = write(root / "huge.bin", noise(5_000_000, seed=10)).read_bytes()
     server = start("revalidate_ms=4294967295")
     with server.connect() as connection:
@@ -746,15 +745,15 @@ def test_a_file_that_is_not_in_memory_is_brought_by_helpers(start, root):
             drop_from_memory(root / "huge.bin")
             headers = [("Range", f"bytes={i * 1_000_000}-{i * 1_000_000 + 999_999}")] if i else []
             assert connection.get("/huge.bin", headers=headers).body == (data[i * 1_000_000 : (i + 1) * 1_000_000] if i else data)
-        assert server.counter("file_pieces_brought") > before
+        assert protocol == "http2" or server.counter("file_pieces_brought") > before  # there helpers read all of it
 
 
 def test_pipelined_requests_are_answered_in_order(server, root):
     names = ["/text.txt", "/small.bin", "/nothing", "/large.bin", "/", "/sub", "/empty.txt"] * 4
     with server.connect() as connection:
-        connection.send(b"".join(wire.head("GET", name) for name in names))
-        for name in names:
-            answer = connection.response()
+        asked = [connection.start(name) for name in names]
+        for name, one in zip(names, asked, strict=True):
+            answer = one.response()
             if answer.status == 200:
                 assert answer.body == (root / (name[1:] or "index.html")).read_bytes()
             else:
@@ -764,11 +763,10 @@ def test_pipelined_requests_are_answered_in_order(server, root):
 def test_a_stop_waits_for_downloads_and_not_for_look_ups(start, root):
     write(root / "huge.bin", noise(8_000_000, seed=9))
     server = start()
-    connection = slow_start(server, "/huge.bin")
-    harness.poll(lambda: len(connection.socket.recv(1, socket.MSG_PEEK)) == 1)
+    asked = slow_start(server, "/huge.bin")
     server.signal()
-    assert connection.response().body == noise(8_000_000, seed=9)
-    connection.close()
+    assert asked.response().body == noise(8_000_000, seed=9)
+    asked.connection.close()
     assert server.wait() == 0
 
 
@@ -797,7 +795,7 @@ def test_wrong_options_are_refused(start):
 def test_curl_downloads_resumes_and_asks_conditionally(server, root, tmp_path):
     data = (root / "large.bin").read_bytes()
     out = tmp_path / "out.bin"
-    curl = lambda *words: subprocess.run(["curl", "-sS", *map(str, words)], check=True, capture_output=True, text=True, timeout=20).stdout
+    curl = lambda *words: subprocess.run(server.curl(*map(str, words)), check=True, capture_output=True, text=True, timeout=20).stdout
     curl("-o", out, server.url("/large.bin"))
     assert out.read_bytes() == data
     out.write_bytes(data[:700_000])
@@ -807,10 +805,9 @@ def test_curl_downloads_resumes_and_asks_conditionally(server, root, tmp_path):
 
 
 def test_httpx_and_http_client(server, root):
-    httpx = pytest.importorskip("httpx")
-    with httpx.Client() as client:
+    with server.httpx() as client:
         for name in ["text.txt", "small.bin", "large.bin"]:
-            assert client.get(server.url("/" + name)).content == (root / name).read_bytes()
+            assert client.get("/" + name).content == (root / name).read_bytes()
     client = http.client.HTTPConnection(*server.address)
     client.request("GET", "/text.txt", headers={"Range": "bytes=-10"})
     assert client.getresponse().read() == (root / "text.txt").read_bytes()[-10:]

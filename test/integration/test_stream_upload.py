@@ -10,6 +10,7 @@ import pytest
 from harness import poll
 from wire import chunked, head, request
 
+pytestmark = pytest.mark.neutral
 needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
 MIB = 1 << 20
 
@@ -35,7 +36,7 @@ def expected(data, files=0):
 
 
 def curl(server, *args, path="/hash", stdin=None):
-    command = ["curl", "-sS", "--max-time", "60", *args, server.url(path)]
+    command = server.curl(*args, server.url(path))
     result = subprocess.run(command, capture_output=True, check=False, input=stdin)
     assert result.returncode == 0, result.stderr
     return httpx.Response(200, content=result.stdout).json()
@@ -63,26 +64,28 @@ def test_curl_sends_a_form(upload, tmp_path):
 
 def test_256_mib_take_no_memory(upload):
     block = b"x" * MIB
-    before = upload.resident_bytes()
+    growth = upload.memory_growth(highest=True)
 
     def blocks():
         for _ in range(256):
             yield block
 
-    response = httpx.put(upload.url("/hash"), content=blocks(), timeout=120)
+    with upload.httpx(timeout=120) as client:
+        response = client.put("/hash", content=blocks())
     assert response.json()["size"] == 256 * MIB
-    assert upload.resident_bytes_max() - before < 8 * MIB
+    growth.stays_below(8 * MIB)
 
 
 def test_httpx_streams_and_uses_the_connection_again(upload):
-    with httpx.Client(timeout=30) as client:
+    with upload.httpx(timeout=30) as client:
         for _ in range(3):
             pieces = (SMALL[at : at + 1000] for at in range(0, len(SMALL), 1000))
-            assert client.put(upload.url("/hash"), content=pieces).json() == expected(SMALL)
+            assert client.put("/hash", content=pieces).json() == expected(SMALL)
             files = {"file": ("a.bin", SMALL), "other": ("b.bin", b"")}
-            assert client.post(upload.url("/form"), files=files, data={"x": "y"}).json() == expected(SMALL, files=2)
+            assert client.post("/form", files=files, data={"x": "y"}).json() == expected(SMALL, files=2)
 
 
+@pytest.mark.http1("a client without HTTP/2")
 def test_h11_with_trailers_and_a_second_request(upload):
     with upload.connect() as connection:
         for _ in range(2):
@@ -106,6 +109,7 @@ def test_h11_with_trailers_and_a_second_request(upload):
             assert httpx.Response(200, content=body).json() == expected(b"hello world")
 
 
+@pytest.mark.http1("bytes of requests")
 def test_a_byte_at_a_time_with_pipelined_requests_behind(upload):
     first = head("PUT", "/hash", [("Transfer-Encoding", "chunked")]) + chunked(b"abc", b"de", trailer=b"X-A: 1\r\n")
     with upload.connect() as connection:
@@ -118,21 +122,22 @@ def test_a_byte_at_a_time_with_pipelined_requests_behind(upload):
 def test_a_form_beyond_the_limit_of_its_route_is_refused_before_it_is_sent(upload):
     with upload.connect() as connection:
         fields = [("Content-Type", "multipart/form-data; boundary=b"), ("Content-Length", str((10 << 30) + 1))]
-        connection.send(head("POST", "/form", [*fields, ("Expect", "100-continue")]))
-        assert connection.response().status == 413
+        asked = connection.start("/form", [*fields, ("Expect", "100-continue")], method="POST", more=True)
+        assert asked.response().status == 413
 
 
-def test_an_upload_ends_when_the_server_drains(upload):
+def test_an_upload_ends_when_the_server_drains(upload, protocol):
     with upload.connect() as connection:
-        connection.send(head("PUT", "/hash", [("Content-Length", "6")]) + b"123")
+        asked = connection.start("/hash", [("Content-Length", "6")], method="PUT", more=True)
+        asked.send(b"123")
         with upload.connect() as other:  # the loop has seen the first one
-            other.send(request("PUT", "/hash", body=b""))
-            assert other.response().status == 200
+            assert other.get("/hash", method="PUT", body=b"").status == 200
         upload.signal()
         poll(lambda: refused(upload))
-        connection.send(b"456")
-        response = connection.response()
-        assert response.header("Connection") == "close"
+        asked.send(b"456")
+        asked.end()
+        response = asked.response()
+        assert response.header("Connection") == ("close" if protocol == "http1" else None)
         assert httpx.Response(200, content=response.body).json() == expected(b"123456")
     assert upload.wait() == 0
 

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from harness import run_threads
 from wire import request
 
 pytestmark = pytest.mark.threads
@@ -20,12 +21,7 @@ def in_parallel(work, count=CLIENTS):
             faults.append(error)
 
     threads = [threading.Thread(target=guarded, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if faults:
-        raise faults[0]
+    run_threads(threads, faults)
 
 
 @pytest.fixture

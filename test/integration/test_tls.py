@@ -181,12 +181,14 @@ def test_weak_ciphers_are_refused(site, cipher):
 
 
 def test_alpn_overlap_is_chosen_and_none_is_refused(site, pki):
-    with connect(site, pki, alpn=["h2", "http/1.1"]) as connection:
+    with connect(site, pki, alpn=["x", "http/1.1"]) as connection:
         assert connection.socket.selected_alpn_protocol() == "http/1.1"
+    with connect(site, pki, alpn=["http/1.1", "h2"]) as connection:
+        assert connection.socket.selected_alpn_protocol() == "h2"
     with connect(site, pki) as connection:
         assert connection.socket.selected_alpn_protocol() is None
     with pytest.raises(ssl.SSLError, match="(?i)no.application.protocol"):
-        connect(site, pki, alpn=["h2"])
+        connect(site, pki, alpn=["spdy/3"])
     site.wait_counter("rejected_tls_alpn", 1)
 
 

@@ -8,15 +8,10 @@ import ssl
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import TlsConnection, one_site, serve_root
+from pki import TlsConnection, root_with_large_file, serve_root
 from wire import request
 
 SIZE = 12_000_000  # more than sockets and queues hold
-
-
-@pytest.fixture(scope="module")
-def pki(tmp_path_factory):
-    return one_site(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture(scope="module")
@@ -26,9 +21,7 @@ def data():
 
 @pytest.fixture
 def https(serve, pki, data, tmp_path):
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "large.bin").write_bytes(data)
+    root = root_with_large_file(tmp_path, data)
     return serve_root(serve, pki, root, os.environ.get("UVHTTP_KERNEL_TLS", "off"))  # on: ./dev ktls
 
 
@@ -62,9 +55,9 @@ def test_a_large_file_and_its_ranges(https, pki, data):
         assert head.header("Content-Length") == str(SIZE) and not head.body
 
 
-def test_a_slow_reader_of_a_file_costs_a_bounded_share(https, pki, large, data, sanitizer):
+def test_a_slow_reader_of_a_file_costs_a_bounded_share(https, pki, large, data):
     connect(https, pki).close()
-    before = https.resident_bytes()
+    growth = https.memory_growth()
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connect(https, pki, receive_buffer=8192)) for _ in range(8)]
         for client in clients:
@@ -72,8 +65,7 @@ def test_a_slow_reader_of_a_file_costs_a_bounded_share(https, pki, large, data, 
             assert client.response_head().status == 200
         for _ in range(20):
             https.sync()
-        if not sanitizer:
-            assert https.resident_bytes() - before < 24 << 20, "not the 96 MB of eight files"
+        growth.stays_below(24 << 20)  # not the 96 MB of eight files
         with connect(https, pki) as other:
             assert other.get("/").body == b"Hello, World!"
         got = bytes(clients[0].buffer)
@@ -118,9 +110,9 @@ def test_a_file_that_becomes_shorter_ends_before_its_size(https, pki, large):
         assert got < SIZE
 
 
-def test_an_upload_is_held_back_until_the_handler_goes_on(https, pki, data, sanitizer):
+def test_an_upload_is_held_back_until_the_handler_goes_on(https, pki, data):
     with connect(https, pki) as client:
-        before = https.resident_bytes()
+        growth = https.memory_growth()
         client.send(request("PUT", "/tls/sum?hold=1", body=None, headers=[("Content-Length", SIZE * 2)]))
         client.socket.settimeout(0.5)
         sent, whole = 0, memoryview(data * 2)
@@ -128,8 +120,7 @@ def test_an_upload_is_held_back_until_the_handler_goes_on(https, pki, data, sani
             while sent < len(whole):
                 sent += client.socket.send(whole[sent : sent + 16384])
         assert sent < len(whole), "nobody has taken it"
-        if not sanitizer:
-            assert https.resident_bytes() - before < 8 << 20
+        growth.stays_below(8 << 20)
         assert https.ask("/counters").status == 200
         assert https.get("/tls/go_on", method="POST").status == 204
         client.socket.settimeout(20)

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from harness import HOST, free_port, poll
-from pki import TlsConnection, needs_openssl, one_site, serve_root
+from pki import TlsConnection, needs_openssl, root_with_large_file, serve_root
 from wire import request
 
 pytestmark = needs_openssl
@@ -32,20 +32,13 @@ CAN = kernel_can()
 
 
 @pytest.fixture(scope="module")
-def pki(tmp_path_factory):
-    return one_site(tmp_path_factory.mktemp("pki"))
-
-
-@pytest.fixture(scope="module")
 def data():
     return os.urandom(SIZE)
 
 
 @pytest.fixture
 def https(serve, pki, data, tmp_path):
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "large.bin").write_bytes(data)
+    root = root_with_large_file(tmp_path, data)
     (root / "small.bin").write_bytes(data[:60_000])
     return serve_root(serve, pki, root, "on")
 

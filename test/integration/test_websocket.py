@@ -10,6 +10,7 @@ import pytest
 
 import harness
 import wire
+import wire_h2
 
 websockets = pytest.importorskip("websockets")
 PROGRAM = harness.TEST_PROGRAMS / "websocket_test_server"
@@ -20,23 +21,37 @@ KEY = "dGhlIHNhbXBsZSBub25jZQ=="
 HANDSHAKE = [("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", KEY)]
 
 
-def start(directory):
+def start(directory, carrier, loops=1):
+    """carrier: what the clients of the server (Raw) use below WebSocket."""
     address = (harness.HOST, harness.free_port())
-    return harness.Server([PROGRAM, "%s:%d" % address], address, directory / "websocket.stderr").wait_ready()
+    one = harness.Server([PROGRAM, "%s:%d" % address, str(loops)], address, directory / "websocket.stderr").wait_ready()
+    one.carrier = carrier
+    return one
+
+
+@pytest.fixture(scope="module", params=harness.protocols())
+def carrier(request):
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    one = start(tmp_path_factory.mktemp("websocket"))
+def server(tmp_path_factory, carrier):
+    one = start(tmp_path_factory.mktemp("websocket"), carrier)
     yield one
     one.stop()
 
 
 @pytest.fixture
-def own_server(tmp_path):
-    one = start(tmp_path)
+def own_server(tmp_path, carrier):
+    one = start(tmp_path, carrier)
     yield one
     one.stop()
+
+
+@pytest.fixture
+def http1_only(carrier):
+    if carrier != "http1":
+        pytest.skip("about the bytes of HTTP/1.1, or with a client that speaks nothing else")
 
 
 def frame(opcode, payload=b"", fin=True, reserved=0, mask=b"\x12\x34\x56\x78", length=None):
@@ -54,6 +69,9 @@ class Raw:
     """A client that sends the bytes it is told to, and reads frames strictly."""
 
     def __init__(self, server, target, headers=(), early=b"", **options):
+        if server.carrier == "http2":
+            self.open_tunnel(server, target, headers, early, options)
+            return
         self.connection = server.connect(**options)
         self.connection.send(wire.head("GET", target, [*HANDSHAKE, *headers], host="test") + early)
         while b"\r\n\r\n" not in self.connection.buffer:
@@ -62,6 +80,13 @@ class Raw:
         self.connection.buffer[:] = rest
         self.head = head.decode("latin-1")
         assert self.head.startswith("HTTP/1.1 101 "), self.head
+
+    def open_tunnel(self, server, target, headers, early, options):
+        fields = [("Sec-WebSocket-Version", "13"), *headers]
+        self.connection = wire_h2.Tunnel(server.address, target, fields, early, **options)
+        head = self.connection.response.fields
+        self.head = "\r\n".join(f"{name.title().replace('Websocket', 'WebSocket')}: {value}" for name, value in head)
+        assert (":status", "200") in head, head
 
     def __enter__(self):
         return self
@@ -104,6 +129,7 @@ def wait_close(server, text):
 # --- the handshake ---
 
 
+@pytest.mark.usefixtures("http1_only")
 def test_the_handshake_of_the_rfc(server):
     with Raw(server, "/echo") as client:
         assert "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in client.head
@@ -135,6 +161,7 @@ def without(name, value=None):
         ([*HANDSHAKE, ("Origin", "http://test"), ("Origin", "http://test")], 403, "rejected_ws_origin"),
     ],
 )
+@pytest.mark.usefixtures("http1_only")
 def test_what_is_no_handshake_is_refused_and_counted(server, fields, status, counter):
     before = server.counter(counter)
     with server.connect() as connection:
@@ -147,6 +174,7 @@ def test_what_is_no_handshake_is_refused_and_counted(server, fields, status, cou
     assert server.counter(counter) == before + 1
 
 
+@pytest.mark.usefixtures("http1_only")
 def test_other_methods_are_refused(server):
     with server.connect() as connection:
         connection.send(wire.request("POST", "/echo", HANDSHAKE, b""))
@@ -217,6 +245,7 @@ def test_many_messages_of_one_turn_arrive_in_order(server):
             client.expect(TEXT, b"%d" % i)
 
 
+@pytest.mark.usefixtures("http1_only")
 def test_what_is_sent_in_one_turn_leaves_in_few_segments(server):
     with Raw(server, "/burst") as client:
         client.send(frame(BINARY, b"0123456789"))
@@ -404,19 +433,19 @@ def test_a_full_queue_is_seen_and_drains(server):
         assert int(words[2]) > 0 and words[4] == "0"
 
 
-def test_a_client_that_never_reads_costs_a_bounded_amount(own_server, sanitizer):
+def test_a_client_that_never_reads_costs_a_bounded_amount(own_server):
     with Raw(own_server, "/default", receive_buffer=4096) as client:
         client.connection.socket.settimeout(1)
-        before = own_server.resident_bytes()
+        growth = own_server.memory_growth()
         piece = frame(BINARY, bytes(60000)) * 8
         sent = 0
         with pytest.raises(TimeoutError):
             while sent < 200 << 20:
-                sent += client.connection.socket.send(piece)
+                client.send(piece)
+                sent += len(piece)
         assert sent < 100 << 20
         own_server.sync()  # others are served
-        if not sanitizer:  # they keep freed memory for a while
-            assert own_server.resident_bytes() - before < 16 << 20
+        growth.stays_below(16 << 20)
 
 
 def test_a_client_that_takes_nothing_is_given_up(own_server):
@@ -433,15 +462,14 @@ def test_a_client_that_takes_nothing_is_given_up(own_server):
         wait_close(own_server, "1006 \n")
 
 
-def test_pings_of_a_client_that_never_reads_do_not_pile_up(own_server, sanitizer):
+def test_pings_of_a_client_that_never_reads_do_not_pile_up(own_server):
     with Raw(own_server, "/default", receive_buffer=4096) as client:
         pings = frame(PING, bytes(125)) * 1000
-        before = own_server.resident_bytes()
+        growth = own_server.memory_growth()
         for _ in range(200):
             client.send(pings)
         own_server.sync()
-        if not sanitizer:
-            assert own_server.resident_bytes() - before < 8 << 20
+        growth.stays_below(8 << 20)
 
 
 @pytest.mark.threads
@@ -493,6 +521,7 @@ def test_the_websockets_client_talks_to_the_example(serve):
     run(talk())
 
 
+@pytest.mark.usefixtures("http1_only")
 def test_many_clients_at_once(server):
     async def one(number):
         async with websockets.connect(ws_url(server, "/echo")) as client:

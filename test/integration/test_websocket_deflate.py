@@ -9,7 +9,8 @@ import zlib
 import pytest
 
 import harness
-from test_websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Raw, frame, own_server, run, server, websockets, ws_url  # noqa: F401 (fixtures)
+from test_websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, Raw, frame, run, websockets, ws_url
+from test_websocket import carrier, http1_only, own_server, server  # noqa: F401 (fixtures)
 from test_websocket import pytestmark  # noqa: F401
 
 RSV1 = 4
@@ -171,10 +172,10 @@ def test_malformed_compressed_messages_are_refused(server, payload, code, counte
     assert server.counter(counter) == before + 1
 
 
-def test_a_bomb_stops_early(own_server, sanitizer):
+def test_a_bomb_stops_early(own_server):
     bomb = deflate(bytes(256 << 20))
     assert len(bomb) < 300000
-    before = own_server.resident_bytes()
+    growth = own_server.memory_growth()
     with Packed(own_server, "/narrow") as client:
         client.send(packed_frame(BINARY, bomb[:20000], fin=False))
         client.expect_close(1009)
@@ -183,8 +184,7 @@ def test_a_bomb_stops_early(own_server, sanitizer):
     with Packed(own_server, "/few") as client:  # in pieces it stops as well
         client.send(packed_frame(BINARY, bomb[:5], fin=False) + frame(CONTINUATION, bomb[5:1000], fin=False))
         client.expect_close(1009)
-    if not sanitizer:
-        assert own_server.resident_bytes() - before < 4 << 20
+    growth.stays_below(4 << 20)
     # Compressed bytes that become nothing are bounded, too.
     with Packed(own_server, "/narrow") as client:
         client.connection.send_anyway(packed_frame(BINARY, fin=False, payload=b"") + frame(CONTINUATION, b"\0\0\0\xff\xff" * 40000))
@@ -206,6 +206,7 @@ def test_an_end_in_the_middle_leaves_nothing(own_server):
 
 @pytest.mark.parametrize("target", ["/deflate", "/takeover", "/narrow", "/default"])
 @pytest.mark.parametrize("options", ["{}", "{'server_max_window_bits': 10, 'client_max_window_bits': 11}", "{'server_no_context_takeover': True, 'client_no_context_takeover': True}", None])
+@pytest.mark.usefixtures("http1_only")
 def test_the_websockets_client_compresses(server, target, options):
     from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 
@@ -235,6 +236,7 @@ socket.onclose = event => console.log(event.code, event.wasClean);
 """
 
 
+@pytest.mark.usefixtures("http1_only")
 def test_node_compresses(server, tmp_path):
     node = shutil.which("node")
     supported = node and subprocess.run([node, "--experimental-websocket", "-e", "new WebSocket('ws://127.0.0.1:1').onerror = () => {}"], capture_output=True).returncode == 0
@@ -277,6 +279,7 @@ def resumed(server):
     return server.ask("/resume").text
 
 
+@pytest.mark.usefixtures("http1_only")
 def test_a_pause_stops_the_pieces(own_server):
     with Packed(own_server, "/paused", segment=1400) as client:
         data = frame(BINARY, bytes(2 << 20))
@@ -342,13 +345,12 @@ def test_a_message_in_pieces_and_what_waits_for_it(server):
             client.read()  # and leaves with everything open
 
 
-def test_a_large_message_is_sent_as_the_client_reads(own_server, sanitizer):
+def test_a_large_message_is_sent_as_the_client_reads(own_server):
     with Raw(own_server, "/pour", receive_buffer=16384) as client:
-        before = own_server.resident_bytes()
+        growth = own_server.memory_growth()
         client.send(frame(TEXT, b"go"))
         own_server.sync()
-        if not sanitizer:
-            assert own_server.resident_bytes() - before < 4 << 20
+        growth.stays_below(4 << 20)
         size, fin = 0, False
         while not fin:
             opcode, payload, fin = client.read()
@@ -357,6 +359,7 @@ def test_a_large_message_is_sent_as_the_client_reads(own_server, sanitizer):
         assert size == 10000000
 
 
+@pytest.mark.usefixtures("http1_only")
 def test_a_client_that_trickles_is_given_up(own_server):
     with Raw(own_server, "/rate", receive_buffer=4096) as client:
         client.send(frame(TEXT, b"fill"))

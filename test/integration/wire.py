@@ -31,6 +31,11 @@ class Response:
     def text(self):
         return self.body.decode()
 
+    @property
+    def announced(self):
+        """Whether the head tells how long the body is."""
+        return self.header("Content-Length") is not None
+
 
 def head(method="GET", target="/", headers=(), version="HTTP/1.1", host="test"):
     lines = [f"{method} {target} {version}"]
@@ -47,33 +52,47 @@ def request(method="GET", target="/", headers=(), body=None, **options):
     return head(method, target, fields, **options) + (body or b"")
 
 
+def chunk(part):
+    return b"%x\r\n%b\r\n" % (len(part), part)
+
+
 def chunked(*parts, trailer=b""):
-    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n" + trailer + b"\r\n"
+    return b"".join(map(chunk, parts)) + b"0\r\n" + trailer + b"\r\n"
+
+
+def open_socket(address, timeout=TIMEOUT_SECONDS, receive_buffer=None, source=None, segment=None):
+    """address: (host, port) or the path of a Unix socket ("@name": abstract)."""
+    if isinstance(address, str):
+        made = socket.socket(socket.AF_UNIX)
+        target = "\0" + address[1:] if address.startswith("@") else address
+    else:
+        made = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        target = address
+    made.settimeout(timeout)
+    try:
+        if receive_buffer:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if segment:  # those of the loopback are so large that a narrow window waits for timers of the kernel
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
+        if source:
+            made.bind(source)
+        made.connect(target)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def reset_socket(one):
+    """Closes with RST."""
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    one.close()
 
 
 class Connection:
-    """address: (host, port) or the path of a Unix socket ("@name": abstract)."""
-
-    def __init__(self, address, timeout=TIMEOUT_SECONDS, receive_buffer=None, source=None, segment=None):
-        if isinstance(address, str):
-            self.socket = socket.socket(socket.AF_UNIX)
-            target = "\0" + address[1:] if address.startswith("@") else address
-        else:
-            self.socket = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            target = address
-        self.socket.settimeout(timeout)
-        try:
-            if receive_buffer:
-                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-            if segment:  # those of the loopback are so large that a narrow window waits for timers of the kernel
-                self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
-            if source:
-                self.socket.bind(source)
-            self.socket.connect(target)
-        except OSError:
-            self.socket.close()
-            raise
+    def __init__(self, address, **options):
+        self.socket = open_socket(address, **options)
         self.buffer = bytearray()
 
     def __enter__(self):
@@ -86,9 +105,7 @@ class Connection:
         self.socket.close()
 
     def reset(self):
-        """Closes with RST."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.socket.close()
+        reset_socket(self.socket)
 
     def half_close(self):
         self.socket.shutdown(socket.SHUT_WR)
@@ -131,17 +148,19 @@ class Connection:
             start = max(0, len(self.buffer) - len(end))
             self._more()
 
+    def chunk(self):
+        """The next one, complete; empty: the last."""
+        line = self._until(b"\r\n")
+        assert line and all(c in b"0123456789abcdefABCDEF" for c in line), line
+        data = self._take(int(line, 16))
+        assert self._take(2) == b"\r\n"
+        return data
+
     def _chunks(self):
         body = b""
-        while True:
-            line = self._until(b"\r\n")
-            assert line and all(c in b"0123456789abcdefABCDEF" for c in line), line
-            size = int(line, 16)
-            if size == 0:
-                assert self._take(2) == b"\r\n"
-                return body
-            body += self._take(size)
-            assert self._take(2) == b"\r\n"
+        while part := self.chunk():
+            body += part
+        return body
 
     def response_head(self):
         lines = self._until(b"\r\n\r\n").split(b"\r\n")
@@ -157,7 +176,10 @@ class Connection:
 
     def response(self, method="GET"):
         """The next response, complete; interim ones (1xx) too."""
-        response = self.response_head()
+        return self.response_body(self.response_head(), method)
+
+    def response_body(self, response, method="GET"):
+        """What follows its head."""
         lengths = response.all("Content-Length")
         coding = response.header("Transfer-Encoding")
         assert len(lengths) < 2 and not (lengths and coding), response.headers

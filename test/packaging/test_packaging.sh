@@ -38,6 +38,13 @@ struct not_empty;" >"$work/header.c"
     done
 done
 
+echo "features.h says what is in the library"
+for feature in WEBSOCKET STATIC FORMS MIDDLEWARE COMPRESSION TLS YAML REDIS COROUTINES URING MIMALLOC; do
+    grep -qE "^#define UVHTTP_WITH_$feature [01]\$" "$prefix/include/uvhttp/features.h" || fail "features.h lacks $feature"
+done
+grep -q '^#define UVHTTP_WITH_STATIC 1' "$prefix/include/uvhttp/features.h" || fail "features.h hides static files"
+nm -D --defined-only "$prefix/lib/libuvhttp.so" | grep -q uvhttp_static || fail "static files are not in"
+
 echo "the C++ headers compile alone, as C++20"
 for header in uvhttp.hpp uvhttp/config.hpp uvhttp/exchange.hpp uvhttp/await.hpp; do
     echo "#include <$header>" >"$work/header.cpp"
@@ -97,6 +104,9 @@ echo "add_subdirectory"
 cmake -S "$here/embed" -B "$work/embed" >/dev/null
 cmake --build "$work/embed" -j 2 --target consumer >/dev/null
 check "$work/embed/consumer"
+
+echo "add_subdirectory leaves the project as it was"
+cmake -S "$here/guest" -B "$work/guest" >/dev/null
 
 echo "pkg-config, static"
 rm -f "$prefix"/lib/libuvhttp.so*

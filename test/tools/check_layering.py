@@ -4,12 +4,15 @@ import pathlib
 import re
 import sys
 
+from graph import cycles
 from source_text import ROOT, c_files, code_lines, report
 
 LAYERS = pathlib.Path(__file__).with_name("layers.txt")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 ENGINE_HEADER = re.compile(r"^(uv\.h|uv/|liburing|linux/io_uring)")
 ENGINE_CALL = re.compile(r"\b(uv_\w+|io_uring_\w+)\s*\(")
+# Written by CMake; anybody may include them.
+GENERATED = ("build_info.h", "build_identity.h", "uvhttp/features.h")
 CONDITION = re.compile(r"^\s*#\s*(?:el)?if")
 PLATFORM = re.compile(
     r"\b(__linux__|__linux|linux|__gnu_linux__|__APPLE__|__MACH__|_WIN32|_WIN64|__CYGWIN__|__unix__|__unix|__ANDROID__"
@@ -17,25 +20,14 @@ PLATFORM = re.compile(
 )
 
 
-def read_layers(text):
-    """({folder: set of folders, or {"*"}}, {public header: folder})"""
-    folders, headers = {}, {}
-    for line in text.splitlines():
-        words = line.split("#")[0].split()
-        if words and words[0] == "public":
-            headers[words[1]] = words[2]
-        elif words:
-            folders[words[0].rstrip(":")] = set(words[1:])
-    unknown = set(headers.values()) - set(folders)
-    if unknown:
-        raise ValueError(f"layers.txt: headers of unknown folders {unknown}")
-    return folders, headers
-
-
 class Layering:
-    def __init__(self, folders, headers):
-        self.folders = folders
-        self.headers = headers
+    """folders: {folder: folders, "(folder)" for its public functions only, or "*"}. headers: {public header: the folder that
+    owns it}. implementers: {public header: all folders that implement functions of it}, if there are several."""
+
+    def __init__(self):
+        self.folders = {}
+        self.headers = {}
+        self.implementers = {}
 
     def allowed(self, folder, target):
         may = self.folders[folder]
@@ -47,7 +39,7 @@ class Layering:
             if folder == "io":
                 return None
             return f"{name} belongs to src/io/ only; use io/io.h, or add what is missing there"
-        if quote == '"' and name in ("build_info.h", "build_identity.h"):
+        if name in GENERATED:
             return None
         if name == "uvhttp.h" or name.startswith("uvhttp/"):
             header = name.split("/", 1)[-1]
@@ -93,10 +85,53 @@ class Layering:
         return problems
 
 
+    def check_lines(self, paths):
+        """The complaints about what the table names and what does not exist."""
+        public = {path.split("/")[-1] for path in paths if path.startswith("include/")}
+        inside = {path.split("/")[1] for path in paths if not path.startswith("include/")}
+        named = [("folder", folder, folder in inside) for folder in self.folders]
+        named += [("header", header, header in public) for header in self.headers]
+        for folders in (*self.folders.values(), *self.implementers.values()):
+            named += [("folder", folder, folder.strip("()") in self.folders) for folder in folders - {"*"}]
+        gone = sorted({f"{kind} {name}" for kind, name, exists in named if not exists})
+        return [f"test/tools/layers.txt: there is no {name}: drop it" for name in gone]
+
+
+def read_layers(text):
+    layering = Layering()
+    for line in text.splitlines():
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if words[0] == "public":
+            layering.headers[words[1]] = words[2]
+            if words[3:]:
+                layering.implementers[words[1]] = set(words[2:])
+        else:
+            layering.folders[words[0].rstrip(":")] = set(words[1:])
+    return layering
+
+
+def included(text):
+    """What a file includes of the project, as paths from the root."""
+    for line in code_lines(text):
+        include = INCLUDE.match(line)
+        if include:
+            public = include[2].startswith("uvhttp")
+            yield f"include/{include[2]}" if public else f"src/{include[2]}"
+
+
+def check_cycles(files):
+    """The complaints about files that include each other. (await.hpp is the second half of uvhttp.hpp.)"""
+    edges = {path: set(included(text)) for path, text in files if not path.endswith(".hpp")}
+    return [f"files that include each other: {' '.join(sorted(cycle))}" for cycle in cycles(edges)]
+
+
 def main():
-    layering = Layering(*read_layers(LAYERS.read_text(encoding="utf-8")))
-    files = c_files(ROOT, "src", "include", "tools")
-    return report("layering", [problem for path, text in files for problem in layering.check_file(path, text)])
+    layering = read_layers(LAYERS.read_text(encoding="utf-8"))
+    files = list(c_files(ROOT, "src", "include", "tools"))
+    problems = layering.check_lines([path for path, _ in files]) + check_cycles(files)
+    return report("layering", problems + [problem for path, text in files for problem in layering.check_file(path, text)])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Owns: the rules of style that a program can check: what a file opens with, its length, banned functions, leftovers."""
+"""Owns: the rules of style that a program can check: what a file opens with, lengths, banned functions, leftovers."""
 import re
 import sys
 
 from source_text import ROOT, c_files, code_lines, report
 
 LINES_MAX = 800
+LIBRARY_LINES_MAX = 600
+# Lines of a function of src/, from its type to its last brace: the middle one, nine tenths, the longest.
+FUNCTION_MEDIAN_MAX, FUNCTION_P90_MAX, FUNCTION_MAX = 8, 20, 60
 MEMORY = "use uvhttp__malloc, uvhttp__calloc, uvhttp__realloc, uvhttp__free of base/alloc.h"
 SIZED = "use a function that knows the size of its destination (memcpy, snprintf)"
 PARSE = "use a parser that reports errors and overflow"
@@ -37,8 +40,9 @@ def check_file(path, text):
     if in_library and not (opening and "Owns:" in opening[1]):
         problems.append(f"{path}:1: a file opens with '/* Owns: what it is responsible for. May include: ... */'")
     lines = text.splitlines()
-    if len(lines) > LINES_MAX:
-        problems.append(f"{path}:{LINES_MAX}: {len(lines)} lines, at most {LINES_MAX}: split it by what it owns")
+    lines_max = LIBRARY_LINES_MAX if path.startswith("src/") else LINES_MAX
+    if len(lines) > lines_max:
+        problems.append(f"{path}:{lines_max}: {len(lines)} lines, at most {lines_max}: split it by what it owns")
     for number, line in enumerate(lines, 1):
         if LEFTOVER.search(line):
             problems.append(f"{path}:{number}: finish it, or write an issue: {line.strip()}")
@@ -50,9 +54,53 @@ def check_file(path, text):
     return problems
 
 
+def functions(text):
+    """(line, lines) of each function that a C file defines."""
+    depth, first, is_function = 0, None, False
+    continued = False
+    for number, line in enumerate(code_lines(text), 1):
+        directive = continued or line.lstrip().startswith("#")
+        continued = directive and line.rstrip().endswith("\\")
+        if directive:
+            continue
+        if depth == 0 and first is None and line.strip():
+            first, statement = number, ""
+        for c in line:
+            if c == "{":
+                if depth == 0:
+                    is_function = statement.rstrip().endswith(")")
+                    if 'extern ""' in statement:
+                        first = None
+                        break
+                depth += 1
+            elif c == "}" and depth > 0:
+                depth -= 1
+                if depth == 0 and is_function:
+                    yield first, number - first + 1
+                    first, is_function = None, False
+            elif c == ";" and depth == 0:
+                first = None
+            elif depth == 0 and first is not None:
+                statement += c
+        if depth == 0 and first is not None:
+            statement += " "
+
+
+def check_functions(files):
+    """The lengths of all functions together, and each that is too long."""
+    found = sorted((lines, path, at) for path, text in files for at, lines in functions(text))
+    problems = [f"{path}:{at}: a function of {lines} lines, at most {FUNCTION_MAX}" for lines, path, at in found if lines > FUNCTION_MAX]
+    for name, share, most in (("median", 0.5, FUNCTION_MEDIAN_MAX), ("90th percentile", 0.9, FUNCTION_P90_MAX)):
+        lines = found[int(share * (len(found) - 1))][0] if found else 0
+        if lines > most:
+            problems.append(f"src/: the {name} of the functions' lengths is {lines} lines, at most {most}")
+    return problems
+
+
 def main():
+    library = [(path, text) for path, text in c_files(ROOT, "src") if path.endswith((".c", ".h"))]
     files = c_files(ROOT, "src", "include", "tools", "examples", "test", "bench")
-    return report("style", [problem for path, text in files for problem in check_file(path, text)])
+    return report("style", [problem for path, text in files for problem in check_file(path, text)] + check_functions(library))
 
 
 if __name__ == "__main__":

@@ -9,17 +9,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import check_layering
 import check_snippets
 import check_style
+import check_symbols
 import check_system_calls
 import count_tests
 
 
 class LayeringTest(unittest.TestCase):
     def setUp(self):
-        self.layering = check_layering.Layering(
-            *check_layering.read_layers(
-                "base:\nio: base\nconn: io base\nhttp1: base\nserver: *\n"
-                "public types.h base\npublic tcp.h conn\npublic uvhttp.h server\n"
-            )
+        self.layering = check_layering.read_layers(
+            "base:\nio: base\nconn: io base\nhttp1: (conn) base\nserver: *\n"
+            "public types.h base\npublic tcp.h conn\npublic uvhttp.h server\n"
         )
 
     def problems(self, path, text):
@@ -62,13 +61,85 @@ class LayeringTest(unittest.TestCase):
         text = '/* uv_run(loop)\n#include "io/io.h"\n*/ // uv_close(h)\nconst char *s = "uv_run(";\n'
         self.assertEqual(self.problems("src/http1/a.c", text), [])
 
+    def test_public_functions_of_a_folder_are_no_licence_to_include_it(self):
+        self.assertEqual(len(self.problems("src/http1/a.c", '#include "conn/a.h"\n')), 1)
+
+    def test_line_without_its_file_or_folder_is_refused(self):
+        lines = "base:\nio: base gone\nload: (base)\npublic a.h base gone2\npublic b.h base\n"
+        paths = ["src/base/a.c", "src/io/a.c", "tools/load/a.c", "include/uvhttp/a.h"]
+        self.assertEqual(len(check_layering.read_layers(lines).check_lines(paths)), 3)
+        self.assertEqual(check_layering.read_layers(lines).check_lines([*paths, "include/b.h"])[0].split()[4:], ["folder", "gone:", "drop", "it"])
+
+    def test_files_that_include_each_other_are_refused(self):
+        a, b = ("src/io/a.h", '#include "io/b.h"\n'), ("src/io/b.h", '#include "io/c.h"\n')
+        self.assertEqual(check_layering.check_cycles([a, b, ("src/io/c.h", "")]), [])
+        self.assertEqual(len(check_layering.check_cycles([a, b, ("src/io/c.h", '#include "io/a.h"\n')])), 1)
+
     def test_the_table_of_the_project_has_no_cycle(self):
-        folders, _ = check_layering.read_layers(check_layering.LAYERS.read_text(encoding="utf-8"))
+        folders = check_layering.read_layers(check_layering.LAYERS.read_text(encoding="utf-8")).folders
+        folders = {folder: {target.strip("()") for target in may} for folder, may in folders.items()}
         done = set()
         while len(done) < len(folders):
             ready = {f for f, may in folders.items() if f not in done and (may <= done or may == {"*"})}
             self.assertTrue(ready, f"cycle among {set(folders) - done}")
             done |= ready
+
+
+class SymbolsTest(unittest.TestCase):
+    LAYERS = "base:\nio: base\nroute: (io) base\npublic a.h base io\n"
+    FILES = {
+        "include/uvhttp/a.h": "X int uvhttp_up(void);\nX(1, 2) int uvhttp_down(int (*f)(void));\n",
+        "src/base/b.h": 'extern "C" {\nvoid uvhttp__b(void);\nstatic inline void f(void) {\n    uvhttp__gone();\n}\n'
+                        "extern const int uvhttp__table[4];\n}\n",
+        "src/io/i.h": "struct uvhttp__i {\n    int x;\n};\n#define M \\\n    uvhttp__no(a)\nint uvhttp__i(struct uvhttp__i *i);\n",
+    }  # fmt: skip
+    OBJECTS = {
+        "base/b.c": ({"uvhttp__b", "uvhttp_down", "uvhttp__table"}, set()),
+        "io/i.c": ({"uvhttp_up", "uvhttp__i"}, {"uvhttp__b"}),
+        "route/r.c": (set(), {"uvhttp_up", "uvhttp__b", "puts"}),
+    }
+
+    def problems(self, layers="", files=(), objects=()):
+        layering = check_layering.read_layers(self.LAYERS + layers)
+        files = {**self.FILES, **dict(files)}
+        return list(check_symbols.Symbols(layering, files.items(), {**self.OBJECTS, **dict(objects)}).problems())
+
+    def refused(self, word, **change):
+        (problem,) = self.problems(**change)
+        self.assertIn(word, problem)
+
+    def test_what_is_true_passes(self):
+        self.assertEqual(self.problems(), [])
+
+    def test_symbol_of_another_folder_than_its_header_is_refused(self):
+        self.refused("implemented in src/io/j.c", files={"src/base/c.h": "void uvhttp__c(void);"}.items(),
+                     objects={"io/j.c": ({"uvhttp__c"}, set())})  # fmt: skip
+        self.refused("implemented in src/route/s.c", files={"include/uvhttp/a.h": self.FILES["include/uvhttp/a.h"] + "int uvhttp_c(void);"},
+                     objects={"route/s.c": ({"uvhttp_c"}, set())})  # fmt: skip
+
+    def test_symbol_without_a_header_is_refused(self):
+        self.refused("no header declares it", objects={"io/j.c": ({"uvhttp__j"}, set())})
+
+    def test_declaration_in_a_source_is_refused(self):
+        self.refused("include its header", files={"src/io/i.c": "void uvhttp__b(void);\n"})
+
+    def test_upward_use_is_refused(self):
+        self.refused("may not include io/", objects={"base/c.c": (set(), {"uvhttp__i"})})
+        self.refused("may not include io/", objects={"route/s.c": (set(), {"uvhttp__i"})})
+
+    def test_struct_of_a_folder_above_is_refused(self):
+        self.refused("struct uvhttp__i", files={"src/base/c.h": "struct uvhttp__i *x;\n"})
+
+    def test_implementer_that_implements_nothing_is_refused(self):
+        self.refused("route implements nothing", layers="public a.h base io route\n")
+
+    def test_cycle_of_files_is_refused(self):
+        objects = {"io/j.c": (set(), {"uvhttp__k"}), "io/k.c": ({"uvhttp__k"}, {"uvhttp__j"})}
+        objects["io/j.c"] = ({"uvhttp__j"}, {"uvhttp__k"})
+        files = {"src/io/j.h": "void uvhttp__j(void); void uvhttp__k(void);"}
+        self.refused("cycle of files: io/j.c io/k.c", files=files, objects=objects)
+        objects["io/k.c"] = ({"uvhttp__k"}, set())
+        self.assertEqual(self.problems(files=files, objects=objects), [])
 
 
 class StyleTest(unittest.TestCase):
@@ -78,9 +149,23 @@ class StyleTest(unittest.TestCase):
     def test_each_rule_fails(self):
         head = "/* Owns: a. */\n"
         for text in ("int x;\n", "/* about */\n", head + "x = malloc(1);\n", head + "strcpy(a, b);\n", head + "abort();\n",
-                     head + "// TO" + "DO later\n", head + "\n" * check_style.LINES_MAX):  # fmt: skip
+                     head + "// TO" + "DO later\n", head + "\n" * check_style.LIBRARY_LINES_MAX):  # fmt: skip
             with self.subTest(text[:40]):
                 self.assertEqual(len(check_style.check_file("src/io/a.c", text)), 1)
+
+    def test_functions_are_measured_from_type_to_brace(self):
+        text = "#define F(x) \\\n    { x }\nstruct a {\n    int b;\n};\nstatic int\nf(int a,\n  int b) {\n    if (a) {\n    }\n}\nint g(void) { return 0; }\n"
+        self.assertEqual(list(check_style.functions(text)), [(6, 6), (12, 1)])
+        self.assertEqual(list(check_style.functions('extern "C" {\nint h(void) {\n}\nint x[] = {1,\n2};\n}\n')), [(2, 2)])
+
+    def test_functions_that_are_too_long_are_refused(self):
+        def one(lines):
+            return "void f(void) {\n" + "x();\n" * (lines - 2) + "}\n"
+
+        self.assertEqual(check_style.check_functions([("a.c", one(60) + one(8) * 10)]), [])
+        self.assertEqual(len(check_style.check_functions([("a.c", one(61) + one(8) * 10)])), 1)
+        self.assertEqual(len(check_style.check_functions([("a.c", one(9) * 10)])), 1)
+        self.assertEqual(len(check_style.check_functions([("a.c", one(8) * 10 + one(21) * 3)])), 1)
 
     def test_only_the_allocator_allocates(self):
         text = "/* Owns: a. */\nreturn malloc(size);\n"

@@ -1,5 +1,7 @@
 /* Owns: one connection: connects, sends, reads and checks answers, and starts again. May include: base, io, obs, http1.
  */
+#include <string.h>
+
 #include "load/tls.h"
 
 /* Pause after a connection that could not be made, and between the pieces of a slow client. */
@@ -28,6 +30,7 @@ static void close_now(load_conn_t *conn) {
     uvhttp__timer_stop(&worker->loop->wheel, &conn->tick);
     worker->in_flight -= conn->in_flight;
     conn->in_flight = 0;
+    for (uvhttp__list_t *link; (link = uvhttp__list_pop_front(&conn->waiting));) load_flight_of(link)->request = NULL;
     uvhttp__stream_close(&conn->stream);
 }
 
@@ -42,8 +45,9 @@ void load_conn_fail(load_conn_t *conn, load_error_t kind, bool pause, const char
     load_worker_t *worker = conn->worker;
     uint32_t lost = conn->in_flight;
     bool shaking = conn->state != LOAD_CONN_ONLINE;
-    for (uint32_t i = 0; kind == LOAD_ERROR_timeout && i < lost; i++)
-        load_record_waited(worker, load_flight_at(conn, i), now_ns(conn));
+    for (uvhttp__list_t *link = conn->waiting.next; kind == LOAD_ERROR_timeout && link != &conn->waiting;
+         link = link->next)
+        load_record_waited(worker, load_flight_of(link), now_ns(conn));
     if (worker->phase != LOAD_STOPPING)
         load_stats_error(&worker->stats, kind, lost ? lost : 1, "connection %u, after %llu answers on it: %s",
                          conn->number, (unsigned long long)conn->answered, why);
@@ -59,6 +63,7 @@ static void on_closed(uvhttp__stream_t *stream) {
     load_worker_t *worker = conn->worker;
     conn->state = LOAD_CONN_OFFLINE;
     uvhttp__http1_response_deinit(&conn->response);
+    if (worker->plan->protocol->closed) worker->plan->protocol->closed(conn);
     load_worker_closed(worker);
     if (worker->phase == LOAD_STOPPING) return;
     if (conn->pause)
@@ -97,39 +102,52 @@ void load_conn_send_bytes(load_conn_t *conn, const char *data, size_t size) {
     }
 }
 
-void load_conn_add_flight(load_conn_t *conn, load_request_t *request, uint64_t due_ns) {
+load_flight_t *load_conn_add_flight(load_conn_t *conn, load_request_t *request, uint64_t due_ns) {
     load_worker_t *worker = conn->worker;
-    *load_flight_at(conn, conn->in_flight) = (load_flight_t){.request = request, .due_ns = due_ns};
-    if (conn->in_flight++ == 0) {
-        set_timer(conn, worker->options->timeout_ns);
-        uvhttp__http1_response_begin(&conn->response, request->is_head);
-        conn->body_size = 0;
-        conn->hashing = conn->differs = false;
-    }
+    load_flight_t *flight = load_flight_slot(conn, conn->next_number);
+    while (flight->request) flight = load_flight_slot(conn, ++conn->next_number); /* HTTP/2: an older one waits on */
+    memset(flight, 0, offsetof(load_flight_t, hash));
+    flight->request = request;
+    flight->number = conn->next_number++;
+    flight->due_ns = due_ns;
+    uvhttp__list_init(&flight->link);
+    uvhttp__list_push_back(&conn->waiting, &flight->link);
+    if (conn->in_flight++ == 0) set_timer(conn, worker->options->timeout_ns);
     conn->sent++;
     worker->in_flight++;
     if (worker->quota != UINT64_MAX) worker->quota--;
-    if (conn->unstamped++ == 0) worker->sent[worker->sent_count++] = conn;
+    if (!conn->unstamped) worker->sent[worker->sent_count++] = conn;
+    conn->unstamped = true;
+    return flight;
 }
 
-/* How many requests the connection could take now. */
+/* How many requests the connection could take now, whatever the loop. */
+static uint64_t capacity(const load_conn_t *conn) {
+    const load_worker_t *worker = conn->worker;
+    const load_protocol_t *protocol = worker->plan->protocol;
+    if (conn->state != LOAD_CONN_ONLINE) return 0;
+    uint64_t most = worker->options->pipeline, limit = worker->options->requests_per_connection;
+    if (protocol->room && protocol->room(conn) < most) most = protocol->room(conn);
+    uint64_t n = most > conn->in_flight ? most - conn->in_flight : 0;
+    return limit > 0 && n > limit - conn->sent ? limit - conn->sent : n;
+}
+
+/* Closed loop: how many it sends now. */
 static uint32_t room(const load_conn_t *conn) {
     const load_worker_t *worker = conn->worker;
-    if (conn->state != LOAD_CONN_ONLINE || worker->phase != LOAD_RUNNING || conn->thinking) return 0;
-    uint64_t n = worker->options->pipeline - conn->in_flight;
-    if (n > worker->quota) n = worker->quota;
-    uint64_t limit = worker->options->requests_per_connection;
-    if (limit > 0 && n > limit - conn->sent) n = limit - conn->sent;
-    return (uint32_t)n;
+    if (worker->phase != LOAD_RUNNING || conn->thinking) return 0;
+    uint64_t n = capacity(conn);
+    return (uint32_t)(n < worker->quota ? n : worker->quota);
 }
 
 void load_conn_begin(load_conn_t *conn) {
     load_worker_t *worker = conn->worker;
     if (worker->options->is_open) {
-        bool could =
-            conn->state == LOAD_CONN_ONLINE && conn->in_flight < worker->options->pipeline &&
-            (worker->options->requests_per_connection == 0 || conn->sent < worker->options->requests_per_connection);
-        if (could && !uvhttp__list_linked(&conn->free)) uvhttp__list_push_back(&worker->free, &conn->free);
+        bool could = capacity(conn) > 0;
+        if (!could)
+            uvhttp__list_remove(&conn->free);
+        else if (!uvhttp__list_linked(&conn->free))
+            uvhttp__list_push_back(&worker->free, &conn->free);
         return;
     }
     uint32_t n = room(conn);
@@ -186,7 +204,7 @@ static void record(load_conn_t *conn, const load_flight_t *flight) {
     if (worker->warming) record_warming(worker, !is_open ? service : now > flight->due_ns ? now - flight->due_ns : 0);
     if (inside) {
         stats->answers++;
-        unsigned status = (unsigned)conn->response.head.status;
+        unsigned status = flight->status;
         if (status < LOAD_STATUS_MAX) stats->statuses[status]++;
     }
     if (!is_open && inside) {
@@ -197,21 +215,39 @@ static void record(load_conn_t *conn, const load_flight_t *flight) {
     }
 }
 
-/* The oldest request has its answer. */
-void load_conn_take_flight(load_conn_t *conn) {
+static void remove_flight(load_conn_t *conn, load_flight_t *flight) {
+    uvhttp__list_remove(&flight->link);
+    flight->request = NULL;
+    conn->in_flight--;
+    conn->worker->in_flight--;
+}
+
+void load_conn_lose_flight(load_conn_t *conn, load_flight_t *flight, load_error_t kind, const char *why) {
     load_worker_t *worker = conn->worker;
-    const load_flight_t *flight = load_flight_at(conn, 0);
+    if (kind == LOAD_ERROR_timeout) load_record_waited(worker, flight, now_ns(conn));
+    load_stats_error(&worker->stats, kind, 1, "connection %u, after %llu answers on it: %s", conn->number,
+                     (unsigned long long)conn->answered, why);
+    remove_flight(conn, flight);
+    load_worker_answered(worker, 1);
+}
+
+void load_conn_return_flight(load_conn_t *conn, load_flight_t *flight, const char *why) {
+    if (conn->worker->options->is_open) { /* it was due at its moment: asking again is too late */
+        load_conn_lose_flight(conn, flight, LOAD_ERROR_read, why);
+        return;
+    }
+    if (conn->worker->quota != UINT64_MAX) conn->worker->quota++;
+    remove_flight(conn, flight);
+}
+
+void load_conn_take_flight(load_conn_t *conn, load_flight_t *flight) {
+    load_worker_t *worker = conn->worker;
     record(conn, flight);
     worker->stats.answers_total++;
-    if (++conn->first == worker->options->pipeline) conn->first = 0;
-    conn->in_flight--;
-    worker->in_flight--;
+    remove_flight(conn, flight);
     conn->answered++;
     if (conn->in_flight > 0) {
-        set_timer(conn, worker->options->timeout_ns);
-        uvhttp__http1_response_begin(&conn->response, load_flight_at(conn, 0)->request->is_head);
-        conn->body_size = 0;
-        conn->hashing = conn->differs = false;
+        if (!worker->plan->protocol->expire) set_timer(conn, worker->options->timeout_ns);
     } else if (worker->options->think_ns > 0) {
         conn->thinking = true;
         set_timer(conn, worker->options->think_ns);
@@ -273,6 +309,7 @@ static void on_end(uvhttp__stream_t *stream, int status) {
     const load_protocol_t *protocol = conn->worker->plan->protocol;
     const char *why = status == UVHTTP_OK ? "closed by the server" : "reset by the server";
     if (conn->state == LOAD_CONN_SHAKING) {
+        if (protocol->ended_shaking) why = protocol->ended_shaking;
         load_conn_fail(conn, LOAD_ERROR_connect, true, why);
     } else if (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0) {
         if (status == UVHTTP_OK && protocol->end && protocol->end(conn)) {
@@ -331,11 +368,9 @@ const uvhttp__stream_ops_t load_conn_ops = {
 
 void load_conn_open(load_conn_t *conn) {
     load_worker_t *worker = conn->worker;
-    conn->first = conn->in_flight = 0;
-    conn->sent_before += conn->sent;
-    conn->sent = conn->answered = 0;
-    conn->body_size = 0;
-    conn->thinking = conn->pause = false;
+    conn->numbers_before += conn->next_number;
+    conn->next_number = conn->sent = conn->answered = 0;
+    conn->thinking = conn->pause = conn->reading = false;
     conn->allowance = 0;
     if (worker->options->receive_rate > 0) conn->allowance = 1;
     conn->connect_ns = uvhttp__clock_ns();
@@ -356,12 +391,25 @@ void load_conn_open(load_conn_t *conn) {
 /* How much of its time the oldest request has left, ns. The timer was set by the time at which the iteration started;
  * the request left when it ended. */
 static uint64_t time_left(const load_conn_t *conn) {
-    uint64_t sent = load_flight_at(conn, 0)->sent_ns, timeout = conn->worker->options->timeout_ns;
-    uint64_t waited = now_ns(conn) > sent ? now_ns(conn) - sent : 0;
-    return sent > 0 && waited < timeout ? timeout - waited : 0;
+    uint64_t sent = load_conn_oldest(conn)->sent_ns, timeout = conn->worker->options->timeout_ns;
+    uint64_t waited = sent > 0 && now_ns(conn) > sent ? now_ns(conn) - sent : 0;
+    return waited < timeout ? timeout - waited : 0;
 }
 
-void load_conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+static void expire(load_conn_t *conn) {
+    const load_protocol_t *protocol = conn->worker->plan->protocol;
+    if (!protocol->expire) {
+        load_conn_fail(conn, LOAD_ERROR_timeout, false, "no answer in time");
+        return;
+    }
+    while (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0 && time_left(conn) == 0)
+        protocol->expire(conn, load_conn_oldest(conn));
+    if (conn->state != LOAD_CONN_ONLINE) return;
+    if (conn->in_flight > 0) set_timer(conn, time_left(conn));
+    load_conn_begin(conn);
+}
+
+static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     load_conn_t *conn = UVHTTP__CONTAINER_OF(timer, load_conn_t, timer);
     if (conn->worker->phase == LOAD_STOPPING) return;
@@ -372,14 +420,14 @@ void load_conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *us
     } else if (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0 && time_left(conn) > 0) {
         set_timer(conn, time_left(conn));
     } else if (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0) {
-        load_conn_fail(conn, LOAD_ERROR_timeout, false, "no answer in time");
+        expire(conn);
     } else if (conn->thinking) {
         conn->thinking = false;
         load_conn_begin(conn);
     }
 }
 
-void load_conn_on_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+static void on_tick(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
     (void)wheel, (void)user;
     load_conn_t *conn = UVHTTP__CONTAINER_OF(timer, load_conn_t, tick);
     if (conn->state != LOAD_CONN_ONLINE && conn->state != LOAD_CONN_SHAKING) return;
@@ -398,8 +446,9 @@ void load_conn_init(load_conn_t *conn, load_worker_t *worker, load_flight_t *fli
     conn->flights = flights;
     conn->number = number;
     uvhttp__list_init(&conn->free);
-    uvhttp__timer_init(&conn->timer, UVHTTP__TIMER_CONNECTION);
-    uvhttp__timer_init(&conn->tick, UVHTTP__TIMER_SESSION);
+    uvhttp__list_init(&conn->waiting);
+    uvhttp__timer_init(&conn->timer, uvhttp__wheel_kind(&worker->loop->wheel, on_timer, worker));
+    uvhttp__timer_init(&conn->tick, uvhttp__wheel_kind(&worker->loop->wheel, on_tick, worker));
 }
 
 void load_conn_stop(load_conn_t *conn) {

@@ -1,4 +1,5 @@
 /* Owns: compression with zlib. May include: base, io. */
+/* Needs: compression. */
 #include <zlib.h>
 
 #include "load/hdr.h"

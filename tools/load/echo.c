@@ -10,7 +10,7 @@
 enum { COPIED_SIZE_MAX = 4096, HELD_SEND_MAX = 64 * 1024 };
 
 static uint64_t id_of(const load_conn_t *conn, uint64_t sequence) {
-    const uint64_t number = ((uint64_t)conn->number << 40) + conn->sent_before + sequence;
+    const uint64_t number = ((uint64_t)conn->number << 40) + conn->numbers_before + sequence;
     return load_mix64(number ^ conn->worker->plan->echo.seed);
 }
 
@@ -53,53 +53,87 @@ static void send_message(load_conn_t *conn, const load_request_t *request, uint6
 void load_echo_send(load_conn_t *conn, uint32_t n, uint64_t due_ns) {
     while (n-- > 0) {
         load_request_t *request = load_worker_next_request(conn->worker);
-        uint64_t id = id_of(conn, conn->sent);
-        load_conn_add_flight(conn, request, due_ns);
-        send_message(conn, request, id);
+        const load_flight_t *flight = load_conn_add_flight(conn, request, due_ns);
+        send_message(conn, request, id_of(conn, flight->number));
     }
 }
 
-bool load_echo_matches(const load_conn_t *conn, const char *data, size_t size) {
-    const load_echo_t *echo = &conn->worker->plan->echo;
-    uint64_t id = id_of(conn, conn->answered);
+/* The parts that a message consists of. */
+typedef struct message {
     char symbols[LOAD_MESSAGE_ID_SIZE];
-    size_t in_id = write_id(id, echo->size, symbols), at = (size_t)conn->body_size;
-    const uvhttp_str_t parts[] = {
-        echo->before, {symbols, in_id}, {echo->pool + place_of(id) + in_id, echo->size - in_id}, echo->after};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && size > 0; i++) {
-        if (at >= parts[i].size) {
-            at -= parts[i].size;
+    uvhttp_str_t parts[4];
+} message_t;
+
+static void find_parts(const load_conn_t *conn, const load_flight_t *flight, message_t *message) {
+    const load_echo_t *echo = &conn->worker->plan->echo;
+    uint64_t id = id_of(conn, flight->number);
+    size_t in_id = write_id(id, echo->size, message->symbols);
+    message->parts[0] = echo->before;
+    message->parts[1] = (uvhttp_str_t){message->symbols, in_id};
+    message->parts[2] = (uvhttp_str_t){echo->pool + place_of(id) + in_id, echo->size - in_id};
+    message->parts[3] = echo->after;
+}
+
+/* The next run of bytes from *at on, of at most `size`; empty behind the end. */
+static uvhttp_str_t next_run(const message_t *message, size_t *at, size_t size) {
+    size_t before = *at;
+    for (size_t i = 0; i < sizeof message->parts / sizeof *message->parts; i++) {
+        uvhttp_str_t part = message->parts[i];
+        if (before >= part.size) {
+            before -= part.size;
             continue;
         }
-        size_t n = parts[i].size - at < size ? parts[i].size - at : size;
-        if (memcmp(data, parts[i].data + at, n) != 0) return false;
-        data += n;
-        size -= n;
-        at = 0;
+        size_t n = part.size - before < size ? part.size - before : size;
+        *at += n;
+        return (uvhttp_str_t){part.data + before, n};
     }
-    return size == 0; /* else there is more than was sent */
+    return (uvhttp_str_t){NULL, 0};
+}
+
+bool load_echo_matches(const load_conn_t *conn, const load_flight_t *flight, const char *data, size_t size) {
+    message_t message;
+    size_t at = (size_t)flight->body_size;
+    find_parts(conn, flight, &message);
+    while (size > 0) {
+        uvhttp_str_t run = next_run(&message, &at, size);
+        if (run.size == 0 || memcmp(data, run.data, run.size) != 0) return false; /* 0: more than was sent */
+        data += run.size;
+        size -= run.size;
+    }
+    return true;
+}
+
+void load_echo_copy(const load_conn_t *conn, const load_flight_t *flight, size_t at, size_t size, char *out) {
+    message_t message;
+    find_parts(conn, flight, &message);
+    while (size > 0) {
+        uvhttp_str_t run = next_run(&message, &at, size);
+        memcpy(out, run.data, run.size);
+        out += run.size;
+        size -= run.size;
+    }
 }
 
 bool load_echo_take(load_conn_t *conn, const char *data, size_t size) {
     if (conn->in_flight == 0)
         load_conn_fail(conn, LOAD_ERROR_protocol, false, "a message that nobody has sent");
-    else if (!load_echo_matches(conn, data, size))
+    else if (!load_echo_matches(conn, load_conn_oldest(conn), data, size))
         load_conn_fail(conn, LOAD_ERROR_body, false, "the echo differs from what was sent");
     else
-        conn->body_size += size;
+        load_conn_oldest(conn)->body_size += size;
     return conn->state == LOAD_CONN_ONLINE;
 }
 
 static void receive(load_conn_t *conn, const char *data, size_t size) {
     while (size > 0 && conn->state == LOAD_CONN_ONLINE) {
-        size_t whole = conn->worker->options->payload_size, left = whole - (size_t)conn->body_size;
+        size_t whole = conn->worker->options->payload_size;
+        size_t left = conn->in_flight > 0 ? whole - (size_t)load_conn_oldest(conn)->body_size : whole;
         size_t n = left < size ? left : size;
         if (!load_echo_take(conn, data, n)) return;
         data += n;
         size -= n;
-        if (conn->body_size < whole) continue;
-        conn->body_size = 0;
-        load_conn_take_flight(conn);
+        if (load_conn_oldest(conn)->body_size < whole) continue;
+        load_conn_take_flight(conn, load_conn_oldest(conn));
         if (load_conn_ends(conn, false)) return;
     }
 }

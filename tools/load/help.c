@@ -17,6 +17,8 @@ const char load_help[] =
     "  -n, --requests N               ends after N answers, or after the duration               [no limit]\n"
     "  -w, --warmup T|auto[:T]        before the measurement, not counted; auto: until steady, at most 30s or T [0s]\n"
     "  -p, --pipeline N               requests under way on a connection                        [1]\n"
+    "      --h2                       HTTP/2: in clear by prior knowledge, over TLS by ALPN\n"
+    "  -m, --streams N                --h2: requests under way on a connection                  [1]\n"
     "  -R, --rate N                   open loop: N requests per second in total, sent when they are due\n"
     "      --arrivals constant|poisson  how they are spread                                     [constant]\n"
     "      --stages T:N,...           open loop: the rate changes linearly to N within each T, from 0 on\n"

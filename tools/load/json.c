@@ -69,6 +69,7 @@ static void print_options(const load_options_t *options, FILE *out) {
     print_count(out, "threads", options->threads);
     print_count(out, "connections", options->connections);
     print_count(out, "pipeline", options->pipeline);
+    if (options->scheme == LOAD_HTTP) print_flag(out, "http2", options->http2);
     print_real(out, "duration_s", (double)options->duration_ns / 1e9);
     print_real(out, "warmup_s", (double)options->warmup_ns / 1e9);
     fprintf(out, ", \"warmup_auto\": %s", options->warmup_auto ? "true" : "false");

@@ -1,5 +1,6 @@
 /* Owns: what replaces deflate.c in a build without zlib: options.c refuses what would call it. May include: base, io.
  */
+/* Needs: no_compression. */
 #include "load/hdr.h"
 #include "load/options.h"
 

@@ -1,5 +1,6 @@
 /* Owns: what stands in place of tls.c in a build without OpenSSL: options.c refuses what would call it. May include:
  * base, io. */
+/* Needs: no_openssl. */
 #include "load/tls.h"
 
 const bool load_has_tls = false;

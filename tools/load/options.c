@@ -44,6 +44,7 @@ enum {
     OPTION_ENGINE,
     OPTION_REMOTE,
     OPTION_ECHO,
+    OPTION_H2,
     OPTION_SLO,
     OPTION_STAGES,
     OPTION_CAPACITY,
@@ -61,6 +62,8 @@ static const struct option names[] = {
     {"requests", required_argument, NULL, 'n'},
     {"warmup", required_argument, NULL, 'w'},
     {"pipeline", required_argument, NULL, 'p'},
+    {"h2", no_argument, NULL, OPTION_H2},
+    {"streams", required_argument, NULL, 'm'},
     {"rate", required_argument, NULL, 'R'},
     {"arrivals", required_argument, NULL, OPTION_ARRIVALS},
     {"seed", required_argument, NULL, OPTION_SEED},
@@ -103,7 +106,7 @@ typedef struct parser {
     load_options_t *options;
     FILE *err;
     const char *name; /* of the option that is being read */
-    bool duration_given, warmup_given, arrivals_given, payload_given, status_given;
+    bool duration_given, warmup_given, arrivals_given, payload_given, status_given, pipeline_given, streams_given;
 } parser_t;
 
 static UVHTTP_PRINTF(2, 3) bool refuse(parser_t *parser, const char *format, ...) {
@@ -340,7 +343,9 @@ static bool set_load(parser_t *parser, int letter, const char *text) {
         case 'd': parser->duration_given = true; return read_duration(parser, text, 1, &options->duration_ns);
         case 'n': return read_number(parser, text, 1, UINT64_C(1) << 60, &options->requests);
         case 'w': parser->warmup_given = true; return read_warmup(parser, text, options);
-        case 'p': return read_number32(parser, text, 1024, &options->pipeline);
+        case 'p': parser->pipeline_given = true; return read_number32(parser, text, 1024, &options->pipeline);
+        case 'm': parser->streams_given = true; return read_number32(parser, text, 1024, &options->pipeline);
+        case OPTION_H2: options->http2 = true; return true;
         case 'R': return read_rate(parser, text, &options->rate);
         case OPTION_ARRIVALS:
             parser->arrivals_given = true;
@@ -435,6 +440,16 @@ static bool check_echo(parser_t *parser) {
     return true;
 }
 
+static bool check_http2(parser_t *parser) {
+    const load_options_t *options = parser->options;
+    if (!options->http2)
+        return !parser->streams_given || refuse(parser, "--streams is for --h2; connections of HTTP/1 have --pipeline");
+    if (options->scheme != LOAD_HTTP) return refuse(parser, "--h2 is for http:// and https://");
+    if (parser->pipeline_given) return refuse(parser, "--pipeline with --h2: it has streams, --streams N");
+    if (options->send_rate > 0 || options->receive_rate > 0) return refuse(parser, "a slow client is one of HTTP/1");
+    return true;
+}
+
 static bool check_loop(parser_t *parser) {
     load_options_t *options = parser->options;
     bool staged = options->stages.count > 0, ends_early = options->requests > 0;
@@ -460,6 +475,7 @@ static bool check(parser_t *parser) {
     if (options->connections < options->threads)
         return refuse(parser, "%u connections for %u threads: each thread needs one (-c, -t)", options->connections,
                       options->threads);
+    if (!check_http2(parser)) return false;
     if (slow && options->pipeline > 1) return refuse(parser, "--pipeline with a slow client");
     if (slow && options->secure) return refuse(parser, "a slow client is one of http://, not of https://");
     if (options->ca_path && !options->secure) return refuse(parser, "--ca-file is for https:// and wss://");
@@ -495,7 +511,7 @@ static bool set_results(parser_t *parser, int count, char **paths) {
 static bool parse(parser_t *parser, int argc, char **argv, FILE *out, int *exit_code) {
     optind = 0; /* a second command line in one process: tests */
     opterr = 0;
-    for (int letter; (letter = getopt_long(argc, argv, ":c:t:d:n:w:p:R:X:H:b:B:u:s:j:h", names, NULL)) != -1;) {
+    for (int letter; (letter = getopt_long(argc, argv, ":c:t:d:n:w:p:m:R:X:H:b:B:u:s:j:h", names, NULL)) != -1;) {
         if (letter == OPTION_HELP || letter == 'h' || letter == OPTION_VERSION) {
             if (letter == OPTION_VERSION)
                 fputs("uvhttp-load " UVHTTP_BUILD_VERSION "\n", out);

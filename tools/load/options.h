@@ -41,7 +41,9 @@ typedef struct load_options {
     size_t header_count;
     char *body; /* owned */
     size_t body_size;
-    uint32_t threads, connections, pipeline;
+    bool http2;
+    uint32_t threads, connections;
+    uint32_t pipeline; /* requests under way on a connection: pipelined, or streams of HTTP/2 */
     uint64_t duration_ns, warmup_ns, timeout_ns, connect_timeout_ns, think_ns;
     bool warmup_auto;                 /* until the server is steady, but at most warmup_ns */
     uint64_t requests;                /* 0: no limit but the duration */

@@ -60,6 +60,11 @@ static bool make_echo(load_plan_t *plan) {
 
 /* --- requests --- */
 
+static int no_memory(FILE *err) {
+    fputs("uvhttp-load: out of memory\n", err);
+    return LOAD_ERROR;
+}
+
 static bool has_header(const load_options_t *options, const char *name) {
     size_t size = strlen(name);
     for (size_t i = 0; i < options->header_count; i++)
@@ -96,19 +101,52 @@ static bool make_request(const load_options_t *options, load_request_t *request,
     FILE *out = open_memstream(&once, &size);
     if (!out) return false;
     write_request(out, options, method, target);
-    *request = (load_request_t){.is_head = uvhttp__str_equal(method, UVHTTP__STR("HEAD"))};
     bool ok = fclose(out) == 0 && set_copies(request, once, size, options->pipeline);
     free(once);
     return ok;
 }
 
-static bool add_request(load_plan_t *plan, uvhttp_str_t method, uvhttp_str_t target) {
+static size_t frame_max(const load_h2_request_t *request) {
+    size_t max = 0;
+    for (int table = 0; table < LOAD_H2_TABLES; table++) {
+        if (request->first[table].size > max) max = request->first[table].size;
+        if (request->later[table].size > max) max = request->later[table].size;
+    }
+    return max;
+}
+
+static int make_h2_request(load_plan_t *plan, load_request_t *request, uvhttp_str_t method, uvhttp_str_t target) {
+    int code = load_h2_request_init(&request->h2, plan->options, method, target, plan->h2_body_size);
+    size_t size = frame_max(&request->h2);
+    if (size > plan->h2_head_max) plan->h2_head_max = size;
+    return code;
+}
+
+static char *make_line(uvhttp_str_t method, uvhttp_str_t target) {
+    size_t size = method.size + target.size + sizeof " ";
+    char *line = uvhttp__malloc(size);
+    if (line) snprintf(line, size, "%.*s %.*s", (int)method.size, method.data, (int)target.size, target.data);
+    return line;
+}
+
+/* Returns 0 or an exit code, after a line on `err`. */
+static int add_request(load_plan_t *plan, uvhttp_str_t method, uvhttp_str_t target, FILE *err) {
+    const load_options_t *options = plan->options;
     load_request_t *more = uvhttp__realloc(plan->requests, (plan->request_count + 1) * sizeof *more);
-    if (!more) return false;
+    if (!more) return no_memory(err);
     plan->requests = more;
-    if (!make_request(plan->options, &more[plan->request_count], method, target)) return false;
-    plan->request_count++;
-    return true;
+    load_request_t *request = &more[plan->request_count++];
+    *request =
+        (load_request_t){.is_head = uvhttp__str_equal(method, UVHTTP__STR("HEAD")), .line = make_line(method, target)};
+    int code = !request->line                                   ? UVHTTP_E_NOMEM
+               : options->http2                                 ? make_h2_request(plan, request, method, target)
+               : make_request(options, request, method, target) ? 0
+                                                                : UVHTTP_E_NOMEM;
+    if (code != UVHTTP_E_HTTP_HEADERS_TOO_LARGE) return code == 0 ? 0 : no_memory(err);
+    fputs("uvhttp-load: the fields of a request are more than a frame of HTTP/2 holds (16384 bytes): fewer, or shorter "
+          "ones (-H)\n",
+          err);
+    return LOAD_USAGE;
 }
 
 /* tcp, ws: what stands before each message. */
@@ -119,11 +157,6 @@ static bool add_message(load_plan_t *plan) {
     plan->request_count = 1;
     if (plan->options->scheme == LOAD_TCP) return true;
     return set_copies(plan->requests, head, load_ws_write_head(head, plan->options->payload_size), 1);
-}
-
-static int no_memory(FILE *err) {
-    fputs("uvhttp-load: out of memory\n", err);
-    return LOAD_ERROR;
 }
 
 /* "[METHOD] /target", where an absolute URL stands for its target. */
@@ -141,7 +174,7 @@ static int add_line(load_plan_t *plan, uvhttp_str_t line, unsigned number, FILE 
         fprintf(err, "uvhttp-load: %s:%u: expected \"[METHOD] /target\"\n", options->urls_path, number);
         return LOAD_USAGE;
     }
-    return add_request(plan, method, target) ? 0 : no_memory(err);
+    return add_request(plan, method, target, err);
 }
 
 static int add_file(load_plan_t *plan, FILE *err) {
@@ -173,15 +206,21 @@ static int add_file(load_plan_t *plan, FILE *err) {
 int load_plan_init(load_plan_t *plan, const load_options_t *options, FILE *err) {
     *plan = (load_plan_t){.options = options};
     if ((options->echo || options->scheme != LOAD_HTTP) && !make_echo(plan)) return no_memory(err);
+    if (options->http2) plan->h2_body_size = options->echo ? echo_total(options) : options->body_size;
     if (options->urls_path) return add_file(plan, err);
     uvhttp_str_t method = uvhttp__str_from(options->method), target = uvhttp__str_from(options->target);
-    bool ok = options->scheme == LOAD_HTTP ? add_request(plan, method, target) : add_message(plan);
+    if (options->scheme == LOAD_HTTP) return add_request(plan, method, target, err);
+    bool ok = add_message(plan);
     if (ok && options->scheme == LOAD_WS) ok = make_request(options, &plan->handshake, method, target);
     return ok ? 0 : no_memory(err);
 }
 
 void load_plan_deinit(load_plan_t *plan) {
-    for (size_t i = 0; i < plan->request_count; i++) uvhttp__free(plan->requests[i].data);
+    for (size_t i = 0; i < plan->request_count; i++) {
+        uvhttp__free(plan->requests[i].line);
+        uvhttp__free(plan->requests[i].data);
+        load_h2_request_deinit(&plan->requests[i].h2);
+    }
     uvhttp__free(plan->requests);
     if (plan->echo.masked != plan->echo.pool) uvhttp__free(plan->echo.masked);
     uvhttp__free(plan->echo.pool);

@@ -5,14 +5,17 @@
 
 #include <stdatomic.h>
 
+#include "load/h2_request.h"
 #include "load/options.h"
 
 typedef struct load_protocol load_protocol_t;
 
 typedef struct load_request {
-    char *data; /* `copies` times the request, one after the other */
+    char *line; /* "GET /", for messages. NULL: a message of tcp or ws */
+    char *data; /* HTTP/1, ws: `copies` times the request, one after the other */
     size_t size;
     uint32_t copies;
+    load_h2_request_t h2; /* HTTP/2: its header blocks */
     bool is_head;
     _Atomic uint64_t first_hash; /* of the first right answer's body, over all threads; 0: none yet */
 } load_request_t;
@@ -36,6 +39,8 @@ typedef struct load_plan {
     void *tls;                /* tls.h's; NULL: without */
     load_echo_t echo;         /* tcp, ws, --echo */
     load_request_t handshake; /* ws */
+    size_t h2_head_max;       /* HTTP/2: bytes of the largest request without its body */
+    size_t h2_body_size;      /* HTTP/2: bytes of each request's body */
     uvhttp__endpoint_t endpoint;
     char address[UVHTTP__ADDRESS_TEXT_MAX];
     load_request_t *requests;

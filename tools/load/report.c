@@ -59,7 +59,10 @@ static void print_head(const load_result_t *result, FILE *out) {
         fprintf(out, "Running %s test", load_write_time(duration, (double)options->duration_ns));
     fprintf(out, " @ %s (%s)\n", options->url, result->plan->address);
     fprintf(out, "  %u threads and %u connections", options->threads, options->connections);
-    if (options->pipeline > 1) fprintf(out, ", pipelines of %u", options->pipeline);
+    if (options->http2)
+        fprintf(out, ", HTTP/2, %u streams each", options->pipeline);
+    else if (options->pipeline > 1)
+        fprintf(out, ", pipelines of %u", options->pipeline);
     const char *arrivals = options->arrivals == LOAD_POISSON ? "Poisson" : "constant";
     if (options->stages.count > 0)
         fprintf(out, ", open loop: %u stages, %s arrivals", options->stages.count, arrivals);

@@ -10,6 +10,7 @@
     X(read, "the connection ended before the answer")                                                                  \
     X(write, "the connection ended while the request was being sent")                                                  \
     X(timeout, "no answer in time")                                                                                    \
+    X(reset, "the server reset the stream, or sent GOAWAY with an error")                                              \
     X(protocol, "malformed answer, or bytes that nobody asked for")                                                    \
     X(status, "a status that was not expected")                                                                        \
     X(body, "a body that was not expected")

@@ -1,9 +1,11 @@
 /* Owns: TLS of the client's side, with OpenSSL. May include: base, io, obs, http1. */
+/* Needs: openssl. */
 #include "load/tls.h"
 
 #include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <string.h>
 
 #include "base/alloc.h"
 
@@ -49,6 +51,13 @@ static void fail(load_conn_t *conn, load_error_t kind) {
 
 /* --- receiving --- */
 
+static bool chose_http2(const tls_t *tls) {
+    const unsigned char *name;
+    unsigned size;
+    SSL_get0_alpn_selected(tls->ssl, &name, &size);
+    return size == 2 && memcmp(name, "h2", 2) == 0;
+}
+
 static void handshake(tls_t *tls, load_conn_t *conn) {
     ERR_clear_error();
     int result = SSL_do_handshake(tls->ssl);
@@ -56,7 +65,10 @@ static void handshake(tls_t *tls, load_conn_t *conn) {
     int code = flush(tls, &conn->stream);
     if (result == 1 && code == 0) {
         tls->open = true;
-        load_conn_secured(conn);
+        if (conn->worker->options->http2 && !chose_http2(tls))
+            load_conn_fail(conn, LOAD_ERROR_connect, true, "TLS: the server does not choose h2 by ALPN");
+        else
+            load_conn_secured(conn);
     } else if (!waits || code != 0) {
         fail(conn, LOAD_ERROR_connect);
     }
@@ -190,9 +202,10 @@ int load_tls_start(load_conn_t *conn) {
 }
 
 void *load_tls_context_new(const load_options_t *options, FILE *err) {
-    static const unsigned char alpn[] = "\x08http/1.1";
+    static const unsigned char http1[] = "\x08http/1.1", http2[] = "\x02h2";
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    bool ok = context && SSL_CTX_set_alpn_protos(context, alpn, sizeof alpn - 1) == 0;
+    bool ok = context && (options->http2 ? SSL_CTX_set_alpn_protos(context, http2, sizeof http2 - 1)
+                                         : SSL_CTX_set_alpn_protos(context, http1, sizeof http1 - 1)) == 0;
     if (ok && options->ca_path) {
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
         ok = SSL_CTX_load_verify_locations(context, options->ca_path, NULL) == 1;

@@ -1,5 +1,5 @@
 /* Owns: the phases of a thread, the pacing of an open loop, and the run as a whole. May include: base, io, obs. */
-#include "load/conn.h"
+#include "load/h2_internal.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -71,8 +71,8 @@ static void record_oldest(load_worker_t *worker, uint64_t now) {
     if (max < UNUSUAL_NS) max = UNUSUAL_NS;
     for (uint32_t i = 0; i < worker->conn_count; i++) {
         const load_conn_t *conn = &worker->conns[i];
-        for (uint32_t j = 0; j < conn->in_flight; j++) {
-            const load_flight_t *flight = load_flight_at(conn, j);
+        for (uvhttp__list_t *link = conn->waiting.next; link != &conn->waiting; link = link->next) {
+            const load_flight_t *flight = load_flight_of(link);
             if (flight->sent_ns && now > flight->sent_ns && now - flight->sent_ns > max)
                 load_record_waited(worker, flight, now);
         }
@@ -82,9 +82,11 @@ static void record_oldest(load_worker_t *worker, uint64_t now) {
 /* Open loop: each that was due counts with its age, sent or not. */
 static uint64_t record_unanswered(load_worker_t *worker, uint64_t now) {
     uint64_t unsent = 0;
-    for (uint32_t i = 0; i < worker->conn_count; i++)
-        for (uint32_t j = 0; j < worker->conns[i].in_flight; j++)
-            load_record_waited(worker, load_flight_at(&worker->conns[i], j), now);
+    for (uint32_t i = 0; i < worker->conn_count; i++) {
+        const uvhttp__list_t *waiting = &worker->conns[i].waiting;
+        for (uvhttp__list_t *link = waiting->next; link != waiting; link = link->next)
+            load_record_waited(worker, load_flight_of(link), now);
+    }
     for (; is_due(worker, now); unsent++) {
         load_record_waited(worker, &(load_flight_t){.due_ns = worker->arrivals.next_ns}, now);
         take_arrival(worker);
@@ -164,11 +166,10 @@ static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
     if (is_open) pump(worker, now);
     for (uint32_t i = 0; i < worker->sent_count; i++) {
         load_conn_t *conn = worker->sent[i];
-        uint32_t size = worker->options->pipeline, n = conn->unstamped;
-        conn->unstamped = 0;
-        for (uint32_t at = conn->first + conn->in_flight; n > 0 && at > conn->first; n--) {
-            at--;
-            conn->flights[at < size ? at : at - size].sent_ns = now;
+        conn->unstamped = false;
+        for (uvhttp__list_t *link = conn->waiting.prev; link != &conn->waiting; link = link->prev) {
+            if (load_flight_of(link)->sent_ns > 0) break;
+            load_flight_of(link)->sent_ns = now;
         }
     }
     worker->sent_count = 0;
@@ -339,18 +340,6 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
     load_stats_init(&worker->stats);
     if (options->stages.count > 0 && !load_stats_add_stages(&worker->stats, options->stages.count)) return false;
     uvhttp__list_init(&worker->free);
-    uvhttp__timer_init(&worker->timer, UVHTTP__TIMER_SERVER);
-    uvhttp__timer_init(&worker->sample, UVHTTP__TIMER_SERVER);
-    size_t bytes = worker->conn_count * sizeof *worker->conns;
-    worker->conns = uvhttp__alloc_aligned(64, bytes);
-    worker->flights = uvhttp__calloc((size_t)worker->conn_count * options->pipeline, sizeof *worker->flights);
-    worker->sent = uvhttp__calloc(worker->conn_count, sizeof(load_conn_t *));
-    if (!worker->conns || !worker->flights || !worker->sent) return false;
-    memset(worker->conns, 0, bytes);
-    uint32_t first = 0;
-    for (uint32_t i = 0; i < index; i++) first += (uint32_t)part_of(options->connections, i, run->worker_count);
-    for (uint32_t i = 0; i < worker->conn_count; i++)
-        load_conn_init(&worker->conns[i], worker, worker->flights + (size_t)i * options->pipeline, first + i);
     const uvhttp__loop_options_t loop_options = {
         .engine = options->engine,
         .receive_buffer_size = RECEIVE_BUFFER_SIZE,
@@ -361,9 +350,22 @@ static bool worker_init(load_worker_t *worker, load_run_t *run, uint32_t index) 
     };
     if (uvhttp__loop_new(&loop_options, &worker->loop) != 0) return false;
     if (options->is_open && uvhttp__fine_timer_new(worker->loop, &worker->pace) != 0) return false;
-    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_CONNECTION, load_conn_on_timer, worker);
-    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SESSION, load_conn_on_tick, worker);
-    uvhttp__wheel_on_expire(&worker->loop->wheel, UVHTTP__TIMER_SERVER, on_timer, worker);
+    uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&worker->loop->wheel, on_timer, worker);
+    uvhttp__timer_init(&worker->timer, kind);
+    uvhttp__timer_init(&worker->sample, kind);
+    size_t bytes = worker->conn_count * sizeof *worker->conns;
+    worker->conns = uvhttp__alloc_aligned(64, bytes);
+    for (worker->slot_count = 1; worker->slot_count < options->pipeline;) worker->slot_count *= 2;
+    if (options->http2) worker->slot_count *= 2; /* an old stream takes the slot of a new one seldom */
+    worker->flights = uvhttp__calloc((size_t)worker->conn_count * worker->slot_count, sizeof *worker->flights);
+    worker->sent = uvhttp__calloc(worker->conn_count, sizeof(load_conn_t *));
+    if (options->http2 && !(worker->h2_scratch = uvhttp__malloc(LOAD_H2_SCRATCH_SIZE))) return false;
+    if (!worker->conns || !worker->flights || !worker->sent) return false;
+    memset(worker->conns, 0, bytes);
+    uint32_t first = 0;
+    for (uint32_t i = 0; i < index; i++) first += (uint32_t)part_of(options->connections, i, run->worker_count);
+    for (uint32_t i = 0; i < worker->conn_count; i++)
+        load_conn_init(&worker->conns[i], worker, worker->flights + (size_t)i * worker->slot_count, first + i);
     return true;
 }
 
@@ -374,6 +376,7 @@ static void worker_deinit(load_worker_t *worker) {
     uvhttp__free_aligned(worker->conns);
     uvhttp__free(worker->flights);
     uvhttp__free(worker->sent);
+    uvhttp__free(worker->h2_scratch);
     load_stats_deinit(&worker->stats);
 }
 
@@ -394,6 +397,7 @@ int load_run_init(load_run_t *run, load_plan_t *plan, FILE *err) {
     const load_options_t *options = plan->options;
     plan->protocol = options->scheme == LOAD_TCP  ? &load_protocol_tcp
                      : options->scheme == LOAD_WS ? &load_protocol_ws
+                     : options->http2             ? &load_protocol_h2
                                                   : &load_protocol_http;
     *run = (load_run_t){.options = options, .plan = plan};
     if (!raise_descriptors(options->connections, options->threads, err)) return LOAD_ERROR;

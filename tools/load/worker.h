@@ -5,25 +5,38 @@
 #include <pthread.h>
 
 #include "base/hash.h"
+#include "base/list.h"
 #include "http1/response_read.h"
 #include "load/arrivals.h"
+#include "load/h2.h"
 #include "load/plan.h"
 #include "load/samples.h"
 #include "load/stats.h"
 #include "load/steady.h"
 #include "load/ws_frame.h"
 
-/* Bytes of a response's head; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE. */
-#define LOAD_HEAD_SIZE_MAX (64u * 1024)
-
 typedef struct load_worker load_worker_t;
 typedef struct load_conn load_conn_t;
 
-/* A request that waits for its answer. */
+/* Bytes of a response's head; more: UVHTTP_E_HTTP_HEADERS_TOO_LARGE. */
+#define LOAD_HEAD_SIZE_MAX (64u * 1024)
+
+/* A request that waits for its response, and what has come of that. */
 typedef struct load_flight {
-    load_request_t *request;
-    uint64_t due_ns;  /* open loop: when it should have been sent */
-    uint64_t sent_ns; /* when it was handed over */
+    uvhttp__list_t link;     /* in conn->waiting */
+    load_request_t *request; /* NULL: the slot is free */
+    uint64_t number;         /* of the request on its connection */
+    uint64_t due_ns;         /* open loop: when it should have been sent */
+    uint64_t sent_ns;        /* when it was submitted; 0: not yet */
+    uint64_t body_size;      /* so far */
+    uint64_t body_hash;
+    uint64_t length; /* what the response announces, if has_length */
+    uint16_t status;
+    bool has_length;
+    bool differs; /* echo: the body so far is not that of the request */
+    bool hashing; /* the body came in more than one run: `hash` has what came */
+    load_h2_stream_t h2;
+    XXH64_state_t hash; /* last: not cleared for each request */
 } load_flight_t;
 
 typedef enum load_conn_state {
@@ -41,22 +54,20 @@ struct load_conn {
     uvhttp__timer_t timer;  /* connecting, answer, thinking, or the pause before the next attempt */
     uvhttp__timer_t tick;   /* slow clients */
     uvhttp__list_t free;    /* open loop: in worker->free while it could take a request */
-    load_flight_t *flights; /* ring of options.pipeline */
-    uint32_t first;         /* index of the oldest */
+    load_flight_t *flights; /* worker->slot_count of them; a request's is at its number modulo that */
+    uvhttp__list_t waiting; /* flights, the oldest first */
+    uint64_t next_number;   /* of the next request */
     uint32_t in_flight;
-    uint32_t unstamped; /* the newest of them, sent in this turn; not 0: it stands in worker->sent */
-    bool tried;         /* the first attempt to connect has ended */
+    bool unstamped; /* some were sent in this iteration: it is in worker->sent */
+    bool tried;     /* the first attempt to connect has ended */
     bool thinking, pause;
     uint64_t sent, answered; /* on this connection */
-    uint64_t sent_before;    /* on the ones that it replaced */
+    uint64_t numbers_before; /* on the ones that it replaced */
     uint64_t connect_ns;
     uvhttp__http1_response_t response;
-    uint64_t body_size;
-    bool differs; /* echo: the body so far is not that of the request */
-    bool hashing; /* the body came in more than one run: state has what came */
-    XXH64_state_t hash;
-    uint64_t body_hash;
+    bool reading; /* HTTP/1: `response` has begun for the oldest flight */
     load_ws_reader_t ws;
+    load_h2_t *h2;        /* HTTP/2, while it is connected */
     uint32_t number;      /* makes its messages different from the others' */
     const char *slow_out; /* slow client: what has yet to be sent */
     size_t slow_left;
@@ -83,6 +94,7 @@ struct load_worker {
     load_phase_t phase;
     load_conn_t *conns;
     load_flight_t *flights; /* of all connections */
+    uint32_t slot_count;    /* of them for each connection; a power of two */
     uint32_t conn_count;
     uint32_t tried;     /* connections whose first attempt has ended */
     uint32_t open;      /* streams that are not closed */
@@ -107,6 +119,7 @@ struct load_worker {
     load_cpu_t cpu_begin;
     uvhttp__post_t begin, go, settled, stop;
     uvhttp__http1_head_cache_t cache;
+    char *h2_scratch; /* HTTP/2: the text of a head while it is read */
     load_stats_t stats;
 };
 

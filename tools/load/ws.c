@@ -50,12 +50,11 @@ static bool take_piece(load_conn_t *conn, const load_ws_piece_t *piece) {
         default: break;
     }
     if (!load_echo_take(conn, piece->data, piece->size)) return false;
-    if (conn->body_size < conn->worker->options->payload_size) {
+    if (load_conn_oldest(conn)->body_size < conn->worker->options->payload_size) {
         load_conn_fail(conn, LOAD_ERROR_body, false, "the echo is shorter than what was sent");
         return false;
     }
-    conn->body_size = 0;
-    load_conn_take_flight(conn);
+    load_conn_take_flight(conn, load_conn_oldest(conn));
     return !load_conn_ends(conn, false);
 }
 

@@ -17,8 +17,7 @@ from uvhttp_bench.output import tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.stats import ratio, verdict
-from uvhttp_bench.stats.paired import Interval
+from uvhttp_bench.stats import verdict
 from uvhttp_bench.stats.verdict import Round, Verdict
 from uvhttp_bench.targets.base import Workspace, workspace
 from uvhttp_bench.targets.command import without_machine_paths
@@ -207,15 +206,6 @@ def exit_code(verdicts: Sequence[Verdict], fail_on: str) -> int:
     return UNSTABLE if not cpu or any(v.verdict == verdict.INCONCLUSIVE for v in cpu) else FINE
 
 
-def difference(v: Verdict) -> str:
-    """Whether there is one at all; whether it matters is the verdict's."""
-    decided = v.verdict in (verdict.REGRESSED, verdict.IMPROVED)
-    if not decided and (not v.differs or ratio.finding(Interval(v.ratio_low, v.ratio, v.ratio_high)) == ratio.TIE):
-        return ratio.TIE
-    higher_is_better = v.metric == verdict.THROUGHPUT.name
-    return "better" if (v.ratio > 1) == higher_is_better else "worse"
-
-
 def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged], data: object, restless: int = 0) -> None:
     n = tables.number
     heads = (
@@ -224,7 +214,7 @@ def show(form: str, verdicts: Sequence[Verdict], left: Sequence[rounds.NotJudged
     rows = [
         (
             v.scenario, v.metric, n(v.median_a), n(v.median_b), n(v.ratio, 4), f"{v.ratio_low:.4f}..{v.ratio_high:.4f}",
-            n(v.p_holm, 4), n(100 * v.noise, 1), str(v.rounds), difference(v),
+            n(v.p_holm, 4), n(100 * v.noise, 1), str(v.rounds), verdict.difference(v),
             f"{v.verdict} ({v.grade})" if v.grade else v.verdict,
         )
         for v in verdicts

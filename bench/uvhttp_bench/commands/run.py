@@ -44,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_target_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tool", choices=("auto", "wrk", "uvhttp-load"), default="auto", help="auto: uvhttp-load (default)")
+    parser.add_argument(
+        "--tool", choices=("auto", "wrk", "h2load", "uvhttp-load"), default="auto", help="auto: uvhttp-load (default)"
+    )
     parser.add_argument("--engine", choices=("auto", "uring", "libuv"), default="auto", help="of the server")
     parser.add_argument("--io-threads", type=int, default=1, help="of the server (default 1: one CPU)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
@@ -79,7 +81,7 @@ def check_tree(allowed: bool) -> None:
 
 def run(args: argparse.Namespace) -> int:
     check_numbers(args)
-    if args.rate is not None and args.tool == "wrk":
+    if args.rate is not None and args.tool in ("wrk", "h2load"):
         raise UsageError("wrk has no --rate: leave one of them out")
     with fanned.opened(args, args.rate) as several:
         return _run(args, several)

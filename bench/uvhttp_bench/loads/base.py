@@ -35,6 +35,7 @@ class Job:
     answer_bytes: int | None = None  # head and body, where every answer has the same length
     message_bytes: int = 0
     pipeline: int = 1
+    http2: bool = False  # `pipeline` is streams then
     headers: tuple[tuple[str, str], ...] = ()
     workspace: Path = Path("/tmp")
     rate_per_second: float = 0.0  # of an open loop; 0: a closed one

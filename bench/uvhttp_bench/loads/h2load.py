@@ -1,4 +1,5 @@
-"""Owns: h2load with HTTP/1.1, a second opinion on latency: it writes down each request, so that its distribution is exact."""
+"""Owns: h2load, a second opinion on latency: it writes down each request, so that its distribution is exact. Over HTTP/2 it is
+the cross-check, as wrk is over HTTP/1."""
 
 import re
 import shutil
@@ -66,8 +67,8 @@ class H2load:
     def command(self, job: Job) -> list[str]:
         if job.method != ("POST" if job.request_body else "GET"):
             raise BenchError(f"h2load does not send {job.method}: ask for a scenario of GET, or of POST with a body")
-        command = [find("h2load", PACKAGE), "--h1", "-t", str(min(job.threads, job.connections)), "-c", str(job.connections)]
-        command += ["-m", str(job.pipeline), "-D", f"{round(job.seconds * 1000)}ms"]
+        command = [find("h2load", PACKAGE), *([] if job.http2 else ["--h1"]), "-t", str(min(job.threads, job.connections))]
+        command += ["-c", str(job.connections), "-m", str(job.pipeline), "-D", f"{round(job.seconds * 1000)}ms"]
         if job.request_body:
             body = job.workspace / "body.json"
             body.write_bytes(job.request_body)

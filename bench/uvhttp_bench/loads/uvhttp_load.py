@@ -106,7 +106,7 @@ def sizes_of(job: Job) -> tuple[int | None, int | None]:
     if parts.scheme == "ws":
         frame = 2 + (0 if job.message_bytes < 126 else 2 if job.message_bytes < 1 << 16 else 8) + job.message_bytes
         return frame + MASK_BYTES, frame
-    if job.headers:
+    if job.headers or job.http2:  # whose fields are compressed
         return None, None
     target = f"{parts.path}?{parts.query}" if parts.query else parts.path
     head = f"{job.method} {target} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
@@ -156,7 +156,8 @@ class UvhttpLoad:
 
     def command(self, job: Job) -> list[str]:
         command = [str(self._program()), "-c", str(job.connections), "-t", str(threads_of(job))]
-        command += ["-d", f"{round(job.seconds * 1000)}ms", "-p", str(job.pipeline), "--json", "-"]
+        command += ["-d", f"{round(job.seconds * 1000)}ms", "--json", "-"]
+        command += ["--h2", "-m", str(job.pipeline)] if job.http2 else ["-p", str(job.pipeline)]
         marked = marked_body(job.request_body) if job.echoes and job.url.startswith("http:") else b""
         if job.url.startswith("http"):
             command += ["-X", job.method, "--expect-status", str(job.status)]

@@ -10,8 +10,8 @@ from uvhttp_bench.stats import ratio
 from uvhttp_bench.versus import Standing
 
 HEADS = (
-    "scenario", "server", "rounds", "ratio", "95 % interval", "us CPU/req", "kernel %", "req/s", "mean ms", "P50", "P99",
-    "idle MB", "busy MB", "status",
+    "scenario", "server", "rounds", "ratio", "95 % interval", "with client", "us CPU/req", "kernel %", "req/s", "mean ms", "P50",
+    "P99", "idle MB", "busy MB", "status",
 )  # fmt: skip
 
 
@@ -33,12 +33,18 @@ def said(s: Standing, reference: Standing) -> str:
     return ratio.text(s.cpu_ratio)
 
 
+def with_client(s: Standing) -> str:
+    """The ratio of the CPU time of server and load generator together."""
+    return ratio.with_bounds(s.both_ratio)
+
+
 def _row(s: Standing, reference: Standing) -> tuple[str, ...]:
     n = number
     return (
         s.scenario + (f" at {s.rate_percent:.0f} %" if s.rate_percent else ""), s.target, str(s.rounds), said(s, reference),
-        ratio.bounds(s.cpu_ratio), n(s.cpu_us) if s is reference else "", kernel(s), rate(s), n(s.latency_avg_ms, 3),
-        n(s.latency_p50_ms, 3), n(s.latency_p99_ms, 3), n(s.memory_idle_mb, 1), n(s.memory_busy_mb, 1), words.STATUS[s.status],
+        ratio.bounds(s.cpu_ratio), with_client(s), n(s.cpu_us) if s is reference else "", kernel(s), rate(s),
+        n(s.latency_avg_ms, 3), n(s.latency_p50_ms, 3), n(s.latency_p99_ms, 3), n(s.memory_idle_mb, 1), n(s.memory_busy_mb, 1),
+        words.STATUS[s.status],
     )  # fmt: skip
 
 

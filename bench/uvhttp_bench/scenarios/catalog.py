@@ -36,7 +36,8 @@ class Scenario:
     response_bytes: int | None = 13  # of the body; None: varies
     request_body: bytes = b""
     message_bytes: int = 0  # ws, tcp
-    pipeline: int = 1
+    pipeline: int = 1  # requests under way on a connection: in one write, or streams of HTTP/2
+    http2: bool = False  # in clear by prior knowledge, over TLS by ALPN
     sendfile: bool = True
     raw_name: str = ""  # of the raw results, where it is not the name
     seconds_quick: float = 1  # with --quick; 0: left out
@@ -170,8 +171,23 @@ def _others() -> list[Scenario]:
     ]
 
 
+def _http2() -> list[Scenario]:
+    """Connections and streams: one request at a time, what a proxy does, and what a busy one does."""
+
+    def shape(name: str, connections: int, streams: int, path: str = "/", size: int = 13) -> Scenario:
+        about = f"HTTP/2, {connections} connections of {streams} streams" if streams > 1 else "HTTP/2, one request at a time"
+        return Scenario(
+            name, about, "http2", path, threads=2, connections=connections, pipeline=streams, http2=True, response_bytes=size,
+        )  # fmt: skip
+
+    low, medium = shape("h2-low", 10, 32), shape("h2-medium", 50, 100)
+    tls = [replace(one, name=f"{one.name}-tls", about=f"{one.about}, TLS", scheme="https") for one in (low, medium)]
+    static = replace(shape("h2-static-10kb", 10, 32, "/static/10kb.bin", 10 * KB), about="HTTP/2, file of 10 KB")
+    return [shape("h2-one", 1, 1), low, medium, *tls, static]
+
+
 def everything() -> list[Scenario]:
-    groups = (_basic, _methods, _bodies, _tls, _static, _others, _workloads, _threads, _ladder, _sustained)
+    groups = (_basic, _methods, _bodies, _tls, _http2, _static, _others, _workloads, _threads, _ladder, _sustained)
     return [scenario for group in groups for scenario in group()]
 
 

@@ -76,6 +76,11 @@ def bounds(interval: Interval | None) -> str:
     return f"{figure(interval.low)}..{figure(interval.high)}" if interval else ""
 
 
+def with_bounds(interval: Interval | None) -> str:
+    """In one cell: a table of many columns does not fit a telephone."""
+    return f"{text(interval)} ({bounds(interval)})" if interval else ""
+
+
 @dataclass(frozen=True)
 class Named:
     name: str

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from uvhttp_bench.stats import ratio
 from uvhttp_bench.stats.paired import Interval, hodges_lehmann, holm, wilcoxon
 
 REGRESSED, IMPROVED, EQUIVALENT, INCONCLUSIVE = "regressed", "improved", "equivalent", "inconclusive"
@@ -155,3 +156,12 @@ def correct(verdicts: Sequence[Verdict]) -> list[Verdict]:
     return [
         decide(metrics[verdict.metric], replace(verdict, p_holm=p)) for verdict, p in zip(verdicts, adjusted, strict=True)
     ]
+
+
+def difference(v: Verdict) -> str:
+    """Whether there is one at all, for the table and the sentence; whether it matters is the verdict's."""
+    decided = v.verdict in (REGRESSED, IMPROVED)
+    if not decided and (not v.differs or ratio.finding(Interval(v.ratio_low, v.ratio, v.ratio_high)) == ratio.TIE):
+        return ratio.TIE
+    higher_is_better = v.metric == THROUGHPUT.name
+    return "better" if (v.ratio > 1) == higher_is_better else "worse"

@@ -47,6 +47,14 @@ class Workspace:
     def key(self) -> Path:
         return self.path / "key.pem"
 
+    def for_load(self, place: int) -> "Workspace":
+        """Of one of several servers that are alive at once: its load tool has files of its own; what is served is the same."""
+        own = Workspace(self.path / f"{place}")
+        own.path.mkdir(exist_ok=True)
+        if not own.static.exists():
+            own.static.symlink_to(self.static)
+        return own
+
 
 @dataclass(frozen=True)
 class Ports:
@@ -108,7 +116,7 @@ def free_ports() -> Ports:
 class Answer:
     status: int
     body: bytes
-    bytes_total: int | None  # of head and body, as they came; None: the body came in chunks
+    bytes_total: int | None  # of head and body, as they came; None: not known, in chunks and over HTTP/2
 
 
 def send_request(
@@ -224,11 +232,21 @@ def end(process: "subprocess.Popen[bytes]", seconds: float = STOP_SECONDS) -> No
     process.wait()
 
 
+def ask_scenario(running: Running, scenario: Scenario) -> Answer:
+    scheme = "https" if scenario.scheme == "https" else "http"
+    port, method, body = running.port(scheme), scenario.method, scenario.request_body
+    if not scenario.http2:
+        return ask(scheme, port, scenario.path, method, body, scenario.headers)
+    from uvhttp_bench import http2  # not at the top: --help works without PyPI's h2
+
+    status, content = http2.ask(HOST, port, scheme, scenario.path, method, body, scenario.headers)
+    return Answer(status, content, None)
+
+
 def probe(running: Running, scenario: Scenario, name: str) -> Answer:
     """One answer, as it comes."""
-    scheme = "https" if scenario.scheme == "https" else "http"
     try:
-        return ask(scheme, running.port(scheme), scenario.path, scenario.method, scenario.request_body, scenario.headers)
+        return ask_scenario(running, scenario)
     except (OSError, HTTPException) as error:
         why = str(error) or type(error).__name__
         raise BenchError(f"{name} does not answer {scenario.method} {scenario.path}: {why}") from error

@@ -50,7 +50,7 @@ class Command:
 
     def serves(self, scenario: Scenario) -> bool:
         plain = scenario.method == "GET" and scenario.scheme == "http" and scenario.sendfile and not scenario.options
-        return plain and scenario.path in self._paths and scenario.pipeline == 1
+        return plain and scenario.path in self._paths and scenario.pipeline == 1 and not scenario.http2
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         port = str(ports.https if scenario.scheme == "https" else ports.http)

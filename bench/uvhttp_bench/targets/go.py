@@ -14,6 +14,7 @@ class Go(Peer):
     pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
+    http2_schemes = schemes
 
     def found(self) -> bool:
         return program("go") is not None
@@ -26,4 +27,4 @@ class Go(Peer):
         source = SOURCES / "go_server.go"
         server = build(self.name, ["go", "build", "-o", BUILT / "go_server", source], [source], BUILT / "go_server")
         where = [workspace.static, workspace.certificate, workspace.key]
-        return [server, str(ports.http), str(ports.https), *where]
+        return [server, str(ports.http), str(ports.https), *where, "h2" if scenario.http2 else "http1"]

@@ -15,6 +15,7 @@ class H2o(Peer):
     pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
+    http2_schemes = schemes
     note = "answers / and 100 KB from files"
 
     def found(self) -> bool:

@@ -14,6 +14,7 @@ class Nginx(Peer):
     pipelines = True
     kinds = frozenset({HELLO, LARGE, STATIC})
     schemes = frozenset({"http", "https"})
+    http2_schemes = schemes
     note = "answers / with return 200, and 100 KB from a file"
 
     def found(self) -> bool:
@@ -26,5 +27,8 @@ class Nginx(Peer):
         make_certificate(workspace)  # its configuration names it, used or not
         make_large(workspace)
         directory = workspace.path
-        made = fill("nginx.conf.in", directory / "nginx.conf", DIR=directory, PORT=ports.http, TLS_PORT=ports.https)
+        http2 = " http2" if scenario.http2 else ""  # before 1.25.1 a port in clear speaks one of the two
+        made = fill(
+            "nginx.conf.in", directory / "nginx.conf", DIR=directory, PORT=ports.http, TLS_PORT=ports.https, HTTP2=http2
+        )
         return [program("nginx") or "nginx", "-p", directory, "-c", made]

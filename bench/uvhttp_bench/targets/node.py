@@ -14,6 +14,7 @@ class Node(Peer):
     pipelines = True
     kinds = frozenset({HELLO, LARGE})
     schemes = frozenset({"http", "https"})
+    http2_schemes = schemes
     warmup_seconds = 3.0
     note = "it has no file server of its own"
 
@@ -25,5 +26,5 @@ class Node(Peer):
 
     def command(self, scenario: Scenario, ports: Ports, workspace: Workspace) -> Sequence[str | Path]:
         make_certificate(workspace)
-        where = [workspace.certificate, workspace.key]
-        return [program("node") or "node", SOURCES / "node_server.js", str(ports.http), str(ports.https), *where]
+        where, protocol = [workspace.certificate, workspace.key], "h2" if scenario.http2 else "http1"
+        return [program("node") or "node", SOURCES / "node_server.js", str(ports.http), str(ports.https), *where, protocol]

@@ -34,6 +34,7 @@ class Peer(ABC):
     kinds: frozenset[str]
     schemes = frozenset({"http"})
     pipelines = False  # it answers requests that come in one piece, in order
+    http2_schemes: frozenset[str] = frozenset()  # where it speaks HTTP/2
     start_seconds = 15.0
     warmup_seconds = 1.0
     large = b"a"  # what fills the body of /large/100kb
@@ -55,6 +56,8 @@ class Peer(ABC):
 
     def serves(self, scenario: Scenario) -> bool:
         plain = scenario.method == "GET" and scenario.sendfile and not scenario.options
+        if scenario.http2:
+            return plain and scenario.scheme in self.http2_schemes and kind_of(scenario.path) in self.kinds
         plain = plain and (scenario.pipeline == 1 or self.pipelines)
         return plain and scenario.scheme in self.schemes and kind_of(scenario.path) in self.kinds
 

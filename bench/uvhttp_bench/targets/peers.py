@@ -19,6 +19,7 @@ from uvhttp_bench.targets.lighttpd import Lighttpd
 from uvhttp_bench.targets.limits import all_limits
 from uvhttp_bench.targets.may_minihttp import MayMinihttp
 from uvhttp_bench.targets.microhttpd import Microhttpd
+from uvhttp_bench.targets.nghttpd import Nghttpd
 from uvhttp_bench.targets.nginx import Nginx
 from uvhttp_bench.targets.node import Node
 from uvhttp_bench.targets.picohttpparser import Picohttpparser
@@ -37,7 +38,7 @@ def known(server: Path | None = None, jvm_warmup_seconds: float = WARMUP_SECONDS
         for name, engine in zip(names, ("uring", "libuv"), strict=True)
     ]
     others: list[Target] = [
-        Nginx(), H2o(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Fasthttp(), Node(), Bun(),
+        Nginx(), H2o(), Nghttpd(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Fasthttp(), Node(), Bun(),
         Hyper(), Axum(), Actix(), MayMinihttp(), Uwebsockets(), Picohttpparser(), *all_limits(),
     ]  # fmt: skip
     return {target.name: target for target in ours + others}

@@ -15,6 +15,7 @@ SERVER = BUILD_DIR / "dist" / "bin" / "performance_test"
 TEST_SERVER = BUILD_DIR / "test" / "bin" / "http_test_server"
 HOST = "127.0.0.1"
 GET = b"GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+GET_LARGE = b"GET /large/100kb HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
 SECONDS = 60  # a hang, not a measure
 failed = False
 

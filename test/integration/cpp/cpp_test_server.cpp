@@ -438,6 +438,11 @@ static void add_answers(uvhttp::server &server) {
     server.get("/reply",
                [](request &req, reply &answer) { answer.header("X-Host", "h").send(201, "a/b", req.path()); });
     server.get("/empty", [](request &) { return uvhttp::empty(204); });
+    server.get("/hints", [](request &, reply &answer) {
+        answer.interim(103, {{"Link", "</a.css>"}, {"Link", "</b.css>"}});
+        uvhttp::deferred later = answer.defer();
+        if (later.interim(102) != UVHTTP_OK || later.text(200, "hinted") != UVHTTP_OK) std::abort();
+    });
     server.get("/redirect", [](request &, reply &answer) { answer.redirect(303, "/hello"); });
     server.get("/nothing", [](request &) { return response(); });
     server.get("/nothing/later", [](request &) -> task<response> {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <uvhttp.h>
 
+#include "interim.h"
 #include "later.h"
 #include "middleware.h"
 #include "routes.h"
@@ -81,6 +82,7 @@ int main(int argc, char **argv) {
     if (access_log) add_access_log(server, access_log);
     add_routes(server, later);
     add_worker_routes(server);
+    add_interim_routes(server);
     tls_routes(server);
     trickle_route(server);
     if (redis) add_shared_limits(server, redis, redis_timeout_ms);

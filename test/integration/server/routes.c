@@ -60,7 +60,8 @@ static void describe(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     json_field(&json, "client_scheme", uvhttp_request_client_scheme(req));
     json_field(&json, "client_host", uvhttp_request_client_host(req));
     json_field(&json, "body", uvhttp_request_body(req));
-    json_number(&json, "minor", (uint64_t)uvhttp_request_version_minor(req));
+    const char *version = uvhttp_http_version_name(uvhttp_request_http_version(req));
+    json_field(&json, "version", (uvhttp_str_t){version, strlen(version)});
     static const char *const params[] = {"id", "name", "path", "rest"};
     fputs("\"params\":{", json.out);
     for (unsigned i = 0; i < 4; ++i) {

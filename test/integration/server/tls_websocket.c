@@ -1,4 +1,5 @@
 /* Owns: the WebSocket route of the test server, for wss. */
+/* Needs: websocket. */
 #include <uvhttp.h>
 
 void tls_websocket_route(uvhttp_server_t *server);

@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
+#include "aligned.h"
 #include "base/alloc.h"
+#include "support/run.h"
 
 static void *never_malloc(size_t size, void *user) {
     (void)size, (void)user;
@@ -79,16 +81,7 @@ static void test_blocks_are_aligned_writable_and_keep_content(void **state) {
 
 static void test_aligned_blocks_are_aligned(void **state) {
     (void)state;
-    for (size_t alignment = 16; alignment <= 65536; alignment *= 2) {
-        for (size_t size = 1; size < 200000; size = size * 7 + 3) {
-            char *memory = uvhttp__alloc_aligned(alignment, size);
-            assert_non_null(memory);
-            assert_int_equal((uintptr_t)memory % alignment, 0);
-            memset(memory, 'x', size);
-            uvhttp__free_aligned(memory);
-        }
-    }
-    uvhttp__free_aligned(NULL);
+    assert_aligned_below(200000);
 }
 
 static void test_absurd_sizes_are_out_of_memory(void **state) {
@@ -99,12 +92,7 @@ static void test_absurd_sizes_are_out_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_incomplete_hook_is_invalid),
-        cmocka_unit_test(test_hook_is_refused_after_the_first_allocation),
-        cmocka_unit_test(test_blocks_are_aligned_writable_and_keep_content),
-        cmocka_unit_test(test_aligned_blocks_are_aligned),
-        cmocka_unit_test(test_absurd_sizes_are_out_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_incomplete_hook_is_invalid, test_hook_is_refused_after_the_first_allocation,
+                     test_blocks_are_aligned_writable_and_keep_content, test_aligned_blocks_are_aligned,
+                     test_absurd_sizes_are_out_of_memory);
 }

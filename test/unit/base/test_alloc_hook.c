@@ -8,8 +8,10 @@
 
 #include <cmocka.h>
 
+#include "aligned.h"
 #include "base/alloc.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 static void test_all_memory_goes_through_the_hook(void **state) {
     (void)state;
@@ -38,16 +40,7 @@ static void test_hook_may_be_set_only_once(void **state) {
 static void test_aligned_blocks_are_made_from_plain_ones(void **state) {
     (void)state;
     size_t live = test_allocator_live();
-    for (size_t alignment = 16; alignment <= 65536; alignment *= 2) {
-        for (size_t size = 1; size < 100000; size = size * 7 + 3) {
-            char *memory = uvhttp__alloc_aligned(alignment, size);
-            assert_non_null(memory);
-            assert_int_equal((uintptr_t)memory % alignment, 0);
-            memset(memory, 'x', size);
-            uvhttp__free_aligned(memory);
-        }
-    }
-    uvhttp__free_aligned(NULL);
+    assert_aligned_below(100000);
     assert_int_equal(test_allocator_live(), live);
 }
 
@@ -72,11 +65,6 @@ static void test_failures_come_where_they_were_asked_for(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_memory_goes_through_the_hook),
-        cmocka_unit_test(test_hook_may_be_set_only_once),
-        cmocka_unit_test(test_aligned_blocks_are_made_from_plain_ones),
-        cmocka_unit_test(test_failures_come_where_they_were_asked_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_all_memory_goes_through_the_hook, test_hook_may_be_set_only_once,
+                     test_aligned_blocks_are_made_from_plain_ones, test_failures_come_where_they_were_asked_for);
 }

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "support/failing_allocator.h"
 #include "support/random.h"
+#include "support/run.h"
 
 static void test_memory_is_aligned_and_does_not_overlap(void **state) {
     (void)state;
@@ -89,6 +90,20 @@ static void test_reset_keeps_one_ordinary_block(void **state) {
     uvhttp__arena_deinit(&arena);
 }
 
+/* Found by the simulation: an allocation of exactly an ordinary block's size took the kept block as it was, which
+ * AddressSanitizer had been told nobody may touch. */
+static void test_a_request_of_a_whole_block_may_use_the_kept_one(void **state) {
+    (void)state;
+    uvhttp__arena_t arena;
+    uvhttp__arena_init(&arena, NULL, 0, SIZE_MAX);
+    assert_non_null(uvhttp__arena_alloc(&arena, 1));
+    uvhttp__arena_reset(&arena);
+    char *memory = uvhttp__arena_alloc(&arena, UVHTTP__ARENA_BLOCK_SIZE - 2 * sizeof(void *));
+    assert_non_null(memory);
+    memset(memory, 1, UVHTTP__ARENA_BLOCK_SIZE - 2 * sizeof(void *));
+    uvhttp__arena_deinit(&arena);
+}
+
 static void test_big_request_leaves_the_block_in_use(void **state) {
     (void)state;
     uvhttp__arena_t arena;
@@ -142,6 +157,28 @@ static void test_copy_is_terminated(void **state) {
     uvhttp__arena_deinit(&arena);
 }
 
+static void test_uncounted_memory_has_no_limit_and_takes_no_more_than_it_needs(void **state) {
+    (void)state;
+    _Alignas(16) char first[512];
+    uvhttp__arena_t arena;
+    uvhttp__arena_init(&arena, first, sizeof first, 64);
+    assert_ptr_equal(uvhttp__arena_alloc_uncounted(&arena, 1, 1), first);
+    assert_ptr_equal(uvhttp__arena_alloc_uncounted(&arena, 8, 8), first + 8);
+    size_t bytes = test_allocator_live_bytes();
+    char *large = uvhttp__arena_alloc_uncounted(&arena, 800, 8);
+    assert_non_null(large);
+    memset(large, 1, 800);
+    assert_in_range(test_allocator_live_bytes() - bytes, 800, 832);
+    assert_int_equal(arena.used, 0);
+    assert_ptr_equal(uvhttp__arena_alloc_bytes(&arena, 64), first + 16); /* the limit, in the block that was in use */
+    assert_null(uvhttp__arena_alloc_bytes(&arena, 1));
+    assert_non_null(uvhttp__arena_alloc_uncounted(&arena, 300, 1));
+    uvhttp__arena_reset(&arena);
+    assert_int_equal(test_allocator_live_bytes(), bytes);
+    uvhttp__arena_deinit(&arena);
+    assert_int_equal(test_allocator_live(), 0);
+}
+
 static void some_requests(void *user) {
     (void)user;
     uvhttp__arena_t arena;
@@ -167,16 +204,11 @@ static void test_out_of_memory_at_any_place_is_borne(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_is_aligned_and_does_not_overlap),
-        cmocka_unit_test(test_first_block_of_the_caller_is_used_before_the_heap),
-        cmocka_unit_test(test_first_block_may_be_unaligned),
-        cmocka_unit_test(test_reset_keeps_one_ordinary_block),
-        cmocka_unit_test(test_big_request_leaves_the_block_in_use),
-        cmocka_unit_test(test_limit_is_exact_and_holds_in_the_fast_path),
-        cmocka_unit_test(test_absurd_size_without_limit_is_out_of_memory),
-        cmocka_unit_test(test_copy_is_terminated),
-        cmocka_unit_test(test_out_of_memory_at_any_place_is_borne),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_memory_is_aligned_and_does_not_overlap,
+                     test_first_block_of_the_caller_is_used_before_the_heap, test_first_block_may_be_unaligned,
+                     test_reset_keeps_one_ordinary_block, test_a_request_of_a_whole_block_may_use_the_kept_one,
+                     test_big_request_leaves_the_block_in_use, test_limit_is_exact_and_holds_in_the_fast_path,
+                     test_absurd_size_without_limit_is_out_of_memory, test_copy_is_terminated,
+                     test_uncounted_memory_has_no_limit_and_takes_no_more_than_it_needs,
+                     test_out_of_memory_at_any_place_is_borne);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/chars.h"
+#include "support/run.h"
 
 static bool is_tchar(int byte) {
     return (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z') ||
@@ -42,9 +43,5 @@ static void test_header_values_with_every_byte_in_every_place(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_header_names),
-        cmocka_unit_test(test_header_values_with_every_byte_in_every_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_header_names, test_header_values_with_every_byte_in_every_place);
 }

@@ -1,5 +1,6 @@
 /* Dates of HTTP, written and read. */
 #include "base/date.h"
+#include "support/run.h"
 
 #include <cmocka.h>
 #include <inttypes.h>
@@ -121,12 +122,7 @@ static void test_what_is_no_date_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_date_against_strftime_for_every_day_of_ten_thousand_years),
-        cmocka_unit_test(test_date_out_of_range_is_the_nearest_in_range),
-        cmocka_unit_test(test_the_three_forms_are_read),
-        cmocka_unit_test(test_what_is_written_can_be_read),
-        cmocka_unit_test(test_what_is_no_date_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_date_against_strftime_for_every_day_of_ten_thousand_years,
+                     test_date_out_of_range_is_the_nearest_in_range, test_the_three_forms_are_read,
+                     test_what_is_written_can_be_read, test_what_is_no_date_is_refused);
 }

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/error_index.h"
+#include "support/run.h"
 
 static void test_every_code_has_name_message_and_status(void **state) {
     (void)state;
@@ -49,10 +50,6 @@ static void test_unknown_codes_are_answered_too(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_has_name_message_and_status),
-        cmocka_unit_test(test_known_codes_say_what_they_are),
-        cmocka_unit_test(test_unknown_codes_are_answered_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_every_code_has_name_message_and_status, test_known_codes_say_what_they_are,
+                     test_unknown_codes_are_answered_too);
 }

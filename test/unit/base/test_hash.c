@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/hash.h"
+#include "support/run.h"
 
 static void test_hash_depends_on_bytes_and_seed(void **state) {
     (void)state;
@@ -37,9 +38,5 @@ static void test_seed_is_one_for_all_threads(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_seed_is_one_for_all_threads),
-        cmocka_unit_test(test_hash_depends_on_bytes_and_seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_seed_is_one_for_all_threads, test_hash_depends_on_bytes_and_seed);
 }

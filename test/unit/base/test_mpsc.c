@@ -11,6 +11,7 @@
 #include <semaphore.h>
 
 #include "base/mpsc.h"
+#include "support/run.h"
 
 static void test_push_says_whether_the_queue_was_empty(void **state) {
     (void)state;
@@ -84,10 +85,6 @@ static void test_nothing_is_lost_or_out_of_order_and_every_wake_up_comes(void **
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_push_says_whether_the_queue_was_empty),
-        cmocka_unit_test(test_take_gives_all_oldest_first),
-        cmocka_unit_test(test_nothing_is_lost_or_out_of_order_and_every_wake_up_comes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_push_says_whether_the_queue_was_empty, test_take_gives_all_oldest_first,
+                     test_nothing_is_lost_or_out_of_order_and_every_wake_up_comes);
 }

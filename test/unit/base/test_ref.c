@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "base/ref.h"
+#include "support/run.h"
 
 static void test_last_release_says_so(void **state) {
     (void)state;
@@ -71,9 +72,5 @@ static void test_exactly_one_thread_is_last_and_sees_everything(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_last_release_says_so),
-        cmocka_unit_test(test_exactly_one_thread_is_last_and_sees_everything),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_last_release_says_so, test_exactly_one_thread_is_last_and_sees_everything);
 }

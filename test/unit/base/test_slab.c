@@ -10,6 +10,13 @@
 #include "base/slab.h"
 #include "support/failing_allocator.h"
 #include "support/random.h"
+#include "support/run.h"
+
+/* Nothing is left. */
+static void slab_end(uvhttp__slab_t *slab) {
+    uvhttp__slab_deinit(slab);
+    assert_int_equal(test_allocator_live(), 0);
+}
 
 static void test_objects_are_aligned_and_do_not_overlap(void **state) {
     (void)state;
@@ -34,8 +41,7 @@ static void test_objects_are_aligned_and_do_not_overlap(void **state) {
             uvhttp__slab_free(&slab, objects[i]);
         }
         assert_int_equal(uvhttp__slab_in_use(&slab), 0);
-        uvhttp__slab_deinit(&slab);
-        assert_int_equal(test_allocator_live(), 0);
+        slab_end(&slab);
     }
 }
 
@@ -94,8 +100,7 @@ static void test_memory_returns_after_a_spike(void **state) {
         if (round == 0) assert_int_equal(slab.chunk_count, 1);
     }
     assert_in_range(test_allocator_count(), count, count + 9); /* the spare is one: the second chunk comes anew */
-    uvhttp__slab_deinit(&slab);
-    assert_int_equal(test_allocator_live(), 0);
+    slab_end(&slab);
 }
 
 static void test_deinit_takes_objects_in_use_along(void **state) {
@@ -135,8 +140,7 @@ static void test_random_use_agrees_with_the_counts(void **state) {
         assert_true(slab.empty_count <= 1);
         assert_true(uvhttp__slab_capacity(&slab) >= in_use);
     }
-    uvhttp__slab_deinit(&slab);
-    assert_int_equal(test_allocator_live(), 0);
+    slab_end(&slab);
 }
 
 static void fill_three_chunks(void *user) {
@@ -163,14 +167,8 @@ static void test_out_of_memory_is_null_and_costs_nothing_else(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_objects_are_aligned_and_do_not_overlap),
-        cmocka_unit_test(test_last_freed_is_first_used),
-        cmocka_unit_test(test_objects_stand_without_overhead),
-        cmocka_unit_test(test_memory_returns_after_a_spike),
-        cmocka_unit_test(test_deinit_takes_objects_in_use_along),
-        cmocka_unit_test(test_random_use_agrees_with_the_counts),
-        cmocka_unit_test(test_out_of_memory_is_null_and_costs_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_objects_are_aligned_and_do_not_overlap, test_last_freed_is_first_used,
+                     test_objects_stand_without_overhead, test_memory_returns_after_a_spike,
+                     test_deinit_takes_objects_in_use_along, test_random_use_agrees_with_the_counts,
+                     test_out_of_memory_is_null_and_costs_nothing_else);
 }

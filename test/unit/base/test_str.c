@@ -11,6 +11,7 @@
 
 #include "base/str.h"
 #include "support/random.h"
+#include "support/run.h"
 
 static void test_equal_compares_size_and_bytes(void **state) {
     (void)state;
@@ -199,19 +200,11 @@ static void test_write_decimal_against_printf(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_compares_size_and_bytes),
-        cmocka_unit_test(test_nocase_agrees_with_the_plain_loop_for_every_pair_of_bytes_at_every_place),
-        cmocka_unit_test(test_nocase_reads_nothing_outside),
-        cmocka_unit_test(test_lower_changes_upper_case_letters_only),
-        cmocka_unit_test(test_starts_with),
-        cmocka_unit_test(test_trim_takes_space_and_tab_only),
-        cmocka_unit_test(test_parse_u64_takes_digits_up_to_the_maximum),
-        cmocka_unit_test(test_parse_u64_refuses_overflow_and_everything_else),
-        cmocka_unit_test(test_write_decimal_against_printf),
-        cmocka_unit_test(test_percent_decode),
-        cmocka_unit_test(test_percent_decode_refuses_bad_escapes),
-        cmocka_unit_test(test_percent_decode_undoes_encoding_of_any_bytes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_equal_compares_size_and_bytes,
+                     test_nocase_agrees_with_the_plain_loop_for_every_pair_of_bytes_at_every_place,
+                     test_nocase_reads_nothing_outside, test_lower_changes_upper_case_letters_only, test_starts_with,
+                     test_trim_takes_space_and_tab_only, test_parse_u64_takes_digits_up_to_the_maximum,
+                     test_parse_u64_refuses_overflow_and_everything_else, test_write_decimal_against_printf,
+                     test_percent_decode, test_percent_decode_refuses_bad_escapes,
+                     test_percent_decode_undoes_encoding_of_any_bytes);
 }

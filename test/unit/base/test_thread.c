@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
+#include "support/run.h"
 
 static void *tell_mask(void *arg) {
     pthread_sigmask(SIG_BLOCK, NULL, arg);
@@ -50,10 +51,6 @@ static void test_who_starts_it_keeps_its_own_mask(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_signals_of_the_process_are_not_for_it),
-        cmocka_unit_test(test_what_it_brings_upon_itself_is),
-        cmocka_unit_test(test_who_starts_it_keeps_its_own_mask),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_signals_of_the_process_are_not_for_it, test_what_it_brings_upon_itself_is,
+                     test_who_starts_it_keeps_its_own_mask);
 }

@@ -11,6 +11,8 @@
 #include "support/random.h"
 
 static uvhttp__wheel_t wheel;
+static uvhttp__timer_kind_t record_kind,
+    other_kind; /* of the timers that are recorded; of those with a callback of the test */
 static uvhttp__timer_t *fired[64];
 static size_t fired_count;
 
@@ -25,7 +27,7 @@ static void record(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
 static int setup(void **state) {
     (void)state;
     uvhttp__wheel_init(&wheel, 1000);
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_IO, record, &fired_count);
+    record_kind = uvhttp__wheel_kind(&wheel, record, &fired_count);
     fired_count = 0;
     return 0;
 }
@@ -56,10 +58,10 @@ static void test_timer_expires_at_its_deadline_and_not_before(void **state) {
         for (uint64_t begin = 0; begin < 3; begin++) {
             uint64_t now = 1000 + begin * 3095; /* 1000, 4095, 7190: before, at the end of and in a turn of level 1 */
             uvhttp__wheel_init(&wheel, now);
-            uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_IO, record, &fired_count);
+            record_kind = uvhttp__wheel_kind(&wheel, record, &fired_count);
             fired_count = 0;
             uvhttp__timer_t timer;
-            uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+            uvhttp__timer_init(&timer, record_kind);
             assert_false(uvhttp__timer_active(&timer));
             uvhttp__timer_set_tick(&wheel, &timer, now + delays[i]);
             assert_true(uvhttp__timer_active(&timer));
@@ -78,7 +80,7 @@ static void test_next_leads_to_the_deadline_in_few_steps(void **state) {
     uint64_t at = 0;
     assert_false(uvhttp__wheel_next(&wheel, &at));
     uvhttp__timer_t timer;
-    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&timer, record_kind);
     uvhttp__timer_set_tick(&wheel, &timer, 1000 + 60000);
     int steps = 0;
     while (fired_count == 0) {
@@ -97,7 +99,7 @@ static void test_past_deadline_is_due_at_once_but_not_inside_set(void **state) {
     uvhttp__timer_t timers[3];
     static const uint64_t deadlines[] = {0, 999, 1000};
     for (int i = 0; i < 3; i++) {
-        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_init(&timers[i], record_kind);
         uvhttp__timer_set_tick(&wheel, &timers[i], deadlines[i]);
     }
     assert_int_equal(fired_count, 0);
@@ -111,7 +113,7 @@ static void test_past_deadline_is_due_at_once_but_not_inside_set(void **state) {
 static void test_putting_off_keeps_the_place_and_expires_later(void **state) {
     (void)state;
     uvhttp__timer_t timer;
-    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&timer, record_kind);
     uvhttp__timer_set_tick(&wheel, &timer, 1010);
     uvhttp__list_t *place = timer.link.next;
     uint64_t at = 0;
@@ -131,7 +133,7 @@ static void test_putting_off_keeps_the_place_and_expires_later(void **state) {
 static void test_earlier_deadline_moves_at_once(void **state) {
     (void)state;
     uvhttp__timer_t timer;
-    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&timer, record_kind);
     uvhttp__timer_set_tick(&wheel, &timer, 100000);
     uvhttp__timer_set_tick(&wheel, &timer, 200000);
     uvhttp__timer_set_tick(&wheel, &timer, 1005);
@@ -147,7 +149,7 @@ static void test_earlier_deadline_moves_at_once(void **state) {
 static void test_stopped_timer_does_not_expire(void **state) {
     (void)state;
     uvhttp__timer_t timers[4];
-    for (int i = 0; i < 4; i++) uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+    for (int i = 0; i < 4; i++) uvhttp__timer_init(&timers[i], record_kind);
     uvhttp__timer_stop(&wheel, &timers[0]);
     uvhttp__timer_set_tick(&wheel, &timers[0], 1010);
     uvhttp__timer_set_tick(&wheel, &timers[1], 1010);
@@ -172,7 +174,7 @@ static void test_one_advance_expires_in_order_of_deadlines(void **state) {
     static const int order[] = {5, 1, 3, 0, 6, 4, 2, 7, 8};
     uvhttp__timer_t timers[9];
     for (int i = 0; i < 9; i++) {
-        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_init(&timers[i], record_kind);
         uvhttp__timer_set_tick(&wheel, &timers[i], 1000 + delays[i]);
     }
     uvhttp__wheel_advance(&wheel, UINT64_C(10000000000), UINT32_MAX);
@@ -183,7 +185,7 @@ static void test_one_advance_expires_in_order_of_deadlines(void **state) {
 static void test_clock_that_goes_back_is_taken_as_standing(void **state) {
     (void)state;
     uvhttp__timer_t timer;
-    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&timer, record_kind);
     uvhttp__wheel_advance(&wheel, 5000, UINT32_MAX);
     uvhttp__wheel_advance(&wheel, 4000, UINT32_MAX);
     assert_int_equal(wheel.now, 5000);
@@ -197,7 +199,7 @@ static void test_clock_that_goes_back_is_taken_as_standing(void **state) {
 static void test_never_is_never(void **state) {
     (void)state;
     uvhttp__timer_t timer;
-    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&timer, record_kind);
     uvhttp__timer_set_tick(&wheel, &timer, UINT64_MAX);
     assert_true(uvhttp__timer_deadline(&timer) == UVHTTP__TIMER_NEVER);
     uvhttp__wheel_advance(&wheel, UINT64_C(1000) * 60 * 60 * 24 * 365 * 10, UINT32_MAX);
@@ -216,7 +218,7 @@ static void test_a_time_from_now_is_rounded_up_to_a_tick_and_no_further(void **s
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uvhttp__timer_t timer;
-        uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+        uvhttp__timer_init(&timer, record_kind);
         uvhttp__timer_set_after(&wheel, &timer, cases[i].now_ns, cases[i].delay_ms);
         assert_true(uvhttp__timer_deadline(&timer) == cases[i].tick);
         uvhttp__timer_stop(&wheel, &timer);
@@ -226,7 +228,7 @@ static void test_a_time_from_now_is_rounded_up_to_a_tick_and_no_further(void **s
 static void test_milliseconds_are_whole_ticks(void **state) {
     (void)state;
     uvhttp__timer_t timer;
-    uvhttp__timer_init(&timer, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&timer, record_kind);
     uvhttp__timer_set(&wheel, &timer, 300);
     assert_int_equal(uvhttp__timer_deadline(&timer), 1200);
     uvhttp__timer_set(&wheel, &timer, UINT64_MAX);
@@ -244,13 +246,23 @@ static void set_again(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
     if (again_left-- > 0) uvhttp__timer_set_tick(w, timer, 0);
 }
 
+static void test_the_same_callback_and_argument_are_one_kind(void **state) {
+    (void)state;
+    int other = 0;
+    assert_int_equal(uvhttp__wheel_kind(&wheel, record, &fired_count), record_kind);
+    assert_int_not_equal(uvhttp__wheel_kind(&wheel, record, &other), record_kind);
+    assert_int_not_equal(uvhttp__wheel_kind(&wheel, set_again, &fired_count), record_kind);
+    for (int i = 0; i < 2 * UVHTTP__TIMER_KINDS_MAX; i++) /* they do not use it up */
+        assert_int_equal(uvhttp__wheel_kind(&wheel, set_again, &fired_count), 2);
+}
+
 static void test_callback_that_sets_itself_to_the_past_runs_once_per_advance(void **state) {
     (void)state;
     int runs = 0;
     again_left = 3;
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, set_again, &runs);
+    other_kind = uvhttp__wheel_kind(&wheel, set_again, &runs);
     uvhttp__timer_t timer;
-    uvhttp__timer_init(&timer, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(&timer, other_kind);
     uvhttp__timer_set_tick(&wheel, &timer, 1100);
     uvhttp__wheel_advance(&wheel, 2000, UINT32_MAX);
     assert_int_equal(runs, 1);
@@ -267,16 +279,21 @@ static void stop_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) 
     if (victim != timer) uvhttp__timer_stop(w, victim);
 }
 
+/* Both are due in one tick. */
+static void set_with_victim(uvhttp__timer_t *first, uvhttp__timer_t *second) {
+    victim = second;
+    uvhttp__timer_init(first, other_kind);
+    uvhttp__timer_init(second, other_kind);
+    uvhttp__timer_set_tick(&wheel, first, 1100);
+    uvhttp__timer_set_tick(&wheel, second, 1100);
+}
+
 static void test_callback_may_stop_another_that_is_due_in_the_same_tick(void **state) {
     (void)state;
     int runs = 0;
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, stop_victim, &runs);
+    other_kind = uvhttp__wheel_kind(&wheel, stop_victim, &runs);
     uvhttp__timer_t first, second;
-    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
-    uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
-    victim = &second;
-    uvhttp__timer_set_tick(&wheel, &first, 1100);
-    uvhttp__timer_set_tick(&wheel, &second, 1100);
+    set_with_victim(&first, &second);
     uvhttp__wheel_advance(&wheel, 1100, UINT32_MAX);
     assert_int_equal(runs, 1);
     assert_int_equal(wheel.count, 0);
@@ -292,11 +309,11 @@ static void free_both(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user) {
 static void test_callback_may_free_itself_and_others(void **state) {
     (void)state;
     int runs = 0;
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, free_both, &runs);
+    other_kind = uvhttp__wheel_kind(&wheel, free_both, &runs);
     uvhttp__timer_t *first = malloc(sizeof *first);
     victim = malloc(sizeof *victim);
-    uvhttp__timer_init(first, UVHTTP__TIMER_EXEC);
-    uvhttp__timer_init(victim, UVHTTP__TIMER_EXEC);
+    uvhttp__timer_init(first, other_kind);
+    uvhttp__timer_init(victim, other_kind);
     uvhttp__timer_set_tick(&wheel, first, 1100);
     uvhttp__timer_set_tick(&wheel, victim, 1100);
     uvhttp__wheel_advance(&wheel, 1200, UINT32_MAX);
@@ -313,13 +330,9 @@ static void put_off_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *use
 static void test_callback_may_put_off_another_that_is_due(void **state) {
     (void)state;
     int runs = 0;
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, put_off_victim, &runs);
+    other_kind = uvhttp__wheel_kind(&wheel, put_off_victim, &runs);
     uvhttp__timer_t first, second;
-    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
-    uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
-    victim = &second;
-    uvhttp__timer_set_tick(&wheel, &first, 1100);
-    uvhttp__timer_set_tick(&wheel, &second, 1100);
+    set_with_victim(&first, &second);
     uvhttp__wheel_advance(&wheel, 4999, UINT32_MAX);
     assert_int_equal(runs, 1);
     uvhttp__wheel_advance(&wheel, 5000, UINT32_MAX);
@@ -334,13 +347,9 @@ static void hurry_victim(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *user)
 static void test_timer_that_is_due_is_not_delayed_by_an_earlier_deadline(void **state) {
     (void)state;
     int runs = 0;
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, hurry_victim, &runs);
+    other_kind = uvhttp__wheel_kind(&wheel, hurry_victim, &runs);
     uvhttp__timer_t first, second;
-    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
-    uvhttp__timer_init(&second, UVHTTP__TIMER_EXEC);
-    victim = &second;
-    uvhttp__timer_set_tick(&wheel, &first, 1100);
-    uvhttp__timer_set_tick(&wheel, &second, 1100);
+    set_with_victim(&first, &second);
     uvhttp__wheel_advance(&wheel, 1100, UINT32_MAX);
     assert_int_equal(runs, 2);
 }
@@ -353,7 +362,7 @@ static void test_no_more_than_so_many_expire_in_an_advance_and_none_out_of_turn(
     static const uint64_t deadlines[] = {1010, 1010, 1010, 1012, 1100, 1100, 1200};
     static const size_t expired_by[] = {2, 4, 6};
     for (int i = 0; i < 7; i++) {
-        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_init(&timers[i], record_kind);
         uvhttp__timer_set_tick(&wheel, &timers[i], deadlines[i]);
     }
     uint64_t at = 0;
@@ -374,7 +383,7 @@ static void test_what_is_left_over_can_be_put_off_and_stopped(void **state) {
     (void)state;
     uvhttp__timer_t timers[4];
     for (int i = 0; i < 4; i++) {
-        uvhttp__timer_init(&timers[i], UVHTTP__TIMER_IO);
+        uvhttp__timer_init(&timers[i], record_kind);
         uvhttp__timer_set_tick(&wheel, &timers[i], 1010);
     }
     uvhttp__wheel_advance(&wheel, 1010, 1);
@@ -399,10 +408,10 @@ static void set_to_the_past(uvhttp__wheel_t *w, uvhttp__timer_t *timer, void *us
 static void test_what_is_left_over_goes_before_what_was_set_to_the_past_since(void **state) {
     (void)state;
     int runs = 0;
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, set_to_the_past, &runs);
+    other_kind = uvhttp__wheel_kind(&wheel, set_to_the_past, &runs);
     uvhttp__timer_t first;
-    uvhttp__timer_init(&first, UVHTTP__TIMER_EXEC);
-    for (int i = 0; i < 2; i++) uvhttp__timer_init(&late[i], UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&first, other_kind);
+    for (int i = 0; i < 2; i++) uvhttp__timer_init(&late[i], record_kind);
     uvhttp__timer_set_tick(&wheel, &first, 1010);
     uvhttp__timer_set_tick(&wheel, &late[1], 1010);
     for (int i = 0; i < 3; i++) uvhttp__wheel_advance(&wheel, 1010, 1);
@@ -422,15 +431,15 @@ static void test_those_that_are_set_to_the_past_again_and_again_do_not_hold_up_t
     (void)state;
     enum { MAX = 2, COUNT = 3 };
     int runs = 0;
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_EXEC, set_to_the_past_again, &runs);
+    other_kind = uvhttp__wheel_kind(&wheel, set_to_the_past_again, &runs);
     uvhttp__timer_t again[COUNT], near, far;
     for (int i = 0; i < COUNT; i++) {
-        uvhttp__timer_init(&again[i], UVHTTP__TIMER_EXEC);
+        uvhttp__timer_init(&again[i], other_kind);
         uvhttp__timer_set_tick(&wheel, &again[i], 1);
     }
-    uvhttp__timer_init(&near, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&near, record_kind);
     uvhttp__timer_set_tick(&wheel, &near, 1010);
-    uvhttp__timer_init(&far, UVHTTP__TIMER_IO);
+    uvhttp__timer_init(&far, record_kind);
     uvhttp__timer_set_tick(&wheel, &far, 1200);
     /* Behind those that are due when its time comes, whose number is COUNT. */
     for (int i = 0; i < 3; i++) uvhttp__wheel_advance(&wheel, 1010, MAX);
@@ -514,9 +523,9 @@ static void model_check(void) {
 static void model_run(uint64_t seed, uint64_t now, int steps) {
     model_random.state = seed;
     uvhttp__wheel_init(&wheel, now);
-    uvhttp__wheel_on_expire(&wheel, UVHTTP__TIMER_SESSION, model_expire, NULL);
+    uvhttp__timer_kind_t model_kind = uvhttp__wheel_kind(&wheel, model_expire, NULL);
     for (size_t i = 0; i < MODEL; i++) {
-        uvhttp__timer_init(&model[i].timer, UVHTTP__TIMER_SESSION);
+        uvhttp__timer_init(&model[i].timer, model_kind);
         model[i].deadline = UINT64_MAX;
     }
     for (int step = 0; step < steps; step++) {
@@ -583,6 +592,7 @@ int main(void) {
         cmocka_unit_test_setup(test_never_is_never, setup),
         cmocka_unit_test_setup(test_a_time_from_now_is_rounded_up_to_a_tick_and_no_further, setup),
         cmocka_unit_test_setup(test_milliseconds_are_whole_ticks, setup),
+        cmocka_unit_test_setup(test_the_same_callback_and_argument_are_one_kind, setup),
         cmocka_unit_test_setup(test_callback_that_sets_itself_to_the_past_runs_once_per_advance, setup),
         cmocka_unit_test_setup(test_callback_may_stop_another_that_is_due_in_the_same_tick, setup),
         cmocka_unit_test_setup(test_callback_may_free_itself_and_others, setup),

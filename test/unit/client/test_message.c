@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "client/connect.h"
 #include "client/message.h"
+#include "support/run.h"
 
 typedef struct good {
     const char *text, *address, *head;
@@ -160,13 +161,8 @@ static void test_fields_that_frame_or_break_the_message_are_refused(void **state
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_urls_name_an_address_and_a_target),
-        cmocka_unit_test(test_urls_that_could_be_read_differently_are_refused),
-        cmocka_unit_test(test_a_url_names_no_unix_socket),
-        cmocka_unit_test(test_an_address_has_a_limit),
-        cmocka_unit_test(test_a_head_has_the_fields_that_were_given),
-        cmocka_unit_test(test_fields_that_frame_or_break_the_message_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_urls_name_an_address_and_a_target, test_urls_that_could_be_read_differently_are_refused,
+                     test_a_url_names_no_unix_socket, test_an_address_has_a_limit,
+                     test_a_head_has_the_fields_that_were_given,
+                     test_fields_that_frame_or_break_the_message_are_refused);
 }

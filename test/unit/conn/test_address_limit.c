@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "conn/address_limit.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 static uvhttp__ip_t ip_of(const char *text) {
     uvhttp__ip_t ip;
@@ -154,12 +155,7 @@ static void test_the_limit_is_exact_from_several_threads(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_ipv4_address_is_counted_alone),
-        cmocka_unit_test(test_the_addresses_of_an_ipv6_network_share_a_count),
-        cmocka_unit_test(test_many_addresses_are_told_apart),
-        cmocka_unit_test(test_every_failing_allocation_is_borne),
-        cmocka_unit_test(test_the_limit_is_exact_from_several_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_an_ipv4_address_is_counted_alone, test_the_addresses_of_an_ipv6_network_share_a_count,
+                     test_many_addresses_are_told_apart, test_every_failing_allocation_is_borne,
+                     test_the_limit_is_exact_from_several_threads);
 }

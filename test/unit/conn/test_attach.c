@@ -1,5 +1,5 @@
 /* Owns: tests of a TCP server inside a libuv loop of the application. The application runs in a thread of its own. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 #include <sys/resource.h>
 
@@ -18,11 +18,12 @@ typedef struct app {
 static void on_stopped(void *user) {
     app_t *app = user;
     fixture_t *fixture = app->fixture;
-    if (uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL) != UVHTTP_E_STATE) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL) != UVHTTP_E_STATE)
+        fixture_saw(fixture, SEEN_WRONG, 1);
     uvhttp_tcp_server_free(fixture->server);
     uv_close((uv_handle_t *)&app->wake, NULL);
     if (!uv_is_closing((uv_handle_t *)&app->timer)) uv_close((uv_handle_t *)&app->timer, NULL);
-    saw(fixture, SEEN_STEP, 1);
+    fixture_saw(fixture, SEEN_STEP, 1);
 }
 
 static void on_wake(uv_async_t *wake) {
@@ -34,7 +35,7 @@ static void on_wake(uv_async_t *wake) {
 static void *app_run(void *arg) {
     app_t *app = arg;
     app->begin(app);
-    saw(app->fixture, SEEN_STEP, 1);
+    fixture_saw(app->fixture, SEEN_STEP, 1);
     uv_run(&app->loop, UV_RUN_DEFAULT);
     app->close_status = uv_loop_close(&app->loop);
     return NULL;
@@ -43,7 +44,7 @@ static void *app_run(void *arg) {
 static app_t *app_new(fixture_t *fixture) {
     app_t *app = calloc(1, sizeof *app);
     app->fixture = fixture;
-    make_server(fixture);
+    fixture_make(fixture);
     assert_int_equal(uv_loop_init(&app->loop), 0);
     app->wake.data = app;
     app->timer.data = app;
@@ -54,7 +55,7 @@ static app_t *app_new(fixture_t *fixture) {
 }
 
 static void expect(fixture_t *fixture, int status, int wanted) {
-    if (status != wanted) saw(fixture, SEEN_WRONG, 1);
+    if (status != wanted) fixture_saw(fixture, SEEN_WRONG, 1);
 }
 
 static void attach_and_listen(app_t *app) {
@@ -74,8 +75,23 @@ static void app_join(app_t *app) {
     pthread_join(app->thread, NULL);
     app->fixture->server = NULL;
     assert_int_equal(app->close_status, 0);
-    assert_int_equal(seen(app->fixture, SEEN_STEP), 2);
+    assert_int_equal(fixture_seen(app->fixture, SEEN_STEP), 2);
     free(app);
+}
+
+/* A client that has an echo. */
+static int app_dial(app_t *app, void (*attach)(app_t *app)) {
+    app_start(app, attach);
+    int fd = dial(app->fixture);
+    ping(fd);
+    return fd;
+}
+
+static void attach_and_stop(fixture_t *fixture, void (*attach)(app_t *app)) {
+    app_t *app = app_new(fixture);
+    app_start(app, attach);
+    uvhttp_tcp_server_stop(fixture->server);
+    app_join(app);
 }
 
 static void test_an_attached_server_serves_stops_and_is_freed(void **state) {
@@ -83,15 +99,9 @@ static void test_an_attached_server_serves_stops_and_is_freed(void **state) {
     app_t *app = app_new(fixture);
     app_start(app, attach_and_listen);
     int fds[3];
-    for (int i = 0; i < 3; i++) {
-        fds[i] = dial(fixture);
-        ping(fds[i]);
-    }
+    dial_many(fixture, fds, 3);
     uvhttp_tcp_server_stop(fixture->server);
-    for (int i = 0; i < 3; i++) {
-        client_expect_eof(fds[i]);
-        close(fds[i]);
-    }
+    expect_ends(fds, 3);
     app_join(app);
 }
 
@@ -105,9 +115,7 @@ static void test_an_attached_server_leaves_the_limit_of_descriptors_alone(void *
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     fixture->config.max_connections = 10000;
     app_t *app = app_new(fixture);
-    app_start(app, attach_and_listen);
-    int fd = dial(fixture);
-    ping(fd);
+    int fd = app_dial(app, attach_and_listen);
     int status = getrlimit(RLIMIT_NOFILE, &after);
     uvhttp_tcp_server_stop(fixture->server);
     client_expect_eof(fd);
@@ -132,11 +140,7 @@ static void attach_only(app_t *app) {
 }
 
 static void test_a_server_without_addresses_stops(void **state) {
-    fixture_t *fixture = *state;
-    app_t *app = app_new(fixture);
-    app_start(app, attach_only);
-    uvhttp_tcp_server_stop(fixture->server);
-    app_join(app);
+    attach_and_stop(*state, attach_only);
 }
 
 static void attach_twice(app_t *app) {
@@ -148,11 +152,7 @@ static void attach_twice(app_t *app) {
 }
 
 static void test_attach_is_for_a_fresh_server_only(void **state) {
-    fixture_t *fixture = *state;
-    app_t *app = app_new(fixture);
-    app_start(app, attach_twice);
-    uvhttp_tcp_server_stop(fixture->server);
-    app_join(app);
+    attach_and_stop(*state, attach_twice);
 }
 
 static void listen_on_too_many(app_t *app) {
@@ -168,9 +168,7 @@ static void listen_on_too_many(app_t *app) {
 static void test_addresses_have_a_bound(void **state) {
     fixture_t *fixture = *state;
     app_t *app = app_new(fixture);
-    app_start(app, listen_on_too_many);
-    int fd = dial(fixture);
-    ping(fd);
+    int fd = app_dial(app, listen_on_too_many);
     close(fd);
     uvhttp_tcp_server_stop(fixture->server);
     app_join(app);
@@ -179,7 +177,7 @@ static void test_addresses_have_a_bound(void **state) {
 /* The application's own handles may use a connection: what they send outside a turn goes out, too. */
 static void tick(uv_timer_t *timer) {
     app_t *app = timer->data;
-    if (uvhttp_tcp_send(app->ticking, "tick", 4, NULL) != UVHTTP_OK) saw(app->fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send(app->ticking, "tick", 4, NULL) != UVHTTP_OK) fixture_saw(app->fixture, SEEN_WRONG, 1);
     if (++app->fixture->number < 20) return;
     uvhttp_tcp_close(app->ticking);
     uv_close((uv_handle_t *)timer, NULL);
@@ -193,9 +191,7 @@ static void start_ticking(app_t *app) {
 static void test_the_applications_timer_sends(void **state) {
     fixture_t *fixture = *state;
     app_t *app = app_new(fixture);
-    app_start(app, attach_and_listen);
-    int fd = dial(fixture);
-    ping(fd);
+    int fd = app_dial(app, attach_and_listen);
     app->work = start_ticking;
     uv_async_send(&app->wake);
     for (int i = 0; i < 20; i++) client_expect(fd, "tick", 4);
@@ -205,21 +201,15 @@ static void test_the_applications_timer_sends(void **state) {
     app_join(app);
 }
 
-/* Messages of other threads that are under way when the server goes must not leak. */
-static void open_with_ref(uvhttp_tcp_t *tcp, void *user) {
-    fixture_t *fixture = user;
-    fixture->ref = uvhttp_tcp_ref(tcp);
-    count_open(tcp, user);
-}
-
 static void *send_until_aborted(void *arg) {
     fixture_t *fixture = arg;
     int status;
-    while ((status = uvhttp_tcp_ref_send(fixture->ref, "x", 1)) == UVHTTP_OK) saw(fixture, SEEN_AGAIN, 1);
-    if (status != UVHTTP_E_ABORTED) saw(fixture, SEEN_WRONG, 1);
+    while ((status = uvhttp_tcp_ref_send(fixture->ref, "x", 1)) == UVHTTP_OK) fixture_saw(fixture, SEEN_AGAIN, 1);
+    if (status != UVHTTP_E_ABORTED) fixture_saw(fixture, SEEN_WRONG, 1);
     return NULL;
 }
 
+/* Messages of other threads that are under way when the server goes must not leak. */
 static void test_other_threads_send_while_it_stops(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = open_with_ref;
@@ -239,15 +229,9 @@ static void test_other_threads_send_while_it_stops(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_ENGINES(test_an_attached_server_serves_stops_and_is_freed),
-        ON_ENGINES(test_an_attached_server_leaves_the_limit_of_descriptors_alone),
-        ON_ENGINES(test_stop_before_attach_is_not_lost),
-        ON_ENGINES(test_a_server_without_addresses_stops),
-        ON_ENGINES(test_attach_is_for_a_fresh_server_only),
-        ON_ENGINES(test_addresses_have_a_bound),
-        ON_ENGINES(test_the_applications_timer_sends),
-        ON_ENGINES(test_other_threads_send_while_it_stops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_ON_ENGINES(test_an_attached_server_serves_stops_and_is_freed,
+                          test_an_attached_server_leaves_the_limit_of_descriptors_alone,
+                          test_stop_before_attach_is_not_lost, test_a_server_without_addresses_stops,
+                          test_attach_is_for_a_fresh_server_only, test_addresses_have_a_bound,
+                          test_the_applications_timer_sends, test_other_threads_send_while_it_stops);
 }

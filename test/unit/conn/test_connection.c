@@ -1,5 +1,5 @@
 /* Owns: tests of one connection of the TCP server: data, backpressure, and every way to end it. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 #include <sys/ioctl.h>
 
@@ -7,11 +7,9 @@
 
 static void test_echo(void **state) {
     fixture_t *fixture = *state;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     for (int i = 0; i < 100; i++) ping(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    fixture_leave(fixture, fd);
 }
 
 typedef struct sender {
@@ -37,7 +35,7 @@ static void test_echo_of_many_bytes_with_backpressure(void **state) {
     fixture_t *fixture = *state;
     fixture->config.write_high_watermark = 64 << 10;
     fixture->config.write_queue_max = 1 << 20;
-    start(fixture);
+    fixture_start(fixture);
     size_t size = 24 << 20;
     char *data = pattern_new(size);
     int fd = dial_narrow(fixture);
@@ -46,7 +44,7 @@ static void test_echo_of_many_bytes_with_backpressure(void **state) {
     wait_seen(fixture, SEEN_AGAIN, 1); /* a client that read at once might never hold it up */
     client_expect(fd, data, size);
     pthread_join(sender.thread, NULL);
-    assert_true(seen(fixture, SEEN_DRAIN) > 0);
+    assert_true(fixture_seen(fixture, SEEN_DRAIN) > 0);
     close(fd);
     free(data);
 }
@@ -55,24 +53,23 @@ static void greet(uvhttp_tcp_t *tcp, void *user) {
     fixture_t *fixture = user;
     char peer[64];
     count_open(tcp, user);
-    if (uvhttp_tcp_data(tcp) != NULL) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_data(tcp) != NULL) fixture_saw(fixture, SEEN_WRONG, 1);
     uvhttp_tcp_set_data(tcp, fixture);
-    if (uvhttp_tcp_data(tcp) != fixture) saw(fixture, SEEN_WRONG, 1);
-    if (uvhttp_tcp_peer(tcp, peer, sizeof peer) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_data(tcp) != fixture) fixture_saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_peer(tcp, peer, sizeof peer) != UVHTTP_OK) fixture_saw(fixture, SEEN_WRONG, 1);
     size_t queued = 0;
-    if (uvhttp_tcp_send(tcp, peer, strlen(peer), &queued) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
-    if (queued != strlen(peer)) saw(fixture, SEEN_WRONG, 1);
-    if (uvhttp_tcp_peer(tcp, peer, 0) != UVHTTP_E_INVALID) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send(tcp, peer, strlen(peer), &queued) != UVHTTP_OK) fixture_saw(fixture, SEEN_WRONG, 1);
+    if (queued != strlen(peer)) fixture_saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_peer(tcp, peer, 0) != UVHTTP_E_INVALID) fixture_saw(fixture, SEEN_WRONG, 1);
     const char *reason = NULL, *engine = uvhttp_tcp_server_engine(fixture->server, &reason);
     const char *expected = fixture->engine == UVHTTP__ENGINE_URING ? "io_uring" : "libuv";
-    if (!engine || strcmp(engine, expected) != 0 || !reason || !*reason) saw(fixture, SEEN_WRONG, 1);
+    if (!engine || strcmp(engine, expected) != 0 || !reason || !*reason) fixture_saw(fixture, SEEN_WRONG, 1);
 }
 
 static void test_the_server_may_speak_first_and_knows_the_peer(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = greet;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     struct sockaddr_in own;
     socklen_t size = sizeof own;
     assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
@@ -96,23 +93,19 @@ static void end_at_open(uvhttp_tcp_t *tcp, void *user) {
 static void test_a_connection_may_be_ended_in_on_open(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = end_at_open;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     client_expect(fd, "bye", 3);
     client_expect_eof(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    fixture_leave(fixture, fd);
 }
 
 static void test_a_connection_may_be_reset_in_on_open(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = end_at_open;
     fixture->number = 1;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     client_expect_reset(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    fixture_leave(fixture, fd);
 }
 
 /* --- backpressure --- */
@@ -120,15 +113,15 @@ static void test_a_connection_may_be_reset_in_on_open(void **state) {
 /* "p" from anybody pauses that connection, "r" resumes it; all other bytes are echoed. */
 static void pause_on_order(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     fixture_t *fixture = user;
-    if (size > fixture->config.read_buffer_size) saw(fixture, SEEN_WRONG, 1);
+    if (size > fixture->config.read_buffer_size) fixture_saw(fixture, SEEN_WRONG, 1);
     if (size == 1 && *data == 'p') {
         fixture->subject = tcp;
         uvhttp_tcp_pause(tcp);
         uvhttp_tcp_pause(tcp);
-        saw(fixture, SEEN_STEP, 1);
+        fixture_saw(fixture, SEEN_STEP, 1);
     } else if (size == 1 && *data == 'r') {
         uvhttp_tcp_resume(fixture->subject);
-        saw(fixture, SEEN_STEP, 1);
+        fixture_saw(fixture, SEEN_STEP, 1);
     } else {
         echo_data(tcp, data, size, user);
     }
@@ -146,7 +139,7 @@ static size_t fill_socket(int fd, const char *data, size_t size, int quiet_ms) {
 static void test_a_paused_connection_reads_a_bounded_amount(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_data = pause_on_order;
-    start(fixture);
+    fixture_start(fixture);
     int fd = dial(fixture), other = dial(fixture);
     client_send(fd, "p", 1);
     wait_seen(fixture, SEEN_STEP, 1);
@@ -157,7 +150,7 @@ static void test_a_paused_connection_reads_a_bounded_amount(void **state) {
     uvhttp_tcp_metrics_t metrics;
     uvhttp_tcp_server_metrics(fixture->server, &metrics);
     assert_true(metrics.bytes_received < 2 << 20); /* the rest is in the kernel */
-    assert_int_equal(seen(fixture, SEEN_BYTES), 0);
+    assert_int_equal(fixture_seen(fixture, SEEN_BYTES), 0);
     ping(other); /* the others do not suffer */
     client_send(other, "r", 1);
     client_expect(fd, data, sent);
@@ -169,7 +162,7 @@ static void test_a_paused_connection_reads_a_bounded_amount(void **state) {
 static void test_fin_of_a_paused_connection_comes_after_its_data(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_data = pause_on_order;
-    start(fixture);
+    fixture_start(fixture);
     int fd = dial(fixture), other = dial(fixture);
     client_send(fd, "p", 1);
     wait_seen(fixture, SEEN_STEP, 1);
@@ -192,20 +185,20 @@ static void send_until_refused(uvhttp_tcp_t *tcp, const char *data, size_t size,
     int status;
     while ((status = uvhttp_tcp_send(tcp, fixture->data + sum, piece, &queued)) == UVHTTP_OK) {
         sum += piece;
-        if (queued != sum || queued > fixture->config.write_high_watermark) saw(fixture, SEEN_WRONG, 1);
+        if (queued != sum || queued > fixture->config.write_high_watermark) fixture_saw(fixture, SEEN_WRONG, 1);
     }
     for (; status == UVHTTP_E_AGAIN; status = uvhttp_tcp_send(tcp, fixture->data + sum, piece, &queued)) {
         sum += piece;
-        if (queued != sum || queued <= fixture->config.write_high_watermark) saw(fixture, SEEN_WRONG, 1);
-        saw(fixture, SEEN_AGAIN, 1);
+        if (queued != sum || queued <= fixture->config.write_high_watermark) fixture_saw(fixture, SEEN_WRONG, 1);
+        fixture_saw(fixture, SEEN_AGAIN, 1);
     }
-    if (status != UVHTTP_E_LIMIT || sum + piece <= fixture->config.write_queue_max) saw(fixture, SEEN_WRONG, 1);
-    if (sum > fixture->config.write_queue_max || queued != sum) saw(fixture, SEEN_WRONG, 1);
+    if (status != UVHTTP_E_LIMIT || sum + piece <= fixture->config.write_queue_max) fixture_saw(fixture, SEEN_WRONG, 1);
+    if (sum > fixture->config.write_queue_max || queued != sum) fixture_saw(fixture, SEEN_WRONG, 1);
     /* What is refused is released all the same. */
     status = uvhttp_tcp_send_ref(tcp, fixture->data, piece, count_release, fixture);
-    if (status != UVHTTP_E_LIMIT) saw(fixture, SEEN_WRONG, 1);
+    if (status != UVHTTP_E_LIMIT) fixture_saw(fixture, SEEN_WRONG, 1);
     fixture->number = sum;
-    saw(fixture, SEEN_STEP, 1);
+    fixture_saw(fixture, SEEN_STEP, 1);
 }
 
 static void test_watermarks(void **state) {
@@ -215,32 +208,27 @@ static void test_watermarks(void **state) {
     fixture->config.write_queue_max = 600000;
     char *data = pattern_new(700000);
     fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
+    int fd = fixture_dial_narrow(fixture, "x");
     wait_seen(fixture, SEEN_STEP, 1);
-    assert_int_equal(seen(fixture, SEEN_AGAIN), 40);
-    assert_int_equal(seen(fixture, SEEN_RELEASE), 1);
+    assert_int_equal(fixture_seen(fixture, SEEN_AGAIN), 40);
+    assert_int_equal(fixture_seen(fixture, SEEN_RELEASE), 1);
     client_expect(fd, data, 600000);
     wait_seen(fixture, SEEN_DRAIN, 1);
     client_send(fd, "x", 1); /* after on_drain it goes as before */
     wait_seen(fixture, SEEN_STEP, 2);
     client_expect(fd, data, 600000);
     wait_seen(fixture, SEEN_DRAIN, 2);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
-    assert_int_equal(seen(fixture, SEEN_DRAIN), 2);
+    fixture_leave(fixture, fd);
+    assert_int_equal(fixture_seen(fixture, SEEN_DRAIN), 2);
     free(data);
 }
 
 static void test_without_backpressure_on_drain_does_not_come(void **state) {
     fixture_t *fixture = *state;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     for (int i = 0; i < 10; i++) ping(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
-    assert_int_equal(seen(fixture, SEEN_DRAIN), 0);
+    fixture_leave(fixture, fd);
+    assert_int_equal(fixture_seen(fixture, SEEN_DRAIN), 0);
 }
 
 /* --- ends --- */
@@ -248,34 +236,29 @@ static void test_without_backpressure_on_drain_does_not_come(void **state) {
 static void send_and_close(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     fixture_t *fixture = user;
     (void)data, (void)size;
-    saw(fixture, SEEN_STEP, 1);
+    fixture_saw(fixture, SEEN_STEP, 1);
     int status = uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, count_release, fixture);
-    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) saw(fixture, SEEN_WRONG, 1);
+    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) fixture_saw(fixture, SEEN_WRONG, 1);
     uvhttp_tcp_close(tcp);
     uvhttp_tcp_close(tcp);
-    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) saw(fixture, SEEN_WRONG, 1);
-    if (uvhttp_tcp_send_ref(tcp, "more", 4, count_release, fixture) != UVHTTP_E_CLOSED) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) fixture_saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send_ref(tcp, "more", 4, count_release, fixture) != UVHTTP_E_CLOSED)
+        fixture_saw(fixture, SEEN_WRONG, 1);
 }
 
 static void test_close_sends_everything_before_fin(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_and_close;
-    fixture->size = 12 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
+    char *data = fixture_have_sent(fixture, send_and_close, 12 << 20);
+    int fd = fixture_dial_narrow(fixture, "x");
     wait_seen(fixture, SEEN_STEP, 1);
     client_send(fd, "bytes that nobody reads must not become a reset", 47);
     client_expect(fd, data, fixture->size);
     client_expect_eof(fd);
     wait_seen(fixture, SEEN_RELEASE, 2);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
-    assert_int_equal(seen(fixture, SEEN_STEP), 1);
-    assert_int_equal(seen(fixture, SEEN_RELEASE), 2);
-    assert_int_equal(seen(fixture, SEEN_DRAIN), 0);
+    fixture_leave(fixture, fd);
+    assert_int_equal(fixture_seen(fixture, SEEN_STEP), 1);
+    assert_int_equal(fixture_seen(fixture, SEEN_RELEASE), 2);
+    assert_int_equal(fixture_seen(fixture, SEEN_DRAIN), 0);
     free(data);
 }
 
@@ -285,9 +268,7 @@ static void test_close_does_not_wait_for_ever_for_the_peer(void **state) {
     fixture->handlers.on_data = send_and_close;
     fixture->data = "end";
     fixture->size = 3;
-    start(fixture);
-    int fd = dial(fixture);
-    client_send(fd, "x", 1);
+    int fd = fixture_dial(fixture, "x");
     client_expect(fd, "end", 3);
     client_expect_eof(fd);
     wait_seen(fixture, SEEN_CLOSE_OK, 1);
@@ -301,30 +282,23 @@ static void reset_with_queue(uvhttp_tcp_t *tcp, const char *data, size_t size, v
     uvhttp_tcp_reset(tcp);
     uvhttp_tcp_reset(tcp);
     uvhttp_tcp_close(tcp);
-    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) saw(fixture, SEEN_WRONG, 1);
-    if (uvhttp_tcp_ref(tcp) != NULL) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) fixture_saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_ref(tcp) != NULL) fixture_saw(fixture, SEEN_WRONG, 1);
 }
 
 static void test_reset_drops_the_queue(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = reset_with_queue;
-    fixture->size = 4 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial(fixture);
-    client_send(fd, "x", 1);
+    char *data = fixture_have_sent(fixture, reset_with_queue, 4 << 20);
+    int fd = fixture_dial(fixture, "x");
     client_expect_reset(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
-    assert_int_equal(seen(fixture, SEEN_RELEASE), 1);
+    fixture_leave(fixture, fd);
+    assert_int_equal(fixture_seen(fixture, SEEN_RELEASE), 1);
     free(data);
 }
 
 static void test_a_reset_of_the_client_is_told(void **state) {
     fixture_t *fixture = *state;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     ping(fd);
     client_reset(fd);
     wait_seen(fixture, SEEN_CLOSE_ABORTED, 1);
@@ -332,13 +306,8 @@ static void test_a_reset_of_the_client_is_told(void **state) {
 
 static void test_a_reset_of_the_client_releases_the_queue(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_and_close;
-    fixture->size = 12 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
+    char *data = fixture_have_sent(fixture, send_and_close, 12 << 20);
+    int fd = fixture_dial_narrow(fixture, "x");
     wait_seen(fixture, SEEN_STEP, 1);
     client_reset(fd);
     wait_seen(fixture, SEEN_RELEASE, 2);
@@ -348,13 +317,8 @@ static void test_a_reset_of_the_client_releases_the_queue(void **state) {
 
 static void test_without_on_end_the_queue_is_sent_and_closed(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_by_reference;
-    fixture->size = 5000000;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
+    char *data = fixture_have_sent(fixture, send_by_reference, 5000000);
+    int fd = fixture_dial_narrow(fixture, "x");
     shutdown(fd, SHUT_WR);
     client_expect(fd, data, 5000000);
     client_expect_eof(fd);
@@ -368,30 +332,25 @@ static void send_in_small_pieces(uvhttp_tcp_t *tcp, const char *data, size_t siz
     fixture_t *fixture = user;
     (void)data, (void)size;
     for (size_t at = 0; at < fixture->size; at += 20) {
-        if (uvhttp_tcp_send(tcp, fixture->data + at, 10, NULL) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
-        if (uvhttp_tcp_send_ref(tcp, fixture->data + at + 10, 10, NULL, NULL) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+        if (uvhttp_tcp_send(tcp, fixture->data + at, 10, NULL) != UVHTTP_OK) fixture_saw(fixture, SEEN_WRONG, 1);
+        if (uvhttp_tcp_send_ref(tcp, fixture->data + at + 10, 10, NULL, NULL) != UVHTTP_OK)
+            fixture_saw(fixture, SEEN_WRONG, 1);
     }
 }
 
 /* One turn can not hand them all to the kernel, and its memory is used again before the last ones are sent. */
 static void test_many_small_pieces_are_sent_as_they_were(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_in_small_pieces;
-    fixture->size = 20000;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial(fixture);
-    client_send(fd, "x", 1);
+    char *data = fixture_have_sent(fixture, send_in_small_pieces, 20000);
+    int fd = fixture_dial(fixture, "x");
     client_expect(fd, data, fixture->size);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    fixture_leave(fixture, fd);
     free(data);
 }
 
 static void answer_at_end(uvhttp_tcp_t *tcp, void *user) {
-    saw(user, SEEN_END, 1);
-    if (uvhttp_tcp_send(tcp, "after your end", 14, NULL) != UVHTTP_OK) saw(user, SEEN_WRONG, 1);
+    fixture_saw(user, SEEN_END, 1);
+    if (uvhttp_tcp_send(tcp, "after your end", 14, NULL) != UVHTTP_OK) fixture_saw(user, SEEN_WRONG, 1);
     uvhttp_tcp_close(tcp);
 }
 
@@ -399,61 +358,43 @@ static void test_with_on_end_sending_is_still_possible(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_data = swallow_data;
     fixture->handlers.on_end = answer_at_end;
-    start(fixture);
-    int fd = dial(fixture);
-    client_send(fd, "request", 7);
+    int fd = fixture_dial(fixture, "request");
     shutdown(fd, SHUT_WR);
     client_expect(fd, "after your end", 14);
     client_expect_eof(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
-    assert_int_equal(seen(fixture, SEEN_END), 1);
-    assert_int_equal(seen(fixture, SEEN_BYTES), 7);
+    fixture_leave(fixture, fd);
+    assert_int_equal(fixture_seen(fixture, SEEN_END), 1);
+    assert_int_equal(fixture_seen(fixture, SEEN_BYTES), 7);
 }
 
 static void shut_on_order(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
-    saw(user, SEEN_BYTES, size);
+    fixture_saw(user, SEEN_BYTES, size);
     if (*data != 's') return;
-    if (uvhttp_tcp_send(tcp, "end", 3, NULL) != UVHTTP_OK) saw(user, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send(tcp, "end", 3, NULL) != UVHTTP_OK) fixture_saw(user, SEEN_WRONG, 1);
     uvhttp_tcp_shutdown(tcp);
     uvhttp_tcp_shutdown(tcp);
-    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) saw(user, SEEN_WRONG, 1);
+    if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) fixture_saw(user, SEEN_WRONG, 1);
 }
 
 static void test_after_shutdown_receiving_goes_on(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_data = shut_on_order;
-    start(fixture);
-    int fd = dial(fixture);
-    client_send(fd, "s", 1);
+    int fd = fixture_dial(fixture, "s");
     client_expect(fd, "end", 3);
     client_expect_eof(fd);
     client_send(fd, "and there", 9);
     wait_seen(fixture, SEEN_BYTES, 10);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    fixture_leave(fixture, fd);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_ENGINES(test_echo),
-        ON_ENGINES(test_echo_of_many_bytes_with_backpressure),
-        ON_ENGINES(test_the_server_may_speak_first_and_knows_the_peer),
-        ON_ENGINES(test_a_connection_may_be_ended_in_on_open),
-        ON_ENGINES(test_a_connection_may_be_reset_in_on_open),
-        ON_ENGINES(test_a_paused_connection_reads_a_bounded_amount),
-        ON_ENGINES(test_fin_of_a_paused_connection_comes_after_its_data),
-        ON_ENGINES(test_watermarks),
-        ON_ENGINES(test_without_backpressure_on_drain_does_not_come),
-        ON_ENGINES(test_close_sends_everything_before_fin),
-        ON_ENGINES(test_close_does_not_wait_for_ever_for_the_peer),
-        ON_ENGINES(test_reset_drops_the_queue),
-        ON_ENGINES(test_a_reset_of_the_client_is_told),
-        ON_ENGINES(test_a_reset_of_the_client_releases_the_queue),
-        ON_ENGINES(test_without_on_end_the_queue_is_sent_and_closed),
-        ON_ENGINES(test_many_small_pieces_are_sent_as_they_were),
-        ON_ENGINES(test_with_on_end_sending_is_still_possible),
-        ON_ENGINES(test_after_shutdown_receiving_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_ON_ENGINES(
+        test_echo, test_echo_of_many_bytes_with_backpressure, test_the_server_may_speak_first_and_knows_the_peer,
+        test_a_connection_may_be_ended_in_on_open, test_a_connection_may_be_reset_in_on_open,
+        test_a_paused_connection_reads_a_bounded_amount, test_fin_of_a_paused_connection_comes_after_its_data,
+        test_watermarks, test_without_backpressure_on_drain_does_not_come, test_close_sends_everything_before_fin,
+        test_close_does_not_wait_for_ever_for_the_peer, test_reset_drops_the_queue, test_a_reset_of_the_client_is_told,
+        test_a_reset_of_the_client_releases_the_queue, test_without_on_end_the_queue_is_sent_and_closed,
+        test_many_small_pieces_are_sent_as_they_were, test_with_on_end_sending_is_still_possible,
+        test_after_shutdown_receiving_goes_on);
 }

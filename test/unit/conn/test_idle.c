@@ -1,10 +1,10 @@
 /* Owns: tests of the idle timeout of a connection with nothing queued. A program of its own: it waits for seconds. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 static void test_an_idle_connection_is_closed(void **state) {
     fixture_t *fixture = *state;
     fixture->config.idle_timeout = 1;
-    start(fixture);
+    fixture_start(fixture);
     uint64_t begin_ms =
         clock_ms(); /* of a turn before: the loop's clock stands still in a turn, however long it takes */
     int fd = dial(fixture);
@@ -17,8 +17,7 @@ static void test_an_idle_connection_is_closed(void **state) {
 
 static void test_without_idle_timeout_nothing_is_closed(void **state) {
     fixture_t *fixture = *state;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     ping(fd);
     assert_false(wait_fd(fd, POLLIN, 1500));
     ping(fd);
@@ -28,6 +27,8 @@ static void test_without_idle_timeout_nothing_is_closed(void **state) {
 /* A client gives a sign of life (returns false if the connection has ended) again and again for more than two idle
  * times, which keeps its connection, and then no more, which ends it. */
 static void expect_life(fixture_t *fixture, bool (*sign)(fixture_t *fixture, int fd)) {
+    fixture->config.idle_timeout = 1;
+    fixture_start(fixture);
     for (uint64_t tries = 1;; tries++) {
         int fd = dial(fixture);
         wait_seen(fixture, SEEN_OPEN, tries);
@@ -55,21 +56,8 @@ static bool send_a_byte(fixture_t *fixture, int fd) {
 
 static void test_received_bytes_keep_a_connection_alive(void **state) {
     fixture_t *fixture = *state;
-    fixture->config.idle_timeout = 1;
     fixture->handlers.on_data = swallow_data;
-    start(fixture);
     expect_life(fixture, send_a_byte);
-}
-
-static void open_with_ref(uvhttp_tcp_t *tcp, void *user) {
-    fixture_t *fixture = user;
-    uvhttp_tcp_ref_t *ref = uvhttp_tcp_ref(tcp);
-    pthread_mutex_lock(&fixture->lock);
-    uvhttp_tcp_ref_t *before = fixture->ref;
-    fixture->ref = ref;
-    pthread_mutex_unlock(&fixture->lock);
-    uvhttp_tcp_ref_release(before);
-    count_open(tcp, user);
 }
 
 static bool have_a_tick_sent(fixture_t *fixture, int fd) {
@@ -83,18 +71,11 @@ static bool have_a_tick_sent(fixture_t *fixture, int fd) {
 
 static void test_sent_bytes_keep_a_connection_alive(void **state) {
     fixture_t *fixture = *state;
-    fixture->config.idle_timeout = 1;
     fixture->handlers.on_open = open_with_ref;
-    start(fixture);
     expect_life(fixture, have_a_tick_sent);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_ENGINES(test_an_idle_connection_is_closed),
-        ON_ENGINES(test_without_idle_timeout_nothing_is_closed),
-        ON_ENGINES(test_received_bytes_keep_a_connection_alive),
-        ON_ENGINES(test_sent_bytes_keep_a_connection_alive),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_ON_ENGINES(test_an_idle_connection_is_closed, test_without_idle_timeout_nothing_is_closed,
+                          test_received_bytes_keep_a_connection_alive, test_sent_bytes_keep_a_connection_alive);
 }

@@ -1,6 +1,6 @@
 /* Owns: tests of the idle timeout of a connection whose queue moves, or does not. A program of its own: it waits for
  * seconds. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 /* Takes the answer in rounds, with a pause after each. Returns whether it came whole: the connection may end before if
  * the machine itself has paused for an idle time, but not else. In the end nothing moves any more. */
@@ -34,11 +34,8 @@ static bool take_slowly(fixture_t *fixture, uint64_t connections) {
 static void test_a_long_queue_that_moves_keeps_a_connection_alive(void **state) {
     fixture_t *fixture = *state;
     fixture->config.idle_timeout = 1;
-    fixture->handlers.on_data = send_by_reference;
-    fixture->size = 48 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
+    char *data = fixture_have_sent(fixture, send_by_reference, 48 << 20);
+    fixture_start(fixture);
     for (uint64_t tries = 1; !take_slowly(fixture, tries); tries++)
         if (tries == 20) fail_msg("the machine stands still all the time");
     free(data);
@@ -47,22 +44,14 @@ static void test_a_long_queue_that_moves_keeps_a_connection_alive(void **state) 
 static void test_a_queue_that_does_not_move_does_not(void **state) {
     fixture_t *fixture = *state;
     fixture->config.idle_timeout = 1;
-    fixture->handlers.on_data = send_by_reference;
-    fixture->size = 48 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
+    char *data = fixture_have_sent(fixture, send_by_reference, 48 << 20);
+    int fd = fixture_dial_narrow(fixture, "x");
     wait_seen(fixture, SEEN_CLOSE_TIMEOUT, 1);
     close(fd);
     free(data);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_ENGINES(test_a_long_queue_that_moves_keeps_a_connection_alive),
-        ON_ENGINES(test_a_queue_that_does_not_move_does_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_ON_ENGINES(test_a_long_queue_that_moves_keeps_a_connection_alive,
+                          test_a_queue_that_does_not_move_does_not);
 }

@@ -1,5 +1,5 @@
 /* Owns: tests of a TCP server's life: listening, running, stopping, draining. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 /* --- configuration --- */
 
@@ -29,14 +29,14 @@ static void test_a_wrong_configuration_is_refused(void **state) {
 static void test_a_server_that_nobody_came_to_stops(void **state) {
     fixture_t *fixture = *state;
     fixture->config.io_threads = 3;
-    start(fixture);
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    fixture_start(fixture);
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
 }
 
 static void test_stop_before_run_ends_it_at_once(void **state) {
     fixture_t *fixture = *state;
     fixture->config.io_threads = 2;
-    make_server(fixture);
+    fixture_make(fixture);
     uvhttp_tcp_server_stop(fixture->server);
     assert_int_equal(uvhttp_tcp_server_run(fixture->server, "127.0.0.1:0"), UVHTTP_OK);
 }
@@ -54,23 +54,23 @@ static void test_stop_from_another_thread_at_any_moment(void **state) {
     fixture->config.io_threads = 2;
     for (int i = 0; i < 100; i++) {
         pthread_t threads[2];
-        make_server(fixture);
+        fixture_make(fixture);
         assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port), UVHTTP_OK);
         for (int t = 0; t < 2; t++) {
-            if (i % 3 == t) run_in_thread(fixture);
+            if (i % 3 == t) fixture_run(fixture);
             assert_int_equal(pthread_create(&threads[t], NULL, stop_it, fixture), 0);
         }
-        if (!fixture->running) run_in_thread(fixture);
-        assert_int_equal(join(fixture), UVHTTP_OK);
+        if (!fixture->running) fixture_run(fixture);
+        assert_int_equal(fixture_join(fixture), UVHTTP_OK);
         for (int t = 0; t < 2; t++) pthread_join(threads[t], NULL);
-        free_server(fixture);
+        fixture_free(fixture);
     }
 }
 
 static void test_a_server_runs_once(void **state) {
     fixture_t *fixture = *state;
-    start(fixture);
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    fixture_start(fixture);
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
     assert_int_equal(uvhttp_tcp_server_run(fixture->server, NULL), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL), UVHTTP_E_STATE);
     assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "listen"));
@@ -79,31 +79,31 @@ static void test_a_server_runs_once(void **state) {
 static void listen_more(uvhttp_tcp_t *tcp, void *user) {
     fixture_t *fixture = user;
     count_open(tcp, user);
-    if (uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL) != UVHTTP_E_STATE) saw(fixture, SEEN_WRONG, 1);
+    if (uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", NULL) != UVHTTP_E_STATE)
+        fixture_saw(fixture, SEEN_WRONG, 1);
 }
 
 static void test_a_server_that_runs_takes_no_more_addresses(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = listen_more;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     ping(fd);
     close(fd);
 }
 
 static void test_a_server_that_never_ran_can_be_freed(void **state) {
     fixture_t *fixture = *state;
-    make_server(fixture);
+    fixture_make(fixture);
     uint16_t port;
     assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &port), UVHTTP_OK);
     assert_null(uvhttp_tcp_server_engine(fixture->server, NULL));
-    free_server(fixture);
+    fixture_free(fixture);
     uvhttp_tcp_server_free(NULL);
 }
 
 static void test_run_without_an_address_is_refused(void **state) {
     fixture_t *fixture = *state;
-    make_server(fixture);
+    fixture_make(fixture);
     assert_int_equal(uvhttp_tcp_server_run(fixture->server, NULL), UVHTTP_E_STATE);
     assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "address"));
 }
@@ -111,13 +111,12 @@ static void test_run_without_an_address_is_refused(void **state) {
 static void test_sigterm_stops_a_server_that_asked_for_it(void **state) {
     fixture_t *fixture = *state;
     fixture->config.install_signal_handlers = true;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     ping(fd); /* it runs, so the handler is there */
     kill(getpid(), SIGTERM);
     client_expect_eof(fd);
     close(fd);
-    assert_int_equal(join(fixture), UVHTTP_OK);
+    assert_int_equal(fixture_join(fixture), UVHTTP_OK);
 }
 
 /* --- listening --- */
@@ -128,12 +127,12 @@ static void test_a_port_in_use_is_named(void **state) {
     for (uint32_t io_threads = 1; io_threads <= 2; io_threads++) {
         int port, fd = listen_loopback(&port);
         fixture->config.io_threads = io_threads;
-        make_server(fixture);
+        fixture_make(fixture);
         snprintf(address, sizeof address, "127.0.0.1:%d", port);
         assert_int_equal(uvhttp_tcp_server_run(fixture->server, address), UVHTTP_E_ADDRESS_IN_USE);
         assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), address));
         assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), "in use"));
-        free_server(fixture);
+        fixture_free(fixture);
         close(fd);
     }
 }
@@ -142,7 +141,7 @@ static void test_a_second_server_does_not_share_the_port(void **state) {
     fixture_t *fixture = *state;
     char address[64];
     fixture->config.io_threads = 2;
-    start(fixture);
+    fixture_start(fixture);
     snprintf(address, sizeof address, "127.0.0.1:%u", fixture->port);
     uvhttp_tcp_server_t *second = uvhttp_tcp_server_new(&fixture->config, &fixture->handlers, fixture);
     assert_int_equal(uvhttp_tcp_server_listen(second, address, NULL), UVHTTP_E_ADDRESS_IN_USE);
@@ -152,7 +151,7 @@ static void test_a_second_server_does_not_share_the_port(void **state) {
 static void test_wrong_addresses_are_refused_and_named(void **state) {
     fixture_t *fixture = *state;
     static const char *const wrong[] = {"", "nonsense", "127.0.0.1", "127.0.0.1:65536", "[::1:80", "fd:x"};
-    make_server(fixture);
+    fixture_make(fixture);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_int_equal(uvhttp_tcp_server_listen(fixture->server, wrong[i], NULL), UVHTTP_E_ADDRESS);
         assert_non_null(strstr(uvhttp_tcp_server_error_text(fixture->server), wrong[i]));
@@ -165,13 +164,13 @@ static void test_several_addresses_are_served(void **state) {
     enum { COUNT = 4 };
     uint16_t ports[COUNT];
     fixture->config.io_threads = 2;
-    make_server(fixture);
+    fixture_make(fixture);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &ports[i]), UVHTTP_OK);
     assert_int_equal(uvhttp_tcp_server_listen(fixture->server, "127.0.0.1", NULL), UVHTTP_E_ADDRESS);
-    run_in_thread(fixture);
+    fixture_run(fixture);
     for (int i = 0; i < COUNT; i++) {
-        int fd = dial_port(ports[i]);
+        int fd = client_connect(ports[i]);
         ping(fd);
         close(fd);
     }
@@ -190,7 +189,7 @@ static void test_connections_are_spread_over_the_loops(void **state) {
     fixture_t *fixture = *state;
     fixture->config.io_threads = 3;
     fixture->handlers.on_open = say_loop;
-    start(fixture);
+    fixture_start(fixture);
     unsigned names = 0;
     for (int i = 0; i < 120; i++) {
         char name;
@@ -210,13 +209,14 @@ static void *listen_on_any_port(void *arg) {
     uint16_t ports[COUNT];
     for (int i = 0; i < COUNT; i++) {
         servers[i] = uvhttp_tcp_server_new(&fixture->config, &fixture->handlers, fixture);
-        if (uvhttp_tcp_server_listen(servers[i], "127.0.0.1:0", &ports[i]) != UVHTTP_OK) saw(fixture, SEEN_WRONG, 1);
+        if (uvhttp_tcp_server_listen(servers[i], "127.0.0.1:0", &ports[i]) != UVHTTP_OK)
+            fixture_saw(fixture, SEEN_WRONG, 1);
     }
     for (int i = 0; i < COUNT; i++) {
         int fd = client_socket();
         struct sockaddr_in address = loopback(ports[i]);
         if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0 && errno != EINTR)
-            saw(fixture, SEEN_WRONG, 1);
+            fixture_saw(fixture, SEEN_WRONG, 1);
         close(fd);
         uvhttp_tcp_server_free(servers[i]);
     }
@@ -236,18 +236,12 @@ static void test_a_port_of_the_kernels_choice_is_nobody_elses(void **state) {
 static void test_stop_closes_idle_connections_with_fin(void **state) {
     fixture_t *fixture = *state;
     fixture->config.io_threads = 2;
-    start(fixture);
+    fixture_start(fixture);
     int fds[8];
-    for (int i = 0; i < 8; i++) {
-        fds[i] = dial(fixture);
-        ping(fds[i]);
-    }
+    dial_many(fixture, fds, 8);
     uvhttp_tcp_server_stop(fixture->server);
-    for (int i = 0; i < 8; i++) {
-        client_expect_eof(fds[i]);
-        close(fds[i]);
-    }
-    assert_int_equal(join(fixture), UVHTTP_OK);
+    expect_ends(fds, 8);
+    assert_int_equal(fixture_join(fixture), UVHTTP_OK);
     assert_int_equal(fixture->counts[SEEN_CLOSE_OK], 8);
     uvhttp_tcp_metrics_t metrics;
     uvhttp_tcp_server_metrics(fixture->server, &metrics);
@@ -261,43 +255,34 @@ static void send_much(uvhttp_tcp_t *tcp, const char *data, size_t size, void *us
     fixture_t *fixture = user;
     (void)data, (void)size;
     int status = uvhttp_tcp_send_ref(tcp, fixture->data, fixture->size, NULL, NULL);
-    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) saw(fixture, SEEN_WRONG, 1);
-    saw(fixture, SEEN_STEP, 1);
+    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) fixture_saw(fixture, SEEN_WRONG, 1);
+    fixture_saw(fixture, SEEN_STEP, 1);
 }
 
 static void test_stop_sends_what_is_queued_first(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_much;
-    fixture->size = 16 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
-    client_send(fd, "x", 1);
+    char *data = fixture_have_sent(fixture, send_much, 16 << 20);
+    int fd = fixture_dial_narrow(fixture, "x");
     wait_seen(fixture, SEEN_STEP, 1);
     uvhttp_tcp_server_stop(fixture->server);
     client_expect(fd, data, fixture->size);
     client_expect_eof(fd);
     close(fd);
-    assert_int_equal(join(fixture), UVHTTP_OK);
+    assert_int_equal(fixture_join(fixture), UVHTTP_OK);
     assert_int_equal(fixture->counts[SEEN_CLOSE_OK], 1);
     free(data);
 }
 
 static void test_a_drain_is_cut_off_at_its_deadline(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_much;
     fixture->config.drain_timeout = 1;
-    fixture->size = 32 << 20;
-    char *data = pattern_new(fixture->size);
-    fixture->data = data;
-    start(fixture);
-    int fd = dial_narrow(fixture);
+    char *data = fixture_have_sent(fixture, send_much, 32 << 20);
+    int fd = fixture_dial_narrow(fixture, "");
     uint64_t begin_ms =
         clock_ms(); /* of a turn before: the loop's clock stands still in a turn, however long it takes */
     client_send(fd, "x", 1);
     wait_seen(fixture, SEEN_STEP, 1);
-    assert_int_equal(stop(fixture), UVHTTP_OK); /* the client reads nothing */
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK); /* the client reads nothing */
     uint64_t took_ms = clock_ms() - begin_ms;
     assert_in_range(took_ms, 1000, TIMEOUT_MS);
     assert_int_equal(fixture->counts[SEEN_CLOSE_TIMEOUT], 1);

@@ -1,5 +1,5 @@
 /* Owns: tests of the limit of connections: those beyond it wait, are not refused, and are served when there is room. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 /* Clients come all at once and each wants one echo; one that is served leaves, until all were. Whoever waits must be
  * woken, also by a connection of another loop. */
@@ -26,7 +26,7 @@ static void everybody_is_served_in_the_end(fixture_t *fixture, int count) {
 static void test_connections_over_the_limit_wait_with_one_loop(void **state) {
     fixture_t *fixture = *state;
     fixture->config.max_connections = 3;
-    start(fixture);
+    fixture_start(fixture);
     everybody_is_served_in_the_end(fixture, 40);
     wait_seen(fixture, SEEN_CLOSE_OK, 40);
     assert_true(fixture->open_most <= 3);
@@ -38,19 +38,19 @@ static void test_connections_over_the_limit_wait_across_loops(void **state) {
     for (uint32_t max = 1; max <= 3; max++) {
         fixture->config.max_connections = max;
         fixture->open_most = 0;
-        start(fixture);
+        fixture_start(fixture);
         for (int round = 0; round < 5; round++) everybody_is_served_in_the_end(fixture, 30);
         wait_seen(fixture, SEEN_CLOSE_OK, 150 * max);
         assert_true(fixture->open_most <= max);
-        assert_int_equal(stop(fixture), UVHTTP_OK);
-        free_server(fixture);
+        assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
+        fixture_free(fixture);
     }
 }
 
 static void test_at_the_limit_nobody_else_is_served(void **state) {
     fixture_t *fixture = *state;
     fixture->config.max_connections = 2;
-    start(fixture);
+    fixture_start(fixture);
     int first = dial(fixture), second = dial(fixture);
     ping(first);
     ping(second);
@@ -67,7 +67,7 @@ static void test_at_the_limit_nobody_else_is_served(void **state) {
 static void test_those_who_wait_are_closed_when_the_server_stops(void **state) {
     fixture_t *fixture = *state;
     fixture->config.max_connections = 1;
-    start(fixture);
+    fixture_start(fixture);
     int first = dial(fixture);
     ping(first);
     int fds[5];
@@ -82,15 +82,11 @@ static void test_those_who_wait_are_closed_when_the_server_stops(void **state) {
         assert_true(got == 0 || (got < 0 && errno == ECONNRESET));
         close(fds[i]);
     }
-    assert_int_equal(join(fixture), UVHTTP_OK);
+    assert_int_equal(fixture_join(fixture), UVHTTP_OK);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_ENGINES(test_connections_over_the_limit_wait_with_one_loop),
-        ON_ENGINES(test_connections_over_the_limit_wait_across_loops),
-        ON_ENGINES(test_at_the_limit_nobody_else_is_served),
-        ON_ENGINES(test_those_who_wait_are_closed_when_the_server_stops),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_ON_ENGINES(test_connections_over_the_limit_wait_with_one_loop,
+                          test_connections_over_the_limit_wait_across_loops, test_at_the_limit_nobody_else_is_served,
+                          test_those_who_wait_are_closed_when_the_server_stops);
 }

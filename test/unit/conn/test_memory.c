@@ -1,5 +1,5 @@
 /* Owns: tests of the TCP server without memory: every allocation of a server's life fails once. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 #include <uvhttp/log.h>
 
@@ -39,9 +39,9 @@ static void one_echo(void *user) {
     }
     int status = uvhttp_tcp_server_listen(fixture->server, "127.0.0.1:0", &fixture->port);
     if (status == UVHTTP_OK) {
-        run_in_thread(fixture);
+        fixture_run(fixture);
         bool echoed = echo_or_end(fixture->port);
-        status = stop(fixture);
+        status = fixture_stop(fixture);
         assert_true(echoed || test_allocator_failed());
     }
     if (status != UVHTTP_OK) {
@@ -49,7 +49,7 @@ static void one_echo(void *user) {
         assert_true(status == UVHTTP_E_NOMEM || status == UVHTTP_E_UNSUPPORTED);
         assert_true(uvhttp_tcp_server_error_text(fixture->server)[0] != '\0');
     }
-    free_server(fixture);
+    fixture_free(fixture);
 }
 
 static void test_a_server_bears_every_failing_allocation(void **state) {
@@ -106,9 +106,6 @@ static void test_an_attached_server_bears_every_failing_allocation(void **state)
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    const struct CMUnitTest tests[] = {
-        ON_ENGINES(test_a_server_bears_every_failing_allocation),
-        ON_ENGINES(test_an_attached_server_bears_every_failing_allocation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_ON_ENGINES(test_a_server_bears_every_failing_allocation,
+                          test_an_attached_server_bears_every_failing_allocation);
 }

@@ -7,6 +7,7 @@
 #include <uvhttp/error.h>
 
 #include "conn/proxy_protocol.h"
+#include "support/run.h"
 
 #define SIGNATURE "\r\n\r\n\0\r\nQUIT\n"
 #define REST "GET / HTTP/1.1\r\n"
@@ -159,10 +160,6 @@ static void test_the_largest_header_is_skipped_whole(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers_cut_at_every_place_mean_the_same),
-        cmocka_unit_test(test_headers_may_come_byte_by_byte),
-        cmocka_unit_test(test_the_largest_header_is_skipped_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_headers_cut_at_every_place_mean_the_same, test_headers_may_come_byte_by_byte,
+                     test_the_largest_header_is_skipped_whole);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "conn/rate.h"
+#include "support/run.h"
 
 static const uvhttp__rate_limits_t defaults = {.rate = 240, .grace = 5, .timeout = 300};
 
@@ -21,44 +22,39 @@ static unsigned last(uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits, 
     return 0;
 }
 
-static void test_a_burst_pays_for_the_grace_and_no_more(void **state) {
-    (void)state;
-    uvhttp__rate_t rate;
-    uint64_t now_ms = 12345;
-    uint32_t bytes = 0;
-    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
-    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 100000000, 3), 0);
-    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 0, 100), 6);
-}
+typedef struct seconds {
+    uint32_t per_second;
+    unsigned count, given_up; /* 0: not */
+} seconds_t;
 
-static void test_silence_from_the_begin_is_borne_for_the_grace(void **state) {
-    (void)state;
-    uvhttp__rate_t rate;
-    uint64_t now_ms = 0;
-    uint32_t bytes = 7;
-    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
-    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 0, 100), 6);
-}
+static const struct {
+    const char *name;
+    uint64_t begin_ms;
+    uint32_t begin_bytes;
+    seconds_t seconds[2];
+} peers[] = {
+    {"a burst pays for the grace and no more", 12345, 0, {{100000000, 3, 0}, {0, 100, 6}}},
+    {"silence from the begin is borne for the grace", 0, 7, {{0, 100, 6}}},
+    {"a peer at the rate lives for ever and one below does not", 0, 0, {{240, 100000, 0}, {120, 100, 11}}},
+    /* 5 MB/s for an hour, 18 GB: beyond any total of seconds, and beyond 32 bits of bytes. The low 32 bits of the time
+     * wrap, too; and it is looked at still. */
+    {"a steady peer has no total time and no size", UINT32_MAX - 1000, 0, {{5000000, 3600, 0}, {0, 100, 6}}},
+};
 
-static void test_a_peer_at_the_rate_lives_for_ever_and_one_below_does_not(void **state) {
+static void test_a_peer_is_given_up_when_its_grace_is_used_up(void **state) {
     (void)state;
-    uvhttp__rate_t rate;
-    uint64_t now_ms = 0;
-    uint32_t bytes = 0;
-    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
-    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 240, 100000), 0);
-    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 120, 100), 11);
-}
-
-/* 5 MB/s for an hour, 18 GB: beyond any total of seconds, and beyond 32 bits of bytes. */
-static void test_a_steady_peer_has_no_total_time_and_no_size(void **state) {
-    (void)state;
-    uvhttp__rate_t rate;
-    uint64_t now_ms = UINT32_MAX - 1000; /* the low 32 bits wrap, too */
-    uint32_t bytes = 0;
-    uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
-    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 5000000, 3600), 0);
-    assert_int_equal(last(&rate, &defaults, &now_ms, &bytes, 0, 100), 6); /* it is looked at still */
+    for (size_t i = 0; i < sizeof peers / sizeof *peers; i++) {
+        uvhttp__rate_t rate;
+        uint64_t now_ms = peers[i].begin_ms;
+        uint32_t bytes = peers[i].begin_bytes;
+        uvhttp__rate_start(&rate, &defaults, bytes, now_ms);
+        for (int j = 0; j < 2 && peers[i].seconds[j].count > 0; j++) {
+            const seconds_t *seconds = &peers[i].seconds[j];
+            unsigned second = last(&rate, &defaults, &now_ms, &bytes, seconds->per_second, seconds->count);
+            if (second != seconds->given_up)
+                fail_msg("%s: given up after %u s, not %u", peers[i].name, second, seconds->given_up);
+        }
+    }
 }
 
 static void test_the_time_without_a_byte_begins_again_with_each(void **state) {
@@ -140,17 +136,9 @@ static void test_a_peer_that_falls_behind_a_slow_stream_is_slow(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_burst_pays_for_the_grace_and_no_more),
-        cmocka_unit_test(test_silence_from_the_begin_is_borne_for_the_grace),
-        cmocka_unit_test(test_a_peer_at_the_rate_lives_for_ever_and_one_below_does_not),
-        cmocka_unit_test(test_a_steady_peer_has_no_total_time_and_no_size),
-        cmocka_unit_test(test_the_time_without_a_byte_begins_again_with_each),
-        cmocka_unit_test(test_excused_time_does_not_count),
-        cmocka_unit_test(test_a_counter_that_goes_back_a_little_has_not_moved),
-        cmocka_unit_test(test_without_limits_everything_is_fine),
-        cmocka_unit_test(test_a_peer_that_takes_all_of_a_slow_stream_is_not_slow),
-        cmocka_unit_test(test_a_peer_that_falls_behind_a_slow_stream_is_slow),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_a_peer_is_given_up_when_its_grace_is_used_up,
+                     test_the_time_without_a_byte_begins_again_with_each, test_excused_time_does_not_count,
+                     test_a_counter_that_goes_back_a_little_has_not_moved, test_without_limits_everything_is_fine,
+                     test_a_peer_that_takes_all_of_a_slow_stream_is_not_slow,
+                     test_a_peer_that_falls_behind_a_slow_stream_is_slow);
 }

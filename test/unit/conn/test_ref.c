@@ -1,19 +1,7 @@
 /* Owns: tests of the handles that other threads hold on a connection. */
-#include "conn/conn_harness.h"
+#include "support/tcp_server.h"
 
 #include <sched.h>
-
-static void open_with_ref(uvhttp_tcp_t *tcp, void *user) {
-    fixture_t *fixture = user;
-    uvhttp_tcp_ref_t *ref = uvhttp_tcp_ref(tcp);
-    if (!ref) saw(fixture, SEEN_WRONG, 1);
-    pthread_mutex_lock(&fixture->lock);
-    uvhttp_tcp_ref_t *before = fixture->ref;
-    fixture->ref = ref;
-    pthread_mutex_unlock(&fixture->lock);
-    uvhttp_tcp_ref_release(before);
-    count_open(tcp, user);
-}
 
 static uvhttp_tcp_ref_t *newest(fixture_t *fixture) {
     pthread_mutex_lock(&fixture->lock);
@@ -25,10 +13,7 @@ static uvhttp_tcp_ref_t *newest(fixture_t *fixture) {
 
 static void test_another_thread_sends(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_open = open_with_ref;
-    start(fixture);
-    int fd = dial(fixture);
-    wait_seen(fixture, SEEN_OPEN, 1);
+    int fd = fixture_dial_with_ref(fixture);
     assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, "from outside", 12), UVHTTP_OK);
     client_expect(fd, "from outside", 12);
     close(fd);
@@ -38,10 +23,7 @@ static void test_another_thread_sends(void **state) {
 static void test_many_sends_of_one_thread_keep_their_order(void **state) {
     fixture_t *fixture = *state;
     enum { COUNT = 20000, SIZE = 37 };
-    fixture->handlers.on_open = open_with_ref;
-    start(fixture);
-    int fd = dial(fixture);
-    wait_seen(fixture, SEEN_OPEN, 1);
+    int fd = fixture_dial_with_ref(fixture);
     char *data = pattern_new(COUNT * SIZE);
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, data + i * SIZE, SIZE), UVHTTP_OK);
@@ -52,17 +34,13 @@ static void test_many_sends_of_one_thread_keep_their_order(void **state) {
 
 static void test_another_thread_closes_after_what_it_sent(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_open = open_with_ref;
-    start(fixture);
-    int fd = dial(fixture);
-    wait_seen(fixture, SEEN_OPEN, 1);
+    int fd = fixture_dial_with_ref(fixture);
     assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, "end", 3), UVHTTP_OK);
     assert_int_equal(uvhttp_tcp_ref_close(fixture->ref), UVHTTP_OK);
     (void)uvhttp_tcp_ref_send(fixture->ref, "too late", 8);
     client_expect(fd, "end", 3);
     client_expect_eof(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    fixture_leave(fixture, fd);
 }
 
 /* on_close comes before the handle is told, so that the loop has to go round once more. */
@@ -77,11 +55,9 @@ static void wait_gone(uvhttp_tcp_ref_t *ref) {
 static void test_a_connection_that_is_gone_is_told_as_aborted(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = open_with_ref;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     ping(fd);
-    close(fd);
-    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    fixture_leave(fixture, fd);
     wait_gone(fixture->ref);
     assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, "x", 1), UVHTTP_E_ABORTED);
     assert_int_equal(uvhttp_tcp_ref_close(fixture->ref), UVHTTP_E_ABORTED);
@@ -90,14 +66,13 @@ static void test_a_connection_that_is_gone_is_told_as_aborted(void **state) {
 static void test_a_handle_outlives_its_server(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = open_with_ref;
-    start(fixture);
-    int fd = dial(fixture);
+    int fd = fixture_dial(fixture, "");
     ping(fd);
     uvhttp_tcp_server_stop(fixture->server);
     client_expect_eof(fd);
     close(fd);
-    assert_int_equal(join(fixture), UVHTTP_OK);
-    free_server(fixture);
+    assert_int_equal(fixture_join(fixture), UVHTTP_OK);
+    fixture_free(fixture);
     assert_int_equal(uvhttp_tcp_ref_send(fixture->ref, "x", 1), UVHTTP_E_ABORTED);
 }
 
@@ -122,7 +97,7 @@ static void *send_to_newest(void *arg) {
             else if (status == UVHTTP_OK)
                 atomic_fetch_add(&crowd->sent, 1);
             else
-                saw(crowd->fixture, SEEN_WRONG, 1);
+                fixture_saw(crowd->fixture, SEEN_WRONG, 1);
         }
         uvhttp_tcp_ref_release(ref);
     }
@@ -143,7 +118,7 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
     fixture->config.io_threads = 2;
     fixture->handlers.on_open = open_with_ref;
     fixture->handlers.on_data = swallow_data;
-    start(fixture);
+    fixture_start(fixture);
     crowd_t crowd = {.fixture = fixture};
     pthread_t threads[3];
     for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&threads[i], NULL, send_to_newest, &crowd), 0);
@@ -167,7 +142,7 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
         close(fd);
     }
     /* The server stops while they go on. */
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
     for (uint64_t end_ms = clock_ms() + TIMEOUT_MS; atomic_load(&crowd.aborted) == 0 && clock_ms() < end_ms;)
         poll(NULL, 0, 1);
     atomic_store(&crowd.over, true);
@@ -177,13 +152,8 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_ENGINES(test_another_thread_sends),
-        ON_ENGINES(test_many_sends_of_one_thread_keep_their_order),
-        ON_ENGINES(test_another_thread_closes_after_what_it_sent),
-        ON_ENGINES(test_a_connection_that_is_gone_is_told_as_aborted),
-        ON_ENGINES(test_a_handle_outlives_its_server),
-        ON_ENGINES(test_threads_send_while_connections_come_and_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_ON_ENGINES(test_another_thread_sends, test_many_sends_of_one_thread_keep_their_order,
+                          test_another_thread_closes_after_what_it_sent,
+                          test_a_connection_that_is_gone_is_told_as_aborted, test_a_handle_outlives_its_server,
+                          test_threads_send_while_connections_come_and_go);
 }

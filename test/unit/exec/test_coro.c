@@ -1,4 +1,5 @@
 /* Coroutines without a server: order of runs, children, the pool of stacks, and the report of an overflow. */
+/* Needs: coroutines. */
 #include <cmocka.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -135,11 +136,15 @@ static void with_cleanups(void *arg) {
     say('r');
 }
 
-static void test_cleanups_run_last_first(void **state) {
-    (void)state;
+static void start_traced(void (*run)(void *arg)) {
     trace[0] = '\0';
     open_fixture(32768, 10);
-    assert_int_equal(start(with_cleanups, NULL), UVHTTP_OK);
+    assert_int_equal(start(run, NULL), UVHTTP_OK);
+}
+
+static void test_cleanups_run_last_first(void **state) {
+    (void)state;
+    start_traced(with_cleanups);
     assert_string_equal(trace, "r654321");
     close_fixture();
 }
@@ -171,9 +176,7 @@ static void parent(void *arg) {
 
 static void test_children_are_joined_cancelled_and_never_left_behind(void **state) {
     (void)state;
-    trace[0] = '\0';
-    open_fixture(32768, 10);
-    assert_int_equal(start(parent, NULL), UVHTTP_OK);
+    start_traced(parent);
     uvhttp__loop_run(fixture.loop);
     assert_string_equal(trace, "ccpc");
     assert_int_equal(fixture.ended, 1);

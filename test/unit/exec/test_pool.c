@@ -9,6 +9,7 @@
 
 #include "../support/failing_allocator.h"
 #include "exec/work_internal.h"
+#include "support/run.h"
 
 #define LIMIT_MS 20000
 #define MANY 40
@@ -455,21 +456,14 @@ static void test_without_memory_jobs_are_refused_and_the_rest_goes_on(void **sta
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocked_threads_are_joined_by_more_up_to_the_maximum),
-        cmocka_unit_test(test_threads_that_have_not_got_to_run_yet_are_counted_on),
-        cmocka_unit_test(test_one_thread_is_enough_for_jobs_that_do_not_block),
-        cmocka_unit_test(test_threads_without_work_end_but_for_the_minimum),
-        cmocka_unit_test(test_jobs_that_take_long_are_counted_once_and_told),
-        cmocka_unit_test(test_the_time_in_the_queue_is_recorded),
-        cmocka_unit_test(test_a_full_pool_refuses_and_counts),
-        cmocka_unit_test(test_jobs_of_a_tag_run_in_order_and_never_beside_each_other),
-        cmocka_unit_test(test_a_cancelled_job_gives_its_tag_to_the_next),
-        cmocka_unit_test(test_delayed_jobs_run_in_the_order_of_their_times),
-        cmocka_unit_test(test_a_periodic_job_comes_again_until_it_is_cancelled),
-        cmocka_unit_test(test_a_stop_runs_what_is_ready_and_cancels_what_is_timed),
-        cmocka_unit_test(test_a_stop_cancels_what_is_still_ready_at_its_deadline),
-        cmocka_unit_test(test_without_memory_jobs_are_refused_and_the_rest_goes_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(
+        test_blocked_threads_are_joined_by_more_up_to_the_maximum,
+        test_threads_that_have_not_got_to_run_yet_are_counted_on, test_one_thread_is_enough_for_jobs_that_do_not_block,
+        test_threads_without_work_end_but_for_the_minimum, test_jobs_that_take_long_are_counted_once_and_told,
+        test_the_time_in_the_queue_is_recorded, test_a_full_pool_refuses_and_counts,
+        test_jobs_of_a_tag_run_in_order_and_never_beside_each_other, test_a_cancelled_job_gives_its_tag_to_the_next,
+        test_delayed_jobs_run_in_the_order_of_their_times, test_a_periodic_job_comes_again_until_it_is_cancelled,
+        test_a_stop_runs_what_is_ready_and_cancels_what_is_timed,
+        test_a_stop_cancels_what_is_still_ready_at_its_deadline,
+        test_without_memory_jobs_are_refused_and_the_rest_goes_on);
 }

@@ -13,6 +13,7 @@
 
 #include "../support/failing_allocator.h"
 #include "exec/work.h"
+#include "support/run.h"
 
 #define LIMIT_NS UINT64_C(20000000000)
 
@@ -555,19 +556,12 @@ static void test_without_memory_for_the_shards_there_is_no_pool(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_many_givers_and_threads_lose_nothing_and_do_nothing_twice),
-        cmocka_unit_test(test_threads_steal_from_shards_whose_own_are_blocked),
-        cmocka_unit_test(test_no_wake_up_is_lost_however_often_the_pool_sleeps),
-        cmocka_unit_test(test_a_job_that_comes_when_the_last_thread_ends_is_run),
-        cmocka_unit_test(test_the_bound_is_exact_for_givers_at_the_same_time),
-        cmocka_unit_test(test_the_bound_is_never_passed_even_for_a_moment),
-        cmocka_unit_test(test_a_job_is_run_or_cancelled_whoever_is_first),
-        cmocka_unit_test(test_a_shard_is_served_in_its_order_while_others_are_full),
-        cmocka_unit_test(test_bursts_come_back_to_their_loop),
-        cmocka_unit_test(test_closing_a_port_waits_for_what_runs),
-        cmocka_unit_test(test_the_name_of_a_job_is_not_read_when_it_is_over),
-        cmocka_unit_test(test_without_memory_for_the_shards_there_is_no_pool),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(
+        test_many_givers_and_threads_lose_nothing_and_do_nothing_twice,
+        test_threads_steal_from_shards_whose_own_are_blocked, test_no_wake_up_is_lost_however_often_the_pool_sleeps,
+        test_a_job_that_comes_when_the_last_thread_ends_is_run, test_the_bound_is_exact_for_givers_at_the_same_time,
+        test_the_bound_is_never_passed_even_for_a_moment, test_a_job_is_run_or_cancelled_whoever_is_first,
+        test_a_shard_is_served_in_its_order_while_others_are_full, test_bursts_come_back_to_their_loop,
+        test_closing_a_port_waits_for_what_runs, test_the_name_of_a_job_is_not_read_when_it_is_over,
+        test_without_memory_for_the_shards_there_is_no_pool);
 }

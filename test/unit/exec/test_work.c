@@ -5,6 +5,7 @@
 
 #include "../support/failing_allocator.h"
 #include "exec/work.h"
+#include "support/run.h"
 
 #define MANY 2000
 
@@ -157,12 +158,7 @@ static void test_no_memory_is_no_pool(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_jobs_run_elsewhere_and_come_back),
-        cmocka_unit_test(test_a_full_backlog_refuses),
-        cmocka_unit_test(test_closing_cancels_what_waits_and_waits_for_what_runs),
-        cmocka_unit_test(test_two_loops_share_the_threads),
-        cmocka_unit_test(test_no_memory_is_no_pool),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_all_jobs_run_elsewhere_and_come_back, test_a_full_backlog_refuses,
+                     test_closing_cancels_what_waits_and_waits_for_what_runs, test_two_loops_share_the_threads,
+                     test_no_memory_is_no_pool);
 }

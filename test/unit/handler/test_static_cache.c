@@ -1,4 +1,5 @@
 /* Static files: opening below a root, loading, and the cache, with time that the test makes. */
+/* Needs: static. */
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 
 #include "../support/failing_allocator.h"
 #include "handler/static.h"
+#include "support/process.h"
 
 static char top[] = "/tmp/uvhttp-static-XXXXXX", root[64];
 
@@ -51,9 +53,8 @@ static int make_tree(void **state) {
 
 static int drop_tree(void **state) {
     (void)state;
-    char command[96];
-    snprintf(command, sizeof command, "rm -rf %s", top);
-    return system(command);
+    remove_tree(top);
+    return 0;
 }
 
 static const uvhttp_static_options_t *with(uvhttp_static_options_t options) {
@@ -221,12 +222,16 @@ static bool has(uvhttp__static_cache_t *cache, const char *key) {
     return uvhttp__static_cache_find(cache, str(key)) != NULL;
 }
 
+static void cache_init(uvhttp__static_cache_t *cache, uvhttp__static_limits_t limits) {
+    assert_int_equal(uvhttp__static_cache_init(cache, &limits), UVHTTP_OK);
+}
+
 static void test_the_least_recently_used_makes_room(void **state) {
     (void)state;
     uvhttp__static_site_t *site = site_new(NULL);
     uvhttp__static_cache_t cache;
-    const uvhttp__static_limits_t limits = {.entries_max = 100, .missing_max = 2, .descriptors_max = 1, .size_max = 12};
-    assert_int_equal(uvhttp__static_cache_init(&cache, &limits), UVHTTP_OK);
+    cache_init(&cache,
+               (uvhttp__static_limits_t){.entries_max = 100, .missing_max = 2, .descriptors_max = 1, .size_max = 12});
     put(&cache, site, "1", "a.txt", 7);
     put(&cache, site, "2", "a.txt", 7);
     put(&cache, site, "3", "b.txt", 7);
@@ -253,8 +258,8 @@ static void test_descriptors_are_limited_and_busy_entries_stay(void **state) {
     (void)state;
     uvhttp__static_site_t *site = site_new(with((uvhttp_static_options_t){.sendfile_min = 1}));
     uvhttp__static_cache_t cache;
-    const uvhttp__static_limits_t limits = {.entries_max = 3, .missing_max = 9, .descriptors_max = 2, .size_max = 100};
-    assert_int_equal(uvhttp__static_cache_init(&cache, &limits), UVHTTP_OK);
+    cache_init(&cache,
+               (uvhttp__static_limits_t){.entries_max = 3, .missing_max = 9, .descriptors_max = 2, .size_max = 100});
     uvhttp__static_entry_t *busy = put(&cache, site, "1", "a.txt", 0);
     busy->busy = true;
     put(&cache, site, "2", "a.txt", 0);
@@ -275,8 +280,8 @@ static void test_a_held_entry_outlives_its_place(void **state) {
     (void)state;
     uvhttp__static_site_t *site = site_new(NULL);
     uvhttp__static_cache_t cache;
-    const uvhttp__static_limits_t limits = {.entries_max = 10, .missing_max = 9, .descriptors_max = 2, .size_max = 100};
-    assert_int_equal(uvhttp__static_cache_init(&cache, &limits), UVHTTP_OK);
+    cache_init(&cache,
+               (uvhttp__static_limits_t){.entries_max = 10, .missing_max = 9, .descriptors_max = 2, .size_max = 100});
     uvhttp__static_entry_t *entry = put(&cache, site, "1", "a.txt", 0);
     uvhttp__static_file_t *file = entry->found.files[0];
     uvhttp__static_entry_hold(entry);

@@ -1,4 +1,5 @@
 /* Static files: what is decided without touching a file: paths, ranges, conditions, types, options. */
+/* Needs: static. */
 #include <cmocka.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,9 +9,10 @@
 #include <unistd.h>
 #include <uvhttp/log.h>
 
-#include "../message/exchange.h"
 #include "../support/failing_allocator.h"
 #include "handler/static.h"
+#include "support/exchange.h"
+#include "support/run.h"
 
 /* The text up against a page that can not be read: who reads on dies. */
 static uvhttp_str_t guarded(const char *text) {
@@ -277,17 +279,8 @@ static void test_options_are_checked_and_copied(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_callback(silent, NULL);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths_that_can_not_leave_the_root_are_valid),
-        cmocka_unit_test(test_names_and_paths_have_a_longest),
-        cmocka_unit_test(test_ranges_are_read_as_rfc_9110_says),
-        cmocka_unit_test(test_conditions_have_the_order_of_rfc_9110),
-        cmocka_unit_test(test_if_range_compares_strongly),
-        cmocka_unit_test(test_types_go_by_the_extension),
-        cmocka_unit_test(test_the_table_of_types_is_sorted),
-        cmocka_unit_test(test_patterns),
-        cmocka_unit_test(test_names_with_a_hash_are_known),
-        cmocka_unit_test(test_options_are_checked_and_copied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_paths_that_can_not_leave_the_root_are_valid, test_names_and_paths_have_a_longest,
+                     test_ranges_are_read_as_rfc_9110_says, test_conditions_have_the_order_of_rfc_9110,
+                     test_if_range_compares_strongly, test_types_go_by_the_extension, test_the_table_of_types_is_sorted,
+                     test_patterns, test_names_with_a_hash_are_known, test_options_are_checked_and_copied);
 }

@@ -1,6 +1,7 @@
 /* Owns: tests of WebSocket routes from the inside: registration and its errors, options, memory that runs out, what an
  * idle connection costs. What goes over the wire is tested by test/integration/test_websocket.py. */
-#include "server/serving.h"
+/* Needs: websocket. */
+#include "support/http_server.h"
 
 #include "handler/websocket.h"
 #include "support/failing_allocator.h"
@@ -197,7 +198,7 @@ static void test_a_connection_bears_any_failed_allocation(void **state) {
             (void)send(fd, halves, 9, MSG_NOSIGNAL);
             (void)send(fd, halves + 9, sizeof halves - 10, MSG_NOSIGNAL); /* refused if it has been closed by now */
             char byte;
-            while (client_receive(fd, &byte) == 1 && byte != 'o') continue;
+            while (client_receive_some(fd, &byte, 1) == 1 && byte != 'o') continue;
         }
         bool failed = test_allocator_failed();
         test_allocator_fail_at(0);
@@ -219,12 +220,12 @@ static void test_memory_for_a_message_is_there_only_while_it_is_incomplete(void 
     WAIT_UNTIL(opens == 1);
     assert_int_equal(forgotten, 0);
     size_t idle = test_allocator_live();
-    client_send(fd, "\x01\x81\1\1\1\1a");
+    client_send_text(fd, "\x01\x81\1\1\1\1a");
     WAIT_UNTIL(test_allocator_live() == idle + 1);
-    client_send(fd, "\x80\x81\1\1\1\1b");
+    client_send_text(fd, "\x80\x81\1\1\1\1b");
     WAIT_UNTIL(messages == 1);
     WAIT_UNTIL(test_allocator_live() == idle);
-    client_send(fd, "\x81\x81\1\1\1\1c");
+    client_send_text(fd, "\x81\x81\1\1\1\1c");
     WAIT_UNTIL(messages == 2);
     assert_int_equal(test_allocator_live(), idle);
     close(fd);
@@ -272,8 +273,7 @@ static void test_a_hook_that_changes_the_answer_leaves_no_connection_behind(void
     assert_int_equal(uvhttp_websocket(serving->server, "/ws", &handlers, NULL), UVHTTP_OK);
     serving_start(serving);
     int fd = client_ask(serving, HANDSHAKE);
-    assert_int_equal(client_read(fd)->status, 503);
-    close(fd);
+    client_read_last(fd, 503);
     serving_stop(serving);
     assert_int_equal(opens, 0); /* that nothing leaks is the sanitizer's to say */
 }
@@ -322,5 +322,5 @@ int main(void) {
         ON_EACH(test_a_stop_lets_a_last_message_out),
         ON_EACH(test_a_hook_that_changes_the_answer_leaves_no_connection_behind),
     };
-    return RUN_ON_EACH(tests);
+    return RUN_TABLE(tests);
 }

@@ -103,9 +103,9 @@ static inline const char *oracle_accepted(const char *data, size_t size, const u
         line = lf + 1;
     }
     if (head->size != size || (int)head->header_count != counts.lines) return "wrong count";
-    if (counts.hosts > 1 || (counts.hosts == 0 && head->version_minor == 1)) return "not one Host";
+    if (counts.hosts > 1 || (counts.hosts == 0 && head->version == UVHTTP_HTTP_1_1)) return "not one Host";
     if (counts.lengths > 1 || counts.encodings > 1 || counts.lengths + counts.encodings > 1) return "two framings";
-    if (counts.encodings == 1 && head->version_minor == 0) return "chunked in HTTP/1.0";
+    if (counts.encodings == 1 && head->version == UVHTTP_HTTP_1_0) return "chunked in HTTP/1.0";
     if (head->has_content_length != (counts.lengths == 1) || head->chunked != (counts.encodings == 1))
         return "framing not noticed";
     return head->content_length == counts.length ? NULL : "wrong length";

@@ -1,5 +1,7 @@
 /* Owns: tests of the syntax of fields and of those that steer the connection: Host, Connection, Expect, Upgrade. */
-#include "http1_feed.h"
+#include "base/uri.h"
+#include "support/http1_feed.h"
+#include "support/run.h"
 
 #define GET11 "GET / HTTP/1.1\r\n"
 #define HOST "Host: a\r\n"
@@ -183,12 +185,92 @@ static void test_host_syntax(void **state) {
     FEED_VECTORS(vectors);
 }
 
+/* The quick look at a port is not one digit after the other. */
+static void test_each_byte_of_a_port_is_a_digit(void **state) {
+    (void)state;
+    char text[] = GET11 "Host: name.example:1234\r\n\r\n";
+    char *const port = strstr(text, "1234");
+    size_t size = sizeof text - 1;
+    feed_result_t result;
+    for (int place = 0; place < 4; place++) {
+        char before = port[place];
+        for (int byte = 0; byte < 256; byte++) {
+            if (byte == '\r' || byte == '\n') continue;
+            port[place] = (char)byte;
+            bool blank_at_end = place == 3 && (byte == ' ' || byte == '\t'); /* not of the value */
+            bool control = byte < ' ' ? byte != '\t' : byte == 0x7f;
+            int expected = control ? UVHTTP_E_HTTP_HEADER_VALUE : UVHTTP_E_HTTP_HOST;
+            if ((byte >= '0' && byte <= '9') || blank_at_end) expected = 0;
+            FEED_EACH_LEVEL(level) {
+                feed_cuts(text, &size, 1, true, &feed_limits, &result);
+                assert_int_equal(result.code, expected);
+            }
+        }
+        port[place] = before;
+    }
+    feed_select(UVHTTP__HTTP1_SIMD_AUTO);
+}
+
+static bool may_be_in_a_name(int byte) {
+    bool letter = (byte >= 'A' && byte <= 'Z') || (byte >= 'a' && byte <= 'z');
+    return letter || (byte >= '0' && byte <= '9') || strchr("-._~!$&'()*+;=", byte);
+}
+
+static int code_of_host(const char *host) {
+    char text[64];
+    feed_result_t result;
+    size_t size = (size_t)snprintf(text, sizeof text, GET11 "Host: %s\r\n\r\n", host);
+    feed_cuts(text, &size, 1, true, &feed_limits, &result);
+    return result.code;
+}
+
+static void test_each_byte_of_a_name_is_one_of_a_name(void **state) {
+    (void)state;
+    for (int byte = '!'; byte < 0x7f; byte++) {
+        for (int place = 1; place < 7 && byte != ':' && byte != '%'; place++) {
+            char host[] = "abcdefgh";
+            host[place] = (char)byte;
+            int code = code_of_host(host);
+            if (code != (may_be_in_a_name(byte) ? 0 : UVHTTP_E_HTTP_HOST)) fail_msg("%s: %d", host, code);
+        }
+    }
+}
+
+/* Whatever stands behind it. */
+static void test_an_authority_is_what_it_is_within_its_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool port_required, valid;
+    } cases[] = {
+        {"a%41", false, true},    {"a%4", false, false},  {"a%", false, false},   {"%", false, false},
+        {"a%g1", false, false},   {"a%1g", false, false}, {"a:1", true, true},    {"a:", true, false},
+        {"a:", false, true},      {"a", true, false},     {"[::1]", false, true}, {"[::1", false, false},
+        {"[::1]:80", true, true}, {"[:", false, false},   {"", false, false},     {"abcd", false, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t size = strlen(cases[i].text);
+        for (int behind = 0; behind < 3; behind++) {
+            char text[32];
+            snprintf(text, sizeof text, "%s%s", cases[i].text, (const char *[]){"1111", "]:80", "%41a"}[behind]);
+            const char *data = feed_guarded(text, size + 4, true);
+            bool valid = uvhttp__valid_authority((uvhttp_str_t){data, size}, cases[i].port_required);
+            if (valid != cases[i].valid) fail_msg("\"%s\" before \"%s\" is %d", cases[i].text, text + size, valid);
+        }
+        const char *data = feed_guarded(cases[i].text, size, true);
+        assert_int_equal(uvhttp__valid_authority((uvhttp_str_t){data, size}, cases[i].port_required), cases[i].valid);
+    }
+}
+
 static void test_host_is_required_once(void **state) {
     (void)state;
     static const feed_vector_t vectors[] = {
         V(GET11 "\r\n", UVHTTP_E_HTTP_HOST),
         V(GET11 "Hos: a\r\n\r\n", UVHTTP_E_HTTP_HOST),
         V(GET11 HOST HOST "\r\n", UVHTTP_E_HTTP_HOST),
+        V(GET11 "Upgrade:\r\n\r\n", UVHTTP_E_HTTP_HOST),
+        V(GET11 "Upgrade:\r\n" HOST "\r\n", 0),
+        V(GET11 "Upgrade: x\r\n\r\n", UVHTTP_E_HTTP_HOST),
         V(GET11 HOST "hOST: b\r\n\r\n", UVHTTP_E_HTTP_HOST),
         V(GET11 "Host:\r\nHost: a\r\n\r\n", UVHTTP_E_HTTP_HOST),
         V("GET / HTTP/1.0\r\n\r\n", 0),
@@ -287,16 +369,10 @@ static void test_malformed_connection_and_expect(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_field_syntax),
-        cmocka_unit_test(test_names_and_values_are_cut_without_blanks),
-        cmocka_unit_test(test_fields_of_every_size_are_cut_the_same),
-        cmocka_unit_test(test_host_syntax),
-        cmocka_unit_test(test_host_is_required_once),
-        cmocka_unit_test(test_authority_of_the_target_wins_over_host),
-        cmocka_unit_test(test_connection_options_of_http_1_1),
-        cmocka_unit_test(test_connection_options_of_http_1_0),
-        cmocka_unit_test(test_malformed_connection_and_expect),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_field_syntax, test_names_and_values_are_cut_without_blanks,
+                     test_fields_of_every_size_are_cut_the_same, test_host_syntax, test_each_byte_of_a_port_is_a_digit,
+                     test_each_byte_of_a_name_is_one_of_a_name, test_an_authority_is_what_it_is_within_its_size,
+                     test_host_is_required_once, test_authority_of_the_target_wins_over_host,
+                     test_connection_options_of_http_1_1, test_connection_options_of_http_1_0,
+                     test_malformed_connection_and_expect);
 }

@@ -1,5 +1,6 @@
 /* Owns: tests of what decides where a request ends (RFC 9112 section 6), with the known ways of request smuggling. */
-#include "http1_feed.h"
+#include "support/http1_feed.h"
+#include "support/run.h"
 
 #define POST "POST / HTTP/1.1\r\nHost: a\r\n"
 #define POST10 "POST / HTTP/1.0\r\n"
@@ -76,6 +77,9 @@ static void test_transfer_encoding(void **state) {
         V(POST "Transfer-Encoding: 'chunked'\r\n\r\n", TE_UNKNOWN), /* a token, if an odd one */
         V(POST "Transfer-Encoding: gzip\r\n\r\n", TE_UNKNOWN),
         V(POST "Transfer-Encoding: gzip;level=1\r\n\r\n", TE_UNKNOWN),
+        V(POST "Transfer-Encoding: gzip \t;level=1\r\n\r\n", TE_UNKNOWN),
+        V(POST "Transfer-Encoding: identity ;a=b\r\n\r\n", TE),
+        V(POST "Transfer-Encoding: ;a=b\r\n\r\n", TE),
         V(POST "Transfer-Encoding: gzip, chunked\r\n\r\n", TE_UNKNOWN),
         V(POST "Transfer-Encoding: gzip, deflate, chunked\r\n\r\n", TE_UNKNOWN),
         V(POST "Transfer-Encoding: gzip, deflate\r\n\r\n", TE),
@@ -186,11 +190,6 @@ static void test_fields_with_names_of_the_same_length_are_not_mistaken(void **st
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_content_length),
-        cmocka_unit_test(test_transfer_encoding),
-        cmocka_unit_test(test_request_smuggling_vectors_are_refused),
-        cmocka_unit_test(test_fields_with_names_of_the_same_length_are_not_mistaken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_content_length, test_transfer_encoding, test_request_smuggling_vectors_are_refused,
+                     test_fields_with_names_of_the_same_length_are_not_mistaken);
 }

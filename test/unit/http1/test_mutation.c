@@ -1,6 +1,7 @@
 /* Owns: tests that the levels of vector instructions agree on heads that nobody thought of, and that nothing ambiguous
  * is accepted: every byte in every place of valid heads, and random damage from a fixed seed. */
-#include "http1_feed.h"
+#include "support/http1_feed.h"
+#include "support/run.h"
 
 static const char *const heads[] = {
     "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n",
@@ -153,11 +154,6 @@ static void test_random_bytes_of_few_kinds(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_byte_in_every_place_of_valid_heads),
-        cmocka_unit_test(test_every_byte_taken_out_or_doubled),
-        cmocka_unit_test(test_random_damage),
-        cmocka_unit_test(test_random_bytes_of_few_kinds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_every_byte_in_every_place_of_valid_heads, test_every_byte_taken_out_or_doubled,
+                     test_random_damage, test_random_bytes_of_few_kinds);
 }

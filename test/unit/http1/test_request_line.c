@@ -1,5 +1,6 @@
 /* Owns: tests of the request line: method, target forms, version (RFC 9112 section 3). */
-#include "http1_feed.h"
+#include "support/http1_feed.h"
+#include "support/run.h"
 
 #define REST " HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -265,16 +266,9 @@ static void test_first_byte_that_begins_no_method_is_refused_at_once(void **stat
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_methods_are_known_by_number_and_case_matters),
-        cmocka_unit_test(test_request_line_syntax),
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_target_bytes),
-        cmocka_unit_test(test_target_forms_give_path_query_and_authority),
-        cmocka_unit_test(test_malformed_targets_are_refused),
-        cmocka_unit_test(test_path_plain_tells_paths_that_need_no_decoding),
-        cmocka_unit_test(test_empty_lines_before_the_request_line),
-        cmocka_unit_test(test_first_byte_that_begins_no_method_is_refused_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_methods_are_known_by_number_and_case_matters, test_request_line_syntax, test_versions,
+                     test_target_bytes, test_target_forms_give_path_query_and_authority,
+                     test_malformed_targets_are_refused, test_path_plain_tells_paths_that_need_no_decoding,
+                     test_empty_lines_before_the_request_line,
+                     test_first_byte_that_begins_no_method_is_refused_at_once);
 }

@@ -1,5 +1,6 @@
 /* Owns: tests of the pieces of a response head, each against a slower or independent way of making it. */
-#include "http1_feed.h"
+#include "support/http1_feed.h"
+#include "support/run.h"
 
 #include <inttypes.h>
 #include <time.h>
@@ -66,9 +67,5 @@ static void test_chunk_head_against_printf(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_status_lines_of_all_codes),
-        cmocka_unit_test(test_chunk_head_against_printf),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_status_lines_of_all_codes, test_chunk_head_against_printf);
 }

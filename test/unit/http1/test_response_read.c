@@ -1,9 +1,10 @@
 /* Owns: tests of the reading of responses (RFC 9112): every vector whole, cut at every place and byte by byte, next to
  * an unmapped page, with a cache of heads and without. */
-#include "http1/http1_feed.h"
+#include "support/http1_feed.h"
 
 #include "http1/response_read.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 #define HEAD_SIZE_MAX (64u * 1024)
 
@@ -124,6 +125,7 @@ static void test_whole_responses_are_read(void **state) {
         {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
          "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
          200, "ok", .close = false},
+        {"HTTP/1.1 199 Odd\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 200, "ok", .close = false},
         {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\nraw", 101, "", .rest = "raw"},
         {"HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n", 999, "", .close = false},
     };
@@ -263,6 +265,7 @@ static void test_the_fields_of_a_head_are_shown(void **state) {
                 UVHTTP_E_AGAIN);
         }
         uvhttp_str_t lines = uvhttp__http1_response_lines(&response);
+        assert_ptr_equal(lines.data + lines.size, response.head_text.data + response.head_text.size);
         for (size_t i = 0; i < sizeof expected / sizeof *expected; i += 2) {
             assert_true(uvhttp__http1_response_field(&lines, &name, &value));
             assert_int_equal(name.size, strlen(expected[i]));
@@ -270,6 +273,7 @@ static void test_the_fields_of_a_head_are_shown(void **state) {
             assert_int_equal(value.size, strlen(expected[i + 1]));
             assert_memory_equal(value.data, expected[i + 1], value.size);
         }
+        assert_int_equal(lines.size, 2); /* the empty line */
         assert_false(uvhttp__http1_response_field(&lines, &name, &value));
         uvhttp__http1_response_deinit(&response);
     }
@@ -301,6 +305,64 @@ static void test_the_cache_knows_only_heads_that_are_equal(void **state) {
     assert_int_equal(cached.body_size, 0);
 }
 
+/* One that is a byte longer is read all the same. */
+static void test_the_cache_keeps_heads_up_to_a_size(void **state) {
+    (void)state;
+    static char text[UVHTTP__HTTP1_HEAD_CACHED_MAX + 2];
+    for (size_t over = 0; over <= 1; over++) {
+        uvhttp__http1_head_cache_t cache = {.size = 0};
+        size_t size = UVHTTP__HTTP1_HEAD_CACHED_MAX + over;
+        answer_t answer;
+        memset(text, 'x', sizeof text);
+        memcpy(text, "HTTP/1.1 204 No Content\r\nX: ", 28);
+        memcpy(text + size - 4, "\r\n\r\n", 4);
+        for (int i = 0; i < 2; i++) {
+            feed_pieces(text, &size, 1, false, &cache, &answer);
+            assert_int_equal(answer.code, 0);
+            assert_int_equal(answer.consumed, size);
+            assert_int_equal(cache.size, over ? 0 : size);
+        }
+    }
+}
+
+/* Where they are received. */
+static void test_whole_heads_take_no_memory(void **state) {
+    (void)state;
+    const char *text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+    uvhttp__http1_head_cache_t cache = {.size = 0};
+    size_t size = strlen(text), before = test_allocator_count();
+    answer_t answer;
+    for (int i = 0; i < 4; i++) {
+        feed_pieces(text, &size, 1, false, i < 2 ? NULL : &cache, &answer);
+        assert_int_equal(answer.code, 0);
+    }
+    assert_int_equal(test_allocator_count(), before);
+}
+
+static void test_a_response_begins_anew_after_one_that_was_cut(void **state) {
+    (void)state;
+    static const char *const cuts[] = {"H", "HTTP/1.1 200 OK\r\nA: b",
+                                       "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel",
+                                       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel"};
+    static const char whole[] = "HTTP/1.1 201 OK\r\nContent-Length: 2\r\n\r\nok";
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        uvhttp__http1_response_t response;
+        size_t consumed;
+        uvhttp_str_t body;
+        uvhttp__http1_response_init(&response, HEAD_SIZE_MAX, NULL);
+        uvhttp__http1_response_begin(&response, false);
+        assert_int_equal(uvhttp__http1_response_feed(&response, cuts[i], strlen(cuts[i]), &consumed, &body),
+                         UVHTTP_E_AGAIN);
+        uvhttp__http1_response_begin(&response, false);
+        assert_false(uvhttp__http1_response_has_head(&response));
+        assert_int_equal(uvhttp__http1_response_feed(&response, whole, sizeof whole - 1, &consumed, &body), 0);
+        assert_int_equal(consumed, sizeof whole - 1);
+        assert_int_equal(response.head.status, 201);
+        assert_int_equal(body.size, 2);
+        uvhttp__http1_response_deinit(&response);
+    }
+}
+
 static void read_in_pieces(void *user) {
     (void)user;
     const char *text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
@@ -316,14 +378,9 @@ static void test_a_head_in_pieces_bears_a_lack_of_memory(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole_responses_are_read),
-        cmocka_unit_test(test_what_is_not_a_response_is_refused),
-        cmocka_unit_test(test_the_end_of_the_connection_ends_only_a_body_without_a_length),
-        cmocka_unit_test(test_a_head_has_a_limit),
-        cmocka_unit_test(test_the_fields_of_a_head_are_shown),
-        cmocka_unit_test(test_the_cache_knows_only_heads_that_are_equal),
-        cmocka_unit_test(test_a_head_in_pieces_bears_a_lack_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_whole_responses_are_read, test_what_is_not_a_response_is_refused,
+                     test_the_end_of_the_connection_ends_only_a_body_without_a_length, test_a_head_has_a_limit,
+                     test_the_fields_of_a_head_are_shown, test_the_cache_knows_only_heads_that_are_equal,
+                     test_the_cache_keeps_heads_up_to_a_size, test_whole_heads_take_no_memory,
+                     test_a_response_begins_anew_after_one_that_was_cut, test_a_head_in_pieces_bears_a_lack_of_memory);
 }

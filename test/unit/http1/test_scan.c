@@ -1,5 +1,6 @@
 /* Owns: tests of where a head ends: limits, pipelined heads, heads that are not whole. */
-#include "http1_feed.h"
+#include "support/http1_feed.h"
+#include "support/run.h"
 
 /* A head whose request line and header section have exactly these sizes. */
 static size_t make_head(char *out, size_t line_size, size_t headers_size) {
@@ -11,7 +12,7 @@ static size_t make_head(char *out, size_t line_size, size_t headers_size) {
     return n + padding + 4;
 }
 
-static int code_for(const char *text, size_t size, const uvhttp__http1_limits_t *limits) {
+static int code_for(const char *text, size_t size, const uvhttp__head_limits_t *limits) {
     feed_result_t result;
     feed_all_ways(text, size, limits, &result);
     return result.code;
@@ -22,7 +23,7 @@ static void test_request_line_limit_is_exact(void **state) {
     char text[1024];
     for (uint32_t size = 20; size < 200; size += 7) {
         size_t total = make_head(text, size, 60);
-        uvhttp__http1_limits_t limits = {size, 4096, 64};
+        uvhttp__head_limits_t limits = {size, 4096, 64};
         assert_int_equal(code_for(text, total, &limits), 0);
         assert_int_equal(code_for(text, size, &limits), UVHTTP_E_AGAIN);
         limits.line_size_max = size - 1;
@@ -38,14 +39,14 @@ static void test_header_section_limit_is_exact(void **state) {
     char text[1024];
     for (uint32_t size = 20; size < 300; size += 7) {
         size_t total = make_head(text, 30, size);
-        uvhttp__http1_limits_t limits = {1024, size, 64};
+        uvhttp__head_limits_t limits = {1024, size, 64};
         assert_int_equal(code_for(text, total, &limits), 0);
         limits.headers_size_max = size - 1;
         assert_int_equal(code_for(text, total, &limits), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
         assert_int_equal(code_for(text, total - 1, &limits), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
         assert_int_equal(code_for(text, total - 2, &limits), UVHTTP_E_AGAIN);
     }
-    const uvhttp__http1_limits_t none = {1024, 2, 0};
+    const uvhttp__head_limits_t none = {1024, 2, 0};
     assert_int_equal(code_for("GET / HTTP/1.0\r\n\r\n", 18, &none), 0);
     assert_int_equal(code_for("GET / HTTP/1.0\r\nA: b\r\n\r\n", 24, &none), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
 }
@@ -57,7 +58,7 @@ static void test_field_count_limit_is_exact(void **state) {
         int n = sprintf(text, "GET / HTTP/1.1\r\nHost: a\r\n");
         for (uint32_t i = 1; i < count; ++i) n += sprintf(text + n, "%.*s: %u\r\n", (int)(i % 9) + 1, "abcdefghij", i);
         n += sprintf(text + n, "\r\n");
-        uvhttp__http1_limits_t limits = {1024, 4096, count};
+        uvhttp__head_limits_t limits = {1024, 4096, count};
         assert_int_equal(code_for(text, (size_t)n, &limits), 0);
         limits.header_count_max = count - 1;
         assert_int_equal(code_for(text, (size_t)n, &limits), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
@@ -76,7 +77,7 @@ static void test_the_first_of_several_faults_wins(void **state) {
         V("GET / HTTP/1.1\r\nA: bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\r\n\n", UVHTTP_E_HTTP_HEADERS_TOO_LARGE),
         V("GET / HTTP/1.1\r\nA: bbbbbbbbbbbbbb\n\r\n", UVHTTP_E_HTTP_BARE_LF),
     };
-    const uvhttp__http1_limits_t limits = {24, 32, 2};
+    const uvhttp__head_limits_t limits = {24, 32, 2};
     feed_vectors(vectors, sizeof vectors / sizeof *vectors, &limits);
 }
 
@@ -123,14 +124,8 @@ static void test_levels_can_be_selected_and_named(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_request_line_limit_is_exact),
-        cmocka_unit_test(test_header_section_limit_is_exact),
-        cmocka_unit_test(test_field_count_limit_is_exact),
-        cmocka_unit_test(test_the_first_of_several_faults_wins),
-        cmocka_unit_test(test_reading_stops_at_the_first_of_pipelined_heads),
-        cmocka_unit_test(test_a_head_that_is_not_whole_asks_for_more),
-        cmocka_unit_test(test_levels_can_be_selected_and_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_request_line_limit_is_exact, test_header_section_limit_is_exact,
+                     test_field_count_limit_is_exact, test_the_first_of_several_faults_wins,
+                     test_reading_stops_at_the_first_of_pipelined_heads, test_a_head_that_is_not_whole_asks_for_more,
+                     test_levels_can_be_selected_and_named);
 }

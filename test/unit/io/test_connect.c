@@ -1,6 +1,6 @@
 /* Owns: tests of uvhttp__stream_connect on every engine. Here the plain socket is the server and the loop is the
  * client. */
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 static _Atomic int connect_status;
 
@@ -60,12 +60,18 @@ static int accept_one(int fd) {
     return accepted;
 }
 
-static void test_connect_then_echo(void **state) {
-    server_t *server = *state;
+/* `text` is where. */
+static int listen_as_text(char text[64]) {
     int port = 0;
     int listener = listen_loopback(&port);
+    snprintf(text, 64, "127.0.0.1:%d", port);
+    return listener;
+}
+
+static void test_connect_then_echo(void **state) {
+    server_t *server = *state;
     char text[64];
-    snprintf(text, sizeof text, "127.0.0.1:%d", port);
+    int listener = listen_as_text(text);
     target_t target = {.text = text};
     server_start(server, &ops);
     server_call(server, connect_to, &target);
@@ -74,34 +80,28 @@ static void test_connect_then_echo(void **state) {
     server_wait(server, EV_CONNECT_OK, 1);
     client_send(fd, "hello", 5);
     client_expect(fd, "hello", 5);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     close(listener);
 }
 
 static void test_output_queued_before_the_connection_is_there_is_sent_then(void **state) {
     server_t *server = *state;
-    int port = 0;
-    int listener = listen_loopback(&port);
     char text[64];
-    snprintf(text, sizeof text, "127.0.0.1:%d", port);
+    int listener = listen_as_text(text);
     target_t target = {.text = text, .send_at_once = true};
     server_start(server, &ops);
     server_call(server, connect_to, &target);
     int fd = accept_one(listener);
     client_expect(fd, "early bird", 10);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     assert_int_equal(server_count(server, EV_CONNECT_OK), 1);
     close(listener);
 }
 
 static void test_connect_to_a_port_without_listener_fails(void **state) {
     server_t *server = *state;
-    int port = 0;
-    close(listen_loopback(&port));
     char text[64];
-    snprintf(text, sizeof text, "127.0.0.1:%d", port);
+    close(listen_as_text(text));
     target_t target = {.text = text, .send_at_once = true};
     server_start(server, &ops);
     server_call(server, connect_to, &target);
@@ -126,8 +126,7 @@ static void test_connect_to_a_unix_socket(void **state) {
     assert_int_equal(target.status, 0);
     int fd = accept_one(listener);
     client_expect(fd, "early bird", 10);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     close(listener);
 }
 
@@ -145,10 +144,8 @@ static void test_connect_to_a_unix_socket_that_is_not_there_fails(void **state) 
 
 static void test_close_while_connecting_calls_nothing_but_closed(void **state) {
     server_t *server = *state;
-    int port = 0;
-    int listener = listen_loopback(&port);
     char text[64];
-    snprintf(text, sizeof text, "127.0.0.1:%d", port);
+    int listener = listen_as_text(text);
     target_t target = {.text = text, .send_at_once = true, .close_at_once = true};
     server_start(server, &ops);
     for (uint64_t i = 1; i <= 20; i++) {

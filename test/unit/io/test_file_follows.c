@@ -6,16 +6,15 @@
 #include <cmocka.h>
 
 #include "io/engine.h"
+#include "support/run.h"
 
 typedef struct queue {
     uvhttp__stream_t stream;
-    uvhttp__source_t source;
     uvhttp__segment_t head, body;
 } queue_t;
 
-static void make(queue_t *queue, uint64_t size, bool resident) {
-    *queue = (queue_t){.source = {.resident = resident}};
-    queue->body = (uvhttp__segment_t){.fd = UVHTTP__SEGMENT_SOURCE, .size = size, .arg = &queue->source};
+static void make(queue_t *queue, uint64_t size) {
+    *queue = (queue_t){.body = {.kind = UVHTTP__SEGMENT_FILE, .size = size}};
     queue->head = (uvhttp__segment_t){.data = "head", .size = 4, .fd = -1, .next = &queue->body};
 }
 
@@ -23,27 +22,27 @@ static bool follows(const queue_t *queue) {
     return uvhttp__file_follows(&queue->stream, queue->head.next);
 }
 
-static void test_a_small_file_that_is_memory_is_waited_for(void **state) {
+static void test_a_small_file_is_waited_for(void **state) {
     (void)state;
     queue_t queue;
-    make(&queue, 1, true);
+    make(&queue, 1);
     assert_true(follows(&queue));
-    make(&queue, UVHTTP__FILE_FOLLOWS_MAX, true);
+    make(&queue, UVHTTP__FILE_FOLLOWS_MAX);
     assert_true(follows(&queue));
-    make(&queue, UVHTTP__FILE_FOLLOWS_MAX + 1, true);
+    make(&queue, UVHTTP__FILE_FOLLOWS_MAX + 1);
     assert_false(follows(&queue));
 }
 
-static void test_nothing_that_may_be_late_is_waited_for(void **state) {
+static void test_nothing_else_is_waited_for(void **state) {
     (void)state;
     queue_t queue;
-    make(&queue, 1000, false);
-    assert_false(follows(&queue));
-    make(&queue, 1000, true);
+    make(&queue, 1000);
     queue.head.next = NULL;
     assert_false(follows(&queue));
-    make(&queue, 1000, true);
-    queue.body = (uvhttp__segment_t){.plain = "to be encoded", .size = 13, .fd = -1};
+    make(&queue, 1000);
+    queue.body = (uvhttp__segment_t){.kind = UVHTTP__SEGMENT_REFERENCE, .plain = "to be encoded", .size = 13, .fd = -1};
+    assert_false(follows(&queue));
+    queue.body = (uvhttp__segment_t){.kind = UVHTTP__SEGMENT_CONTROL, .fd = -1};
     assert_false(follows(&queue));
 }
 
@@ -51,7 +50,7 @@ static void test_a_filter_holds_nothing_back(void **state) {
     (void)state;
     queue_t queue;
     uvhttp__filter_t filter = {0};
-    make(&queue, 1000, true);
+    make(&queue, 1000);
     queue.stream.filter = &filter;
     assert_false(follows(&queue));
     queue.stream.flags |= UVHTTP__STREAM_PASSES;
@@ -59,10 +58,6 @@ static void test_a_filter_holds_nothing_back(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_small_file_that_is_memory_is_waited_for),
-        cmocka_unit_test(test_nothing_that_may_be_late_is_waited_for),
-        cmocka_unit_test(test_a_filter_holds_nothing_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_a_small_file_is_waited_for, test_nothing_else_is_waited_for,
+                     test_a_filter_holds_nothing_back);
 }

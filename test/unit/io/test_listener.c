@@ -1,5 +1,5 @@
 /* Owns: tests of listeners on every engine: each kind of address, pausing, closing, running out of descriptors. */
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 static int client_to(const char *text) {
     uvhttp__endpoint_t endpoint;
@@ -30,17 +30,20 @@ static void echo_once(int fd) {
     client_expect(fd, "ping", 4);
 }
 
+static void echo_through(server_t *server, const char *address) {
+    server_start(server, &echo_ops);
+    int fd = client_to(address);
+    echo_once(fd);
+    server_leave(server, fd);
+}
+
 static void test_ipv6_listener(void **state) {
     server_t *server = *state;
     char text[64];
     server->listen_fd = listen_on("[::1]:0");
     if (server->listen_fd < 0) skip(); /* no IPv6 here */
     snprintf(text, sizeof text, "[::1]:%d", port_of(server->listen_fd));
-    server_start(server, &echo_ops);
-    int fd = client_to(text);
-    echo_once(fd);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    echo_through(server, text);
 }
 
 static void test_dual_stack_listener_takes_an_ipv4_client(void **state) {
@@ -49,11 +52,7 @@ static void test_dual_stack_listener_takes_an_ipv4_client(void **state) {
     server->listen_fd = listen_on("*:0");
     assert_true(server->listen_fd >= 0);
     snprintf(text, sizeof text, "127.0.0.1:%d", port_of(server->listen_fd));
-    server_start(server, &echo_ops);
-    int fd = client_to(text);
-    echo_once(fd);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    echo_through(server, text);
 }
 
 static void test_unix_listener(void **state) {
@@ -67,8 +66,7 @@ static void test_unix_listener(void **state) {
     echo_once(fd);
     shutdown(fd, SHUT_WR);
     client_expect_eof(fd);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     assert_int_equal(server_count(server, EV_END_OK), 1);
 }
 
@@ -85,8 +83,7 @@ static void test_inherited_blocking_listener(void **state) {
     snprintf(text, sizeof text, "127.0.0.1:%d", port);
     int client = client_to(text);
     echo_once(client);
-    close(client);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, client);
 }
 
 static void on_accept_checked(uvhttp__listener_t *listener, int fd) {
@@ -98,16 +95,9 @@ static void on_accept_checked(uvhttp__listener_t *listener, int fd) {
 static void test_accepted_socket_is_nonblocking_and_close_on_exec(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = on_accept_checked;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     echo_once(fd);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
-}
-
-static void pause_listener(server_t *server, void *arg) {
-    (void)arg;
-    uvhttp__listener_pause(&server->listener);
+    server_leave(server, fd);
 }
 
 static void resume_listener(server_t *server, void *arg) {
@@ -121,7 +111,7 @@ static void test_paused_listener_leaves_connections_in_the_backlog(void **state)
     for (uint64_t i = 1; i <= 3; i++) {
         server_call(server, pause_listener, NULL);
         server_settle(server);
-        int fd = client_connect(server);
+        int fd = client_connect(server->port);
         client_send(fd, "ping", 4);
         server_settle(server);
         assert_int_equal(server_count(server, EV_OPENED), i - 1);
@@ -144,10 +134,9 @@ static void test_pause_and_resume_in_one_turn_end_up_listening(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
     server_call(server, pause_and_resume, NULL);
-    int fd = client_connect(server);
+    int fd = client_connect(server->port);
     echo_once(fd);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 static void accept_and_close_listener(uvhttp__listener_t *listener, int fd) {
@@ -159,8 +148,7 @@ static void accept_and_close_listener(uvhttp__listener_t *listener, int fd) {
 static void test_listener_closed_inside_on_accept_is_told_once(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_close_listener;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     echo_once(fd);
     server_wait(server, EV_LISTENER_CLOSED, 1);
     struct sockaddr_in address = loopback(server->port);
@@ -168,8 +156,7 @@ static void test_listener_closed_inside_on_accept_is_told_once(void **state) {
     assert_int_not_equal(connect(late, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(errno, ECONNREFUSED);
     close(late);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     assert_int_equal(server_count(server, EV_LISTENER_CLOSED), 1);
 }
 
@@ -180,13 +167,12 @@ static void test_closing_a_listener_takes_the_backlog_first(void **state) {
     server_start(server, &echo_ops);
     server_call(server, pause_listener, NULL);
     server_settle(server);
-    int fd = client_connect(server);
+    int fd = client_connect(server->port);
     client_send(fd, "ping", 4);
     server_call(server, close_listener, NULL);
     client_expect(fd, "ping", 4);
     server_wait(server, EV_LISTENER_CLOSED, 1);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 static void test_thousand_connections(void **state) {
@@ -199,7 +185,7 @@ static void test_thousand_connections(void **state) {
     int *fds = calloc(CLIENTS, sizeof *fds);
     server_start(server, &echo_ops);
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = client_connect(server);
+        fds[i] = client_connect(server->port);
         client_send(fds[i], &i, sizeof i);
     }
     for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], &i, sizeof i);
@@ -249,7 +235,7 @@ static void test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once(void
     int lowest_free = dup(0);
     close(lowest_free);
     set_nofile_for(server, lowest_free + ROOM);
-    for (int i = 0; i < CLIENTS; i++) client_connect_fd(server, fds[i]); /* the backlog takes them */
+    for (int i = 0; i < CLIENTS; i++) client_connect_fd(fds[i], server->port); /* the backlog takes them */
     server_wait(server, EV_OPENED, ROOM);
     server_wait(server, EV_ACCEPT_ERROR, 1);
     server_settle(server);
@@ -287,7 +273,7 @@ static void test_listener_that_is_parked_can_be_closed(void **state) {
     int lowest_free = dup(0);
     close(lowest_free);
     set_nofile_for(server, lowest_free);
-    client_connect_fd(server, fd);
+    client_connect_fd(fd, server->port);
     server_wait(server, EV_ACCEPT_ERROR, 1);
     server_call(server, close_listener, NULL);
     server_wait(server, EV_LISTENER_CLOSED, 1);

@@ -1,13 +1,13 @@
 /* Owns: tests of loops on every engine: clock, timers, messages, the application's own libuv handles, life and death.
  */
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 #include <uvhttp/alloc.h>
 
 #include "io/engine.h"
 
 static void echo_once(server_t *server) {
-    int fd = client_connect(server);
+    int fd = client_connect(server->port);
     client_send(fd, "ping", 4);
     client_expect(fd, "ping", 4);
     close(fd);
@@ -58,10 +58,8 @@ static size_t check_clock(uvhttp__stream_t *stream, const char *data, size_t siz
  */
 static void test_clock_of_a_turn_is_not_from_before_the_wait(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = check_clock, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(check_clock);
+    int fd = server_dial(server, &ops, "");
     for (uint64_t i = 1; i <= 100 && server_count(server, EV_TICK) < 5; i++) {
         poll(NULL, 0, 20);
         uint64_t now_ns = uvhttp__clock_ns();
@@ -69,8 +67,7 @@ static void test_clock_of_a_turn_is_not_from_before_the_wait(void **state) {
         server_wait(server, EV_BYTES, i);
     }
     assert_int_equal(server_count(server, EV_TICK), 5);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 enum { TIMERS = 4 };
@@ -98,12 +95,21 @@ static void on_expire(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user
 static void prepare_timers(server_t *server, timers_t *timers) {
     timers->server = server;
     timers->set_ms = server->loop->now_ms;
-    uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_expire, timers);
-    for (int i = 0; i < TIMERS; i++) uvhttp__timer_init(&timers->timers[i], UVHTTP__TIMER_SERVER);
+    uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&server->loop->wheel, on_expire, timers);
+    for (int i = 0; i < TIMERS; i++) uvhttp__timer_init(&timers->timers[i], kind);
 }
 
 static void set_timer(server_t *server, timers_t *timers, int i, uint64_t in_ms) {
     uvhttp__timer_set(&server->loop->wheel, &timers->timers[i], server->loop->now_ms + in_ms);
+}
+
+/* Of a server that it starts. */
+static timers_t *start_timers(server_t *server, void (*set)(server_t *server, void *arg)) {
+    static timers_t timers;
+    memset(&timers, 0, sizeof timers);
+    server_start(server, &echo_ops);
+    server_call(server, set, &timers);
+    return &timers;
 }
 
 static void set_timers(server_t *server, void *arg) {
@@ -118,15 +124,12 @@ static void set_timers(server_t *server, void *arg) {
 
 static void test_timers_fire_in_order_and_not_early(void **state) {
     server_t *server = *state;
-    static timers_t timers;
-    memset(&timers, 0, sizeof timers);
-    server_start(server, &echo_ops);
-    server_call(server, set_timers, &timers);
+    timers_t *timers = start_timers(server, set_timers);
     server_wait(server, EV_TICK, 3);
-    assert_int_equal(timers.order[0], 1);
-    assert_int_equal(timers.order[1], 2);
-    assert_int_equal(timers.order[2], 0);
-    assert_true(timers.fired_ms[0] >= timers.set_ms + 60);
+    assert_int_equal(timers->order[0], 1);
+    assert_int_equal(timers->order[1], 2);
+    assert_int_equal(timers->order[2], 0);
+    assert_true(timers->fired_ms[0] >= timers->set_ms + 60);
     server_settle(server);
     assert_int_equal(server_count(server, EV_TICK), 3);
 }
@@ -146,18 +149,15 @@ static void stop_far_timer(server_t *server, void *arg) {
 
 static void test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_turns(void **state) {
     server_t *server = *state;
-    static timers_t timers;
-    memset(&timers, 0, sizeof timers);
-    server_start(server, &echo_ops);
-    server_call(server, set_far_timer, &timers);
+    timers_t *timers = start_timers(server, set_far_timer);
     server_settle(server);
     unsigned turns = atomic_load(&server->turns);
     poll(NULL, 0, 100);
     assert_true(atomic_load(&server->turns) - turns <= 10);
-    server_call(server, set_near_timer, &timers);
+    server_call(server, set_near_timer, timers);
     server_wait(server, EV_TICK, 1); /* an hour, if it were for the far one */
-    assert_int_equal(timers.order[0], 1);
-    server_call(server, stop_far_timer, &timers);
+    assert_int_equal(timers->order[0], 1);
+    server_call(server, stop_far_timer, timers);
 }
 
 static void set_and_put_off_timer(server_t *server, void *arg) {
@@ -168,12 +168,9 @@ static void set_and_put_off_timer(server_t *server, void *arg) {
 
 static void test_timer_that_is_put_off_fires_at_its_new_time(void **state) {
     server_t *server = *state;
-    static timers_t timers;
-    memset(&timers, 0, sizeof timers);
-    server_start(server, &echo_ops);
-    server_call(server, set_and_put_off_timer, &timers);
+    timers_t *timers = start_timers(server, set_and_put_off_timer);
     server_wait(server, EV_TICK, 1);
-    assert_true(timers.fired_ms[1] >= timers.set_ms + 80);
+    assert_true(timers->fired_ms[1] >= timers->set_ms + 80);
     server_settle(server);
     assert_int_equal(server_count(server, EV_TICK), 1);
 }
@@ -200,9 +197,9 @@ static void on_expire_in_crowd(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, v
 static void set_crowd(server_t *server, void *arg) {
     crowd_t *crowd = arg;
     crowd->server = server;
-    uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_expire_in_crowd, crowd);
+    uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&server->loop->wheel, on_expire_in_crowd, crowd);
     for (int i = 0; i < CROWD; i++) {
-        uvhttp__timer_init(&crowd->timers[i], UVHTTP__TIMER_SERVER);
+        uvhttp__timer_init(&crowd->timers[i], kind);
         uvhttp__timer_set(&server->loop->wheel, &crowd->timers[i], server->loop->now_ms + 20);
     }
 }
@@ -277,8 +274,8 @@ static void on_between(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *use
 static void begin_between(server_t *server, void *arg) {
     lateness_t *lateness = arg;
     *lateness = (lateness_t){.server = server};
-    uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_between, lateness);
-    uvhttp__timer_init(&lateness->timer, UVHTTP__TIMER_SERVER);
+    uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&server->loop->wheel, on_between, lateness);
+    uvhttp__timer_init(&lateness->timer, kind);
     set_between(lateness);
 }
 
@@ -379,9 +376,7 @@ static void test_messages_pending_at_stop_run_before_run_returns(void **state) {
     server_call(server, close_listener, NULL);
     server_wait(server, EV_LISTENER_CLOSED, 1);
     server_call(server, post_and_stop, NULL);
-    atomic_store(&server->may_free, true);
-    pthread_join(server->thread, NULL);
-    server->started = false;
+    server_join(server);
     assert_int_equal(server_count(server, EV_TICK), 3);
 }
 
@@ -458,15 +453,13 @@ static void test_output_made_in_an_applications_callback_is_sent(void **state) {
     server_t *server = *state;
     static application_t app;
     memset(&app, 0, sizeof app);
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
     server_call(server, app_start_sending, &app);
     client_expect(fd, "tick", 4);
     server_call(server, app_stop, &app);
     server_settle(server);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 /* --- output at the end of a turn --- */
@@ -489,17 +482,14 @@ static size_t remember(uvhttp__stream_t *stream, const char *data, size_t size) 
 
 static void test_output_made_at_the_end_of_a_turn_is_sent_in_it(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = remember, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(remember);
     server->options.on_turn_end = send_in_turn_end;
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &ops, "");
     for (int i = 0; i < 3; i++) {
         client_send(fd, "x", 1);
         client_expect(fd, "batch", 5);
     }
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 /* --- turn memory --- */
@@ -521,20 +511,15 @@ static size_t answer_with_large_turn_memory(uvhttp__stream_t *stream, const char
 
 static void test_turn_memory_of_every_size_is_sent_as_written(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = answer_with_large_turn_memory,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(answer_with_large_turn_memory);
     enum { SIZE = 1 + 100 + 70000 + 10 + 300000 + 65536 + 1 };
     char *data = pattern_new(SIZE);
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &ops, "");
     for (int i = 0; i < 20; i++) {
         client_send(fd, "x", 1);
         client_expect(fd, data, SIZE);
     }
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     free(data);
 }
 
@@ -682,13 +667,12 @@ static void fail_at_end(server_t *server, const char *why) {
 /* Any allocation may fail while connections come and go: one of them may be lost, the server not. */
 static void test_server_survives_a_failing_allocation_anywhere(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = echo_or_close, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(echo_or_close);
     server->listener_ops.on_accept = accept_or_close;
     server_start(server, &ops);
     for (long n = 1; n <= 12; n++) {
         fail_nth_from_now(n);
-        int fd = client_connect(server);
+        int fd = client_connect(server->port);
         char big[30000];
         memset(big, 'x', sizeof big);
         if (send(fd, big, sizeof big, MSG_NOSIGNAL) == (ssize_t)sizeof big) {
@@ -708,8 +692,7 @@ static void test_server_survives_a_failing_allocation_anywhere(void **state) {
 /* The same while everything is being closed with data under way in both directions. */
 static void test_closing_survives_a_failing_allocation_anywhere(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = echo_or_close, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(echo_or_close);
     enum { CLIENTS = 4, SIZE = 1024 * 1024 };
     char *data = pattern_new(SIZE);
     server->listener_ops.on_accept = accept_or_close;
@@ -718,7 +701,7 @@ static void test_closing_survives_a_failing_allocation_anywhere(void **state) {
         int fds[CLIENTS];
         fail_nth_from_now(n);
         for (int i = 0; i < CLIENTS; i++) {
-            fds[i] = client_connect(server);
+            fds[i] = client_connect(server->port);
             while (send(fds[i], data, SIZE, MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
             }
         }

@@ -1,7 +1,7 @@
 /* Owns: one regression test for each of the pitfalls of io_uring that docs/io.md lists, by its number. Where the
  * pitfall is a property that any engine must have, the test runs on all of them; the program runs a second time as an
  * ordinary user with a small RLIMIT_MEMLOCK, because root hides what others meet. */
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -21,7 +21,7 @@ static void test_pitfall_01_close_with_an_armed_receive_sends_fin(void **state) 
     server_t *server = *state;
     server_start(server, &echo_ops);
     for (uint64_t i = 1; i <= 20; i++) {
-        int fd = client_connect(server);
+        int fd = client_connect(server->port);
         client_send(fd, "x", 1);
         client_expect(fd, "x", 1);
         server_call(server, close_first_peer, NULL);
@@ -46,8 +46,7 @@ static void test_pitfall_02_sends_of_many_turns_do_not_interleave(void **state) 
     server_t *server = *state;
     enum { BLOCKS = 150, SIZE = BLOCKS * 100 * 1000 };
     uint64_t at = 0;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
     char *data = pattern_new(SIZE);
     size_t got = 0;
@@ -58,8 +57,7 @@ static void test_pitfall_02_sends_of_many_turns_do_not_interleave(void **state) 
         got += 70 * 1000;
     }
     client_expect(fd, data + got, SIZE - got);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     free(data);
 }
 
@@ -99,7 +97,7 @@ static void test_pitfall_03_one_turn_serves_all_that_is_there(void **state) {
     server_start(server, &echo_ops);
     int fds[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = client_connect(server);
+        fds[i] = client_connect(server->port);
         client_send(fds[i], "x", 1);
     }
     for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], "x", 1);
@@ -124,16 +122,14 @@ static void test_pitfall_03_one_turn_serves_all_that_is_there(void **state) {
 /* 4: the descriptor of a DEFER_TASKRUN ring never wakes an epoll: a guest that waits would sleep for ever. */
 static void test_pitfall_04_idle_host_loop_is_woken_by_every_byte(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     for (int i = 0; i < 3000; i++) {
         if (i % 500 == 0)
             poll(NULL, 0, 10); /* let it fall asleep for certain; the others race with its going to sleep */
         client_send(fd, "x", 1);
         client_expect(fd, "x", 1);
     }
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 /* 5: an empty buffer ring answers -ENOBUFS at once, and one greedy stream can take every buffer. */
@@ -157,10 +153,7 @@ static void release_greedy(server_t *server, void *arg) {
 
 static void test_pitfall_05_greedy_streams_starve_nobody_and_nothing_spins(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = hold_if_greedy,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(hold_if_greedy);
     enum { GREEDY = 8 };
     server->options.receive_buffer_size = 4096;
     server->options.receive_buffer_count = 8; /* fewer than what any of them sends */
@@ -170,12 +163,12 @@ static void test_pitfall_05_greedy_streams_starve_nobody_and_nothing_spins(void 
     char *data = malloc(MEGABYTE);
     memset(data, 'g', MEGABYTE);
     for (int i = 0; i < GREEDY; i++) {
-        greedy[i] = client_connect(server);
+        greedy[i] = client_connect(server->port);
         ssize_t n;
         while (sent[i] < MEGABYTE && (n = send(greedy[i], data, MEGABYTE - sent[i], MSG_DONTWAIT)) > 0)
             sent[i] += (size_t)n;
     }
-    int fd = client_connect(server);
+    int fd = client_connect(server->port);
     for (int i = 0; i < 100; i++) { /* an honest client is served all the while */
         client_send(fd, "honest", 6);
         client_expect(fd, "honest", 6);
@@ -223,7 +216,7 @@ static void test_pitfall_05_one_stream_takes_its_share_of_a_turn(void **state) {
     server->user = &share;
     server->options.receive_buffer_size = 1024;
     server_start(server, &ops);
-    int greedy = client_connect(server), modest = client_connect(server);
+    int greedy = client_connect(server->port), modest = client_connect(server->port);
     server_wait(server, EV_OPENED, 2);
     server_settle(server);
 
@@ -303,10 +296,7 @@ static size_t send_file_or_echo(uvhttp__stream_t *stream, const char *data, size
 
 static void test_pitfall_07_files_need_no_thread_and_block_nobody(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = send_file_or_echo,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(send_file_or_echo);
     enum { READERS = 4, SIZE = 16 * MEGABYTE };
     char path[] = "/tmp/uvhttp-pitfalls-XXXXXX";
     int file = mkostemp(path, O_CLOEXEC);
@@ -314,14 +304,12 @@ static void test_pitfall_07_files_need_no_thread_and_block_nobody(void **state) 
     unlink(path);
     assert_int_equal(write(file, data, SIZE), SIZE);
     server->user = &file;
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &ops, "x");
     client_expect(fd, "x", 1);
     threads_t threads = find_threads();
     int readers[READERS];
     for (int i = 0; i < READERS; i++) { /* they ask and do not read yet */
-        readers[i] = client_connect(server);
+        readers[i] = client_connect(server->port);
         client_send(readers[i], "f", 1);
     }
     for (int i = 0; i < 50; i++) {
@@ -355,16 +343,10 @@ static size_t send_reference(uvhttp__stream_t *stream, const char *data, size_t 
 
 static void test_pitfall_08_reference_comes_back_before_the_peer_has_read(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = send_reference,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(send_reference);
+    int fd = server_dial(server, &ops, "x");
     server_wait(server, EV_RELEASED, 1);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 /* 9: where io_uring is forbidden or missing, `auto` falls back and says why, and `uring` is refused. In a child,
@@ -416,27 +398,23 @@ static void test_pitfall_10_loop_runs_on_another_thread_than_made_it(void **stat
     int status = uvhttp__loop_new(&server->options, &server->loop);
     if (status == UVHTTP_E_UNSUPPORTED) skip();
     assert_int_equal(status, 0);
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     for (int i = 0; i < 10; i++) {
         client_send(fd, "x", 1);
         client_expect(fd, "x", 1);
     }
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 /* 11: a reset that arrives together with the last bytes before it goes unnoticed by the receive: the kernel asks how
  * much is left, hears nothing of the error, and waits on. */
-static const uvhttp__stream_ops_t swallow_ops = {
-    .on_data = peer_swallow, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+static const uvhttp__stream_ops_t swallow_ops = PEER_OPS(peer_swallow);
 
 static size_t echo_first(uvhttp__stream_t *stream, const char *data, size_t size) {
     return peer_of(stream)->received++ == 0 ? peer_echo(stream, data, size) : peer_swallow(stream, data, size);
 }
 
-static const uvhttp__stream_ops_t echo_first_ops = {
-    .on_data = echo_first, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+static const uvhttp__stream_ops_t echo_first_ops = PEER_OPS(echo_first);
 
 static void reset_with_bytes(server_t *server, const uvhttp__stream_ops_t *ops) {
     enum { CLIENTS = 5 };
@@ -445,7 +423,7 @@ static void reset_with_bytes(server_t *server, const uvhttp__stream_ops_t *ops) 
     server_start(server, ops);
     int fds[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = client_connect(server);
+        fds[i] = client_connect(server->port);
         if (ops != &echo_first_ops) continue;
         client_send(fds[i], "x", 1);
         client_expect(fds[i], "x", 1); /* what is under way to a client is not yet known to have arrived */

@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 #include "io/engine.h"
 
@@ -41,7 +41,7 @@ static crowd_t crowd_new(server_t *server, int size) {
     if (limit.rlim_cur < needed) limit.rlim_cur = needed;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
     crowd_t crowd = {.fds = calloc((size_t)size, sizeof(int)), .size = size};
-    for (int i = 0; i < size; i++) crowd.fds[i] = client_connect(server);
+    for (int i = 0; i < size; i++) crowd.fds[i] = client_connect(server->port);
     server_wait(server, EV_OPENED, (uint64_t)size);
     server_settle(server);
     return crowd;
@@ -77,8 +77,7 @@ static size_t close_all(uvhttp__stream_t *stream, const char *data, size_t size)
 
 static void test_what_was_ready_with_a_stream_that_closes_it_is_not_told(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = close_all, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(close_all);
     server_start(server, &ops);
     crowd_t crowd = crowd_new(server, 20);
     server_call(server, send_to_all, &crowd);
@@ -111,10 +110,7 @@ static size_t close_next_and_take_its_number(uvhttp__stream_t *stream, const cha
 
 static void test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its_own_events(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = close_next_and_take_its_number,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(close_next_and_take_its_number);
     int pair[2] = {-1, -1};
     server->user = pair;
     server_start(server, &ops);
@@ -155,8 +151,8 @@ static size_t take_one_byte(uvhttp__stream_t *stream, const char *data, size_t s
     count_event(server, EV_BYTES, 1);
     uvhttp__stream_resume(stream);
     if (*data == 'b') {
-        uvhttp__wheel_on_expire(&server->loop->wheel, UVHTTP__TIMER_SERVER, on_expire_late, server);
-        uvhttp__timer_init(&late->timer, UVHTTP__TIMER_SERVER);
+        uvhttp__timer_kind_t kind = uvhttp__wheel_kind(&server->loop->wheel, on_expire_late, server);
+        uvhttp__timer_init(&late->timer, kind);
         uvhttp__timer_set(&server->loop->wheel, &late->timer, server->loop->now_ms + 1);
         poll(NULL, 0, LONG_TURN_MS);
     }
@@ -165,18 +161,16 @@ static size_t take_one_byte(uvhttp__stream_t *stream, const char *data, size_t s
 
 static void test_what_waits_for_its_turn_comes_before_timers_that_are_late(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = take_one_byte, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_one_byte);
     static late_t late;
     memset(&late, 0, sizeof late);
     server->user = &late;
     server_start(server, &ops);
-    int client = client_connect(server);
+    int client = client_connect(server->port);
     client_send(client, "abc", 3);
     server_wait(server, EV_TICK, 1);
     assert_int_equal(late.bytes_at_expiry, 3);
-    close(client);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, client);
 }
 
 /* --- waits --- */
@@ -230,7 +224,7 @@ static void test_a_copy_of_a_closed_streams_descriptor_has_no_events(void **stat
     server_t *server = *state;
     server_start(server, &echo_ops);
     int copy = -1;
-    int fd = client_connect(server);
+    int fd = client_connect(server->port);
     server_wait(server, EV_OPENED, 1);
     server_call(server, copy_and_close, &copy);
     server_wait(server, EV_CLOSED, 1);
@@ -269,10 +263,7 @@ static void begin_to_take(server_t *server, void *arg) {
 /* Both directions of a Unix socket end with its peer: not only FIN, which epoll can be told not to say. */
 static void test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = take_when_told,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_when_told);
     enum { SIZE = 100000 }; /* more than a stream holds: reading stops */
     int pair[2];
     server_start(server, &ops);
@@ -352,14 +343,13 @@ static void test_listener_that_the_kernel_does_not_watch_tries_again(void **stat
     server_t *server = *state;
     server_start(server, &echo_ops);
     server_call(server, toggle_listener, NULL);
-    int fd = client_connect(server);
+    int fd = client_connect(server->port);
     server_wait(server, EV_ACCEPT_ERROR, 2); /* a try each 20 ms */
     assert_int_equal(server_count(server, EV_OPENED), 0);
     atomic_store(&refusing_set, -1);
     client_send(fd, "x", 1);
     client_expect(fd, "x", 1);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 #define ON_LIBUV(test) ON_VARIANT(test, libuv_own), ON_VARIANT(test, libuv_guest)

@@ -2,7 +2,7 @@
  * refuse. The functions of liburing that submit are this program's own here: they refuse when a test wants them to, and
  * let completions arrive all the same. And the rest of the class: accepting that fails for good, a backlog that does
  * not end, messages to a guest that closes. */
-#include "io_harness.h"
+#include "support/io_server.h"
 
 #if UVHTTP_WITH_URING
 #include <dlfcn.h>
@@ -113,7 +113,7 @@ static void check_echoes(server_t *server, int error, int every) {
     server_start(server, &echo_ops); /* with a preflight that is not refused */
     atomic_store(&refuse_error, error);
     atomic_store(&refuse_every, every);
-    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server);
+    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server->port);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < CLIENTS; i++) {
             fill_round(data, i, round);
@@ -164,7 +164,7 @@ static void connect_many(server_t *server, int *fds) {
     allow_descriptors(server);
     server_start(server, &echo_ops);
     for (int i = 0; i < MANY; i++) {
-        fds[i] = client_connect(server);
+        fds[i] = client_connect(server->port);
         server_wait(server, EV_OPENED, (uint64_t)i + 1);
     }
 }
@@ -190,25 +190,24 @@ static void test_full_queue_keeps_entries_in_order(void **state) {
 
 /* --- completions that wait for room, or are lost --- */
 
-static void wait_for_clients(server_t *server, void *arg) {
-    (void)server;
-    pthread_barrier_wait(arg);
-    pthread_barrier_wait(arg);
-}
-
 typedef struct late_call {
-    call_t call;
+    uvhttp__post_t post;
     pthread_barrier_t barrier;
 } late_call_t;
+
+static void wait_for_clients(uvhttp__post_t *post) {
+    late_call_t *late = UVHTTP__CONTAINER_OF(post, late_call_t, post);
+    pthread_barrier_wait(&late->barrier);
+    pthread_barrier_wait(&late->barrier);
+}
 
 static void test_overflow_that_cannot_be_fetched_is_fetched_later(void **state) {
     server_t *server = *state;
     int fds[MANY];
     connect_many(server, fds);
-    late_call_t late = {.call = {.post = {.run = run_call}, .server = server, .run = wait_for_clients}};
+    late_call_t late = {.post = {.run = wait_for_clients}};
     pthread_barrier_init(&late.barrier, NULL, 2);
-    late.call.arg = &late.barrier;
-    uvhttp__loop_post(server->loop, &late.call.post);
+    uvhttp__loop_post(server->loop, &late.post);
     pthread_barrier_wait(&late.barrier);
     for (int i = 0; i < MANY; i++) { /* more completions than the queue holds, all in one turn */
         char text[MANY_SIZE];
@@ -242,7 +241,7 @@ static void fail_with_streams(server_t *server, void (*begin)(void)) {
     int fds[4];
     server->options.on_failed = on_failed;
     server_start(server, &echo_ops);
-    for (int i = 0; i < 4; i++) fds[i] = client_connect(server);
+    for (int i = 0; i < 4; i++) fds[i] = client_connect(server->port);
     server_wait(server, EV_OPENED, 4);
     client_send(fds[0], "x", 1);
     client_expect(fds[0], "x", 1);
@@ -285,7 +284,7 @@ static void test_streams_close_once_while_refused(void **state) {
     server_t *server = *state;
     int fds[CLIENTS];
     server_start(server, &echo_ops);
-    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server);
+    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server->port);
     server_wait(server, EV_OPENED, CLIENTS);
     atomic_store(&refuse_error, ENOMEM);
     atomic_store(&refuse_left, 12);
@@ -341,21 +340,16 @@ static void send_and_break(server_t *server, void *arg) {
     int fd = fcntl(fileno(empty), F_DUPFD_CLOEXEC, 0);
     fclose(empty);
     server->user = (void *)(intptr_t)fd;
-    peer_file_t *file = calloc(1, sizeof *file);
-    file->source.want = peer_file_want;
-    file->source.released = peer_file_released;
-    file->source.resident = true;
-    file->server = server;
-    (void)uvhttp__stream_send_file(&second->stream, &file->source, fd, 0, 1000);
+    peer_send_file(&second->stream, fd, 0, 1000);
 }
 
 static void test_output_queued_during_the_hand_over_comes_after_it(void **state) {
     server_t *server = *state;
     char *data = pattern_new(LATE_SIZE);
     server_start(server, &late_ops);
-    int first = client_connect(server);
+    int first = client_connect(server->port);
     server_wait(server, EV_OPENED, 1);
-    int second = client_connect(server);
+    int second = client_connect(server->port);
     server_wait(server, EV_OPENED, 2);
     server_call(server, send_and_break, data);
     server_wait(server, EV_CLOSED, 1);
@@ -402,16 +396,6 @@ static void accept_and_connect_again(uvhttp__listener_t *listener, int fd) {
     close(other);
 }
 
-static void pause_and_close(server_t *server, void *arg) {
-    (void)arg;
-    uvhttp__listener_close(&server->listener);
-}
-
-static void pause_listener(server_t *server, void *arg) {
-    (void)arg;
-    uvhttp__listener_pause(&server->listener);
-}
-
 static void test_backlog_that_grows_is_taken_once(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_connect_again;
@@ -421,9 +405,9 @@ static void test_backlog_that_grows_is_taken_once(void **state) {
     int fds[3];
     for (int i = 0; i < 3; i++) {
         fds[i] = client_socket();
-        client_connect_fd(server, fds[i]);
+        client_connect_fd(fds[i], server->port);
     }
-    server_call(server, pause_and_close, NULL);
+    server_call(server, close_listener, NULL);
     server_wait(server, EV_LISTENER_CLOSED, 1);
     uint64_t taken = server_count(server, EV_OPENED);
     for (int i = 0; i < 3; i++) close(fds[i]);
@@ -472,9 +456,7 @@ static void test_messages_to_a_closing_guest_run_once(void **state) {
     server_call(server, close_everything, NULL);
     server_wait(server, EV_LISTENER_CLOSED, 1);
     server_call(server, stop_and_post, NULL);
-    atomic_store(&server->may_free, true);
-    pthread_join(server->thread, NULL);
-    server->started = false;
+    server_join(server);
     for (int i = 0; i < 3; i++) assert_int_equal(atomic_load(&notes[i].runs), 1);
 }
 

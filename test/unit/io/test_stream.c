@@ -1,6 +1,6 @@
 /* Owns: tests of what a stream sends, on every engine: order, bounds, backpressure, ends. What it receives is in
  * test_stream_receive.c. */
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 #include <sys/stat.h>
 
@@ -10,14 +10,11 @@ enum { LARGE = 10 * 1024 * 1024, MEGABYTE = 1024 * 1024 };
 
 static void test_echo_returns_what_came(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
-    client_send(fd, "hello", 5);
+    int fd = server_dial(server, &echo_ops, "hello");
     client_expect(fd, "hello", 5);
     client_send(fd, "again", 5);
     client_expect(fd, "again", 5);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     assert_int_equal(server_count(server, EV_BYTES), 10);
     assert_int_equal(server_count(server, EV_END_OK), 1);
     assert_int_equal(server_count(server, EV_SENT), 0); /* nobody asked, and the kernel took all at once */
@@ -47,16 +44,12 @@ static void get_out_size_max(server_t *server, void *arg) {
 
 static void test_ten_megabytes_both_ways_meet_backpressure(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = echo_with_backpressure,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = resume_on_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS_SENT(echo_with_backpressure, resume_on_sent);
     int small = 256 * 1024; /* else the kernel's buffers alone take ten megabytes */
     server->listen_fd = listen_loopback(&server->port);
     setsockopt(server->listen_fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     setsockopt(server->listen_fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &ops, "");
     char *data = pattern_new(LARGE);
     size_t sent = 0;
     size_t got = 0;
@@ -89,8 +82,7 @@ static void test_ten_megabytes_both_ways_meet_backpressure(void **state) {
     assert_int_equal(server_count(server, EV_BYTES), LARGE);
     free(back);
     free(data);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 /* --- order and release --- */
@@ -145,19 +137,15 @@ static size_t send_pieces(uvhttp__stream_t *stream, const char *data, size_t siz
 
 static void test_pieces_of_every_kind_keep_their_order(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = send_pieces, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(send_pieces);
     char *data = pattern_new(PIECES * PIECE);
     pieces_t pieces = {.data = data, .file = file_with(data, PIECES * PIECE)};
     server->user = &pieces;
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &ops, "x");
     client_expect(fd, data, PIECES * PIECE);
     server_wait(server, EV_SENT, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 33); /* 32 references and the file */
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     close(pieces.file);
     free(data);
 }
@@ -171,20 +159,16 @@ static size_t send_much_by_ref(uvhttp__stream_t *stream, const char *data, size_
     return size;
 }
 
-static MAYBE_UNUSED const uvhttp__stream_ops_t much_by_ref_ops = {
-    .on_data = send_much_by_ref, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+static MAYBE_UNUSED const uvhttp__stream_ops_t much_by_ref_ops = PEER_OPS(send_much_by_ref);
 
 static void test_references_are_released_once_when_sent(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
-    server_start(server, &much_by_ref_ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &much_by_ref_ops, "x");
     for (int i = 0; i < 3; i++) client_expect(fd, server->user, LARGE);
     server_wait(server, EV_SENT, 1);
     assert_quiet(server); /* that the socket is writable now wakes nobody */
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     assert_int_equal(server_count(server, EV_RELEASED), 3);
     free(server->user);
 }
@@ -209,15 +193,12 @@ static size_t send_more_than_a_share(uvhttp__stream_t *stream, const char *data,
 
 static void test_turn_memory_behind_more_than_a_share_is_not_lost(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = send_more_than_a_share,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(send_more_than_a_share);
     enum { CLIENTS = 4, SIZE = MEGABYTE + 60 * 5000 };
     server->user = pattern_new(SIZE);
     server_start(server, &ops);
     int fds[CLIENTS];
-    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server);
+    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server->port);
     for (int round = 0; round < 5; round++) {
         for (int i = 0; i < CLIENTS; i++) client_send(fds[i], "x", 1);
         for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], server->user, SIZE);
@@ -254,8 +235,7 @@ static void use_turn_memory(server_t *server, void *arg) {
 static void test_answers_queued_behind_a_full_socket_outlive_their_turn(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
     char question[1000];
     memset(question, 'q', sizeof question);
@@ -270,17 +250,14 @@ static void test_answers_queued_behind_a_full_socket_outlive_their_turn(void **s
     for (int i = 0; i < 4; i++) server_call(server, use_turn_memory, NULL);
     client_expect(fd, server->user, LARGE);
     client_expect(fd, question, sizeof question);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     free(server->user);
 }
 
 static void test_references_are_released_once_when_the_peer_resets(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
-    server_start(server, &much_by_ref_ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &much_by_ref_ops, "x");
     char byte;
     client_receive(fd, &byte, 1);
     client_reset(fd);
@@ -301,9 +278,7 @@ static void test_reset_after_fin_is_told_while_sending(void **state) {
         .on_data = send_much_by_ref, .on_end = close_at_break, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
     server_t *server = *state;
     server->user = pattern_new(LARGE);
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &ops, "x");
     char byte;
     client_receive(fd, &byte, 1);
     shutdown(fd, SHUT_WR);
@@ -323,9 +298,7 @@ static void close_first_peer(server_t *server, void *arg) {
 static void test_references_are_released_once_when_closed_with_a_queue(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
-    server_start(server, &much_by_ref_ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &much_by_ref_ops, "x");
     char byte;
     client_receive(fd, &byte, 1);
     server_call(server, close_first_peer, NULL);
@@ -357,16 +330,14 @@ static size_t send_the_file(uvhttp__stream_t *stream, const char *data, size_t s
     return size;
 }
 
-static const uvhttp__stream_ops_t file_ops = {
-    .on_data = send_the_file, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+static const uvhttp__stream_ops_t file_ops = PEER_OPS(send_the_file);
 
 static void test_file_of_five_megabytes_is_sent_between_head_and_tail(void **state) {
     server_t *server = *state;
     char *data = pattern_new(FILE_SIZE);
     file_answer_t file = {.fd = file_with(data, FILE_SIZE), .offset = 12345, .size = FILE_SIZE - 12345};
     server->user = &file;
-    server_start(server, &file_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &file_ops, "");
     for (int i = 0; i < 2; i++) { /* the file's own position is not used */
         client_send(fd, "x", 1);
         client_expect(fd, "head", 4);
@@ -375,8 +346,7 @@ static void test_file_of_five_megabytes_is_sent_between_head_and_tail(void **sta
         server_wait(server, EV_SENT, (uint64_t)i + 1);
         assert_int_equal(server_count(server, EV_RELEASED), i + 1);
     }
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     close(file.fd);
     free(data);
 }
@@ -385,9 +355,7 @@ static void test_file_shorter_than_promised_breaks_the_connection(void **state) 
     server_t *server = *state;
     file_answer_t file = {.fd = file_with("short", 5), .offset = 0, .size = 6};
     server->user = &file;
-    server_start(server, &file_ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &file_ops, "x");
     client_expect(fd, "headshort", 9);
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
@@ -406,7 +374,7 @@ static void test_client_that_leaves_during_a_file_is_an_abort_and_no_signal(void
     signal(SIGPIPE, SIG_DFL);
     server_start(server, &file_ops);
     for (uint64_t i = 1; i <= 5; i++) {
-        int fd = client_connect(server);
+        int fd = client_connect(server->port);
         client_send(fd, "x", 1);
         client_expect(fd, "head", 4);
         close(fd); /* with bytes unread: a reset */
@@ -435,9 +403,7 @@ static void test_after_the_peers_fin_sending_still_works(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = {
         .on_data = peer_echo, .on_end = peer_count_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &ops, "x");
     shutdown(fd, SHUT_WR);
     server_wait(server, EV_END_OK, 1);
     assert_quiet(server); /* a FIN that was seen wakes nobody */
@@ -470,7 +436,7 @@ static void test_sending_to_a_peer_that_is_gone_raises_no_signal(void **state) {
         .on_data = peer_echo, .on_end = peer_count_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
     signal(SIGPIPE, SIG_DFL);
     server_start(server, &ops);
-    close(client_connect(server));
+    close(client_connect(server->port));
     server_wait(server, EV_END_OK, 1);
     uint64_t end_ms = clock_ms() + TIMEOUT_MS;
     while (server_count(server, EV_TICK) == 0 && clock_ms() < end_ms) server_call(server, send_or_count, NULL);
@@ -481,10 +447,8 @@ static void test_sending_to_a_peer_that_is_gone_raises_no_signal(void **state) {
 
 static void test_shutdown_sends_the_queue_then_fin_and_receives_on(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = peer_swallow, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(peer_swallow);
+    int fd = server_dial(server, &ops, "");
     server_wait(server, EV_OPENED, 1);
     server_call(server, send_and_shut, NULL);
     client_expect(fd, "late", 4);
@@ -504,18 +468,12 @@ static size_t send_much_and_shut(uvhttp__stream_t *stream, const char *data, siz
 
 static void test_shutdown_waits_for_a_long_queue(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = send_much_and_shut,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(send_much_and_shut);
     server->user = pattern_new(LARGE);
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &ops, "x");
     for (int i = 0; i < 3; i++) client_expect(fd, server->user, LARGE);
     client_expect_eof(fd);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
     assert_int_equal(server_count(server, EV_RELEASED), 3);
     free(server->user);
 }
@@ -529,15 +487,13 @@ static void notify_first_peer(server_t *server, void *arg) {
 
 static void test_notify_with_an_empty_queue_is_told_in_a_later_turn_once(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
     server_call(server, notify_first_peer, NULL);
     server_wait(server, EV_SENT, 1);
     server_settle(server);
     assert_int_equal(server_count(server, EV_SENT), 1);
-    close(fd);
-    server_wait(server, EV_CLOSED, 1);
+    server_leave(server, fd);
 }
 
 /* A producer that makes the next piece when the last one has gone, in turn memory: the memory must not be used twice.
@@ -566,16 +522,13 @@ static size_t begin_producing(uvhttp__stream_t *stream, const char *data, size_t
 
 static void test_producer_driven_by_on_sent_delivers_every_byte(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = begin_producing,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = send_next_piece,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS_SENT(begin_producing, send_next_piece);
     enum { CLIENTS = 3, SIZE = 200 * 50000 };
     server_start(server, &ops);
     int fds[CLIENTS];
     char *data = pattern_new(SIZE);
     for (int i = 0; i < CLIENTS; i++) {
-        fds[i] = client_connect(server);
+        fds[i] = client_connect(server->port);
         client_send(fds[i], "x", 1);
     }
     for (int i = 0; i < CLIENTS; i++) client_expect(fds[i], data, SIZE);
@@ -587,9 +540,7 @@ static void test_producer_driven_by_on_sent_delivers_every_byte(void **state) {
 
 static void test_reset_by_an_idle_peer_is_an_abort(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &echo_ops, "x");
     client_expect(fd, "x", 1);
     client_reset(fd);
     server_wait(server, EV_END_ABORTED, 1);

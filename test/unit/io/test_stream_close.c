@@ -1,6 +1,6 @@
 /* Owns: tests of how a stream ends, on every engine: close and reset from everywhere, exactly once, nothing after it.
  */
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 enum { LARGE = 10 * 1024 * 1024 };
 
@@ -20,9 +20,7 @@ static void reset_first_peer(server_t *server, void *arg) {
 
 static void test_close_sends_fin_although_a_receive_is_armed(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &echo_ops, "x");
     client_expect(fd, "x", 1); /* the next receive is armed by now */
     server_call(server, close_first_peer, NULL);
     client_expect_eof(fd);
@@ -33,9 +31,7 @@ static void test_close_sends_fin_although_a_receive_is_armed(void **state) {
 
 static void test_reset_reaches_the_peer_as_a_reset(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &echo_ops, "x");
     client_expect(fd, "x", 1);
     server_call(server, reset_first_peer, NULL);
     client_expect_reset(fd);
@@ -55,11 +51,8 @@ static size_t close_in_data(uvhttp__stream_t *stream, const char *data, size_t s
 
 static void test_close_inside_on_data(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = close_in_data, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(close_in_data);
+    int fd = server_dial(server, &ops, "x");
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
     assert_int_equal(server_count(server, EV_BYTES), 1);
@@ -73,13 +66,8 @@ static size_t close_in_data_leaving_bytes(uvhttp__stream_t *stream, const char *
 
 static void test_close_inside_on_data_drops_bytes_left(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = close_in_data_leaving_bytes,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "abc", 3);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(close_in_data_leaving_bytes);
+    int fd = server_dial(server, &ops, "abc");
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
     assert_int_equal(server_count(server, EV_BYTES), 3); /* delivered once */
@@ -98,13 +86,8 @@ static size_t answer_and_close(uvhttp__stream_t *stream, const char *data, size_
 
 static void test_close_drops_what_was_queued_and_refuses_more(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = answer_and_close,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(answer_and_close);
+    int fd = server_dial(server, &ops, "x");
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
     close(fd);
@@ -112,8 +95,7 @@ static void test_close_drops_what_was_queued_and_refuses_more(void **state) {
 
 static void test_close_inside_on_end(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     shutdown(fd, SHUT_WR);
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
@@ -134,11 +116,8 @@ static size_t echo_and_notify(uvhttp__stream_t *stream, const char *data, size_t
 
 static void test_close_inside_on_sent_loses_nothing(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = echo_and_notify, .on_end = peer_close_at_end, .on_sent = close_in_sent, .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "last words", 10);
+    static const uvhttp__stream_ops_t ops = PEER_OPS_SENT(echo_and_notify, close_in_sent);
+    int fd = server_dial(server, &ops, "last words");
     client_expect(fd, "last words", 10);
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
@@ -161,14 +140,9 @@ static size_t send_much_and_notify(uvhttp__stream_t *stream, const char *data, s
 /* What a server does that answers and closes: the last byte of a long answer is not lost. */
 static void test_close_inside_on_sent_after_backpressure_loses_nothing(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = send_much_and_notify,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = close_in_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS_SENT(send_much_and_notify, close_in_sent);
     server->user = pattern_new(LARGE);
-    server_start(server, &ops);
-    int fd = client_connect(server);
-    client_send(fd, "x", 1);
+    int fd = server_dial(server, &ops, "x");
     client_expect(fd, server->user, LARGE);
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
@@ -202,8 +176,7 @@ static void overwrite_turn_memory(server_t *server, void *arg) {
 static void test_close_while_sending_forgets_what_its_turn_queued(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
     server_call(server, send_much, NULL);
     server_settle(server); /* the socket is full by now, and what is left is on its way */
@@ -229,12 +202,11 @@ static size_t close_all(uvhttp__stream_t *stream, const char *data, size_t size)
 
 static void test_one_callback_may_close_every_stream(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = close_all, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(close_all);
     enum { CLIENTS = 20 };
     int fds[CLIENTS];
     server_start(server, &ops);
-    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server);
+    for (int i = 0; i < CLIENTS; i++) fds[i] = client_connect(server->port);
     server_wait(server, EV_OPENED, CLIENTS);
     for (int i = 0; i < CLIENTS; i++) { /* may already be closed by the first that got through */
         if (send(fds[i], "x", 1, MSG_NOSIGNAL) < 0) assert_true(errno == EPIPE || errno == ECONNRESET);
@@ -261,8 +233,7 @@ static void accept_and_close(uvhttp__listener_t *listener, int fd) {
 static void test_close_before_reading_began_is_told_without_another_event(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_close;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     client_expect_eof(fd);
     server_wait(server, EV_CLOSED, 1);
     close(fd);
@@ -270,8 +241,7 @@ static void test_close_before_reading_began_is_told_without_another_event(void *
 
 static void test_close_in_a_message_is_told_without_another_event(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
     server_call(server, close_first_peer, NULL);
     server_wait(server, EV_CLOSED, 1);
@@ -286,8 +256,7 @@ static void shut_and_close(server_t *server, void *arg) {
 
 static void test_close_after_shutdown(void **state) {
     server_t *server = *state;
-    server_start(server, &echo_ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
     server_call(server, shut_and_close, NULL);
     client_expect_eof(fd);
@@ -302,11 +271,11 @@ static void test_storm_of_resets_leaves_nothing_behind(void **state) {
     enum { ROUNDS = 500 };
     server_start(server, &echo_ops);
     for (int i = 0; i < ROUNDS; i++) {
-        int fd = client_connect(server);
+        int fd = client_connect(server->port);
         if (i % 2) client_send(fd, "x", 1);
         client_reset(fd);
     }
-    int fd = client_connect(server); /* everybody before has been accepted when this one is answered */
+    int fd = client_connect(server->port); /* everybody before has been accepted when this one is answered */
     client_send(fd, "alive", 5);
     client_expect(fd, "alive", 5);
     close(fd);

@@ -1,5 +1,5 @@
 /* Owns: tests of what a stream receives and how it pauses, on every engine: partial consumption, bounds, ends. */
-#include "io/io_harness.h"
+#include "support/io_server.h"
 
 enum { LARGE = 10 * 1024 * 1024, MEGABYTE = 1024 * 1024 };
 
@@ -24,10 +24,8 @@ static void resume_first_peer(server_t *server, void *arg) {
 
 static void test_bytes_left_come_again_after_resume_and_before_the_end(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = take_three, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_three);
+    int fd = server_dial(server, &ops, "");
     char *data = pattern_new(100);
     client_send(fd, data, 50);
     server_wait(server, EV_BYTES, 3);
@@ -58,10 +56,8 @@ static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t si
 
 static void test_resume_inside_on_data_asks_for_the_next_turn(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {
-        .on_data = take_a_share, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_a_share);
+    int fd = server_dial(server, &ops, "");
     char *data = pattern_new(3000);
     client_send(fd, data, 3000);
     server_wait(server, EV_BYTES, 3000);
@@ -88,13 +84,9 @@ static size_t take_where_it_is(uvhttp__stream_t *stream, const char *data, size_
 static void test_bytes_left_are_not_moved(void **state) {
     enum { SIZE = 30000 };
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = take_where_it_is,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_where_it_is);
     atomic_store(&moves, 0);
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &ops, "");
     char *data = pattern_new(SIZE);
     client_send(fd, data, SIZE);
     server_wait(server, EV_BYTES, SIZE);
@@ -132,17 +124,14 @@ static void begin_to_take(server_t *server, void *arg) {
 
 static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_nothing_at_first);
     int small = 64 * 1024;
     server->listen_fd = listen_loopback(&server->port);
     setsockopt(server->listen_fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     server_start(server, &ops);
     int fd = client_socket();
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
-    client_connect_fd(server, fd);
+    client_connect_fd(fd, server->port);
     char *data = pattern_new(LARGE);
     size_t sent = 0;
     while (sent < LARGE && wait_fd(fd, POLLOUT, 500)) { /* until the server takes no more */
@@ -165,13 +154,10 @@ static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
 
 static void test_reset_of_a_paused_stream_is_told_at_once(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_nothing_at_first);
     server_start(server, &ops);
     for (uint64_t i = 1; i <= 2; i++) { /* with a few bytes held, and with so many that reading has stopped */
-        int fd = client_connect(server);
+        int fd = client_connect(server->port);
         char *data = pattern_new(MEGABYTE);
         client_send(fd, data, i == 1 ? 100 : MEGABYTE);
         server_wait(server, EV_OPENED, i);
@@ -186,13 +172,9 @@ static void test_reset_of_a_paused_stream_is_told_at_once(void **state) {
 
 static void test_fin_behind_a_paused_stream_does_not_spin(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = {.on_data = take_nothing_at_first,
-                                             .on_end = peer_close_at_end,
-                                             .on_sent = peer_count_sent,
-                                             .on_closed = peer_on_closed};
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_nothing_at_first);
     enum { SIZE = 70000 }; /* reading stops at 64 KiB; what is left and the FIN fit into the socket */
-    server_start(server, &ops);
-    int fd = client_connect(server);
+    int fd = server_dial(server, &ops, "");
     char *data = pattern_new(SIZE);
     client_send(fd, data, SIZE);
     shutdown(fd, SHUT_WR);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "load/arrivals.h"
+#include "support/run.h"
 
 enum { COUNT = 100000 };
 
@@ -67,10 +68,7 @@ static void test_a_seed_gives_the_same_arrivals_again_and_another_gives_others(v
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_constant_shares_are_evenly_spaced_together),
-        cmocka_unit_test(test_poisson_gaps_have_the_mean_and_spread_of_an_exponential),
-        cmocka_unit_test(test_a_seed_gives_the_same_arrivals_again_and_another_gives_others),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_constant_shares_are_evenly_spaced_together,
+                     test_poisson_gaps_have_the_mean_and_spread_of_an_exponential,
+                     test_a_seed_gives_the_same_arrivals_again_and_another_gives_others);
 }

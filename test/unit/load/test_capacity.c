@@ -2,6 +2,7 @@
 #include <cmocka.h>
 
 #include "load/capacity.h"
+#include "support/run.h"
 
 /* A server that meets the objectives up to this rate. Returns what the search finds. */
 static load_search_t find(double first, double capacity) {
@@ -32,9 +33,6 @@ static void test_a_server_that_meets_nothing_or_everything_ends_the_search(void 
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_capacity_is_found_within_the_precision_from_below),
-        cmocka_unit_test(test_a_server_that_meets_nothing_or_everything_ends_the_search),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_a_capacity_is_found_within_the_precision_from_below,
+                     test_a_server_that_meets_nothing_or_everything_ends_the_search);
 }

@@ -4,6 +4,7 @@
 
 #include "load/compare.h"
 #include "load/json_read.h"
+#include "support/run.h"
 
 enum { COUNT = 20 };
 
@@ -90,12 +91,7 @@ static void test_malformed_json_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_equal_series_tie_and_different_ones_do_not),
-        cmocka_unit_test(test_samples_that_follow_each_other_count_for_less),
-        cmocka_unit_test(test_few_samples_have_no_interval),
-        cmocka_unit_test(test_values_are_found_by_their_path),
-        cmocka_unit_test(test_malformed_json_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_equal_series_tie_and_different_ones_do_not,
+                     test_samples_that_follow_each_other_count_for_less, test_few_samples_have_no_interval,
+                     test_values_are_found_by_their_path, test_malformed_json_is_refused);
 }

@@ -6,6 +6,7 @@
 
 #include "load/bars.h"
 #include "load/hdr.h"
+#include "support/run.h"
 
 enum { MS = 1000000 };
 
@@ -83,10 +84,6 @@ static void test_bars_are_few_whatever_the_range(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_percentiles_end_with_the_greatest_value_and_the_count),
-        cmocka_unit_test(test_a_line_of_the_log_is_a_compressed_histogram),
-        cmocka_unit_test(test_bars_are_few_whatever_the_range),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_percentiles_end_with_the_greatest_value_and_the_count,
+                     test_a_line_of_the_log_is_a_compressed_histogram, test_bars_are_few_whatever_the_range);
 }

@@ -6,6 +6,7 @@
 
 #include "load/plan.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 enum { WORDS_MAX = 32 };
 
@@ -332,16 +333,9 @@ static void test_a_plan_bears_a_lack_of_memory(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_are_those_of_the_help),
-        cmocka_unit_test(test_options_are_read),
-        cmocka_unit_test(test_wrong_options_are_refused_in_one_line_that_names_them),
-        cmocka_unit_test(test_help_and_version_end_well),
-        cmocka_unit_test(test_a_request_is_written_as_it_is_sent),
-        cmocka_unit_test(test_echoes_come_from_a_seeded_pool),
-        cmocka_unit_test(test_a_list_of_targets_is_read),
-        cmocka_unit_test(test_only_loopback_is_this_machine),
-        cmocka_unit_test(test_a_plan_bears_a_lack_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_defaults_are_those_of_the_help, test_options_are_read,
+                     test_wrong_options_are_refused_in_one_line_that_names_them, test_help_and_version_end_well,
+                     test_a_request_is_written_as_it_is_sent, test_echoes_come_from_a_seeded_pool,
+                     test_a_list_of_targets_is_read, test_only_loopback_is_this_machine,
+                     test_a_plan_bears_a_lack_of_memory);
 }

@@ -4,6 +4,7 @@
 
 #include "load/slo.h"
 #include "load/stats.h"
+#include "support/run.h"
 
 enum { MS = 1000000 };
 
@@ -85,12 +86,7 @@ static void test_what_bounds_what_is_known(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_metric_is_judged_in_its_unit),
-        cmocka_unit_test(test_errors_are_a_number_or_a_share_of_what_was_tried),
-        cmocka_unit_test(test_nothing_is_met_without_a_response),
-        cmocka_unit_test(test_what_is_no_objective_is_refused),
-        cmocka_unit_test(test_what_bounds_what_is_known),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_each_metric_is_judged_in_its_unit, test_errors_are_a_number_or_a_share_of_what_was_tried,
+                     test_nothing_is_met_without_a_response, test_what_is_no_objective_is_refused,
+                     test_what_bounds_what_is_known);
 }

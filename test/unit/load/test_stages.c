@@ -3,6 +3,7 @@
 
 #include "load/arrivals.h"
 #include "load/stages.h"
+#include "support/run.h"
 
 enum { MS = 1000000 };
 
@@ -95,12 +96,8 @@ static void test_what_are_no_stages_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_ramp_has_as_many_requests_as_its_area),
-        cmocka_unit_test(test_a_stage_of_no_duration_is_a_step),
-        cmocka_unit_test(test_shares_together_are_the_whole),
-        cmocka_unit_test(test_poisson_stages_have_about_the_area_and_a_seed_repeats_them),
-        cmocka_unit_test(test_what_are_no_stages_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_a_ramp_has_as_many_requests_as_its_area, test_a_stage_of_no_duration_is_a_step,
+                     test_shares_together_are_the_whole,
+                     test_poisson_stages_have_about_the_area_and_a_seed_repeats_them,
+                     test_what_are_no_stages_is_refused);
 }

@@ -2,6 +2,7 @@
 #include <cmocka.h>
 
 #include "load/steady.h"
+#include "support/run.h"
 
 enum { MS = 1000000 };
 
@@ -65,12 +66,8 @@ static void test_few_answers_in_some_slices_are_enough(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_steady_server_is_known_after_ten_slices),
-        cmocka_unit_test(test_a_server_that_gets_slower_or_faster_is_not_steady),
-        cmocka_unit_test(test_what_came_before_the_newest_slices_is_forgotten),
-        cmocka_unit_test(test_a_server_that_does_not_answer_is_not_steady),
-        cmocka_unit_test(test_few_answers_in_some_slices_are_enough),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_a_steady_server_is_known_after_ten_slices,
+                     test_a_server_that_gets_slower_or_faster_is_not_steady,
+                     test_what_came_before_the_newest_slices_is_forgotten,
+                     test_a_server_that_does_not_answer_is_not_steady, test_few_answers_in_some_slices_are_enough);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "message/accept_encoding.h"
+#include "support/run.h"
 
 typedef struct vector {
     const char *value;
@@ -60,9 +61,5 @@ static void test_fields_add_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_fields_add_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_weights, test_fields_add_up);
 }

@@ -7,6 +7,7 @@
 
 #include "../support/failing_allocator.h"
 #include "one_exchange.h"
+#include "support/run.h"
 
 enum { LARGE = UVHTTP__SENDFILE_MIN };
 
@@ -117,14 +118,7 @@ static void test_without_memory(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        TEST(test_it_is_a_copy_of_any_size),
-        TEST(test_nobody_can_change_a_large_one),
-        TEST(test_the_last_one_to_let_go_closes_it),
-        TEST(test_a_refused_answer_keeps_nothing),
-        TEST(test_wrong_calls_are_told),
-        TEST(test_without_descriptors),
-        TEST(test_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_it_is_a_copy_of_any_size, test_nobody_can_change_a_large_one,
+                          test_the_last_one_to_let_go_closes_it, test_a_refused_answer_keeps_nothing,
+                          test_wrong_calls_are_told, test_without_descriptors, test_without_memory);
 }

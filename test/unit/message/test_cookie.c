@@ -5,6 +5,7 @@
 #include <uvhttp/cookie.h>
 
 #include "one_exchange.h"
+#include "support/run.h"
 
 static void expect_cookie(size_t index, const char *name, const char *value) {
     uvhttp_str_t found_name, found_value;
@@ -201,16 +202,8 @@ static void test_too_late_is_told(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_cookies_of_all_fields_are_read),
-        TEST(test_cookies_are_found_in_any_order),
-        TEST(test_a_walk_over_all_cookies_is_linear),
-        TEST(test_what_is_no_pair_is_left_out),
-        TEST(test_attributes_are_written),
-        TEST(test_each_cookie_has_its_own_field),
-        TEST(test_what_would_break_the_field_is_refused),
-        TEST(test_sizes_are_bounded),
-        TEST(test_too_late_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_cookies_of_all_fields_are_read, test_cookies_are_found_in_any_order,
+                          test_a_walk_over_all_cookies_is_linear, test_what_is_no_pair_is_left_out,
+                          test_attributes_are_written, test_each_cookie_has_its_own_field,
+                          test_what_would_break_the_field_is_refused, test_sizes_are_bounded, test_too_late_is_told);
 }

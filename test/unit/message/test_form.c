@@ -1,4 +1,5 @@
 /* Owns: tests of whole forms: both encodings, what is refused, names of files, and saving them. */
+/* Needs: forms. */
 #include <cmocka.h>
 #include <dirent.h>
 #include <errno.h>
@@ -9,9 +10,10 @@
 #include <unistd.h>
 #include <uvhttp/form.h>
 
-#include "../support/failing_allocator.h"
-#include "exchange.h"
 #include "message/multipart.h"
+#include "support/exchange.h"
+#include "support/failing_allocator.h"
+#include "support/run.h"
 
 #define URLENCODED "application/x-www-form-urlencoded"
 #define MULTIPART "multipart/form-data; boundary=b"
@@ -390,29 +392,16 @@ static int tear_down(void **state) {
     return rmdir(directory_path);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        TEST(test_urlencoded_fields_are_decoded),
-        TEST(test_value_may_hold_nul_but_no_name),
-        TEST(test_malformed_escapes_refuse_the_form),
-        TEST(test_repeated_fields_are_iterated),
-        TEST(test_empty_body_is_an_empty_form),
-        TEST(test_urlencoded_reads_nothing_behind_the_body),
-        TEST(test_multipart_fields_and_files_are_found),
-        TEST(test_what_is_no_form_gets_415),
-        TEST(test_limits_hold_for_both_encodings),
-        TEST(test_urlencoded_fields_are_bounded_by_default),
-        TEST(test_memory_limit_gives_413_at_every_place),
-        TEST(test_no_allocation_may_fail_unseen),
-        TEST(test_file_names_are_sanitised),
-        TEST(test_long_file_names_are_cut_between_characters),
-        TEST(test_saving_overwrites_nothing_and_follows_no_link),
-        TEST(test_saving_refuses_names_that_leave_the_directory),
-        TEST(test_names_alike_are_bounded),
-        TEST(test_file_that_can_not_be_written_is_removed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_urlencoded_fields_are_decoded, test_value_may_hold_nul_but_no_name,
+                          test_malformed_escapes_refuse_the_form, test_repeated_fields_are_iterated,
+                          test_empty_body_is_an_empty_form, test_urlencoded_reads_nothing_behind_the_body,
+                          test_multipart_fields_and_files_are_found, test_what_is_no_form_gets_415,
+                          test_limits_hold_for_both_encodings, test_urlencoded_fields_are_bounded_by_default,
+                          test_memory_limit_gives_413_at_every_place, test_no_allocation_may_fail_unseen,
+                          test_file_names_are_sanitised, test_long_file_names_are_cut_between_characters,
+                          test_saving_overwrites_nothing_and_follows_no_link,
+                          test_saving_refuses_names_that_leave_the_directory, test_names_alike_are_bounded,
+                          test_file_that_can_not_be_written_is_removed);
 }

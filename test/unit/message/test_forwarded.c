@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "message/exchange.h"
+#include "support/exchange.h"
 
 static exchange_t ex;
 static uvhttp__trust_t trust;

@@ -2,6 +2,7 @@
 #include <cmocka.h>
 
 #include "one_exchange.h"
+#include "support/run.h"
 
 static uvhttp_str_t text(void) {
     return (uvhttp_str_t){ex.res.headers ? ex.res.headers : "", ex.res.headers_size};
@@ -160,18 +161,9 @@ static void test_type_that_was_kept_survives_a_change_that_fails(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_fields_are_kept_as_they_are_sent),
-        TEST(test_set_replaces_all_of_a_name),
-        TEST(test_remove_takes_all_of_a_name),
-        TEST(test_no_byte_of_a_value_makes_a_new_line),
-        TEST(test_names_are_tokens),
-        TEST(test_framing_fields_are_the_librarys),
-        TEST(test_content_type_is_one),
-        TEST(test_value_may_be_a_view_of_the_fields_themselves),
-        TEST(test_size_of_all_fields_is_bounded),
-        TEST(test_failing_field_changes_nothing),
-        TEST(test_type_that_was_kept_survives_a_change_that_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_fields_are_kept_as_they_are_sent, test_set_replaces_all_of_a_name,
+                          test_remove_takes_all_of_a_name, test_no_byte_of_a_value_makes_a_new_line,
+                          test_names_are_tokens, test_framing_fields_are_the_librarys, test_content_type_is_one,
+                          test_value_may_be_a_view_of_the_fields_themselves, test_size_of_all_fields_is_bounded,
+                          test_failing_field_changes_nothing, test_type_that_was_kept_survives_a_change_that_fails);
 }

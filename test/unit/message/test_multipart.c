@@ -1,5 +1,6 @@
 /* Owns: tests of the multipart parser: every body whole, byte by byte and cut at every place, each piece next to an
  * unmapped page; all ways must tell the same. */
+/* Needs: forms. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 #include <uvhttp/form.h>
+
+#include "support/run.h"
 
 #define STR(literal) ((uvhttp_str_t){"" literal, sizeof(literal) - 1})
 #define TYPE "multipart/form-data; boundary=b"
@@ -432,21 +435,12 @@ static void test_near_delimiters_take_linear_time(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts_are_told_with_name_filename_and_type),
-        cmocka_unit_test(test_preamble_epilogue_and_padding_are_thrown_away),
-        cmocka_unit_test(test_content_holds_any_bytes),
-        cmocka_unit_test(test_names_are_unescaped_and_paths_are_kept),
-        cmocka_unit_test(test_longest_and_strangest_boundaries),
-        cmocka_unit_test(test_content_types_without_a_good_boundary_are_refused),
-        cmocka_unit_test(test_limits_out_of_range_are_refused),
-        cmocka_unit_test(test_lines_of_delimiters_that_go_on_are_refused),
-        cmocka_unit_test(test_bodies_that_end_early_are_refused),
-        cmocka_unit_test(test_malformed_headers_are_refused),
-        cmocka_unit_test(test_malformed_dispositions_are_refused),
-        cmocka_unit_test(test_each_limit_is_reached_exactly),
-        cmocka_unit_test(test_fields_are_bounded_by_default),
-        cmocka_unit_test(test_near_delimiters_take_linear_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_parts_are_told_with_name_filename_and_type,
+                     test_preamble_epilogue_and_padding_are_thrown_away, test_content_holds_any_bytes,
+                     test_names_are_unescaped_and_paths_are_kept, test_longest_and_strangest_boundaries,
+                     test_content_types_without_a_good_boundary_are_refused, test_limits_out_of_range_are_refused,
+                     test_lines_of_delimiters_that_go_on_are_refused, test_bodies_that_end_early_are_refused,
+                     test_malformed_headers_are_refused, test_malformed_dispositions_are_refused,
+                     test_each_limit_is_reached_exactly, test_fields_are_bounded_by_default,
+                     test_near_delimiters_take_linear_time);
 }

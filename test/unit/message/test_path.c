@@ -3,6 +3,7 @@
 
 #define EXCHANGE_MEMORY_MAX 65536
 #include "one_exchange.h"
+#include "support/run.h"
 
 typedef struct vector {
     const char *raw;
@@ -168,11 +169,13 @@ static void take_segments(const char *raw) {
     assert_int_equal(uvhttp__request_set_params(&ex.req, names, spans, count), 0);
 }
 
+#define assert_param(name, text) assert_str(uvhttp_request_param(&ex.req, name), text)
+
 static void test_param_is_a_view_of_the_path(void **state) {
     (void)state;
     take_segments("/users/42");
-    assert_str(uvhttp_request_param(&ex.req, "a"), "users");
-    assert_str(uvhttp_request_param(&ex.req, "b"), "42");
+    assert_param("a", "users");
+    assert_param("b", "42");
     assert_null(uvhttp_request_param(&ex.req, "c").data);
     assert_null(uvhttp_request_param(&ex.req, "").data);
 }
@@ -180,26 +183,26 @@ static void test_param_is_a_view_of_the_path(void **state) {
 static void test_param_has_its_slashes_decoded(void **state) {
     (void)state;
     take_segments("/x%2Fy/%2f/z/%2f%2F");
-    assert_str(uvhttp_request_param(&ex.req, "a"), "x/y");
-    assert_str(uvhttp_request_param(&ex.req, "b"), "/");
-    assert_str(uvhttp_request_param(&ex.req, "c"), "z");
-    assert_str(uvhttp_request_param(&ex.req, "d"), "//");
+    assert_param("a", "x/y");
+    assert_param("b", "/");
+    assert_param("c", "z");
+    assert_param("d", "//");
     assert_str(uvhttp_request_path(&ex.req), "/x%2Fy/%2f/z/%2f%2F");
 }
 
 static void test_param_is_never_decoded_twice(void **state) {
     (void)state;
     take_segments("/%252F/%2F/%25252F");
-    assert_str(uvhttp_request_param(&ex.req, "a"), "%2F");
-    assert_str(uvhttp_request_param(&ex.req, "b"), "/");
-    assert_str(uvhttp_request_param(&ex.req, "c"), "%252F");
+    assert_param("a", "%2F");
+    assert_param("b", "/");
+    assert_param("c", "%252F");
 }
 
 static void test_slashes_of_removed_segments_are_forgotten(void **state) {
     (void)state;
     take_segments("/%2F%2F/../%252F/b%2fc");
-    assert_str(uvhttp_request_param(&ex.req, "a"), "%2F");
-    assert_str(uvhttp_request_param(&ex.req, "b"), "b/c");
+    assert_param("a", "%2F");
+    assert_param("b", "b/c");
 }
 
 static void test_path_reports_lack_of_memory(void **state) {
@@ -211,15 +214,8 @@ static void test_path_reports_lack_of_memory(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_path_vectors),
-        TEST(test_plain_path_is_not_copied),
-        TEST(test_decoded_path_never_holds_nul_or_a_dot_segment),
-        TEST(test_param_is_a_view_of_the_path),
-        TEST(test_param_has_its_slashes_decoded),
-        TEST(test_param_is_never_decoded_twice),
-        TEST(test_slashes_of_removed_segments_are_forgotten),
-        TEST(test_path_reports_lack_of_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_path_vectors, test_plain_path_is_not_copied,
+                          test_decoded_path_never_holds_nul_or_a_dot_segment, test_param_is_a_view_of_the_path,
+                          test_param_has_its_slashes_decoded, test_param_is_never_decoded_twice,
+                          test_slashes_of_removed_segments_are_forgotten, test_path_reports_lack_of_memory);
 }

@@ -2,27 +2,28 @@
 #include <cmocka.h>
 
 #include "one_exchange.h"
+#include "support/run.h"
 
 static void query(const char *text) {
     exchange_request(&ex, UVHTTP_GET, STR("/"), text);
 }
 
+#define assert_param(name, text)                                                                                       \
+    do {                                                                                                               \
+        uvhttp_str_t value_;                                                                                           \
+        assert_true(uvhttp_request_query_param(&ex.req, name, &value_));                                               \
+        assert_str(value_, text);                                                                                      \
+    } while (0)
+
 static void test_parameters_are_decoded(void **state) {
     (void)state;
-    uvhttp_str_t value;
     query("a=1&b=x+y%20z&%63=%26%3D&d&e=&f=1=2");
-    assert_true(uvhttp_request_query_param(&ex.req, "a", &value));
-    assert_str(value, "1");
-    assert_true(uvhttp_request_query_param(&ex.req, "b", &value));
-    assert_str(value, "x y z");
-    assert_true(uvhttp_request_query_param(&ex.req, "c", &value));
-    assert_str(value, "&=");
-    assert_true(uvhttp_request_query_param(&ex.req, "d", &value));
-    assert_str(value, "");
-    assert_true(uvhttp_request_query_param(&ex.req, "e", &value));
-    assert_str(value, "");
-    assert_true(uvhttp_request_query_param(&ex.req, "f", &value));
-    assert_str(value, "1=2");
+    assert_param("a", "1");
+    assert_param("b", "x y z");
+    assert_param("c", "&=");
+    assert_param("d", "");
+    assert_param("e", "");
+    assert_param("f", "1=2");
     assert_true(uvhttp_request_query_param(&ex.req, "a", NULL));
 }
 
@@ -42,8 +43,7 @@ static void test_first_of_repeated_parameters_is_found(void **state) {
     (void)state;
     uvhttp_str_t name, value;
     query("a=1&a=2");
-    assert_true(uvhttp_request_query_param(&ex.req, "a", &value));
-    assert_str(value, "1");
+    assert_param("a", "1");
     assert_true(uvhttp_request_query_at(&ex.req, 1, &name, &value));
     assert_str(name, "a");
     assert_str(value, "2");
@@ -53,10 +53,8 @@ static void test_first_of_repeated_parameters_is_found(void **state) {
 
 static void test_semicolon_separates_nothing(void **state) {
     (void)state;
-    uvhttp_str_t value;
     query("a=1;b=2");
-    assert_true(uvhttp_request_query_param(&ex.req, "a", &value));
-    assert_str(value, "1;b=2");
+    assert_param("a", "1;b=2");
 }
 
 static void test_malformed_pairs_are_left_out(void **state) {
@@ -115,16 +113,8 @@ static void test_no_memory_means_no_parameters(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_parameters_are_decoded),
-        TEST(test_missing_parameter_gives_an_empty_view),
-        TEST(test_first_of_repeated_parameters_is_found),
-        TEST(test_semicolon_separates_nothing),
-        TEST(test_malformed_pairs_are_left_out),
-        TEST(test_empty_pairs_are_skipped),
-        TEST(test_value_may_hold_nul),
-        TEST(test_number_of_parameters_is_bounded),
-        TEST(test_no_memory_means_no_parameters),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_parameters_are_decoded, test_missing_parameter_gives_an_empty_view,
+                          test_first_of_repeated_parameters_is_found, test_semicolon_separates_nothing,
+                          test_malformed_pairs_are_left_out, test_empty_pairs_are_skipped, test_value_may_hold_nul,
+                          test_number_of_parameters_is_bounded, test_no_memory_means_no_parameters);
 }

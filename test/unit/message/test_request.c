@@ -3,6 +3,7 @@
 
 #define EXCHANGE_MEMORY_MAX 65536
 #include "one_exchange.h"
+#include "support/run.h"
 
 static void test_request_line_is_seen_as_sent(void **state) {
     (void)state;
@@ -12,9 +13,17 @@ static void test_request_line_is_seen_as_sent(void **state) {
     assert_str(uvhttp_request_target(&ex.req), "/a%20b?x=1");
     assert_str(uvhttp_request_query(&ex.req), "x=1");
     assert_str(uvhttp_request_host(&ex.req), "example.org:8080");
-    assert_int_equal(uvhttp_request_version_minor(&ex.req), 1);
+    assert_int_equal(uvhttp_request_http_version(&ex.req), UVHTTP_HTTP_1_1);
     exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
     assert_int_equal(uvhttp_request_query(&ex.req).size, 0);
+}
+
+static void test_versions_compare_and_have_the_names_of_access_logs(void **state) {
+    (void)state;
+    assert_true(UVHTTP_HTTP_1_0 < UVHTTP_HTTP_1_1 && UVHTTP_HTTP_1_1 < UVHTTP_HTTP_2);
+    assert_string_equal(uvhttp_http_version_name(UVHTTP_HTTP_1_0), "HTTP/1.0");
+    assert_string_equal(uvhttp_http_version_name(UVHTTP_HTTP_1_1), "HTTP/1.1");
+    assert_string_equal(uvhttp_http_version_name(UVHTTP_HTTP_2), "HTTP/2.0");
 }
 
 static void test_every_method_has_its_name(void **state) {
@@ -144,18 +153,11 @@ static void test_request_memory_is_aligned_and_limited(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_request_line_is_seen_as_sent),
-        TEST(test_every_method_has_its_name),
-        TEST(test_header_is_found_in_any_case),
-        TEST(test_header_names_differ_in_more_than_bit_five),
-        TEST(test_repeated_headers_come_in_order),
-        TEST(test_headers_are_counted_and_indexed),
-        TEST(test_views_follow_a_head_that_was_copied),
-        TEST(test_peer_is_asked_for_once),
-        TEST(test_peer_address_has_no_port),
-        TEST(test_data_and_body_are_forgotten_by_reset),
-        TEST(test_request_memory_is_aligned_and_limited),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_request_line_is_seen_as_sent,
+                          test_versions_compare_and_have_the_names_of_access_logs, test_every_method_has_its_name,
+                          test_header_is_found_in_any_case, test_header_names_differ_in_more_than_bit_five,
+                          test_repeated_headers_come_in_order, test_headers_are_counted_and_indexed,
+                          test_views_follow_a_head_that_was_copied, test_peer_is_asked_for_once,
+                          test_peer_address_has_no_port, test_data_and_body_are_forgotten_by_reset,
+                          test_request_memory_is_aligned_and_limited);
 }

@@ -7,15 +7,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "exchange.h"
-
-static exchange_t ex;
-static int released;
-
-static void release(void *arg) {
-    assert_ptr_equal(arg, &released);
-    ++released;
-}
+#define EXCHANGE_MEMORY_MAX 65536
+#include "one_exchange.h"
+#include "support/run.h"
 
 static void ignore(uvhttp_response_t *res, void *user) {
     (void)res, (void)user;
@@ -333,42 +327,13 @@ static void test_reset_forgets_the_answer(void **state) {
     assert_int_equal(ex.res.headers_size, 6);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    released = 0;
-    exchange_init(&ex, 65536);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    exchange_deinit(&ex);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_text_is_copied),
-        TEST(test_last_answer_counts),
-        TEST(test_status_out_of_range_changes_nothing),
-        TEST(test_content_type_is_checked_and_copied),
-        TEST(test_content_type_header_stays_when_an_answer_has_none),
-        TEST(test_static_body_is_not_copied),
-        TEST(test_ref_is_released_once_when_replaced),
-        TEST(test_ref_is_released_once_at_the_end),
-        TEST(test_ref_is_released_when_it_is_refused),
-        TEST(test_a_body_is_released_once),
-        TEST(test_file_range_is_checked),
-        TEST(test_file_is_closed_in_every_case),
-        TEST(test_file_is_opened_by_path),
-        TEST(test_redirect_sets_location),
-        TEST(test_memory_limit_is_told_apart),
-        TEST(test_nothing_changes_after_the_head_has_left),
-        TEST(test_status_can_be_changed_alone),
-        TEST(test_failure_replaces_everything_but_the_users_headers),
-        TEST(test_reset_forgets_the_answer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(
+        set_up, tear_down, test_text_is_copied, test_last_answer_counts, test_status_out_of_range_changes_nothing,
+        test_content_type_is_checked_and_copied, test_content_type_header_stays_when_an_answer_has_none,
+        test_static_body_is_not_copied, test_ref_is_released_once_when_replaced, test_ref_is_released_once_at_the_end,
+        test_ref_is_released_when_it_is_refused, test_a_body_is_released_once, test_file_range_is_checked,
+        test_file_is_closed_in_every_case, test_file_is_opened_by_path, test_redirect_sets_location,
+        test_memory_limit_is_told_apart, test_nothing_changes_after_the_head_has_left, test_status_can_be_changed_alone,
+        test_failure_replaces_everything_but_the_users_headers, test_reset_forgets_the_answer);
 }

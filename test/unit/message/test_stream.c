@@ -1,15 +1,9 @@
 /* Owns: tests of answers in pieces, of hooks and of deferring. */
 #include <cmocka.h>
 
-#include "exchange.h"
-
-static exchange_t ex;
-static int released;
-
-static void release(void *arg) {
-    (void)arg;
-    ++released;
-}
+#define EXCHANGE_MEMORY_MAX 65536
+#include "one_exchange.h"
+#include "support/run.h"
 
 static void note_finish(uvhttp_response_t *res, void *user) {
     exchange_log(exchange_of(res), "finish:%s ", (const char *)user);
@@ -81,7 +75,7 @@ static void test_trailers_that_nobody_would_read_are_not_announced(void **state)
     (void)state;
     for (int way = 0; way < 6; ++way) {
         ask_for_trailers(way == 0 ? NULL : way == 1 ? "trailer, xtrailers" : "trailers");
-        if (way == 2) ex.req.head.version_minor = 0;
+        if (way == 2) ex.req.head.version = UVHTTP_HTTP_1_0;
         if (way == 3) ex.req.head.method = UVHTTP_HEAD;
         assert_int_equal(uvhttp_response_begin(&ex.res, way == 4 ? 204 : 200, NULL, way == 5 ? 3 : UVHTTP_SIZE_UNKNOWN),
                          0);
@@ -154,7 +148,7 @@ static void test_refused_piece_can_be_tried_again(void **state) {
 
 static void test_begin_drops_a_complete_answer(void **state) {
     (void)state;
-    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "a/b", "x", 1, release, NULL), 0);
+    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "a/b", "x", 1, release, &released), 0);
     assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, UVHTTP_SIZE_UNKNOWN), 0);
     assert_int_equal(released, 1);
     assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
@@ -206,7 +200,7 @@ static void replace(uvhttp_response_t *res, void *user) {
 static void test_finish_hook_may_replace_the_answer(void **state) {
     (void)state;
     assert_int_equal(uvhttp_response_on_finish(&ex.res, replace, NULL), 0);
-    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "a/b", "x", 1, release, NULL), 0);
+    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "a/b", "x", 1, release, &released), 0);
     uvhttp__response_finish(&ex.res);
     assert_int_equal(released, 1);
     assert_int_equal(uvhttp_response_status(&ex.res), 418);
@@ -264,7 +258,7 @@ static void test_hooks_need_memory_and_a_function(void **state) {
 
 static void test_deferred_response_answers_through_its_handle_only(void **state) {
     (void)state;
-    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, NULL, "x", 1, release, NULL), 0);
+    assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, NULL, "x", 1, release, &released), 0);
     assert_non_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(released, 1); /* the answer before does not count any more */
     assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
@@ -308,45 +302,16 @@ static void test_failure_ends_deferring_and_pieces(void **state) {
     assert_int_equal(uvhttp_response_status(&ex.res), 500);
 }
 
-static int set_up(void **state) {
-    (void)state;
-    released = 0;
-    exchange_init(&ex, 65536);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    exchange_deinit(&ex);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_pieces_go_through_the_sink),
-        TEST(test_pieces_out_of_order_are_refused),
-        TEST(test_pieces_add_up_to_the_announced_size),
-        TEST(test_trailers_go_to_those_who_ask_for_them),
-        TEST(test_trailers_that_nobody_would_read_are_not_announced),
-        TEST(test_wrong_trailers_are_refused),
-        TEST(test_writing_too_much_spoils_the_connection),
-        TEST(test_ending_early_spoils_the_connection),
-        TEST(test_head_announces_a_size_that_is_not_sent),
-        TEST(test_refused_piece_can_be_tried_again),
-        TEST(test_begin_drops_a_complete_answer),
-        TEST(test_writing_to_a_client_that_has_gone_is_told),
-        TEST(test_failed_begin_is_passed_on),
-        TEST(test_hooks_run_in_reverse_order_once),
-        TEST(test_finish_hook_may_replace_the_answer),
-        TEST(test_finish_hook_may_change_the_head_of_pieces),
-        TEST(test_done_hook_still_sees_the_request),
-        TEST(test_hooks_need_memory_and_a_function),
-        TEST(test_deferred_response_answers_through_its_handle_only),
-        TEST(test_pieces_wait_while_deferred_again),
-        TEST(test_deferring_without_memory_answers_503),
-        TEST(test_failure_ends_deferring_and_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_pieces_go_through_the_sink, test_pieces_out_of_order_are_refused,
+                          test_pieces_add_up_to_the_announced_size, test_trailers_go_to_those_who_ask_for_them,
+                          test_trailers_that_nobody_would_read_are_not_announced, test_wrong_trailers_are_refused,
+                          test_writing_too_much_spoils_the_connection, test_ending_early_spoils_the_connection,
+                          test_head_announces_a_size_that_is_not_sent, test_refused_piece_can_be_tried_again,
+                          test_begin_drops_a_complete_answer, test_writing_to_a_client_that_has_gone_is_told,
+                          test_failed_begin_is_passed_on, test_hooks_run_in_reverse_order_once,
+                          test_finish_hook_may_replace_the_answer, test_finish_hook_may_change_the_head_of_pieces,
+                          test_done_hook_still_sees_the_request, test_hooks_need_memory_and_a_function,
+                          test_deferred_response_answers_through_its_handle_only, test_pieces_wait_while_deferred_again,
+                          test_deferring_without_memory_answers_503, test_failure_ends_deferring_and_pieces);
 }

@@ -6,8 +6,8 @@
 #include <uvhttp/log.h>
 #include <uvhttp/route.h>
 
-#include "../message/exchange.h"
-#include "../support/failing_allocator.h"
+#include "support/exchange.h"
+#include "support/failing_allocator.h"
 
 #define MAYBE_UNUSED __attribute__((unused))
 
@@ -68,6 +68,25 @@ static MAYBE_UNUSED void assert_refused(uvhttp_middleware_t middleware, const ch
     assert_null(middleware.destroy);
     assert_string_equal(logged, message);
     logged[0] = '\0';
+}
+
+typedef struct making {
+    uvhttp_middleware_t (*make)(void);
+    const char *refusal;
+} making_t;
+
+static MAYBE_UNUSED void attempt_to_make(void *user) {
+    const making_t *making = user;
+    uvhttp_middleware_t made = making->make();
+    if (!made.run) assert_refused(made, making->refusal);
+    drop(made);
+}
+
+/* It is made of so many allocations, each of which may fail. */
+static MAYBE_UNUSED void assert_refused_without_memory(uvhttp_middleware_t (*make)(void), const char *refusal,
+                                                       size_t allocations) {
+    making_t making = {make, refusal};
+    assert_int_equal(test_allocator_each_failure(attempt_to_make, &making), allocations);
 }
 
 /* Leaves `size` bytes of the request's memory. */

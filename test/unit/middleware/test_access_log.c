@@ -1,4 +1,5 @@
 /* Owns: tests of the access log's lines and its ring. */
+/* Needs: middleware. */
 #include <cmocka.h>
 
 #include <fcntl.h>
@@ -11,9 +12,9 @@
 #include <unistd.h>
 
 #include "base/str.h"
-#include "message/exchange.h"
 #include "middleware/access_log.h"
 #include "middleware/running.h"
+#include "support/exchange.h"
 
 /* --- lines --- */
 
@@ -23,7 +24,12 @@ static char line[UVHTTP__ACCESS_LINE_MAX];
 #define REAL_OFFSET (INT64_C(971186136123456000) - 1000)
 
 static const uvhttp__entry_source_t plain = {
-    .entry = {.status = 200, .begin_ns = 1000, .duration_ns = 42999, .bytes = 2326, .client.kind = UVHTTP__PEER_UNIX},
+    .entry = {.status = 200,
+              .begin_ns = 1000,
+              .duration_ns = 42999,
+              .bytes = 2326,
+              .client.kind = UVHTTP__PEER_UNIX,
+              .version = UVHTTP_HTTP_1_1},
     .fields = {[UVHTTP__ENTRY_METHOD] = UVHTTP__STR_INIT("GET"), [UVHTTP__ENTRY_TARGET] = UVHTTP__STR_INIT("/a?b=c")},
 };
 
@@ -54,7 +60,8 @@ static void test_the_three_formats(void **state) {
     assert_string_equal(line_of(UVHTTP_ACCESS_LOG_JSON, &source),
                         "{\"time\":\"2000-10-10T13:55:36.123456Z\",\"client\":\"192.0.2.7\",\"protocol\":\"HTTP/1.1\","
                         "\"method\":\"GET\",\"target\":\"/a?b=c\",\"status\":200,\"bytes\":2326,\"duration_us\":42}");
-    source.entry.flags = UVHTTP__ENTRY_ABORTED | UVHTTP__ENTRY_HTTP10;
+    source.entry.aborted = true;
+    source.entry.version = UVHTTP_HTTP_1_0;
     source.entry.status = 499;
     source.entry.bytes = 0;
     source.fields[UVHTTP__ENTRY_USER] = UVHTTP__STR("frank");
@@ -71,6 +78,9 @@ static void test_the_three_formats(void **state) {
         "\"method\":\"GET\",\"target\":\"/a?b=c\",\"user\":\"frank\",\"referer\":\"http://a/\","
         "\"user_agent\":\"curl/7.88\",\"host\":\"h:1\",\"request_id\":\"7f\",\"status\":499,\"bytes\":0,"
         "\"duration_us\":42,\"aborted\":true}");
+    source.entry.version = UVHTTP_HTTP_2;
+    assert_non_null(strstr(line_of(UVHTTP_ACCESS_LOG_COMMON, &source), "\"GET /a?b=c HTTP/2.0\" "));
+    assert_non_null(strstr(line_of(UVHTTP_ACCESS_LOG_JSON, &source), "\"protocol\":\"HTTP/2.0\","));
 }
 
 /* Between the quotes of a combined line's agent, or of the JSON member. */

@@ -1,8 +1,10 @@
 /* Owns: tests of the list of hosts that a server answers for. */
+/* Needs: middleware. */
 #include <cmocka.h>
 #include <uvhttp/allowed_hosts.h>
 
 #include "running.h"
+#include "support/run.h"
 
 static bool passes(uvhttp_middleware_t middleware, const char *host) {
     exchange_t one;
@@ -77,11 +79,6 @@ static void test_what_names_no_host_is_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loopback_has_its_names_and_addresses),
-        cmocka_unit_test(test_names_are_matched_whole_or_below),
-        cmocka_unit_test(test_the_response_says_what_to_do),
-        cmocka_unit_test(test_what_names_no_host_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_loopback_has_its_names_and_addresses, test_names_are_matched_whole_or_below,
+                     test_the_response_says_what_to_do, test_what_names_no_host_is_refused);
 }

@@ -1,9 +1,11 @@
 /* Owns: tests of Basic and Bearer authentication: who passes, what the others are told, and options. */
+/* Needs: middleware. */
 #include <cmocka.h>
 #include <uvhttp/auth.h>
 #include <uvhttp/request_id.h>
 
 #include "running.h"
+#include "support/run.h"
 
 #define LIST(...)                                                                                                      \
     .credentials = (const uvhttp_credential_t[]){__VA_ARGS__},                                                         \
@@ -338,37 +340,22 @@ static void test_without_memory_nobody_passes(void **state) {
     ex.arena.size_max = SIZE_MAX;
 }
 
-static void attempt(void *user) {
-    (void)user;
-    uvhttp_middleware_t made = BEARER(LIST({"a", "b"}));
-    if (!made.run) assert_refused(made, "middleware: bearer_auth: out of memory");
-    drop(made);
+static uvhttp_middleware_t make(void) {
+    return BEARER(LIST({"a", "b"}));
 }
 
 static void test_every_allocation_may_fail(void **state) {
     (void)state;
-    assert_int_equal(test_allocator_each_failure(attempt, NULL), 1);
+    assert_refused_without_memory(make, "middleware: bearer_auth: out of memory", 1);
 }
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        TEST(test_basic_lets_the_listed_pass),
-        TEST(test_basic_refuses_all_others_alike),
-        TEST(test_basic_refuses_malformed_credentials),
-        TEST(test_longest_names_and_passwords),
-        TEST(test_every_entry_of_a_full_list_is_found),
-        TEST(test_one_bit_makes_other_credentials),
-        TEST(test_basic_callback_decides),
-        TEST(test_realm_is_quoted),
-        TEST(test_bearer_lets_the_listed_pass),
-        TEST(test_longest_token_of_a_list),
-        TEST(test_bearer_callback_decides_and_names_the_user),
-        TEST(test_id_and_user_of_a_request_are_two_things),
-        TEST(test_options_that_contradict_are_refused),
-        TEST(test_options_are_copied),
-        TEST(test_without_memory_nobody_passes),
-        TEST(test_every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(setup, teardown, test_basic_lets_the_listed_pass, test_basic_refuses_all_others_alike,
+                          test_basic_refuses_malformed_credentials, test_longest_names_and_passwords,
+                          test_every_entry_of_a_full_list_is_found, test_one_bit_makes_other_credentials,
+                          test_basic_callback_decides, test_realm_is_quoted, test_bearer_lets_the_listed_pass,
+                          test_longest_token_of_a_list, test_bearer_callback_decides_and_names_the_user,
+                          test_id_and_user_of_a_request_are_two_things, test_options_that_contradict_are_refused,
+                          test_options_are_copied, test_without_memory_nobody_passes, test_every_allocation_may_fail);
 }

@@ -1,4 +1,5 @@
 /* Owns: tests of strict base64 decoding. */
+/* Needs: middleware. */
 #include <cmocka.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,5 +1,6 @@
 /* Owns: tests of the compression middleware: which answers, what their heads say, and that what comes out is what went
  * in. */
+/* Needs: middleware compression. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,9 +12,10 @@
 #include <uvhttp/log.h>
 #include <zlib.h>
 
-#include "message/exchange.h"
 #include "middleware/encoder.h"
+#include "support/exchange.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 enum { PLAIN_SIZE = 5000 };
 
@@ -309,23 +311,13 @@ static void test_every_allocation_may_fail(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_gzip_comes_out_as_it_went_in),
-        TEST(test_brotli_wins_when_nothing_is_preferred),
-        TEST(test_the_client_s_preference_is_kept),
-        TEST(test_a_coding_that_is_off_is_not_used),
-        TEST(test_vary_is_sent_to_clients_that_accept_nothing),
-        TEST(test_sizes_have_limits),
-        TEST(test_types_decide),
-        TEST(test_what_is_encoded_or_must_not_be_transformed_is_left_alone),
-        TEST(test_a_body_that_does_not_shrink_is_sent_as_it_is),
-        TEST(test_vary_is_not_doubled_and_a_strong_etag_becomes_weak),
-        TEST(test_partial_answers_are_left_alone),
-        TEST(test_a_304_varies_as_the_answer_that_it_stands_for),
-        TEST(test_a_304_has_the_validator_that_the_client_has),
-        TEST(test_wrong_options_are_refused),
-        TEST(test_every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(
+        setup, teardown, test_gzip_comes_out_as_it_went_in, test_brotli_wins_when_nothing_is_preferred,
+        test_the_client_s_preference_is_kept, test_a_coding_that_is_off_is_not_used,
+        test_vary_is_sent_to_clients_that_accept_nothing, test_sizes_have_limits, test_types_decide,
+        test_what_is_encoded_or_must_not_be_transformed_is_left_alone,
+        test_a_body_that_does_not_shrink_is_sent_as_it_is, test_vary_is_not_doubled_and_a_strong_etag_becomes_weak,
+        test_partial_answers_are_left_alone, test_a_304_varies_as_the_answer_that_it_stands_for,
+        test_a_304_has_the_validator_that_the_client_has, test_wrong_options_are_refused,
+        test_every_allocation_may_fail);
 }

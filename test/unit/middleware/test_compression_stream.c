@@ -1,5 +1,6 @@
 /* Owns: tests of the compression of answers in pieces: every piece can be decoded as soon as it is written, and nothing
  * of an encoder is left behind. */
+/* Needs: middleware compression. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,8 +14,9 @@
 #include <uvhttp/log.h>
 #include <zlib.h>
 
-#include "message/exchange.h"
+#include "support/exchange.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 enum { OUT_MAX = 4 << 20, LARGE = 2 << 20 };
 
@@ -352,17 +354,9 @@ static void test_an_open_stream_holds_no_more_than_documented(void **state) {
 int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_every_piece_can_be_decoded_at_once),
-        TEST(test_a_refused_piece_can_be_tried_again),
-        TEST(test_events_are_compressed_only_when_they_are_listed),
-        TEST(test_head_shows_the_head_only),
-        TEST(test_what_must_stay_plain_does),
-        TEST(test_beyond_streams_max_answers_are_plain),
-        TEST(test_an_answer_that_breaks_off_does_not_look_whole),
-        TEST(test_every_allocation_may_fail),
-        TEST(test_an_open_stream_holds_no_more_than_documented),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(setup, teardown, test_every_piece_can_be_decoded_at_once,
+                          test_a_refused_piece_can_be_tried_again, test_events_are_compressed_only_when_they_are_listed,
+                          test_head_shows_the_head_only, test_what_must_stay_plain_does,
+                          test_beyond_streams_max_answers_are_plain, test_an_answer_that_breaks_off_does_not_look_whole,
+                          test_every_allocation_may_fail, test_an_open_stream_holds_no_more_than_documented);
 }

@@ -1,8 +1,10 @@
 /* Owns: tests of CORS: who may read what, preflights, Vary, and options that contradict each other. */
+/* Needs: middleware. */
 #include <cmocka.h>
 #include <uvhttp/cors.h>
 
 #include "running.h"
+#include "support/run.h"
 
 static uvhttp_middleware_t cors;
 
@@ -319,27 +321,14 @@ static void test_every_allocation_may_fail(void **state) {
     assert_int_equal(test_allocator_each_failure(attempt, NULL), 5);
 }
 
-#define TEST_CORS(name) cmocka_unit_test_setup_teardown(name, setup, teardown_cors)
-
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        TEST_CORS(test_defaults_let_every_origin_read),
-        TEST_CORS(test_listed_origin_is_named_and_vary_is_always_there),
-        TEST_CORS(test_two_origins_are_none),
-        TEST_CORS(test_vary_of_the_handler_is_kept),
-        TEST_CORS(test_what_the_handler_allowed_is_not_sent_twice),
-        TEST_CORS(test_errors_and_pieces_have_the_fields),
-        TEST_CORS(test_preflight_says_what_is_allowed),
-        TEST_CORS(test_preflight_of_another_origin_is_refused),
-        TEST_CORS(test_options_that_is_no_preflight_passes),
-        TEST_CORS(test_private_network_is_allowed_when_asked_for),
-        TEST_CORS(test_a_callback_decides_once_per_request),
-        TEST_CORS(test_options_that_contradict_are_refused),
-        TEST_CORS(test_origins_are_written_as_browsers_write_them),
-        TEST_CORS(test_options_are_copied),
-        TEST_CORS(test_without_memory_nothing_is_allowed),
-        TEST_CORS(test_every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(
+        setup, teardown_cors, test_defaults_let_every_origin_read, test_listed_origin_is_named_and_vary_is_always_there,
+        test_two_origins_are_none, test_vary_of_the_handler_is_kept, test_what_the_handler_allowed_is_not_sent_twice,
+        test_errors_and_pieces_have_the_fields, test_preflight_says_what_is_allowed,
+        test_preflight_of_another_origin_is_refused, test_options_that_is_no_preflight_passes,
+        test_private_network_is_allowed_when_asked_for, test_a_callback_decides_once_per_request,
+        test_options_that_contradict_are_refused, test_origins_are_written_as_browsers_write_them,
+        test_options_are_copied, test_without_memory_nothing_is_allowed, test_every_allocation_may_fail);
 }

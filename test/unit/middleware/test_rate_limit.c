@@ -1,4 +1,5 @@
 /* The bucket's arithmetic and the table of buckets, without requests. */
+/* Needs: middleware. */
 #include <cmocka.h>
 
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include "middleware/rate_limit.h"
 #include "support/failing_allocator.h"
 #include "support/random.h"
+#include "support/run.h"
 
 #define SECOND UINT64_C(1000000000)
 #define YEAR (UINT64_C(365) * 86400 * SECOND)
@@ -303,20 +305,13 @@ static void test_a_table_without_memory_is_not_made(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_full_bucket_admits_its_burst_and_no_more),
-        cmocka_unit_test(test_a_request_more_is_admitted_when_its_interval_is_over_and_not_a_ns_before),
-        cmocka_unit_test(test_a_very_long_idle_fills_the_bucket_and_no_more),
-        cmocka_unit_test(test_the_extremes_of_rate_and_burst_do_not_overflow),
-        cmocka_unit_test(test_it_decides_as_a_bucket_with_a_level_does),
-        cmocka_unit_test(test_keys_have_buckets_of_their_own),
-        cmocka_unit_test(test_time_that_goes_back_stands_still),
-        cmocka_unit_test(test_a_million_keys_stay_within_their_bytes),
-        cmocka_unit_test(test_buckets_that_have_filled_up_go_first),
-        cmocka_unit_test(test_a_flood_of_new_keys_does_not_refill_a_bucket_that_is_used_up),
-        cmocka_unit_test(test_keys_that_collide_do_not_make_a_long_chain),
-        cmocka_unit_test(test_the_table_keeps_what_a_plain_list_keeps),
-        cmocka_unit_test(test_a_table_without_memory_is_not_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_a_full_bucket_admits_its_burst_and_no_more,
+                     test_a_request_more_is_admitted_when_its_interval_is_over_and_not_a_ns_before,
+                     test_a_very_long_idle_fills_the_bucket_and_no_more,
+                     test_the_extremes_of_rate_and_burst_do_not_overflow, test_it_decides_as_a_bucket_with_a_level_does,
+                     test_keys_have_buckets_of_their_own, test_time_that_goes_back_stands_still,
+                     test_a_million_keys_stay_within_their_bytes, test_buckets_that_have_filled_up_go_first,
+                     test_a_flood_of_new_keys_does_not_refill_a_bucket_that_is_used_up,
+                     test_keys_that_collide_do_not_make_a_long_chain, test_the_table_keeps_what_a_plain_list_keeps,
+                     test_a_table_without_memory_is_not_made);
 }

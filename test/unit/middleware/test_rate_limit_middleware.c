@@ -1,12 +1,14 @@
 /* The middleware: options, whose bucket a request takes from, what the answers say. */
+/* Needs: middleware. */
 #include <cmocka.h>
 
 #include <math.h>
 #include <uvhttp/log.h>
 
-#include "message/exchange.h"
 #include "middleware/rate_limit.h"
+#include "support/exchange.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -86,6 +88,12 @@ static void end(uvhttp_middleware_t limit) {
 
 /* --- answers --- */
 
+static uvhttp_rate_limit_stats_t stats_of(uvhttp_middleware_t limit) {
+    uvhttp_rate_limit_stats_t stats;
+    assert_int_equal(uvhttp_rate_limit_stats(limit, &stats), 0);
+    return stats;
+}
+
 static void test_requests_beyond_the_burst_are_refused_and_told_when_to_come_back(void **state) {
     (void)state;
     uvhttp_middleware_t limit = make((uvhttp_rate_limit_options_t){.per_second = 0.1, .burst = 2});
@@ -112,8 +120,7 @@ static void test_requests_beyond_the_burst_are_refused_and_told_when_to_come_bac
     assert_str(uvhttp_response_header_get(&ex.res, "Retry-After"), "1");
     time_now_ns += 1;
     assert_true(ask(limit, "192.0.2.1:4"));
-    uvhttp_rate_limit_stats_t stats;
-    assert_int_equal(uvhttp_rate_limit_stats(limit, &stats), 0);
+    uvhttp_rate_limit_stats_t stats = stats_of(limit);
     assert_int_equal(stats.allowed, 3);
     assert_int_equal(stats.refused, 4);
     assert_int_equal(stats.keys, 1);
@@ -315,9 +322,7 @@ static void test_a_callback_can_make_the_key_or_say_that_there_is_none(void **st
     assert_true(ask_with(limit, "192.0.2.1:1", "X-User", "berta"));
     for (int i = 0; i < 3; i++) assert_true(ask(limit, "192.0.2.1:1"));
     assert_null(uvhttp_response_header_get(&ex.res, "RateLimit").data);
-    uvhttp_rate_limit_stats_t stats;
-    assert_int_equal(uvhttp_rate_limit_stats(limit, &stats), 0);
-    assert_int_equal(stats.exempt, 3);
+    assert_int_equal(stats_of(limit).exempt, 3);
     end(limit);
 }
 
@@ -509,8 +514,7 @@ static void test_a_store_is_asked_with_all_that_it_needs(void **state) {
     assert_false(ask(limit, "10.0.0.1:1"));
     assert_int_equal(fake.kind, '4');
     assert_memory_equal(fake.key, "\x0a\0\0\1", 4);
-    uvhttp_rate_limit_stats_t stats;
-    assert_int_equal(uvhttp_rate_limit_stats(limit, &stats), 0);
+    uvhttp_rate_limit_stats_t stats = stats_of(limit);
     assert_int_equal(stats.allowed, 0); /* this one does not count */
     end(limit);
     assert_int_equal(fake.destroyed, 1);
@@ -528,9 +532,7 @@ static void test_what_a_store_can_not_decide_passes_or_not_as_the_options_say(vo
             assert_int_equal(uvhttp_response_status(&ex.res), refuse ? 503 : 0);
             assert_null(uvhttp_response_header_get(&ex.res, "RateLimit").data);
         }
-        uvhttp_rate_limit_stats_t stats;
-        assert_int_equal(uvhttp_rate_limit_stats(limit, &stats), 0);
-        assert_int_equal(stats.store_errors, 3);
+        assert_int_equal(stats_of(limit).store_errors, 3);
         end(limit);
     }
 }
@@ -551,26 +553,16 @@ int main(void) {
     test_allocator_install();
     uvhttp_log_set_rate_limit(0);
     uvhttp_log_set_callback(keep_line, NULL);
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_requests_beyond_the_burst_are_refused_and_told_when_to_come_back),
-        TEST(test_the_defaults_are_a_hundred_a_second),
-        TEST(test_rates_become_whole_ns),
-        TEST(test_the_status_and_the_fields_can_be_chosen),
-        TEST(test_two_limiters_on_one_route_both_say_what_is_left),
-        TEST(test_an_answer_without_memory_is_still_an_answer),
-        TEST(test_clients_are_told_apart_by_address),
-        TEST(test_the_bits_of_an_address_that_count_can_be_chosen),
-        TEST(test_a_header_can_be_the_key_and_without_it_the_address_is),
-        TEST(test_a_route_can_have_one_bucket_for_all),
-        TEST(test_a_callback_can_make_the_key_or_say_that_there_is_none),
-        TEST(test_clients_of_the_allow_list_are_never_limited),
-        TEST(test_the_longest_allow_list_is_taken),
-        TEST(test_wrong_options_are_refused_with_a_line_that_says_which),
-        TEST(test_a_limiter_without_memory_is_not_made),
-        TEST(test_a_store_is_asked_with_all_that_it_needs),
-        TEST(test_what_a_store_can_not_decide_passes_or_not_as_the_options_say),
-        TEST(test_a_store_is_destroyed_when_the_limiter_is_not_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(
+        setup, teardown, test_requests_beyond_the_burst_are_refused_and_told_when_to_come_back,
+        test_the_defaults_are_a_hundred_a_second, test_rates_become_whole_ns,
+        test_the_status_and_the_fields_can_be_chosen, test_two_limiters_on_one_route_both_say_what_is_left,
+        test_an_answer_without_memory_is_still_an_answer, test_clients_are_told_apart_by_address,
+        test_the_bits_of_an_address_that_count_can_be_chosen,
+        test_a_header_can_be_the_key_and_without_it_the_address_is, test_a_route_can_have_one_bucket_for_all,
+        test_a_callback_can_make_the_key_or_say_that_there_is_none, test_clients_of_the_allow_list_are_never_limited,
+        test_the_longest_allow_list_is_taken, test_wrong_options_are_refused_with_a_line_that_says_which,
+        test_a_limiter_without_memory_is_not_made, test_a_store_is_asked_with_all_that_it_needs,
+        test_what_a_store_can_not_decide_passes_or_not_as_the_options_say,
+        test_a_store_is_destroyed_when_the_limiter_is_not_made);
 }

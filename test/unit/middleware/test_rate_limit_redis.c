@@ -1,10 +1,12 @@
 /* Owns: tests of the Redis store's options. What it does with a Redis: test/integration/test_redis.py. */
+/* Needs: middleware redis. */
 #include <cmocka.h>
 
 #include <string.h>
 
 #include "middleware/rate_limit.h"
 #include "middleware/running.h"
+#include "support/run.h"
 
 static void assert_wrong(uvhttp_rate_limit_redis_options_t options, const char *message) {
     uvhttp_rate_limit_store_t store = {.user = &store};
@@ -61,11 +63,7 @@ static void test_without_memory_there_is_no_store(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_wrong_options_are_refused),
-        TEST(test_addresses),
-        TEST(test_without_memory_there_is_no_store),
-    };
     test_allocator_install();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(setup, teardown, test_wrong_options_are_refused, test_addresses,
+                          test_without_memory_there_is_no_store);
 }

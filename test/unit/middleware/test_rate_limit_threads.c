@@ -1,4 +1,5 @@
 /* Several loops at one table: also with ThreadSanitizer. */
+/* Needs: middleware. */
 #include <cmocka.h>
 
 #include <pthread.h>
@@ -6,6 +7,7 @@
 
 #include "middleware/rate_limit.h"
 #include "support/random.h"
+#include "support/run.h"
 
 #define THREADS 4
 #define TAKES 50000
@@ -53,10 +55,15 @@ static uvhttp_rate_limit_stats_t run_all(shared_t *shared) {
     return stats;
 }
 
+static shared_t with_store(uint32_t key_count_max, shared_t shared) {
+    assert_int_equal(uvhttp__rate_limit_local_store(key_count_max, &shared.store), 0);
+    return shared;
+}
+
 static void test_all_threads_together_are_admitted_as_often_as_one_would_be(void **state) {
     (void)state;
-    shared_t shared = {.interval_ns = 1000, .burst = 12345, .key_count = 1, .time_stands_still = true};
-    assert_int_equal(uvhttp__rate_limit_local_store(1000, &shared.store), 0);
+    shared_t shared =
+        with_store(1000, (shared_t){.interval_ns = 1000, .burst = 12345, .key_count = 1, .time_stands_still = true});
     uvhttp_rate_limit_stats_t stats = run_all(&shared);
     assert_int_equal(shared.allowed, 12345);
     assert_int_equal(stats.allowed, 12345);
@@ -68,8 +75,7 @@ static void test_all_threads_together_are_admitted_as_often_as_one_would_be(void
 /* Each request is at a ns of its own, and they meet the table out of order. */
 static void test_the_rate_is_exact_while_time_passes(void **state) {
     (void)state;
-    shared_t shared = {.interval_ns = 10, .burst = 100, .key_count = 1};
-    assert_int_equal(uvhttp__rate_limit_local_store(1000, &shared.store), 0);
+    shared_t shared = with_store(1000, (shared_t){.interval_ns = 10, .burst = 100, .key_count = 1});
     assert_true(take(&shared, 0, 0));
     uvhttp_rate_limit_stats_t stats = run_all(&shared);
     while (take(&shared, 0, THREADS * TAKES)) continue; /* what the last ones left */
@@ -81,8 +87,8 @@ static void test_the_rate_is_exact_while_time_passes(void **state) {
 static void test_every_key_gets_its_own_and_no_more(void **state) {
     (void)state;
     /* 200,000 requests for 5000 keys, 40 each in the mean: a burst of 10 is used up by all. */
-    shared_t shared = {.interval_ns = 1000, .burst = 10, .key_count = 5000, .time_stands_still = true};
-    assert_int_equal(uvhttp__rate_limit_local_store(20000, &shared.store), 0);
+    shared_t shared =
+        with_store(20000, (shared_t){.interval_ns = 1000, .burst = 10, .key_count = 5000, .time_stands_still = true});
     uvhttp_rate_limit_stats_t stats = run_all(&shared);
     for (uint64_t key = 0; key < 5000; key++)
         while (take(&shared, key, 0)) continue;
@@ -94,8 +100,7 @@ static void test_every_key_gets_its_own_and_no_more(void **state) {
 
 static void test_a_table_that_is_too_small_stays_whole(void **state) {
     (void)state;
-    shared_t shared = {.interval_ns = 100000, .burst = 3, .key_count = 20000};
-    assert_int_equal(uvhttp__rate_limit_local_store(2500, &shared.store), 0);
+    shared_t shared = with_store(2500, (shared_t){.interval_ns = 100000, .burst = 3, .key_count = 20000});
     uvhttp_rate_limit_stats_t stats = run_all(&shared);
     assert_int_equal(stats.allowed + stats.refused, THREADS * TAKES);
     assert_int_equal(stats.allowed, shared.allowed);
@@ -105,11 +110,7 @@ static void test_a_table_that_is_too_small_stays_whole(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_threads_together_are_admitted_as_often_as_one_would_be),
-        cmocka_unit_test(test_the_rate_is_exact_while_time_passes),
-        cmocka_unit_test(test_every_key_gets_its_own_and_no_more),
-        cmocka_unit_test(test_a_table_that_is_too_small_stays_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_all_threads_together_are_admitted_as_often_as_one_would_be,
+                     test_the_rate_is_exact_while_time_passes, test_every_key_gets_its_own_and_no_more,
+                     test_a_table_that_is_too_small_stays_whole);
 }

@@ -1,4 +1,5 @@
 /* Owns: tests of request ids: form, uniqueness over threads and processes, and which incoming ones are taken. */
+/* Needs: middleware. */
 #include <cmocka.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -184,16 +185,13 @@ static void test_without_memory_the_request_is_refused(void **state) {
     ex.arena.size_max = SIZE_MAX;
 }
 
-static void attempt(void *user) {
-    (void)user;
-    uvhttp_middleware_t made = uvhttp_request_id(NULL);
-    if (!made.run) assert_refused(made, "middleware: request_id: out of memory");
-    drop(made);
+static uvhttp_middleware_t make(void) {
+    return uvhttp_request_id(NULL);
 }
 
 static void test_every_allocation_may_fail(void **state) {
     (void)state;
-    assert_int_equal(test_allocator_each_failure(attempt, NULL), 1);
+    assert_refused_without_memory(make, "middleware: request_id: out of memory", 1);
 }
 
 int main(void) {

@@ -1,8 +1,10 @@
 /* Owns: tests of the security header fields: defaults, each option, and that a handler's own stay. */
+/* Needs: middleware. */
 #include <cmocka.h>
 #include <uvhttp/security_headers.h>
 
 #include "running.h"
+#include "support/run.h"
 
 #define HEADERS(...) uvhttp_security_headers(&(uvhttp_security_headers_options_t){__VA_ARGS__})
 #define NOSNIFF "X-Content-Type-Options: nosniff\r\n"
@@ -112,29 +114,19 @@ static void test_without_memory_the_request_is_refused(void **state) {
     ex.arena.size_max = SIZE_MAX;
 }
 
-static void attempt(void *user) {
-    (void)user;
-    uvhttp_middleware_t made = HEADERS(.content_security_policy = "default-src 'self'", .hsts_max_age = 1);
-    if (!made.run) assert_refused(made, "middleware: security_headers: out of memory");
-    drop(made);
+static uvhttp_middleware_t make(void) {
+    return HEADERS(.content_security_policy = "default-src 'self'", .hsts_max_age = 1);
 }
 
 static void test_every_allocation_may_fail(void **state) {
     (void)state;
-    assert_int_equal(test_allocator_each_failure(attempt, NULL), 6);
+    assert_refused_without_memory(make, "middleware: security_headers: out of memory", 6);
 }
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        TEST(test_defaults),
-        TEST(test_each_can_be_changed_or_left_out),
-        TEST(test_frame_ancestors_stands_in_for_frame_options),
-        TEST(test_what_the_handler_set_stays),
-        TEST(test_errors_have_them),
-        TEST(test_wrong_options_are_refused),
-        TEST(test_without_memory_the_request_is_refused),
-        TEST(test_every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(setup, teardown, test_defaults, test_each_can_be_changed_or_left_out,
+                          test_frame_ancestors_stands_in_for_frame_options, test_what_the_handler_set_stays,
+                          test_errors_have_them, test_wrong_options_are_refused,
+                          test_without_memory_the_request_is_refused, test_every_allocation_may_fail);
 }

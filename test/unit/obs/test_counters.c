@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "obs/counters.h"
+#include "support/run.h"
 
 static void test_add_counts_by_name_and_read_sums_shards(void **state) {
     (void)state;
@@ -101,13 +102,7 @@ static void test_reader_sees_sums_that_only_grow_and_end_exact(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_add_counts_by_name_and_read_sums_shards),
-        cmocka_unit_test(test_responses_are_counted_by_class),
-        cmocka_unit_test(test_open_connections_are_never_negative),
-        cmocka_unit_test(test_every_counter_has_a_name_of_its_own_and_help),
-        cmocka_unit_test(test_shards_share_no_cache_line),
-        cmocka_unit_test(test_reader_sees_sums_that_only_grow_and_end_exact),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_add_counts_by_name_and_read_sums_shards, test_responses_are_counted_by_class,
+                     test_open_connections_are_never_negative, test_every_counter_has_a_name_of_its_own_and_help,
+                     test_shards_share_no_cache_line, test_reader_sees_sums_that_only_grow_and_end_exact);
 }

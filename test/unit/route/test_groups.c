@@ -1,8 +1,9 @@
 /* Owns: tests of groups, chains of middleware, and of routing a whole request. */
 #include <cmocka.h>
 
-#include "../message/exchange.h"
 #include "routing.h"
+#include "support/exchange.h"
+#include "support/run.h"
 
 static uvhttp__router_t *router;
 static uvhttp_group_t *root;
@@ -264,24 +265,12 @@ static int tear_down(void **state) {
     return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_prefixes_are_joined),
-        TEST(test_conflict_across_groups_is_seen),
-        TEST(test_bad_prefix_gives_a_group_that_refuses),
-        TEST(test_long_prefix_is_refused),
-        TEST(test_middleware_runs_from_outer_to_inner),
-        TEST(test_stop_ends_the_chain),
-        TEST(test_requests_without_a_route_pass_middleware),
-        TEST(test_405_passes_the_group_of_the_best_pattern),
-        TEST(test_middleware_is_destroyed_once),
-        TEST(test_middleware_that_can_not_run_is_refused),
-        TEST(test_late_group_is_refused),
-        TEST(test_request_gets_its_parameters),
-        TEST(test_escaped_slash_is_no_separator),
-        TEST(test_bad_target_passes_the_global_chain),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(set_up, tear_down, test_prefixes_are_joined, test_conflict_across_groups_is_seen,
+                          test_bad_prefix_gives_a_group_that_refuses, test_long_prefix_is_refused,
+                          test_middleware_runs_from_outer_to_inner, test_stop_ends_the_chain,
+                          test_requests_without_a_route_pass_middleware, test_405_passes_the_group_of_the_best_pattern,
+                          test_middleware_is_destroyed_once, test_middleware_that_can_not_run_is_refused,
+                          test_late_group_is_refused, test_request_gets_its_parameters,
+                          test_escaped_slash_is_no_separator, test_bad_target_passes_the_global_chain);
 }

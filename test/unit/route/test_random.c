@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "routing.h"
+#include "support/run.h"
 
 #define ROUTE_MAX 24
 #define SEGMENT_MAX 8
@@ -202,9 +203,5 @@ static void test_search_enters_every_node_at_most_once(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_router_agrees_with_a_simple_matcher),
-        cmocka_unit_test(test_search_enters_every_node_at_most_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_router_agrees_with_a_simple_matcher, test_search_enters_every_node_at_most_once);
 }

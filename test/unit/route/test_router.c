@@ -2,6 +2,7 @@
 #include <cmocka.h>
 
 #include "routing.h"
+#include "support/run.h"
 
 static uvhttp__router_t *router;
 
@@ -312,56 +313,68 @@ static void test_many_exact_paths_are_all_found(void **state) {
 
 /* --- methods --- */
 
-static void test_wrong_method_gets_405_with_all_that_are_allowed(void **state) {
-    (void)state;
-    add(router, UVHTTP_GET, "/a");
-    add(router, UVHTTP_POST, "/a");
-    add(router, UVHTTP_DELETE, "/:x");
-    add(router, UVHTTP_PUT, "/*x");
-    assert_int_equal(uvhttp__router_freeze(router), 0);
-    assert_string_equal(outcome(router, UVHTTP_PATCH, "/a"), "405 GET, HEAD, POST, PUT, DELETE, OPTIONS");
-    assert_string_equal(outcome(router, UVHTTP_PATCH, "/b"), "405 PUT, DELETE, OPTIONS");
-    assert_string_equal(outcome(router, UVHTTP_GET, "/b/c"), "405 PUT, OPTIONS");
-    assert_string_equal(outcome(router, UVHTTP_METHOD_OTHER, "/b/c"), "405 PUT, OPTIONS");
-    assert_string_equal(outcome(router, UVHTTP_CONNECT, "/b/c"), "405 PUT, OPTIONS");
-}
+typedef struct asked {
+    uvhttp_method_t method;
+    const char *path, *outcome;
+} asked_t;
 
-static void test_method_is_part_of_the_search(void **state) {
-    (void)state;
-    add(router, UVHTTP_GET, "/users/me");
-    add(router, UVHTTP_POST, "/users/:id");
-    add(router, UVHTTP_ANY, "/*all");
-    assert_int_equal(uvhttp__router_freeze(router), 0);
-    assert_string_equal(outcome(router, UVHTTP_POST, "/users/me"), "POST /users/:id id=me");
-    assert_string_equal(outcome(router, UVHTTP_PUT, "/users/me"), "ANY /*all all=users/me");
-}
+static const struct {
+    const char *name;
+    struct {
+        uvhttp_method_t method;
+        const char *pattern;
+    } routes[6];
+    asked_t asked[5];
+} method_cases[] = {
+    {"wrong method gets 405 with all that are allowed",
+     {{UVHTTP_GET, "/a"}, {UVHTTP_POST, "/a"}, {UVHTTP_DELETE, "/:x"}, {UVHTTP_PUT, "/*x"}},
+     {{UVHTTP_PATCH, "/a", "405 GET, HEAD, POST, PUT, DELETE, OPTIONS"},
+      {UVHTTP_PATCH, "/b", "405 PUT, DELETE, OPTIONS"},
+      {UVHTTP_GET, "/b/c", "405 PUT, OPTIONS"},
+      {UVHTTP_METHOD_OTHER, "/b/c", "405 PUT, OPTIONS"},
+      {UVHTTP_CONNECT, "/b/c", "405 PUT, OPTIONS"}}},
+    {"method is part of the search",
+     {{UVHTTP_GET, "/users/me"}, {UVHTTP_POST, "/users/:id"}, {UVHTTP_ANY, "/*all"}},
+     {{UVHTTP_POST, "/users/me", "POST /users/:id id=me"}, {UVHTTP_PUT, "/users/me", "ANY /*all all=users/me"}}},
+    {"head goes through get",
+     {{UVHTTP_GET, "/a"},
+      {UVHTTP_GET, "/b"},
+      {UVHTTP_HEAD, "/b"},
+      {UVHTTP_GET, "/c"},
+      {UVHTTP_ANY, "/c"},
+      {UVHTTP_POST, "/d"}},
+     {{UVHTTP_HEAD, "/a", "GET /a"},
+      {UVHTTP_HEAD, "/b", "HEAD /b"},
+      {UVHTTP_HEAD, "/c", "GET /c"},
+      {UVHTTP_HEAD, "/d", "405 POST, OPTIONS"}}},
+    {"options is automatic unless registered",
+     {{UVHTTP_GET, "/a"}, {UVHTTP_OPTIONS, "/b"}, {UVHTTP_DELETE, "/c/:x"}},
+     {{UVHTTP_OPTIONS, "/a", "204 GET, HEAD, OPTIONS"},
+      {UVHTTP_OPTIONS, "/b", "OPTIONS /b"},
+      {UVHTTP_OPTIONS, "/c/d", "204 DELETE, OPTIONS"},
+      {UVHTTP_OPTIONS, "/x", "404"},
+      {UVHTTP_OPTIONS, "*", "204 GET, HEAD, DELETE, OPTIONS"}}},
+    {"unknown method goes to any only",
+     {{UVHTTP_GET, "/a"}, {UVHTTP_ANY, "/b"}},
+     {{UVHTTP_METHOD_OTHER, "/a", "405 GET, HEAD, OPTIONS"}, {UVHTTP_METHOD_OTHER, "/b", "ANY /b"}}},
+};
 
-static void test_head_goes_through_get(void **state) {
+static void test_methods_are_chosen_and_told(void **state) {
     (void)state;
-    add(router, UVHTTP_GET, "/a");
-    add(router, UVHTTP_GET, "/b");
-    add(router, UVHTTP_HEAD, "/b");
-    add(router, UVHTTP_GET, "/c");
-    add(router, UVHTTP_ANY, "/c");
-    add(router, UVHTTP_POST, "/d");
-    assert_int_equal(uvhttp__router_freeze(router), 0);
-    assert_string_equal(outcome(router, UVHTTP_HEAD, "/a"), "GET /a");
-    assert_string_equal(outcome(router, UVHTTP_HEAD, "/b"), "HEAD /b");
-    assert_string_equal(outcome(router, UVHTTP_HEAD, "/c"), "GET /c");
-    assert_string_equal(outcome(router, UVHTTP_HEAD, "/d"), "405 POST, OPTIONS");
-}
-
-static void test_options_is_automatic_unless_registered(void **state) {
-    (void)state;
-    add(router, UVHTTP_GET, "/a");
-    add(router, UVHTTP_OPTIONS, "/b");
-    add(router, UVHTTP_DELETE, "/c/:x");
-    assert_int_equal(uvhttp__router_freeze(router), 0);
-    assert_string_equal(outcome(router, UVHTTP_OPTIONS, "/a"), "204 GET, HEAD, OPTIONS");
-    assert_string_equal(outcome(router, UVHTTP_OPTIONS, "/b"), "OPTIONS /b");
-    assert_string_equal(outcome(router, UVHTTP_OPTIONS, "/c/d"), "204 DELETE, OPTIONS");
-    assert_string_equal(outcome(router, UVHTTP_OPTIONS, "/x"), "404");
-    assert_string_equal(outcome(router, UVHTTP_OPTIONS, "*"), "204 GET, HEAD, DELETE, OPTIONS");
+    for (size_t i = 0; i < sizeof method_cases / sizeof *method_cases; i++) {
+        uvhttp__router_t *own = uvhttp__router_new();
+        assert_non_null(own);
+        for (int j = 0; j < 6 && method_cases[i].routes[j].pattern; j++)
+            assert_int_equal(add(own, method_cases[i].routes[j].method, method_cases[i].routes[j].pattern), 0);
+        assert_int_equal(uvhttp__router_freeze(own), 0);
+        for (int j = 0; j < 5 && method_cases[i].asked[j].path; j++) {
+            const asked_t *asked = &method_cases[i].asked[j];
+            const char *got = outcome(own, asked->method, asked->path);
+            if (strcmp(got, asked->outcome) != 0)
+                fail_msg("%s: %s: \"%s\", not \"%s\"", method_cases[i].name, asked->path, got, asked->outcome);
+        }
+        uvhttp__router_free(own);
+    }
 }
 
 static void test_any_takes_what_no_other_method_does(void **state) {
@@ -373,15 +386,6 @@ static void test_any_takes_what_no_other_method_does(void **state) {
         assert_string_equal(outcome(router, method, "/a"), method == UVHTTP_POST ? "POST /a" : "ANY /a");
     assert_string_equal(outcome(router, UVHTTP_OPTIONS, "*"),
                         "204 GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS, TRACE");
-}
-
-static void test_unknown_method_goes_to_any_only(void **state) {
-    (void)state;
-    add(router, UVHTTP_GET, "/a");
-    add(router, UVHTTP_ANY, "/b");
-    assert_int_equal(uvhttp__router_freeze(router), 0);
-    assert_string_equal(outcome(router, UVHTTP_METHOD_OTHER, "/a"), "405 GET, HEAD, OPTIONS");
-    assert_string_equal(outcome(router, UVHTTP_METHOD_OTHER, "/b"), "ANY /b");
 }
 
 static void test_allow_text_holds_every_method(void **state) {
@@ -414,39 +418,16 @@ static int tear_down(void **state) {
     return 0;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_malformed_patterns_are_refused),
-        TEST(test_unusual_patterns_are_taken),
-        TEST(test_patterns_have_limits),
-        TEST(test_deepest_pattern_is_found),
-        TEST(test_registration_arguments_are_checked),
-        TEST(test_route_carries_what_was_registered),
-        TEST(test_conflict_names_both_routes),
-        TEST(test_same_shape_and_method_conflict),
-        TEST(test_different_shapes_do_not_conflict),
-        TEST(test_static_wins_over_param_over_wildcard),
-        TEST(test_search_goes_back),
-        TEST(test_params_of_abandoned_branches_are_forgotten),
-        TEST(test_param_is_one_segment_that_is_not_empty),
-        TEST(test_wildcard_takes_the_rest_that_may_be_empty),
-        TEST(test_first_difference_from_the_left_decides),
-        TEST(test_odd_paths_match_nothing),
-        TEST(test_empty_router_matches_nothing),
-        TEST(test_order_of_registration_does_not_matter),
-        TEST(test_many_exact_paths_are_all_found),
-        TEST(test_foreign_parameters_are_refused_with_the_spelling_of_here),
-        TEST(test_a_brace_is_written_escaped),
-        TEST(test_wrong_method_gets_405_with_all_that_are_allowed),
-        TEST(test_method_is_part_of_the_search),
-        TEST(test_head_goes_through_get),
-        TEST(test_options_is_automatic_unless_registered),
-        TEST(test_any_takes_what_no_other_method_does),
-        TEST(test_unknown_method_goes_to_any_only),
-        TEST(test_allow_text_holds_every_method),
-        TEST(test_frozen_router_takes_no_route),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS_WITH(
+        set_up, tear_down, test_malformed_patterns_are_refused, test_unusual_patterns_are_taken,
+        test_patterns_have_limits, test_deepest_pattern_is_found, test_registration_arguments_are_checked,
+        test_route_carries_what_was_registered, test_conflict_names_both_routes, test_same_shape_and_method_conflict,
+        test_different_shapes_do_not_conflict, test_static_wins_over_param_over_wildcard, test_search_goes_back,
+        test_params_of_abandoned_branches_are_forgotten, test_param_is_one_segment_that_is_not_empty,
+        test_wildcard_takes_the_rest_that_may_be_empty, test_first_difference_from_the_left_decides,
+        test_odd_paths_match_nothing, test_empty_router_matches_nothing, test_order_of_registration_does_not_matter,
+        test_many_exact_paths_are_all_found, test_foreign_parameters_are_refused_with_the_spelling_of_here,
+        test_a_brace_is_written_escaped, test_methods_are_chosen_and_told, test_any_takes_what_no_other_method_does,
+        test_allow_text_holds_every_method, test_frozen_router_takes_no_route);
 }

@@ -2,7 +2,7 @@
 #include <signal.h>
 #include <sys/un.h>
 
-#include "server/serving.h"
+#include "support/http_server.h"
 
 /* --- the handler: asks what the test has set, and answers with what has come --- */
 
@@ -80,12 +80,8 @@ static void ask(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 static char url[128];
 
 static int other_listen(void) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    assert_int_equal(listen(fd, 8), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    struct sockaddr_in address;
+    int fd = loopback_listener(8, &address);
     snprintf(url, sizeof url, "http://127.0.0.1:%u/x", ntohs(address.sin_port));
     struct timeval limit = {.tv_sec = LIMIT_SECONDS};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
@@ -108,7 +104,7 @@ static bool read_head(int fd, char *head, size_t max) {
     head[0] = '\0';
     while (!strstr(head, "\r\n\r\n")) {
         assert_true(size + 1 < max);
-        if (client_receive(fd, head + size) != 1) return false;
+        if (client_receive_some(fd, head + size, 1) != 1) return false;
         head[++size] = '\0';
     }
     return true;
@@ -160,6 +156,12 @@ static void expect_vectors(serving_t *serving, const vector_t *vectors, size_t c
         }
     }
     assert_int_equal(uvhttp_server_counter(serving->server, "client_requests"), 2 * count);
+    close(listener);
+}
+
+static void close_all(int fd, int client, int listener) {
+    close(fd);
+    close(client);
     close(listener);
 }
 
@@ -268,18 +270,16 @@ static void test_a_request_goes_out_whole(void **state) {
         assert_memory_equal(piece, body + sum, (size_t)got);
         sum += (size_t)got;
     }
-    client_send(fd, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
+    client_send_text(fd, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
     assert_string_equal(client_read(client)->body, "201  Content-Length 0 ");
     close(fd);
     /* A server that answers before it has read all, and closes. */
     close(client);
     client = client_ask(serving, GET("/ask"));
     fd = other_asked(listener, head, sizeof head);
-    client_send(fd, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
+    client_send_text(fd, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno");
     assert_string_equal(client_read(client)->body, "413  Content-Length 2 no");
-    close(fd);
-    close(client);
-    close(listener);
+    close_all(fd, client, listener);
 }
 
 /* A busy machine may be over it before the head has come, or what is sent then: the outcome is the same. */
@@ -345,11 +345,9 @@ static void test_a_name_has_all_its_addresses_tried(void **state) {
     int client = client_ask(serving, GET("/ask"));
     int fd = other_asked(listener, head, sizeof head);
     assert_non_null(strstr(head, "\r\nHost: 127.1:"));
-    client_send(fd, "HTTP/1.1 204 No Content\r\n\r\n");
+    client_send_text(fd, "HTTP/1.1 204 No Content\r\n\r\n");
     assert_string_equal(client_read(client)->body, "204   0 ");
-    close(fd);
-    close(client);
-    close(listener);
+    close_all(fd, client, listener);
     client = client_ask(serving, GET("/ask")); /* nobody listens there any more */
     assert_string_equal(client_read(client)->body, "UVHTTP_E_PEER_UNREACHABLE");
     close(client);
@@ -376,11 +374,9 @@ static void test_a_unix_socket_is_asked(void **state) {
     client = client_ask(serving, GET("/ask"));
     int fd = other_asked(listener, head, sizeof head);
     assert_memory_equal(head, "GET /there?x HTTP/1.1\r\nHost: app.internal\r\n", 43);
-    client_send(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    client_send_text(fd, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     assert_string_equal(client_read(client)->body, "200  Content-Length 2 ok");
-    close(fd);
-    close(client);
-    close(listener);
+    close_all(fd, client, listener);
 }
 
 /* "unix:80" is host and port of the url "http://unix/"; as the address of a listener it is a socket of the current
@@ -420,7 +416,8 @@ static void test_a_client_that_goes_gives_the_request_up(void **state) {
     for (int i = 0; i < 3; i++) {
         int client = client_ask(serving, GET("/ask"));
         int fd = other_asked(listener, head, sizeof head);
-        if (i > 0) client_send(fd, i == 1 ? "HTTP/1.1 200 OK\r\nCo" : "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb");
+        if (i > 0)
+            client_send_text(fd, i == 1 ? "HTTP/1.1 200 OK\r\nCo" : "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nb");
         close(client);
         client_expect_end(fd);
         close(fd);
@@ -431,18 +428,9 @@ static void test_a_client_that_goes_gives_the_request_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_EACH(test_responses_of_every_framing_are_read),
-        ON_EACH(test_what_is_no_response_is_refused),
-        ON_EACH(test_a_response_has_limits),
-        ON_EACH(test_interim_responses_have_a_limit),
-        ON_EACH(test_a_request_goes_out_whole),
-        ON_EACH(test_a_deadline_holds_for_all_of_it),
-        ON_EACH(test_what_can_be_said_at_once_is),
-        ON_EACH(test_a_name_has_all_its_addresses_tried),
-        ON_EACH(test_a_unix_socket_is_asked),
-        ON_EACH(test_a_host_called_unix_is_a_name),
-        ON_EACH(test_a_client_that_goes_gives_the_request_up),
-    };
-    return RUN_ON_EACH(tests);
+    return RUN_ON_EACH(test_responses_of_every_framing_are_read, test_what_is_no_response_is_refused,
+                       test_a_response_has_limits, test_interim_responses_have_a_limit, test_a_request_goes_out_whole,
+                       test_a_deadline_holds_for_all_of_it, test_what_can_be_said_at_once_is,
+                       test_a_name_has_all_its_addresses_tried, test_a_unix_socket_is_asked,
+                       test_a_host_called_unix_is_a_name, test_a_client_that_goes_gives_the_request_up);
 }

@@ -2,7 +2,7 @@
 #include <netinet/tcp.h>
 #include <uv.h>
 
-#include "server/serving.h"
+#include "support/http_server.h"
 
 static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
@@ -18,9 +18,8 @@ static void stop_server(uvhttp_request_t *req, uvhttp_response_t *res, void *use
 
 static void expect_home(uint16_t port) {
     int fd = client_connect(port);
-    client_send(fd, GET("/"));
-    assert_int_equal(client_read(fd)->status, 200);
-    close(fd);
+    client_send_text(fd, GET("/"));
+    client_read_last(fd, 200);
 }
 
 /* --- registration errors --- */
@@ -114,11 +113,10 @@ static void test_accepted_sockets_have_the_congestion_control_of_the_configurati
         assert_int_equal(uvhttp_get(serving->server, "/", home, NULL), UVHTTP_OK);
         serving_start(serving);
         int client = client_connect(serving->port);
-        client_send(client, GET("/"));
+        client_send_text(client, GET("/"));
         assert_int_equal(client_read(client)->status, 200);
         expect_accepted_with(client, given[i][1]);
-        close(client);
-        serving_stop(serving);
+        serving_leave(serving, client);
         uvhttp_server_free(serving->server);
         serving->server = NULL;
     }
@@ -180,12 +178,16 @@ static void test_a_server_that_could_not_be_made_is_refused_by_run_and_not_befor
 
 /* --- stopping --- */
 
-static void test_stop_from_another_thread_ends_run_and_may_be_repeated(void **state) {
-    serving_t *serving = *state;
+static void start_home(serving_t *serving) {
     serving_make(serving);
     uvhttp_get(serving->server, "/", home, NULL);
     serving_start(serving);
     expect_home(serving->port);
+}
+
+static void test_stop_from_another_thread_ends_run_and_may_be_repeated(void **state) {
+    serving_t *serving = *state;
+    start_home(serving);
     for (int i = 0; i < 3; i++) assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
     serving_join(serving);
     assert_int_equal(uvhttp_server_stop(serving->server), UVHTTP_OK);
@@ -239,10 +241,7 @@ static void test_stop_may_race_with_the_start(void **state) {
 
 static void test_a_server_runs_once(void **state) {
     serving_t *serving = *state;
-    serving_make(serving);
-    uvhttp_get(serving->server, "/", home, NULL);
-    serving_start(serving);
-    expect_home(serving->port);
+    start_home(serving);
     serving_stop(serving);
     assert_int_equal(uvhttp_server_run(serving->server, NULL), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_server_run(serving->server, "127.0.0.1:0"), UVHTTP_E_STATE);
@@ -377,5 +376,5 @@ int main(void) {
         ON_EACH(test_an_attached_server_is_freed_after_on_stopped),
         ON_EACH(test_attach_comes_before_listen),
     };
-    return RUN_ON_EACH(tests);
+    return RUN_TABLE(tests);
 }

@@ -1,4 +1,4 @@
-#include "server/serving.h"
+#include "support/http_server.h"
 
 static void home(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
@@ -12,7 +12,7 @@ static void begin(serving_t *serving) {
 }
 
 static void ask(int fd, const char *request, int status) {
-    client_send(fd, request);
+    client_send_text(fd, request);
     assert_int_equal(client_read(fd)->status, status);
 }
 
@@ -24,9 +24,15 @@ static void ask_all_kinds(serving_t *serving) {
     close(fd);
     for (int i = 0; i < 3; i++) {
         fd = client_ask(serving, "GET / HTTP/1.1\r\n\r\n");
-        assert_int_equal(client_read(fd)->status, 400);
-        close(fd);
+        client_read_last(fd, 400);
     }
+}
+
+static uvhttp_metrics_t metrics_after_stop(serving_t *serving) {
+    uvhttp_metrics_t metrics;
+    serving_stop(serving);
+    uvhttp_server_metrics(serving->server, &metrics);
+    return metrics;
 }
 
 static void test_every_response_is_counted_and_measured(void **state) {
@@ -59,9 +65,7 @@ static void test_a_pipelined_batch_is_measured_request_by_request(void **state) 
     int fd = client_ask(serving, GET("/") GET("/") GET("/") GET("/"));
     for (int i = 0; i < 4; i++) assert_int_equal(client_read(fd)->status, 200);
     close(fd);
-    serving_stop(serving);
-    uvhttp_metrics_t metrics;
-    uvhttp_server_metrics(serving->server, &metrics);
+    uvhttp_metrics_t metrics = metrics_after_stop(serving);
     assert_int_equal(metrics.requests, 4);
     assert_int_equal(metrics.response_time_count, 4);
 }
@@ -71,9 +75,7 @@ static void test_the_histogram_can_be_switched_off_and_counters_not(void **state
     serving->config.performance.enable_statistics = false;
     begin(serving);
     ask_all_kinds(serving);
-    serving_stop(serving);
-    uvhttp_metrics_t metrics;
-    uvhttp_server_metrics(serving->server, &metrics);
+    uvhttp_metrics_t metrics = metrics_after_stop(serving);
     assert_int_equal(metrics.response_time_count, 0);
     assert_int_equal(metrics.responses_2xx, 50);
 }
@@ -122,8 +124,7 @@ static void test_figures_may_be_read_at_any_time(void **state) {
         uvhttp_server_metrics(serving->server, &metrics);
         assert_true(metrics.requests == i);
     }
-    close(fd);
-    serving_stop(serving);
+    serving_leave(serving, fd);
     assert_non_null(uvhttp_server_engine(serving->server, &reason));
 }
 
@@ -139,13 +140,8 @@ static void test_metrics_before_run_are_zero(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    const struct CMUnitTest tests[] = {
-        ON_EACH(test_every_response_is_counted_and_measured),
-        ON_EACH(test_a_pipelined_batch_is_measured_request_by_request),
-        ON_EACH(test_the_histogram_can_be_switched_off_and_counters_not),
-        ON_EACH(test_refusals_are_counted_by_reason),
-        ON_EACH(test_figures_may_be_read_at_any_time),
-        ON_EACH(test_metrics_before_run_are_zero),
-    };
-    return RUN_ON_EACH(tests);
+    return RUN_ON_EACH(test_every_response_is_counted_and_measured,
+                       test_a_pipelined_batch_is_measured_request_by_request,
+                       test_the_histogram_can_be_switched_off_and_counters_not, test_refusals_are_counted_by_reason,
+                       test_figures_may_be_read_at_any_time, test_metrics_before_run_are_zero);
 }

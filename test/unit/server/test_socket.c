@@ -1,5 +1,5 @@
 /* Owns: tests of the public waits for descriptors and connections, which a handler on the loop begins. */
-#include "server/serving.h"
+#include "support/http_server.h"
 
 static int pairs[2][2];
 static uvhttp_watch_t watches[2];
@@ -129,12 +129,8 @@ static void connect_there(uvhttp_request_t *req, uvhttp_response_t *res, void *u
 
 static void test_a_connection_is_made(void **state) {
     serving_t *serving = *state;
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof at;
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
-    assert_int_equal(listen(listener, 8), 0);
-    assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+    struct sockaddr_in at;
+    int listener = loopback_listener(8, &at);
     char address[64];
     begin(serving, connect_there);
     snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(at.sin_port));
@@ -150,10 +146,6 @@ static void test_a_connection_is_made(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        ON_EACH(test_a_wait_that_is_stopped_by_another_is_not_called),
-        ON_EACH(test_a_wait_may_be_begun_again),
-        ON_EACH(test_a_connection_is_made),
-    };
-    return RUN_ON_EACH(tests);
+    return RUN_ON_EACH(test_a_wait_that_is_stopped_by_another_is_not_called, test_a_wait_may_be_begun_again,
+                       test_a_connection_is_made);
 }

@@ -1,5 +1,5 @@
 /* Timers of applications: on each engine, in the order of their deadlines, and none that was stopped. */
-#include "server/serving.h"
+#include "support/http_server.h"
 
 static struct {
     uvhttp_timer_t timers[4];
@@ -40,8 +40,7 @@ static void test_timers_fire_in_the_order_of_their_deadlines(void **state) {
     serving_start(serving);
     int fd = client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_string_equal(client_read(fd)->body, "cbaa");
-    close(fd);
-    serving_stop(serving);
+    serving_leave(serving, fd);
 }
 
 static void test_there_are_none_without_a_loop(void **state) {
@@ -60,5 +59,5 @@ int main(void) {
         cmocka_unit_test(test_there_are_none_without_a_loop),
         ON_EACH(test_timers_fire_in_the_order_of_their_deadlines),
     };
-    return RUN_ON_EACH(tests);
+    return RUN_TABLE(tests);
 }

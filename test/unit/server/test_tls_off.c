@@ -1,4 +1,5 @@
 /* A library without TLS says so, and serves the rest. */
+/* Needs: no_tls. */
 #include <cmocka.h>
 #include <string.h>
 #include <uvhttp.h>

@@ -1,7 +1,7 @@
 /* Owns: tests of jobs of the application for the server's pool: where their ends come, and how they end with it. */
 #include <uv.h>
 
-#include "server/serving.h"
+#include "support/http_server.h"
 
 static struct {
     atomic_uint ran, done, cancelled, done_on_loop, beats;
@@ -64,7 +64,7 @@ static void test_the_end_comes_on_the_loop_that_gave_the_job(void **state) {
     int fd = client_ask(serving, GET("/give"));
     assert_string_equal(client_read(fd)->body, "by a job");
     assert_int_equal(atomic_load(&seen.done_on_loop), 1);
-    client_send(fd, GET("/from-worker"));
+    client_send_text(fd, GET("/from-worker"));
     assert_string_equal(client_read(fd)->body, "by a job");
     assert_int_equal(atomic_load(&seen.done), 2);
     assert_int_equal(atomic_load(&seen.done_on_loop), 1);
@@ -232,5 +232,5 @@ int main(void) {
         cmocka_unit_test(test_a_handler_of_an_attached_server_runs_on_a_worker_thread),
         cmocka_unit_test(test_an_attached_server_stops_when_its_jobs_are_done),
     };
-    return RUN_ON_EACH(tests);
+    return RUN_TABLE(tests);
 }

@@ -1,4 +1,5 @@
 /* Which certificates serve a name. */
+/* Needs: tls. */
 #include "tls/names.h"
 
 #include <cmocka.h>
@@ -6,6 +7,7 @@
 
 #include "base/str.h"
 #include "support/failing_allocator.h"
+#include "support/run.h"
 
 static void add(uvhttp__tls_names_t *names, const char *name, uint32_t certificate) {
     assert_int_equal(uvhttp__tls_names_add(names, uvhttp__str_from(name), certificate), UVHTTP_OK);
@@ -130,13 +132,7 @@ static void test_each_allocation_may_fail(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_name_is_served_with_all_its_certificates),
-        cmocka_unit_test(test_the_first_site_is_that_of_the_first_name_in_any_order),
-        cmocka_unit_test(test_a_wildcard_is_one_label),
-        cmocka_unit_test(test_no_names_at_all),
-        cmocka_unit_test(test_what_is_no_host_name_is_refused),
-        cmocka_unit_test(test_each_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_a_name_is_served_with_all_its_certificates,
+                     test_the_first_site_is_that_of_the_first_name_in_any_order, test_a_wildcard_is_one_label,
+                     test_no_names_at_all, test_what_is_no_host_name_is_refused, test_each_allocation_may_fail);
 }

@@ -1,5 +1,6 @@
 /* What a session notes for the kernel: keys as RFC 8448 derives them, and the number of the next record, proved by
  * decrypting that record; which sessions are not for the kernel; and what the kernel does with it, where it can. */
+/* Needs: tls openssl. */
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>

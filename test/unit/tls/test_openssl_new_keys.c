@@ -1,9 +1,10 @@
 /* Owns: tests of a client's KeyUpdate (RFC 8446 section 4.6.3) on a connection that the kernel encrypts, without such a
  * kernel: the two functions of ktls.c are defined here, and what "the kernel" sends stays plain text. So the client
  * reads TLS until the head of the file, and plain bytes from there on. ./dev ktls has the same with a real kernel. */
+/* Needs: tls openssl. */
 #include <openssl/ssl.h>
 
-#include "server/serving.h"
+#include "support/http_server.h"
 #include "tls/openssl.h"
 
 #define FILE_SIZE ((size_t)8 << 20)
@@ -49,8 +50,7 @@ static void start(serving_t *serving) {
     assert_int_equal(uvhttp_get(serving->server, "/file", send_file, NULL), UVHTTP_OK);
     assert_int_equal(uvhttp_get(serving->server, "/later", defer, NULL), UVHTTP_OK);
     assert_int_equal(uvhttp_server_listen_tls(serving->server, "127.0.0.1:0", tls, &serving->port), UVHTTP_OK);
-    assert_int_equal(pthread_create(&serving->thread, NULL, serving_thread, serving), 0);
-    serving->running = true;
+    serving_run(serving);
 }
 
 /* --- the client --- */
@@ -107,8 +107,7 @@ static void close_client(client_t *client) {
 
 /* close_notify is said once, then FIN. */
 static void expect_end(client_t *client) {
-    char byte;
-    assert_int_equal(client_receive(client->fd, &byte), 0);
+    client_expect_eof(client->fd);
     assert_int_equal(atomic_load(&notified), 1);
     assert_int_equal(atomic_load(&alerts), 0);
     close_client(client);
@@ -203,7 +202,7 @@ int main(void) {
         ON_EACH(test_a_connection_that_owes_nothing_ends),
         ON_EACH(test_new_keys_of_the_client_alone_end_nothing),
     };
-    int failed = RUN_ON_EACH(tests);
+    int failed = RUN_TABLE(tests);
     uvhttp_tls_free(tls);
     unlink(path);
     return failed;

@@ -1,4 +1,5 @@
 /* Which OCSP responses are stapled: those that are for the certificate, say "good" and have not expired. */
+/* Needs: tls openssl. */
 #include <openssl/err.h>
 #include <openssl/ocsp.h>
 #include <openssl/pem.h>

@@ -1,5 +1,6 @@
 /* What uvhttp_tls_new takes and refuses, with the reason in the log; reloading; every allocation of ours failing once.
  * Certificates come from the library's own maker, files are written by the test. */
+/* Needs: tls. */
 #include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* Owns: tests that the subject of a client's certificate, which decides about access, is the request's own: in handlers
  * on worker threads and in coroutines, and for deferred handles, it stays what it was when the client has gone. */
+/* Needs: tls. */
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include "server/serving.h"
+#include "support/http_server.h"
 
 #define SUBJECT "CN=alice"
 
@@ -129,8 +130,7 @@ static void start(serving_t *serving, uvhttp_handler_t handler, void *user, uvht
     server = serving->server;
     assert_int_equal(uvhttp_route(server, UVHTTP_GET, "/", handler, user, exec), UVHTTP_OK);
     assert_int_equal(uvhttp_server_listen_tls(server, "127.0.0.1:0", tls, &serving->port), UVHTTP_OK);
-    assert_int_equal(pthread_create(&serving->thread, NULL, serving_thread, serving), 0);
-    serving->running = true;
+    serving_run(serving);
 }
 
 static void check_handler(serving_t *serving, uvhttp_handler_t handler, bool asks_before, uvhttp_exec_t exec) {
@@ -190,7 +190,7 @@ int main(void) {
 #endif
         ON_EACH(test_a_deferred_handle_knows_the_subject_of_a_client_that_went),
     };
-    int failed = RUN_ON_EACH(tests);
+    int failed = RUN_TABLE(tests);
     uvhttp_tls_free(tls);
     X509_free(certificate);
     EVP_PKEY_free(key);

@@ -1,21 +1,22 @@
 /* The TCP server over TLS, on both engines: an echo with a client of OpenSSL, every allocation of ours failing once.
  * The fixture's on_open and on_close are those of a plain connection. */
+/* Needs: tls. */
 #include <openssl/ssl.h>
 
 #include <cmocka.h>
 #include <signal.h>
 
-#include "conn/conn_harness.h"
 #include "support/failing_allocator.h"
+#include "support/tcp_server.h"
 
 #include <uvhttp/tls.h>
 
 static uvhttp_tls_t *tls;
 
 static void start_tls(fixture_t *fixture) {
-    make_server(fixture);
+    fixture_make(fixture);
     assert_int_equal(uvhttp_tcp_server_listen_tls(fixture->server, "127.0.0.1:0", tls, &fixture->port), UVHTTP_OK);
-    run_in_thread(fixture);
+    fixture_run(fixture);
 }
 
 typedef struct client {
@@ -33,7 +34,7 @@ static bool again(client_t *client, int result) {
 static bool client_open(client_t *client, uint16_t port) {
     client->ctx = SSL_CTX_new(TLS_client_method());
     client->ssl = SSL_new(client->ctx);
-    client->fd = dial_port(port);
+    client->fd = client_connect(port);
     SSL_set_fd(client->ssl, client->fd);
     int done;
     do {
@@ -60,6 +61,18 @@ static bool echo(client_t *client, const char *data, int size) {
     return memcmp(data, back, (size_t)size) == 0;
 }
 
+static void start_and_open(fixture_t *fixture, client_t *client) {
+    start_tls(fixture);
+    assert_true(client_open(client, fixture->port));
+    assert_true(echo(client, "ping", 4));
+}
+
+/* The client leaves first. */
+static void close_and_stop(fixture_t *fixture, client_t *client) {
+    client_close(client);
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
+}
+
 static void test_echo_and_the_clients_end(void **state) {
     fixture_t *fixture = *state;
     start_tls(fixture);
@@ -73,20 +86,16 @@ static void test_echo_and_the_clients_end(void **state) {
     assert_int_equal(SSL_shutdown(client.ssl), 0);
     assert_int_equal(SSL_shutdown(client.ssl), 1); /* the server's close_notify */
     wait_seen(fixture, SEEN_CLOSE_OK, 1);
-    client_close(&client);
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    close_and_stop(fixture, &client);
 }
 
 static void test_an_end_without_close_notify_is_told_as_aborted(void **state) {
     fixture_t *fixture = *state;
-    start_tls(fixture);
     client_t client;
-    assert_true(client_open(&client, fixture->port));
-    assert_true(echo(&client, "ping", 4));
+    start_and_open(fixture, &client);
     assert_int_equal(shutdown(client.fd, SHUT_WR), 0);
     wait_seen(fixture, SEEN_CLOSE_ABORTED, 1);
-    client_close(&client);
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    close_and_stop(fixture, &client);
 }
 
 static void test_a_connection_without_a_handshake_is_never_seen(void **state) {
@@ -98,15 +107,15 @@ static void test_a_connection_without_a_handshake_is_never_seen(void **state) {
     assert_int_equal(recv(fd, first, sizeof first, MSG_WAITALL), sizeof first);
     assert_memory_equal(first, "HTTP/1.1 400", 12);
     int silent = dial(fixture);
-    assert_int_equal(stop(fixture), UVHTTP_OK); /* and it keeps nobody from stopping */
-    assert_int_equal(seen(fixture, SEEN_OPEN), 0);
+    assert_int_equal(fixture_stop(fixture), UVHTTP_OK); /* and it keeps nobody from stopping */
+    assert_int_equal(fixture_seen(fixture, SEEN_OPEN), 0);
     close(fd);
     close(silent);
 }
 
 static void test_listening_without_tls_is_refused(void **state) {
     fixture_t *fixture = *state;
-    make_server(fixture);
+    fixture_make(fixture);
     assert_int_equal(uvhttp_tcp_server_listen_tls(fixture->server, "127.0.0.1:0", NULL, NULL), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_tcp_server_listen_tls(fixture->server, "nowhere", tls, NULL), UVHTTP_E_ADDRESS);
     assert_int_equal(uvhttp_tcp_server_listen_tls(NULL, "127.0.0.1:0", tls, NULL), UVHTTP_E_INVALID);
@@ -121,13 +130,12 @@ static void test_a_message_allocates_nothing_of_ours(void **state) {
     size_t before = test_allocator_count();
     for (int i = 0; i < 200; i++) assert_true(echo(&client, "ping", 4));
     assert_int_equal(test_allocator_count(), before);
-    client_close(&client);
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    close_and_stop(fixture, &client);
 }
 
 /* Each request for a key update is answered by one of ours, which waits while the client does not read. */
 static bool cut_off(fixture_t *fixture) {
-    return seen(fixture, SEEN_CLOSE_OTHER) + seen(fixture, SEEN_CLOSE_TIMEOUT) > 0;
+    return fixture_seen(fixture, SEEN_CLOSE_OTHER) + fixture_seen(fixture, SEEN_CLOSE_TIMEOUT) > 0;
 }
 
 /* The reason is the limit; or the time, where a busy machine does not get the alert out within it. */
@@ -138,27 +146,22 @@ static void wait_cut_off(fixture_t *fixture) {
 
 static void test_a_flood_of_key_updates_is_cut_off(void **state) {
     fixture_t *fixture = *state;
-    start_tls(fixture);
     client_t client;
-    assert_true(client_open(&client, fixture->port));
-    assert_true(echo(&client, "ping", 4));
+    start_and_open(fixture, &client);
     /* TLS 1.2, where there are none: mbedTLS. */
     for (int i = 0; i < 8000 && SSL_version(client.ssl) == TLS1_3_VERSION; i++) {
         if (SSL_key_update(client.ssl, SSL_KEY_UPDATE_REQUESTED) != 1) break;
         if (SSL_do_handshake(client.ssl) != 1) break;
     }
     if (SSL_version(client.ssl) == TLS1_3_VERSION) wait_cut_off(fixture);
-    client_close(&client);
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    close_and_stop(fixture, &client);
 }
 
 /* The server bears it, and serves the next client. */
 static void test_allocations_that_fail_cost_one_connection(void **state) {
     fixture_t *fixture = *state;
-    start_tls(fixture);
     client_t client;
-    assert_true(client_open(&client, fixture->port));
-    assert_true(echo(&client, "ping", 4));
+    start_and_open(fixture, &client);
     client_close(&client);
     for (size_t n = 1; n <= 12; n++) {
         test_allocator_fail_at(n);
@@ -168,8 +171,7 @@ static void test_allocations_that_fail_cost_one_connection(void **state) {
     }
     assert_true(client_open(&client, fixture->port));
     assert_true(echo(&client, "ping", 4));
-    client_close(&client);
-    assert_int_equal(stop(fixture), UVHTTP_OK);
+    close_and_stop(fixture, &client);
 }
 
 int main(void) {

@@ -1,4 +1,5 @@
 /* The keys of session tickets grow old. Times are made up. */
+/* Needs: tls. */
 #include "tls/tickets.h"
 
 #include <cmocka.h>

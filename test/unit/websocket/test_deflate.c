@@ -1,5 +1,6 @@
 /* Owns: tests of compressed messages: RFC 7692's examples at every cut, contexts, bombs, malformed bytes, memory that
  * runs out. */
+/* Needs: websocket compression. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 
 #include "support/failing_allocator.h"
 #include "support/random.h"
+#include "support/run.h"
 #include "websocket/deflate.h"
 
 static const uvhttp__ws_deflate_settings_t settings = {.level = 4, .memory_level = 8, .bits = 15};
@@ -240,15 +242,9 @@ static void test_any_allocation_may_fail(void **state) {
 
 int main(void) {
     test_allocator_install();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_examples_of_the_rfc_at_every_cut),
-        cmocka_unit_test(test_a_context_is_kept_over_messages_and_blocks_that_end),
-        cmocka_unit_test(test_a_shared_context_forgets),
-        cmocka_unit_test(test_malformed_messages_are_refused),
-        cmocka_unit_test(test_messages_come_back_with_every_window),
-        cmocka_unit_test(test_what_does_not_shrink_is_said_so_and_forgotten),
-        cmocka_unit_test(test_a_bomb_comes_out_a_piece_at_a_time),
-        cmocka_unit_test(test_any_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_the_examples_of_the_rfc_at_every_cut,
+                     test_a_context_is_kept_over_messages_and_blocks_that_end, test_a_shared_context_forgets,
+                     test_malformed_messages_are_refused, test_messages_come_back_with_every_window,
+                     test_what_does_not_shrink_is_said_so_and_forgotten, test_a_bomb_comes_out_a_piece_at_a_time,
+                     test_any_allocation_may_fail);
 }

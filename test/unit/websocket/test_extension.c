@@ -1,4 +1,5 @@
 /* Owns: tests of the negotiation of permessage-deflate: offers, and what is answered. */
+/* Needs: websocket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
 /* Owns: tests of the frame parser and writer: every vector at every split point, before an unmapped page. */
+/* Needs: websocket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "support/run.h"
 #include "websocket/frame.h"
 
 /* What a stream of frames came to: "1.5:hello" for each frame (FIN opcode), then the code that ended it. */
@@ -235,16 +237,9 @@ static void test_close_payloads(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_examples_of_the_rfc),
-        cmocka_unit_test(test_control_frames_stand_between_fragments),
-        cmocka_unit_test(test_what_breaks_a_rule_is_refused_at_its_first_byte),
-        cmocka_unit_test(test_only_the_first_frame_of_a_message_may_be_compressed),
-        cmocka_unit_test(test_lengths_up_to_63_bits_are_read),
-        cmocka_unit_test(test_masking_agrees_with_one_byte_at_a_time),
-        cmocka_unit_test(test_heads_are_written_as_short_as_can_be),
-        cmocka_unit_test(test_close_codes_that_may_be_sent),
-        cmocka_unit_test(test_close_payloads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_the_examples_of_the_rfc, test_control_frames_stand_between_fragments,
+                     test_what_breaks_a_rule_is_refused_at_its_first_byte,
+                     test_only_the_first_frame_of_a_message_may_be_compressed, test_lengths_up_to_63_bits_are_read,
+                     test_masking_agrees_with_one_byte_at_a_time, test_heads_are_written_as_short_as_can_be,
+                     test_close_codes_that_may_be_sent, test_close_payloads);
 }

@@ -1,4 +1,5 @@
 /* Owns: tests of keys, lists and origins of the opening handshake. */
+/* Needs: websocket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -7,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/str.h"
+#include "support/run.h"
 #include "websocket/handshake.h"
 
 static uvhttp_str_t str(const char *text) {
@@ -71,11 +73,6 @@ static void test_an_origin_is_the_host_of_the_request(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_accept_of_the_rfc),
-        cmocka_unit_test(test_a_key_is_the_base64_of_16_bytes),
-        cmocka_unit_test(test_lists_are_cut_at_commas),
-        cmocka_unit_test(test_an_origin_is_the_host_of_the_request),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_the_accept_of_the_rfc, test_a_key_is_the_base64_of_16_bytes, test_lists_are_cut_at_commas,
+                     test_an_origin_is_the_host_of_the_request);
 }

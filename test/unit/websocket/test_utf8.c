@@ -1,4 +1,5 @@
 /* Owns: tests of the UTF-8 check: all code points, all that is none, every cut. */
+/* Needs: websocket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -6,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "support/run.h"
 #include "websocket/utf8.h"
 
 /* How many bytes are taken before the check fails, byte by byte; SIZE_MAX: none fails. */
@@ -100,11 +102,6 @@ static void test_every_cut_of_a_long_text_gives_the_same(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_code_point_but_surrogates_is_text),
-        cmocka_unit_test(test_every_two_bytes_agree_with_the_table),
-        cmocka_unit_test(test_what_is_wrong_is_seen_at_its_first_byte),
-        cmocka_unit_test(test_every_cut_of_a_long_text_gives_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return RUN_TESTS(test_every_code_point_but_surrogates_is_text, test_every_two_bytes_agree_with_the_table,
+                     test_what_is_wrong_is_seen_at_its_first_byte, test_every_cut_of_a_long_text_gives_the_same);
 }

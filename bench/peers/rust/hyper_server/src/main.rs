@@ -1,6 +1,6 @@
 //! Owns: hyper on tokio's single-threaded runtime as a peer: the same responses as performance_test, without files and TLS.
 //!
-//!   hyper_server PORT
+//!   hyper_server PORT http1|h2
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{
@@ -9,6 +9,7 @@ use hyper::{
     service::service_fn,
     Request, Response, StatusCode,
 };
+use hyper_util::rt::TokioExecutor;
 use std::convert::Infallible;
 
 #[global_allocator]
@@ -43,17 +44,24 @@ async fn main() -> std::io::Result<()> {
     let port: u16 = std::env::args()
         .nth(1)
         .and_then(|text| text.parse().ok())
-        .expect("usage: hyper_server PORT");
+        .expect("usage: hyper_server PORT http1|h2");
+    let http2 = std::env::args().nth(2).as_deref() == Some("h2");
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         tokio::spawn(async move {
             let io = hyper_util::rt::TokioIo::new(stream);
-            let _ = hyper::server::conn::http1::Builder::new()
-                .pipeline_flush(true)
-                .serve_connection(io, service_fn(answer))
-                .await;
+            let _ = if http2 {
+                hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(io, service_fn(answer))
+                    .await
+            } else {
+                hyper::server::conn::http1::Builder::new()
+                    .pipeline_flush(true)
+                    .serve_connection(io, service_fn(answer))
+                    .await
+            };
         });
     }
 }

@@ -1,0 +1,36 @@
+/* Owns: what keeps bytes or a descriptor alive for somebody who has yet to read them. May include: -. */
+#ifndef UVHTTP_SRC_BASE_KEEPER_H
+#define UVHTTP_SRC_BASE_KEEPER_H
+
+#include <stdint.h>
+
+/* A reference: whoever has it calls uvhttp__keeper_release exactly once, when nothing reads the bytes any more. */
+typedef struct uvhttp__keeper {
+    void (*release)(void *arg); /* NULL: there is nothing to release */
+    void *arg;
+} uvhttp__keeper_t;
+
+static inline void uvhttp__keeper_release(uvhttp__keeper_t keeper) {
+    if (keeper.release) keeper.release(keeper.arg);
+}
+
+/* Bytes of a body up to here are cheaper copied than kept where they are until the kernel has them. */
+#define UVHTTP__PIECE_COPY_MAX 4096
+
+/* Where the bytes of a piece of a body are. */
+typedef enum uvhttp__piece_kind {
+    UVHTTP__PIECE_LENT, /* in memory that is valid in this call only: they are copied */
+    UVHTTP__PIECE_KEPT, /* in memory that stays until the piece's keeper is released */
+    UVHTTP__PIECE_FILE, /* in an open file, which stays until the piece's keeper is released; none waits for a disk */
+} uvhttp__piece_kind_t;
+
+/* The next bytes of a body, in one place. */
+typedef struct uvhttp__piece {
+    uvhttp__piece_kind_t kind;
+    int fd;           /* FILE only */
+    const char *data; /* LENT and KEPT only */
+    uint64_t offset;  /* FILE only */
+    uint64_t size;    /* bytes; > 0 */
+} uvhttp__piece_t;
+
+#endif

@@ -1,0 +1,221 @@
+/* Owns: what happens to a connection: its start behind a PROXY header and a filter, the callbacks of its stream, its
+ * timer, and the drain of its server. May include: io, base, obs. */
+#include "base/hot.h"
+#include "conn/host_internal.h"
+
+/* --- the start --- */
+
+/* The upper layer never hears of it. With RST: the client need not wait to learn that nobody reads what it sends, and
+ * nothing of the connection stays here. */
+static void refuse_address(uvhttp__conn_t *conn, int code) {
+    if (code == UVHTTP_E_LIMIT)
+        uvhttp__counters_add(&conn->worker->counters, connections_refused_address, 1);
+    else
+        uvhttp__counters_error(&conn->worker->counters, code);
+    conn->flags |= UVHTTP__CONN_HANDSHAKE;
+    uvhttp__conn_reset(conn, code);
+}
+
+/* It is known who is there: the filter is set, or the upper layer hears of it. A code other than 0 has to close the
+ * connection; with 0 it may be closed already. */
+static int begin(uvhttp__conn_t *conn, uint32_t row) {
+    if (conn->worker->host->addresses) {
+        int status = uvhttp__conn_count_address(conn);
+        if (status != UVHTTP_OK) {
+            refuse_address(conn, status);
+            return UVHTTP_OK;
+        }
+    }
+    const uvhttp__conn_filter_t *filter = &conn->worker->host->filters[row];
+    if (filter->open) {
+        conn->flags |= UVHTTP__CONN_HANDSHAKE;
+        return filter->open(conn, filter->arg);
+    }
+    uvhttp__conn_ops(conn)->on_open(conn);
+    return UVHTTP_OK;
+}
+
+void uvhttp__conn_opened(uvhttp__conn_t *conn) {
+    conn->flags &= (uint16_t)~UVHTTP__CONN_HANDSHAKE;
+    uvhttp__conn_timer_stop(conn);
+    uvhttp__conn_ops(conn)->on_open(conn);
+}
+
+static void refuse(uvhttp__conn_t *conn, int code) {
+    uvhttp__counters_error(&conn->worker->counters, code);
+    uvhttp__conn_close(conn, code);
+}
+
+int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t row) {
+    if (!conn->worker->host->endpoints[row].proxy_protocol) return begin(conn, row);
+    int status = uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
+    if (status != UVHTTP_OK) refuse(conn, status);
+    return UVHTTP_OK;
+}
+
+/* Not inlined: on_data would save registers for it, for every receive. */
+static NOINLINE size_t on_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+    size_t used;
+    uint32_t row;
+    int status = uvhttp__conn_proxy_read(conn, data, size, &used, &row);
+    if (status == UVHTTP_E_AGAIN) return size;
+    if (status != UVHTTP_OK) {
+        refuse(conn, status);
+        return size;
+    }
+    status = begin(conn, row);
+    if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
+    return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;
+}
+
+/* A connection that ends without a word was a look whether somebody listens. */
+static void on_proxy_end(uvhttp__conn_t *conn) {
+    if (uvhttp__conn_proxy_has_bytes(conn))
+        refuse(conn, UVHTTP_E_PROXY_MALFORMED);
+    else
+        uvhttp__conn_close(conn, UVHTTP_OK);
+}
+
+/* --- the server stops --- */
+
+/* Whether the peer has sent something before the upper layer knows of the connection. */
+static bool has_begun(uvhttp__conn_t *conn) {
+    bool kept = (conn->flags & UVHTTP__CONN_PROXY) && uvhttp__conn_proxy_has_bytes(conn);
+    return kept || uvhttp__stream_unread(&conn->stream);
+}
+
+static void let_begin(uvhttp__conn_t *conn) {
+    conn->flags |= UVHTTP__CONN_BEGAN_LATE;
+    uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LATE_MS);
+}
+
+/* A handshake or a PROXY header that has begun may end: the request behind it is answered. One that has not has a
+ * moment to begin. */
+void uvhttp__conn_drain(uvhttp__conn_t *conn) {
+    if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
+    if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)))
+        uvhttp__conn_ops(conn)->on_drain(conn);
+    else if (has_begun(conn))
+        let_begin(conn);
+    else
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + conn->worker->host->options.drain_idle_ms);
+}
+
+void uvhttp__conn_drain_alone(uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_LAST) return;
+    conn->flags |= UVHTTP__CONN_LAST;
+    uvhttp__conn_drain(conn);
+}
+
+/* While the server stops the time for a beginning is over. */
+static void end_beginning(uvhttp__conn_t *conn) {
+    if (has_begun(conn) && !(conn->flags & UVHTTP__CONN_BEGAN_LATE))
+        let_begin(conn);
+    else
+        uvhttp__conn_close(conn, UVHTTP_OK);
+}
+
+/* --- the stream --- */
+
+/* Everything is with the kernel, FIN too. */
+static void linger(uvhttp__conn_t *conn) {
+    if (conn->flags & UVHTTP__CONN_PEER_ENDED) {
+        uvhttp__conn_close(conn, conn->close_status);
+        return;
+    }
+    conn->flags |= UVHTTP__CONN_LINGERING;
+    bool brief = conn->worker->draining && (conn->flags & UVHTTP__CONN_IDLE_END);
+    uvhttp__conn_timer_stop(conn);
+    uvhttp__conn_timer_set(conn,
+                           uvhttp__conn_now_ms(conn) + (brief ? UVHTTP__CONN_IDLE_LINGER_MS : UVHTTP__CONN_LINGER_MS));
+}
+
+/* What the peer has not taken yet it may go on to take, at its rate: it is not closed over it. A server that stops
+ * leaves that to the kernel. */
+static void end_lingering(uvhttp__conn_t *conn) {
+    if ((conn->flags & UVHTTP__CONN_CHECKED) && !conn->worker->draining)
+        uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LINGER_MS);
+    else
+        uvhttp__conn_close(conn, conn->close_status);
+}
+
+UVHTTP__HOT static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    if (__builtin_expect(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_PROXY), 0))
+        return conn->flags & UVHTTP__CONN_FINISHING ? size : on_proxy_data(conn, data, size);
+    return uvhttp__conn_ops(conn)->on_data(conn, data, size);
+}
+
+static void on_end(uvhttp__stream_t *stream, int status) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    conn->flags |= UVHTTP__CONN_PEER_ENDED;
+    if (status != UVHTTP_OK) uvhttp__conn_count_reset(conn);
+    if (status != UVHTTP_OK)
+        uvhttp__conn_close(conn, status);
+    else if (conn->flags & UVHTTP__CONN_LINGERING)
+        uvhttp__conn_close(conn, conn->close_status);
+    else if (conn->flags & UVHTTP__CONN_PROXY)
+        on_proxy_end(conn);
+    else if (!(conn->flags & UVHTTP__CONN_FINISHING))
+        uvhttp__conn_ops(conn)->on_end(conn);
+}
+
+static void on_sent(uvhttp__stream_t *stream) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    if (conn->flags & UVHTTP__CONN_FINISHING)
+        linger(conn);
+    else
+        uvhttp__conn_ops(conn)->on_sent(conn);
+}
+
+static void on_closed(uvhttp__stream_t *stream) {
+    uvhttp__conn_t *conn = uvhttp__conn_of(stream);
+    if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE))) uvhttp__conn_ops(conn)->on_closed(conn);
+    uvhttp__conn_forget_peer(conn);
+    uvhttp__worker_conn_closed(conn);
+}
+
+static void on_kept(uvhttp__stream_t *stream) {
+    uvhttp__output_check_start(uvhttp__conn_of(stream));
+}
+
+const uvhttp__stream_ops_t uvhttp__conn_stream_ops = {
+    .on_data = on_data, .on_end = on_end, .on_sent = on_sent, .on_kept = on_kept, .on_closed = on_closed};
+
+/* --- the timer --- */
+
+/* Whether the deadline of the upper layer, or of the end, is there. */
+static bool look_at_output(uvhttp__conn_t *conn) {
+    uvhttp__output_verdict_t verdict = uvhttp__output_look(conn);
+    switch (verdict) {
+        case UVHTTP__OUTPUT_DUE: return true;
+        case UVHTTP__OUTPUT_TAKEN: uvhttp__conn_output_taken(conn); break;
+        case UVHTTP__OUTPUT_SLOW: uvhttp__counters_add(&conn->worker->counters, slow_write, 1); break;
+        case UVHTTP__OUTPUT_STALLED: uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1); break;
+        case UVHTTP__OUTPUT_WAITS: break;
+    }
+    if (verdict == UVHTTP__OUTPUT_SLOW || verdict == UVHTTP__OUTPUT_STALLED) uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
+    return false;
+}
+
+void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)user;
+    uvhttp__conn_t *conn = UVHTTP__CONTAINER_OF(timer, uvhttp__conn_t, timer);
+    if ((conn->flags & UVHTTP__CONN_CHECKED) && !look_at_output(conn)) return;
+    if (conn->flags & UVHTTP__CONN_LINGERING) {
+        end_lingering(conn);
+    } else if (conn->flags & UVHTTP__CONN_FINISHING) {
+        uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
+        uvhttp__conn_reset(conn, UVHTTP_E_TIMEOUT);
+    } else if ((conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)) && conn->worker->draining) {
+        end_beginning(conn);
+    } else if (conn->flags & UVHTTP__CONN_PROXY) {
+        refuse(conn, UVHTTP_E_PROXY_TIMEOUT);
+    } else if (conn->flags & UVHTTP__CONN_HANDSHAKE) {
+        uvhttp__counters_add(&conn->worker->counters, timeouts_handshake, 1);
+        uvhttp__conn_close(conn, UVHTTP_E_TIMEOUT);
+    } else {
+        uvhttp__conn_ops(conn)->on_timer(conn);
+    }
+}

@@ -1,0 +1,47 @@
+/* Owns: the time of an exchange: the client's for its body, and the application's for its response. */
+#include "exchange/exchange_internal.h"
+
+/* What the client has to send. */
+static uvhttp__rate_limits_t rate_limits(const uvhttp__exchange_t *exchange) {
+    const uvhttp_server_config_t *config = &exchange->worker->service->config;
+    const uvhttp__route_t *route = exchange->way.route;
+    uint32_t timeout = route ? route->options.body_timeout : 0;
+    if (timeout == 0) timeout = config->body_timeout;
+    if (timeout == UINT32_MAX) timeout = 0; /* a route's: no limit */
+    return (uvhttp__rate_limits_t){config->min_receive_rate, config->rate_grace, timeout};
+}
+
+void uvhttp__exchange_start_rate(uvhttp__exchange_t *exchange) {
+    const uvhttp__rate_limits_t limits = rate_limits(exchange);
+    uvhttp__rate_start(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, uvhttp__exchange_now_ms(exchange));
+}
+
+bool uvhttp__exchange_client_is_late(uvhttp__exchange_t *exchange) {
+    if (!exchange->receiving || !uvhttp__exchange_takes(exchange)) return false;
+    const uvhttp__rate_limits_t limits = rate_limits(exchange);
+    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen,
+                                                       uvhttp__exchange_now_ms(exchange));
+    if (verdict == UVHTTP__RATE_FINE) return false;
+    if (verdict == UVHTTP__RATE_STALLED)
+        uvhttp__counters_add(uvhttp__exchange_counters(exchange), timeouts_body, 1);
+    else
+        uvhttp__counters_add(uvhttp__exchange_counters(exchange), slow_read, 1);
+    return true;
+}
+
+void uvhttp__exchange_watch(uvhttp__exchange_t *exchange) {
+    uint64_t at = UINT64_MAX;
+    if (exchange->receiving && uvhttp__exchange_takes(exchange))
+        at = uvhttp__exchange_now_ms(exchange) + UVHTTP__RATE_INTERVAL_MS;
+    if (exchange->answer_by_ms > 0 && exchange->answer_by_ms < at) at = exchange->answer_by_ms;
+    exchange->protocol->set_deadline(exchange, at);
+}
+
+void uvhttp__exchange_await(uvhttp__exchange_t *exchange) {
+    if (exchange->worker->deferred_in_turn < UINT16_MAX) exchange->worker->deferred_in_turn++;
+    uint32_t timeout = exchange->way.route ? exchange->way.route->options.answer_timeout_ms : 0;
+    bool begun = uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN);
+    if (timeout > 0 && exchange->answer_by_ms == 0 && !begun)
+        exchange->answer_by_ms = uvhttp__exchange_now_ms(exchange) + timeout;
+    uvhttp__exchange_watch(exchange);
+}

@@ -1,0 +1,117 @@
+/* Owns: the references and the state of a deferred handle. What a thread says becomes a message to the loop; a lock
+ * decides between it and the client's going, so that a message is only made while the loop is there to run it. */
+#include "base/alloc.h"
+#include "exchange/deferred.h"
+
+/* --- references --- */
+
+/* Under the lock. */
+static void give_to_loop(uvhttp_deferred_t *deferred, uvhttp__post_t *post) {
+    if (deferred->held)
+        (void)uvhttp__mpsc_push(&deferred->posts, &post->node);
+    else
+        uvhttp__loop_post(deferred->loop, post);
+}
+
+/* Gives a reference back. The last one of an open handle becomes a message, so that the client gets a 500. */
+void uvhttp_deferred_release(uvhttp_deferred_t *deferred) {
+    if (!deferred) return;
+    pthread_mutex_lock(&deferred->lock);
+    bool last = --deferred->count == 0;
+    bool abandoned = last && deferred->state == UVHTTP__DEFERRED_OPEN;
+    if (abandoned) {
+        deferred->count = 1;
+        deferred->state = UVHTTP__DEFERRED_ANSWERED;
+        give_to_loop(deferred, &deferred->abandon);
+    }
+    pthread_mutex_unlock(&deferred->lock);
+    if (!last || abandoned) return;
+    if (deferred->state == UVHTTP__DEFERRED_ABORTED) uvhttp__exchange_free(deferred->exchange);
+    pthread_mutex_destroy(&deferred->lock);
+    uvhttp__free(deferred);
+}
+
+void uvhttp_deferred_retain(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(&deferred->lock);
+    deferred->count++;
+    pthread_mutex_unlock(&deferred->lock);
+}
+
+/* --- messages --- */
+
+int uvhttp__deferred_post(uvhttp_deferred_t *deferred, uvhttp__post_t *post, uvhttp__deferred_state_t next) {
+    pthread_mutex_lock(&deferred->lock);
+    int status = deferred->state == UVHTTP__DEFERRED_ABORTED    ? UVHTTP_E_ABORTED
+                 : deferred->state == UVHTTP__DEFERRED_ANSWERED ? UVHTTP_E_STATE
+                                                                : UVHTTP_OK;
+    if (status == UVHTTP_OK) {
+        deferred->state = next;
+        deferred->count++;
+        give_to_loop(deferred, post);
+    }
+    pthread_mutex_unlock(&deferred->lock);
+    return status;
+}
+
+void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(&deferred->lock);
+    deferred->held = false;
+    uvhttp__mpsc_node_t *next, *node = uvhttp__mpsc_take(&deferred->posts);
+    for (; node; node = next) {
+        next = node->next;
+        uvhttp__loop_post(deferred->loop, UVHTTP__CONTAINER_OF(node, uvhttp__post_t, node));
+    }
+    pthread_mutex_unlock(&deferred->lock);
+}
+
+/* --- on the loop --- */
+
+void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+    exchange->deferred = deferred;
+    uvhttp__counters_add(&exchange->worker->worker->counters, deferred, 1);
+}
+
+bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(&deferred->lock);
+    bool open = deferred->state == UVHTTP__DEFERRED_OPEN;
+    if (open)
+        deferred->state = UVHTTP__DEFERRED_ABORTED;
+    else
+        deferred->exchange = NULL; /* the answer is on its way and will find nobody */
+    pthread_mutex_unlock(&deferred->lock);
+    if (!open) return false;
+    if (deferred->on_abort) deferred->on_abort(deferred, deferred->on_abort_user);
+    return true;
+}
+
+void uvhttp__deferred_detach(uvhttp_deferred_t *deferred) {
+    deferred->exchange->deferred = NULL;
+    pthread_mutex_lock(&deferred->lock);
+    deferred->state = UVHTTP__DEFERRED_ANSWERED;
+    deferred->exchange = NULL;
+    pthread_mutex_unlock(&deferred->lock);
+}
+
+bool uvhttp__deferred_is_open(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(&deferred->lock);
+    bool open = deferred->state == UVHTTP__DEFERRED_OPEN;
+    pthread_mutex_unlock(&deferred->lock);
+    return open;
+}
+
+/* --- on any thread --- */
+
+bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred) {
+    pthread_mutex_t *lock = &((uvhttp_deferred_t *)(uintptr_t)deferred)->lock;
+    pthread_mutex_lock(lock);
+    bool aborted = deferred->state == UVHTTP__DEFERRED_ABORTED;
+    pthread_mutex_unlock(lock);
+    return aborted;
+}
+
+uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred) {
+    pthread_mutex_lock(&deferred->lock);
+    uvhttp_request_t *request = deferred->exchange ? &deferred->exchange->request : NULL;
+    pthread_mutex_unlock(&deferred->lock);
+    return request;
+}

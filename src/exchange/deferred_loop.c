@@ -1,0 +1,94 @@
+/* Owns: what a loop does with a deferred handle: made for an exchange, the application called through it, and the
+ * response sent once it is complete. */
+#include "base/alloc.h"
+#include "exchange/deferred.h"
+#include "exchange/exchange_internal.h"
+
+static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+    uvhttp__exchange_returned(exchange);
+    if (deferred->exchange) uvhttp__deferred_detach(deferred);
+}
+
+/* Nobody has responded, and nobody can any more: the message that the last reference has become. */
+static void run_abandon(uvhttp__post_t *post) {
+    uvhttp_deferred_t *deferred = UVHTTP__CONTAINER_OF(post, uvhttp_deferred_t, abandon);
+    uvhttp__exchange_t *exchange = deferred->exchange;
+    if (exchange && exchange->protocol) {
+        uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
+        uvhttp__response_undefer(&exchange->response);
+        /* What was begun can only be cut off; anything else gets an answer. */
+        if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
+            uvhttp__deferred_detach(deferred);
+            exchange->protocol->reset(exchange, UVHTTP_E_STATE);
+        } else {
+            uvhttp__response_fail_by(&exchange->response, UVHTTP_E_NO_RESPONSE, 500, "Internal Server Error\n");
+            answer_now(deferred, exchange);
+        }
+    }
+    uvhttp_deferred_release(deferred);
+}
+
+/* --- new handles --- */
+
+static uvhttp_deferred_t *new_handle(uvhttp__exchange_t *exchange, bool held) {
+    uvhttp_deferred_t *deferred = uvhttp__calloc(1, sizeof *deferred);
+    if (!deferred) return NULL;
+    deferred->count = 1;
+    deferred->held = held;
+    pthread_mutex_init(&deferred->lock, NULL);
+    uvhttp__mpsc_init(&deferred->posts);
+    deferred->loop = exchange->worker->worker->loop;
+    deferred->exchange = exchange;
+    deferred->abandon.run = run_abandon;
+    return deferred;
+}
+
+uvhttp_deferred_t *uvhttp__deferred_new(uvhttp__exchange_t *exchange) {
+    uvhttp_deferred_t *deferred = new_handle(exchange, false);
+    if (deferred) uvhttp__deferred_adopt(deferred, exchange);
+    return deferred;
+}
+
+uvhttp_deferred_t *uvhttp__deferred_new_held(uvhttp__exchange_t *exchange) {
+    return new_handle(exchange, true);
+}
+
+/* --- calls of the application --- */
+
+void uvhttp__deferred_proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
+    if (uvhttp__response_is_complete(&exchange->response) && !exchange->coroutine)
+        answer_now(deferred, exchange);
+    else
+        uvhttp__response_redefer(&exchange->response);
+}
+
+void uvhttp__deferred_enter(uvhttp_deferred_t *deferred) {
+    uvhttp_deferred_retain(deferred); /* it may be released in the call */
+    uvhttp__response_undefer(&deferred->exchange->response);
+}
+
+void uvhttp__deferred_leave(uvhttp_deferred_t *deferred) {
+    uvhttp__deferred_proceed(deferred, deferred->exchange);
+    uvhttp_deferred_release(deferred);
+}
+
+void uvhttp__deferred_drained(uvhttp_deferred_t *deferred) {
+    uvhttp__exchange_t *exchange = deferred->exchange;
+    if (exchange && exchange->coroutine) uvhttp__coroutine_drained(exchange);
+    if (!exchange || !deferred->on_drain || !uvhttp__deferred_is_open(deferred)) return;
+    uvhttp_response_t *res = &exchange->response;
+    if (!uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN) || uvhttp__response_is(res, UVHTTP__RESPONSE_ENDED)) return;
+    uvhttp__deferred_enter(deferred);
+    deferred->on_drain(res, deferred->on_drain_user);
+    uvhttp__deferred_leave(deferred);
+}
+
+void uvhttp__deferred_stop(uvhttp_deferred_t *deferred) {
+    void (*on_stop)(uvhttp_response_t * res, void *user) = deferred->on_stop;
+    deferred->on_stop = NULL;
+    if (!on_stop || !deferred->exchange || !uvhttp__deferred_is_open(deferred)) return;
+    if (uvhttp__response_is_complete(&deferred->exchange->response)) return;
+    uvhttp__deferred_enter(deferred);
+    on_stop(&deferred->exchange->response, deferred->on_stop_user);
+    uvhttp__deferred_leave(deferred);
+}

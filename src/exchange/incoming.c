@@ -1,0 +1,86 @@
+/* Owns: a body that the application takes as it comes: who takes it, and when it is held back. */
+#include "exchange/exchange_internal.h"
+
+static bool is_open(const uvhttp__exchange_t *exchange) {
+    return uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BODY_OPEN);
+}
+
+uvhttp__incoming_t *uvhttp__incoming_new(uvhttp__exchange_t *exchange) {
+    uvhttp__incoming_t *incoming = uvhttp__arena_alloc(&exchange->arena, sizeof *incoming);
+    if (!incoming) return NULL;
+    *incoming = (uvhttp__incoming_t){.handler_runs = true, .paused_at_ms = uvhttp__exchange_now_ms(exchange)};
+    exchange->incoming = incoming;
+    return incoming;
+}
+
+size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange) {
+    if (!exchange->incoming) return SIZE_MAX;
+    uint32_t piece_max = exchange->incoming->piece_max;
+    return piece_max > 0 ? piece_max : exchange->worker->service->config.read_buffer_size;
+}
+
+void uvhttp__incoming_resume(uvhttp__exchange_t *exchange) {
+    uvhttp__incoming_t *incoming = exchange->incoming;
+    if (!is_open(exchange)) return;
+    uvhttp__rate_excuse(&exchange->body_rate, uvhttp__exchange_now_ms(exchange) - incoming->paused_at_ms);
+    incoming->paused_at_ms = uvhttp__exchange_now_ms(exchange);
+    exchange->answer_by_ms = 0;
+    uvhttp__exchange_watch(exchange);
+    exchange->protocol->want_body(exchange);
+}
+
+void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status) {
+    uvhttp__incoming_t *incoming = exchange->incoming;
+    if (!incoming || !incoming->on_end || incoming->end_told || exchange->responded) return;
+    incoming->end_told = true;
+    incoming->on_end(&exchange->request, &exchange->response, status, incoming->user);
+}
+
+static uvhttp__exchange_t *exchange_of_request(uvhttp_request_t *req) {
+    return UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
+}
+
+int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end,
+                      void *user) {
+    uvhttp__incoming_t *incoming = exchange->incoming;
+    if (!incoming || !incoming->handler_runs || incoming->on_end) return UVHTTP_E_STATE;
+    incoming->on_data = on_data;
+    incoming->on_end = on_end;
+    incoming->user = user;
+    return UVHTTP_OK;
+}
+
+/* What comes for a handler on a worker thread is that thread's, as request and response are: nobody else is told. */
+int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user) {
+    if (!req || !on_data || !on_end) return UVHTTP_E_INVALID;
+    uvhttp__exchange_t *exchange = exchange_of_request(req);
+    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
+    if (exchange->incoming && uvhttp__route_mode(exchange->way.route) == UVHTTP_EXEC_WORKER) return UVHTTP_E_STATE;
+    return uvhttp__body_take(exchange, on_data, on_end, user);
+}
+
+int uvhttp_request_pause_body(uvhttp_request_t *req) {
+    uvhttp__exchange_t *exchange = exchange_of_request(req);
+    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
+    uvhttp__incoming_t *incoming = exchange->incoming;
+    if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
+    if (!exchange->protocol) return UVHTTP_E_ABORTED;
+    if (incoming->paused || !is_open(exchange)) return UVHTTP_OK;
+    incoming->paused = true;
+    if (incoming->handler_runs) return UVHTTP_OK;
+    incoming->paused_at_ms = uvhttp__exchange_now_ms(exchange);
+    uvhttp__exchange_await(exchange);
+    return UVHTTP_OK;
+}
+
+int uvhttp_request_resume_body(uvhttp_request_t *req) {
+    uvhttp__exchange_t *exchange = exchange_of_request(req);
+    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
+    uvhttp__incoming_t *incoming = exchange->incoming;
+    if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
+    if (!exchange->protocol) return UVHTTP_E_ABORTED;
+    if (!incoming->paused) return UVHTTP_OK;
+    incoming->paused = false;
+    if (!incoming->handler_runs) uvhttp__incoming_resume(exchange);
+    return UVHTTP_OK;
+}

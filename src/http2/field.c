@@ -1,0 +1,96 @@
+/* Owns: what can be said of a field by its name and value alone (RFC 9113 section 8.2.1). May include: base. */
+#include "http2/field.h"
+
+#include <string.h>
+
+#include "base/chars.h"
+#include "base/hot.h"
+#include "base/str.h"
+#include "base/uri.h"
+
+typedef uint8_t vector_t __attribute__((vector_size(UVHTTP__FIELD_SLACK)));
+
+static inline vector_t load(const char *at) {
+    vector_t bytes;
+    memcpy(&bytes, at, sizeof bytes);
+    return bytes;
+}
+
+static inline bool any(vector_t mask) {
+    uint64_t halves[2];
+    memcpy(halves, &mask, sizeof halves);
+    return (halves[0] | halves[1]) != 0;
+}
+
+/* Behind CGI and its kin '_' is '-': such a name would be a second length there, as in HTTP/1. */
+static bool smuggles(const char *name, size_t size) {
+    return (size == 14 && memcmp(name, "content_length", 14) == 0) ||
+           (size == 17 && memcmp(name, "transfer_encoding", 17) == 0);
+}
+
+uint8_t uvhttp__field_name_facts(const char *name, size_t size) {
+    bool good = size > 0;
+    for (size_t i = 0; i < size; ++i)
+        good &= uvhttp__char_is(name[i], UVHTTP__CHAR_TOKEN) && !(name[i] >= 'A' && name[i] <= 'Z');
+    return good && !smuggles(name, size) ? 0 : UVHTTP__HPACK_BAD_NAME;
+}
+
+static bool good_bytes(char *value, size_t size) {
+    memset(value + size, 'a', UVHTTP__FIELD_SLACK);
+    for (size_t at = 0; at < size; at += UVHTTP__FIELD_SLACK) {
+        vector_t bytes = load(value + at);
+        if (UNLIKELY(any((vector_t)(bytes < 0x20) | (vector_t)(bytes == 0x7f))))
+            return uvhttp__chars_are((uvhttp_str_t){value, size}, UVHTTP__CHAR_VALUE); /* it may be HTAB */
+    }
+    return true;
+}
+
+static inline bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+/* The facts of a target whose characters are all allowed in one, without '%', "//" and "/."; the byte before it is not
+ * '/'. Only what is not 0 says anything. */
+static uint8_t path_facts(char *path, size_t size) {
+    vector_t questions = {0};
+    memset(path + size, 'a', UVHTTP__FIELD_SLACK);
+    for (size_t at = 0; at < size; at += UVHTTP__FIELD_SLACK) {
+        vector_t bytes = load(path + at), before = load(path + at - 1);
+        vector_t climbs = (vector_t)(before == '/') & ((vector_t)(bytes == '/') | (vector_t)(bytes == '.'));
+        vector_t others =
+            (vector_t)((bytes - 0x21) > 0x7e - 0x21) | (vector_t)(bytes == '#') | (vector_t)(bytes == '%');
+        if (any(climbs | others)) return 0;
+        questions |= (vector_t)(bytes == '?');
+    }
+    if (size == 0 || path[0] != '/') return 0;
+    return any(questions) ? UVHTTP__HPACK_GOOD_PSEUDO | UVHTTP__HPACK_QUERY : UVHTTP__HPACK_GOOD_PSEUDO;
+}
+
+static bool is_scheme(uvhttp_str_t text) {
+    char first = uvhttp__char_lower(text.data[0]);
+    for (size_t i = 0; i < text.size; ++i) {
+        char c = uvhttp__char_lower(text.data[i]);
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.')) return false;
+    }
+    return first >= 'a' && first <= 'z';
+}
+
+static uint8_t pseudo_facts(uvhttp__hpack_name_t name, char *value, size_t size) {
+    uvhttp_str_t text = {value, size};
+    bool good = false;
+    switch ((unsigned)name) {
+        case UVHTTP__HPACK_METHOD: good = uvhttp__valid_header_name(text); break;
+        case UVHTTP__HPACK_SCHEME: good = size > 0 && is_scheme(text); break;
+        case UVHTTP__HPACK_PATH: return path_facts(value, size);
+        case UVHTTP__HPACK_AUTHORITY:
+        case UVHTTP__HPACK_HOST: good = size == 0 || uvhttp__valid_authority(text, false); break;
+        default: break;
+    }
+    return good ? UVHTTP__HPACK_GOOD_PSEUDO : 0;
+}
+
+uint8_t uvhttp__field_value_facts(uvhttp__hpack_name_t name, char *value, size_t size, bool clean) {
+    if (size > 0 && ((!clean && !good_bytes(value, size)) || is_blank(value[0]) || is_blank(value[size - 1])))
+        return UVHTTP__HPACK_BAD_VALUE;
+    return uvhttp__field_is_special(name) ? pseudo_facts(name, value, size) : UVHTTP__HPACK_PLAIN_FIELD;
+}

@@ -1,0 +1,48 @@
+/* Owns: windows of both directions (RFC 9113 section 5.2, 6.9). May include: base.
+ *
+ * Credit goes back when bytes are consumed, not when they come, and in steps of half a window, so that there are two
+ * frames per window. */
+#include "http2/http2_internal.h"
+
+void uvhttp__http2_consume_connection(uvhttp__http2_t *http2, size_t size) {
+    http2->consumed += (uint32_t)size;
+    if (LIKELY(2 * http2->consumed < http2->limits->connection_window)) return;
+    http2->receive_window += (int32_t)http2->consumed;
+    uvhttp__http2_control_number(http2, UVHTTP__HTTP2_WINDOW_UPDATE, 0, http2->consumed);
+    http2->consumed = 0;
+}
+
+/* Until the peer has acknowledged our SETTINGS it may know the default only, and must not wait for more than that. */
+static uint32_t window_of_streams(const uvhttp__http2_t *http2) {
+    uint32_t window = http2->limits->stream_window;
+    return http2->settings_acked || window < UVHTTP__HTTP2_WINDOW_DEFAULT ? window : UVHTTP__HTTP2_WINDOW_DEFAULT;
+}
+
+static void consume_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
+    stream->consumed += (uint32_t)size;
+    if (stream->flags & (UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_RESET)) return;
+    if (2 * stream->consumed < window_of_streams(http2)) return;
+    stream->receive_window += (int32_t)stream->consumed;
+    uvhttp__http2_control_number(http2, UVHTTP__HTTP2_WINDOW_UPDATE, stream->id, stream->consumed);
+    stream->consumed = 0;
+}
+
+void uvhttp__http2_consume(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
+    assert(size <= stream->held);
+    stream->held -= (uint32_t)size;
+    uvhttp__http2_consume_connection(http2, size);
+    consume_stream(http2, stream, size);
+}
+
+void uvhttp__http2_consume_padding(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
+    uvhttp__http2_consume_connection(http2, size);
+    if (stream) consume_stream(http2, stream, size);
+}
+
+bool uvhttp__http2_open_window(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uint32_t increment) {
+    int64_t window = (int64_t)stream->send_window + increment;
+    if (window > UVHTTP__HTTP2_WINDOW_MAX) return false;
+    stream->send_window = (int32_t)window;
+    uvhttp__http2_requeue(http2, stream);
+    return true;
+}

@@ -1,0 +1,172 @@
+/* Owns: response heads, interim ones and trailer sections as header blocks (RFC 9113 section 8.3.2). What repeats on a
+ * connection is written once and remembered. May include: base. */
+#include "base/alloc.h"
+#include "base/date.h"
+#include "base/load.h"
+#include "base/str.h"
+#include "http2/head.h"
+#include "http2/hpack_encode.h"
+
+enum {
+    REMEMBERED_MAX = 2048, /* bytes of content type and fields of a block that is remembered */
+    DATE_TABLE_MIN = 256,  /* bytes of a table that dates are put into */
+};
+
+/* --- the part that repeats: status, content type and the application's fields --- */
+
+/* The text of the field is put together where the caller has room for it, behind the longest that becomes of it. */
+static char *put_field(uvhttp__hpack_encoder_t *encoder, char *out, uvhttp_str_t name, uvhttp_str_t value) {
+    char *text = out + name.size + value.size + 16;
+    for (size_t i = 0; i < name.size; ++i) text[i] = uvhttp__char_lower(name.data[i]);
+    if (value.size > 0) memcpy(text + name.size, value.data, value.size);
+    return uvhttp__hpack_put_field(encoder, out, text, name.size, value.size);
+}
+
+static char *put_status(uvhttp__hpack_encoder_t *encoder, char *out, unsigned status) {
+    switch (status) {
+        case 0: return out;
+        case 200: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 8);
+        case 204: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 9);
+        case 206: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 10);
+        case 304: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 11);
+        case 400: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 12);
+        case 404: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 13);
+        case 500: return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, 14);
+        default: break;
+    }
+    char digits[UVHTTP__DECIMAL_MAX];
+    return put_field(encoder, out, UVHTTP__STR(":status"),
+                     (uvhttp_str_t){digits, uvhttp__write_decimal(digits, status)});
+}
+
+static char *put_lines(uvhttp__hpack_encoder_t *encoder, char *out, uvhttp_str_t lines) {
+    while (lines.size > 0) {
+        /* Both are always found: a name holds no ':' and a value no LF. */
+        size_t size = (size_t)((const char *)memchr(lines.data, '\n', lines.size) - lines.data) + 1;
+        size_t name_size = (size_t)((const char *)memchr(lines.data, ':', size) - lines.data);
+        uvhttp_str_t value = {lines.data + name_size + 1, size - name_size - 3};
+        out = put_field(encoder, out, (uvhttp_str_t){lines.data, name_size}, uvhttp__str_trim(value));
+        lines = (uvhttp_str_t){lines.data + size, lines.size - size};
+    }
+    return out;
+}
+
+static size_t slot_of(const uvhttp__http2_response_t *response) {
+    return (response->status + response->content_type.size + response->fields.size) % UVHTTP__HPACK_BLOCKS;
+}
+
+/* Keeps the block for the next response like this one; without memory it is not kept. */
+static void remember(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response, const char *block,
+                     size_t size) {
+    size_t type_size = response->content_type.size, fields_size = response->fields.size;
+    if (type_size + fields_size > REMEMBERED_MAX || size > REMEMBERED_MAX) return;
+    uvhttp__hpack_block_t **slot = &encoder->blocks[slot_of(response)], *kept = *slot;
+    size_t needed = size + type_size + fields_size + UVHTTP__HPACK_COPY;
+    if (!kept || kept->capacity < needed) {
+        kept = uvhttp__realloc(kept, sizeof *kept + needed);
+        if (!kept) return;
+        kept->capacity = (uint16_t)needed;
+        *slot = kept;
+    }
+    kept->generation = encoder->table.inserted;
+    kept->status = response->status;
+    kept->size = (uint16_t)size;
+    kept->type_size = (uint16_t)type_size;
+    kept->fields_size = (uint32_t)fields_size;
+    memcpy(kept->text, block, size);
+    if (type_size > 0) memcpy(kept->text + size, response->content_type.data, type_size);
+    if (fields_size > 0) memcpy(kept->text + size + type_size, response->fields.data, fields_size);
+}
+
+static NOINLINE char *write_repeating(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
+                                      char *out) {
+    uint32_t inserted = encoder->table.inserted;
+    char *start = out;
+    out = put_status(encoder, out, response->status);
+    if (response->content_type.size > 0)
+        out = put_field(encoder, out, UVHTTP__STR("content-type"), response->content_type);
+    out = put_lines(encoder, out, response->fields);
+    /* A block that inserts cannot be sent again. */
+    if (encoder->table.inserted == inserted) remember(encoder, response, start, (size_t)(out - start));
+    return out;
+}
+
+/* Most content types have 8 to 16 bytes. */
+static ALWAYS_INLINE bool equal(const char *a, const char *b, size_t size) {
+    if (LIKELY(size - 8 <= 8))
+        return uvhttp__load64(a) == uvhttp__load64(b) && uvhttp__load64(a + size - 8) == uvhttp__load64(b + size - 8);
+    return size == 0 || memcmp(a, b, size) == 0;
+}
+
+/* The block that was written for such a response, or NULL. */
+static ALWAYS_INLINE const uvhttp__hpack_block_t *recall(const uvhttp__hpack_encoder_t *encoder,
+                                                         const uvhttp__http2_response_t *response) {
+    const uvhttp__hpack_block_t *block = encoder->blocks[slot_of(response)];
+    if (UNLIKELY(!block || block->generation != encoder->table.inserted || block->status != response->status ||
+                 block->type_size != response->content_type.size || block->fields_size != response->fields.size))
+        return NULL;
+    const char *type = block->text + block->size, *fields = type + block->type_size;
+    bool same = equal(type, response->content_type.data, block->type_size) &&
+                equal(fields, response->fields.data, block->fields_size);
+    return LIKELY(same) ? block : NULL;
+}
+
+/* --- date and length --- */
+
+/* The first of a second is sent as it is, so that a connection with few requests has no table of dates. */
+static NOINLINE char *put_new_date(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
+                                   char *out) {
+    char text[4 + UVHTTP__DATE_SIZE] = "date";
+    bool repeated = encoder->date_id == response->date_id;
+    memcpy(text + 4, response->date, UVHTTP__DATE_SIZE);
+    if (!repeated) uvhttp__hpack_encoder_calm(encoder);
+    encoder->date_id = response->date_id;
+    encoder->date_indexed = false;
+    if (repeated && encoder->table.size_max >= DATE_TABLE_MIN &&
+        uvhttp__hpack_put_inserted(encoder, &out, text, 4, UVHTTP__DATE_SIZE, UVHTTP__HPACK_DATE)) {
+        encoder->date_indexed = true;
+        encoder->date_entry = encoder->table.inserted - 1;
+        return out;
+    }
+    out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_DATE);
+    return uvhttp__hpack_put_string(out, text + 4, UVHTTP__DATE_SIZE);
+}
+
+static ALWAYS_INLINE char *put_date(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
+                                    char *out) {
+    uint32_t age = encoder->table.inserted - 1 - encoder->date_entry;
+    if (LIKELY(encoder->date_indexed && encoder->date_id == response->date_id && age < encoder->table.count))
+        return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, UVHTTP__HPACK_STATIC_COUNT + 1 + age);
+    return put_new_date(encoder, response, out);
+}
+
+static ALWAYS_INLINE char *put_length(char *out, uint64_t length) {
+    out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_CONTENT_LENGTH);
+    size_t size = length < 10 ? 1 : length < 100 ? 2 : 0;
+    if (size == 1) {
+        out[1] = (char)('0' + length);
+    } else if (size == 2) {
+        out[1] = (char)('0' + length / 10);
+        out[2] = (char)('0' + length % 10);
+    } else {
+        size = uvhttp__write_decimal(out + 1, length);
+    }
+    *out = (char)size;
+    return out + 1 + size;
+}
+
+UVHTTP__HOT size_t uvhttp__http2_write_response(uvhttp__hpack_encoder_t *encoder,
+                                                const uvhttp__http2_response_t *response, char *out) {
+    char *start = out;
+    if (UNLIKELY(encoder->size_update)) out = uvhttp__hpack_put_updates(encoder, out);
+    const uvhttp__hpack_block_t *block = recall(encoder, response);
+    if (LIKELY(block != NULL)) {
+        uvhttp__hpack_copy(out, block->text, block->size);
+        out += block->size;
+    } else {
+        out = write_repeating(encoder, response, out);
+    }
+    if (response->date) out = put_date(encoder, response, out);
+    if (response->content_length != UVHTTP__HTTP2_LENGTH_NONE) out = put_length(out, response->content_length);
+    return (size_t)(out - start);
+}

@@ -1,0 +1,194 @@
+/* Owns: the slots of streams: found by id in one step, since ids count upwards. May include: base. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "http2/http2_internal.h"
+
+struct uvhttp__http2_chunk {
+    uvhttp__http2_chunk_t *next;
+    uvhttp__http2_stream_t streams[UVHTTP__HTTP2_CHUNK_STREAMS];
+};
+
+/* --- memory --- */
+
+static void free_slots(uvhttp__http2_t *http2, uvhttp__http2_stream_t *streams, unsigned count) {
+    for (unsigned i = count; i-- > 0;) {
+        streams[i].flags = 0;
+        streams[i].bucket = http2->free;
+        http2->free = &streams[i];
+    }
+}
+
+void uvhttp__http2_streams_init(uvhttp__http2_t *http2) {
+    http2->buckets = http2->own_buckets;
+    http2->bucket_mask = UVHTTP__HTTP2_BUCKETS - 1;
+    http2->free = NULL;
+    free_slots(http2, http2->own_streams, UVHTTP__HTTP2_OWN_STREAMS);
+}
+
+static size_t bucket_bytes(const uvhttp__http2_t *http2) {
+    return (http2->bucket_mask + (size_t)1) * sizeof *http2->buckets;
+}
+
+void uvhttp__http2_streams_deinit(uvhttp__http2_t *http2) {
+    for (uvhttp__http2_chunk_t *chunk = http2->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        uvhttp__free(chunk);
+        uvhttp__http2_discharge(http2, sizeof *chunk);
+    }
+    http2->chunks = NULL;
+    if (http2->buckets == http2->own_buckets) return;
+    uvhttp__http2_discharge(http2, bucket_bytes(http2));
+    uvhttp__free(http2->buckets);
+    http2->buckets = http2->own_buckets;
+}
+
+static bool add_chunk(uvhttp__http2_t *http2) {
+    if (uvhttp__http2_charge(http2, sizeof(uvhttp__http2_chunk_t)) != UVHTTP_OK) return false;
+    uvhttp__http2_chunk_t *chunk = uvhttp__malloc(sizeof *chunk);
+    if (!chunk) {
+        uvhttp__http2_discharge(http2, sizeof *chunk);
+        return false;
+    }
+    chunk->next = http2->chunks;
+    http2->chunks = chunk;
+    free_slots(http2, chunk->streams, UVHTTP__HTTP2_CHUNK_STREAMS);
+    return true;
+}
+
+static uvhttp__http2_stream_t **bucket_of(const uvhttp__http2_t *http2, uint32_t id) {
+    return &http2->buckets[id >> 1 & http2->bucket_mask];
+}
+
+/* Twice as many buckets. Without memory for them the chains get longer, which streams_max bounds. */
+static void grow_buckets(uvhttp__http2_t *http2) {
+    size_t old_bytes = bucket_bytes(http2);
+    uint32_t old_count = http2->bucket_mask + 1;
+    if (uvhttp__http2_charge(http2, 2 * old_bytes) != UVHTTP_OK) return;
+    uvhttp__http2_stream_t **old = http2->buckets, **buckets = uvhttp__calloc(2 * (size_t)old_count, sizeof *buckets);
+    if (!buckets) {
+        uvhttp__http2_discharge(http2, 2 * old_bytes);
+        return;
+    }
+    http2->buckets = buckets;
+    http2->bucket_mask = 2 * old_count - 1;
+    for (uint32_t i = 0; i < old_count; i++) {
+        for (uvhttp__http2_stream_t *stream = old[i], *next; stream; stream = next) {
+            next = stream->bucket;
+            stream->bucket = *bucket_of(http2, stream->id);
+            *bucket_of(http2, stream->id) = stream;
+        }
+    }
+    if (old == http2->own_buckets) return;
+    uvhttp__free(old);
+    uvhttp__http2_discharge(http2, old_bytes);
+}
+
+/* --- history --- */
+
+enum { PER_WORD = UVHTTP__HTTP2_HISTORY_PER_WORD };
+
+static void set_history(uvhttp__http2_t *http2, uint32_t id, uvhttp__http2_history_t how) {
+    unsigned at = (id >> 1) % UVHTTP__HTTP2_HISTORY * 2;
+    uint64_t *word = &http2->history[at / 64];
+    *word = (*word & ~((uint64_t)3 << at % 64)) | (uint64_t)how << at % 64;
+}
+
+/* Of a word the streams are forgotten before the first of the new ones that it is used for. */
+uvhttp__http2_history_t uvhttp__http2_history(const uvhttp__http2_t *http2, uint32_t id) {
+    unsigned at = (id >> 1) % UVHTTP__HTTP2_HISTORY * 2;
+    bool forgotten = (http2->last_stream_id - id) / 2 >= UVHTTP__HTTP2_HISTORY - PER_WORD;
+    return forgotten ? UVHTTP__HTTP2_WAS_RESET : (uvhttp__http2_history_t)(http2->history[at / 64] >> at % 64 & 3);
+}
+
+void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id) {
+    uint32_t from = http2->last_stream_id ? (http2->last_stream_id >> 1) + 1 : 0, to = id >> 1;
+    if (to - from > UVHTTP__HTTP2_HISTORY) from = (to - UVHTTP__HTTP2_HISTORY) / PER_WORD * PER_WORD;
+    for (uint32_t at = from; at <= to; at++) {
+        if (at % PER_WORD == 0) http2->history[at % UVHTTP__HTTP2_HISTORY / PER_WORD] = 0;
+        if (at < to) set_history(http2, at << 1, UVHTTP__HTTP2_SKIPPED);
+    }
+    if (UNLIKELY(id >= UVHTTP__HTTP2_STREAM_ID_MAX - 2 * UVHTTP__HTTP2_HISTORY)) uvhttp__http2_shutdown(http2);
+}
+
+/* --- streams --- */
+
+uvhttp__http2_stream_t *uvhttp__http2_find(const uvhttp__http2_t *http2, uint32_t id) {
+    uvhttp__http2_stream_t *stream = *bucket_of(http2, id);
+    while (stream && stream->id != id) stream = stream->bucket;
+    return stream;
+}
+
+bool uvhttp__http2_make_slot(uvhttp__http2_t *http2) {
+    if (http2->stream_count + http2->orphan_count >= http2->limits->streams_max) return false;
+    if (!http2->free && !add_chunk(http2)) return false;
+    if (http2->stream_count > http2->bucket_mask) grow_buckets(http2);
+    return true;
+}
+
+void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id) {
+    uvhttp__http2_advance(http2, id);
+    set_history(http2, id, UVHTTP__HTTP2_WAS_RESET);
+}
+
+void uvhttp__http2_each_stream(uvhttp__http2_t *http2, void (*visit)(uvhttp__http2_stream_t *stream, void *arg),
+                               void *arg) {
+    for (uint32_t i = 0; i <= http2->bucket_mask; i++) {
+        for (uvhttp__http2_stream_t *stream = http2->buckets[i], *next; stream; stream = next) {
+            next = stream->bucket;
+            visit(stream, arg);
+        }
+    }
+}
+
+/* --- how they end --- */
+
+/* Whether a code says that the peer has done something wrong: those count as resets that it has provoked
+ * (CVE-2025-8671). */
+static bool blames_peer(uvhttp__http2_error_t error) {
+    return error == UVHTTP__HTTP2_PROTOCOL_ERROR || error == UVHTTP__HTTP2_FLOW_CONTROL_ERROR ||
+           error == UVHTTP__HTTP2_STREAM_CLOSED || error == UVHTTP__HTTP2_FRAME_SIZE_ERROR ||
+           error == UVHTTP__HTTP2_ENHANCE_YOUR_CALM;
+}
+
+void uvhttp__http2_reset(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uvhttp__http2_error_t error) {
+    if (stream->flags & UVHTTP__HTTP2_RESET) return;
+    stream->flags |= UVHTTP__HTTP2_RESET;
+    uvhttp__http2_requeue(http2, stream);
+    http2->counters->resets_sent++;
+    uvhttp__http2_control_number(http2, UVHTTP__HTTP2_RST_STREAM, stream->id, error);
+    if (blames_peer(error)) (void)uvhttp__http2_count_reset(http2);
+}
+
+static uvhttp__http2_history_t ended_how(const uvhttp__http2_stream_t *stream) {
+    if (stream->flags & UVHTTP__HTTP2_PEER_RESET) return UVHTTP__HTTP2_WAS_PEER_RESET;
+    return stream->flags & UVHTTP__HTTP2_RESET ? UVHTTP__HTTP2_WAS_RESET : UVHTTP__HTTP2_FINISHED;
+}
+
+static void end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+    if (stream->held) uvhttp__http2_consume(http2, stream, stream->held);
+    if (!(stream->flags & UVHTTP__HTTP2_LOCAL_ENDED))
+        uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_INTERNAL_ERROR);
+    else if (!(stream->flags & UVHTTP__HTTP2_REMOTE_ENDED))
+        uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_NO_ERROR);
+    if ((http2->last_stream_id - stream->id) / 2 < UVHTTP__HTTP2_HISTORY)
+        set_history(http2, stream->id, ended_how(stream));
+}
+
+void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+    const uint32_t whole = UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_LOCAL_ENDED;
+    assert(stream->flags & UVHTTP__HTTP2_IN_USE);
+    if ((stream->flags & (whole | UVHTTP__HTTP2_RESET)) != whole || stream->held) end_stream(http2, stream);
+    assert(!(stream->flags & UVHTTP__HTTP2_QUEUED));
+    if (UNLIKELY(http2->data_stream == stream)) { /* its frame has not come whole */
+        uvhttp__http2_consume_connection(http2, http2->frame_left);
+        http2->data_stream = NULL;
+    }
+    uvhttp__http2_stream_t **at = bucket_of(http2, stream->id);
+    while (*at != stream) at = &(*at)->bucket;
+    *at = stream->bucket;
+    stream->flags = 0;
+    stream->bucket = http2->free;
+    http2->free = stream;
+    http2->stream_count--;
+}

@@ -1,0 +1,174 @@
+/* Owns: the life of a carrier: it exists from the head of a request to the end of its response, or of its stream. */
+#include "base/alloc.h"
+#include "base/hot.h"
+#include "protocol/http2_connection.h"
+
+static uvhttp__wheel_t *wheel_of(const uvhttp__http2_carrier_t *carrier) {
+    return &uvhttp__http2_loop_of(carrier->connection)->wheel;
+}
+
+static uint64_t now_ms(const uvhttp__http2_carrier_t *carrier) {
+    return uvhttp__conn_now_ms(carrier->connection->conn);
+}
+
+UVHTTP__HOT uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
+                                                               uvhttp__http2_stream_t *stream) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_new(uvhttp__http2_worker(connection), &connection->of_loop->pool);
+    if (UNLIKELY(!exchange)) return NULL;
+    uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
+    carrier->connection = connection;
+    carrier->stream = stream;
+    uvhttp__list_init(&carrier->link);
+    uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
+    carrier->deadline_ms = UINT64_MAX;
+    carrier->sent = 0;
+    carrier->held = (uvhttp__http2_held_t){NULL, 0, 0, 0};
+    carrier->trailer = (uvhttp_str_t){NULL, 0};
+    carrier->kept = carrier->copied = 0;
+    carrier->charged = 0;
+    carrier->cut_code = UVHTTP_OK;
+    carrier->due = 0;
+    carrier->body_open = carrier->ended_in = carrier->owes_continue = carrier->head_sent = carrier->responded =
+        carrier->wants_writable = carrier->watched = carrier->connects = false;
+    stream->user = carrier;
+    return carrier;
+}
+
+/* Nothing reaches it any more. */
+static ALWAYS_INLINE void detach(uvhttp__http2_carrier_t *carrier) {
+    if (UNLIKELY(uvhttp__list_linked(&carrier->link))) uvhttp__list_remove(&carrier->link);
+    if (UNLIKELY(uvhttp__timer_active(&carrier->timer))) uvhttp__timer_stop(wheel_of(carrier), &carrier->timer);
+    if (UNLIKELY(carrier->held.data != NULL)) uvhttp__free(carrier->held.data);
+    if (UNLIKELY(carrier->trailer.data != NULL)) uvhttp__free((char *)(uintptr_t)carrier->trailer.data);
+    carrier->held.data = NULL;
+    carrier->trailer.data = NULL;
+    uvhttp__http2_discharge(&carrier->connection->core, carrier->charged);
+    carrier->connection->kept -= carrier->kept;
+    carrier->charged = 0;
+    carrier->kept = 0;
+    carrier->stream = NULL;
+}
+
+UVHTTP__HOT void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__http2_connection_t *connection = carrier->connection;
+    uvhttp__http2_stream_t *stream = carrier->stream;
+    stream->user = NULL;
+    detach(carrier);
+    uvhttp__exchange_finished(&carrier->exchange);
+    uvhttp__http2_release(&connection->core, stream);
+    uvhttp__http2_set_due(connection);
+}
+
+void uvhttp__http2_carrier_abort(uvhttp__http2_carrier_t *carrier, int status) {
+    uvhttp__http2_connection_t *connection = carrier->connection;
+    uvhttp__http2_stream_t *stream = carrier->stream;
+    stream->user = NULL;
+    detach(carrier);
+    uvhttp__exchange_orphan(&carrier->exchange, connection->orphans);
+    uvhttp__exchange_abort(&carrier->exchange, status);
+    uvhttp__http2_count_orphans(connection);
+    uvhttp__http2_release(&connection->core, stream);
+    uvhttp__http2_set_due(connection);
+}
+
+void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier) {
+    detach(carrier);
+}
+
+void uvhttp__http2_carrier_set_due(uvhttp__http2_carrier_t *carrier, unsigned what) {
+    carrier->due |= (uint8_t)what;
+    if (!uvhttp__list_linked(&carrier->link)) uvhttp__list_push_back(&carrier->connection->due, &carrier->link);
+    uvhttp__http2_set_due(carrier->connection);
+}
+
+void uvhttp__http2_carrier_cut(uvhttp__http2_carrier_t *carrier, uvhttp__http2_error_t error, int code) {
+    if (!carrier->stream || (carrier->due & UVHTTP__HTTP2_DUE_CUT)) return;
+    uvhttp__http2_reset(&carrier->connection->core, carrier->stream, error);
+    carrier->cut_code = (int16_t)code;
+    uvhttp__http2_carrier_set_due(carrier, UVHTTP__HTTP2_DUE_CUT);
+}
+
+/* --- memory --- */
+
+uint64_t uvhttp__http2_memory(const uvhttp__http2_connection_t *connection) {
+    return connection->core.memory + connection->kept + uvhttp__hpack_decoder_memory(&connection->decoder) +
+           uvhttp__hpack_encoder_memory(&connection->encoder);
+}
+
+bool uvhttp__http2_carrier_account(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__http2_connection_t *connection = carrier->connection;
+    uint64_t before = carrier->kept;
+    carrier->kept = carrier->exchange.body_capacity + carrier->held.capacity + carrier->trailer.size + carrier->copied;
+    connection->kept += carrier->kept - before;
+    return carrier->kept <= before || connection->core.stream_count == 1 ||
+           uvhttp__http2_memory(connection) <= connection->of_loop->limits.connection_memory_max;
+}
+
+void uvhttp__http2_carrier_cut_greedy(uvhttp__http2_carrier_t *carrier) {
+    carrier->connection->of_loop->counters.memory_exceeded++;
+    uvhttp__http2_carrier_cut(carrier, UVHTTP__HTTP2_ENHANCE_YOUR_CALM, UVHTTP_E_LIMIT);
+}
+
+/* --- time --- */
+
+void uvhttp__http2_carrier_arm(uvhttp__http2_carrier_t *carrier) {
+    uint64_t at = carrier->responded ? UINT64_MAX : carrier->deadline_ms;
+    uint64_t look = carrier->watched ? now_ms(carrier) + UVHTTP__RATE_INTERVAL_MS : UINT64_MAX;
+    if (look < at) at = look;
+    uvhttp__timer_stop(wheel_of(carrier), &carrier->timer);
+    if (at != UINT64_MAX) uvhttp__timer_set(wheel_of(carrier), &carrier->timer, at);
+}
+
+static const uvhttp__rate_limits_t *output_limits(const uvhttp__http2_carrier_t *carrier) {
+    return &carrier->connection->conn->worker->host->options.output;
+}
+
+void uvhttp__http2_carrier_watch(uvhttp__http2_carrier_t *carrier) {
+    if (carrier->watched) return;
+    carrier->watched = true;
+    uvhttp__rate_start(&carrier->rate, output_limits(carrier), (uint32_t)carrier->sent, now_ms(carrier));
+    uvhttp__http2_carrier_arm(carrier);
+}
+
+/* Whether what waits does so for a window of the client; else time is not the client's: what it takes of the output is
+ * looked at for the whole connection, and who brings a file or a piece may take its time. */
+static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
+    const uvhttp__http2_connection_t *connection = carrier->connection;
+    return (carrier->stream->flags & UVHTTP__HTTP2_WANTS) &&
+           uvhttp__http2_room(&connection->core, carrier->stream) == 0;
+}
+
+static void check_rate(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__counters_t *counters = &carrier->connection->conn->worker->counters;
+    uint32_t sent = (uint32_t)carrier->sent;
+    if (uvhttp__http2_carrier_left(carrier) == 0) {
+        carrier->watched = false;
+        return;
+    }
+    if (!waits_for_window(carrier) && carrier->rate.bytes == sent) {
+        uvhttp__rate_start(&carrier->rate, output_limits(carrier), sent, now_ms(carrier));
+        return;
+    }
+    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&carrier->rate, output_limits(carrier), sent, now_ms(carrier));
+    if (verdict == UVHTTP__RATE_FINE) return;
+    if (verdict == UVHTTP__RATE_STALLED)
+        uvhttp__counters_add(counters, timeouts_write, 1);
+    else
+        uvhttp__counters_add(counters, slow_write, 1);
+    carrier->watched = false;
+    uvhttp__http2_carrier_cut(carrier, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);
+}
+
+void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {
+    (void)wheel, (void)user;
+    uvhttp__http2_carrier_t *carrier = UVHTTP__CONTAINER_OF(timer, uvhttp__http2_carrier_t, timer);
+    if (carrier->watched) check_rate(carrier);
+    if (carrier->due & UVHTTP__HTTP2_DUE_CUT) return;
+    if (carrier->responded || carrier->deadline_ms > now_ms(carrier)) {
+        uvhttp__http2_carrier_arm(carrier);
+        return;
+    }
+    carrier->deadline_ms = UINT64_MAX;
+    if (carrier->watched) uvhttp__http2_carrier_arm(carrier);
+    uvhttp__exchange_timer(&carrier->exchange); /* it may be gone afterwards */
+}

@@ -1,0 +1,482 @@
+/* Owns: the life of a connection that speaks HTTP/2: bytes become events, what is due when an iteration ends, time, and
+ * the end in two phases (RFC 9113 section 6.8). */
+#include "protocol/http2_connection.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hot.h"
+
+static_assert(sizeof(uvhttp__http2_connection_t) <= 1280,
+              "an idle connection: 1.5 KB with its session and the allocator");
+
+static uvhttp__counters_t *counters_of(const uvhttp__http2_connection_t *connection) {
+    return &connection->conn->worker->counters;
+}
+
+static uint64_t now_ms(const uvhttp__http2_connection_t *connection) {
+    return uvhttp__conn_now_ms(connection->conn);
+}
+
+/* --- what a loop has --- */
+
+static void set_limits(uvhttp__http2_limits_t *limits, const uvhttp_server_config_t *config) {
+    uvhttp__http2_limits_default(limits);
+    uint32_t quarter = config->http2_connection_window / 4;
+    limits->streams_max = config->http2_concurrent_streams_max;
+    limits->connection_window = config->http2_connection_window;
+    limits->stream_window = config->http2_stream_window < quarter ? config->http2_stream_window : quarter;
+    limits->header_table_size = config->http2_table_size_max;
+    limits->header_list_size_max = config->http2_header_list_size_max;
+    limits->iteration_requests_max = config->turn_requests_max;
+    limits->resets_max = config->http2_resets_max;
+    limits->connection_memory_max = (uint32_t)config->http2_connection_memory_max;
+}
+
+/* With the first connection; NULL: no memory. */
+static uvhttp__http2_loop_t *loop_new(uvhttp__http_worker_t *worker) {
+    const uvhttp_server_config_t *config = &worker->service->config;
+    const uvhttp__http2_head_limits_t head_limits = {.list_size_max = config->http2_header_list_size_max,
+                                                     .target_size_max = config->request_line_max,
+                                                     .header_count_max = config->header_count_max};
+    uvhttp__http2_loop_t *made = uvhttp__calloc(1, sizeof *made + uvhttp__http2_scratch_size(&head_limits));
+    if (!made) return NULL;
+    set_limits(&made->limits, config);
+    made->head_limits = head_limits;
+    made->pool.protocol = &uvhttp__http2_protocol;
+    made->timer_kind = uvhttp__wheel_kind(&worker->worker->loop->wheel, uvhttp__http2_carrier_on_timer, NULL);
+    made->tunnel_timer_kind = uvhttp__wheel_kind(&worker->worker->loop->wheel, uvhttp__http2_tunnel_on_timer, NULL);
+    made->limits.connect_protocol = worker->service->has_websocket;
+    uvhttp__list_init(&made->due);
+    worker->http2 = made;
+    return made;
+}
+
+void uvhttp__http2_loop_free(uvhttp__http_worker_t *worker) {
+    uvhttp__http2_loop_t *of_loop = worker->http2;
+    if (!of_loop) return;
+    uvhttp__exchange_pool_free(&of_loop->pool);
+    uvhttp__free(of_loop);
+    worker->http2 = NULL;
+}
+
+#define TRIM_MS 1000
+
+#define FOR_EACH_COUNTER(X)                                                                                            \
+    X(streams_refused)                                                                                                 \
+    X(windows_exceeded)                                                                                                \
+    X(header_blocks_too_large)                                                                                         \
+    X(continuation_floods)                                                                                             \
+    X(settings_too_large)                                                                                              \
+    X(priorities_too_large)                                                                                            \
+    X(priorities_too_early)                                                                                            \
+    X(iterations_cut)                                                                                                  \
+    X(control_floods)                                                                                                  \
+    X(reset_floods)                                                                                                    \
+    X(control_overflows)                                                                                               \
+    X(memory_exceeded)                                                                                                 \
+    X(resets_received)                                                                                                 \
+    X(resets_sent)                                                                                                     \
+    X(connection_errors)                                                                                               \
+    X(length_mismatches)
+
+static NOINLINE void move_counters(uvhttp__http2_counters_t *from, uvhttp__counters_t *to) {
+#define MOVE(name)                                                                                                     \
+    if (from->name > 0) uvhttp__counters_add(to, http2_##name, from->name);
+    FOR_EACH_COUNTER(MOVE)
+#undef MOVE
+    memset(from, 0, sizeof *from);
+}
+
+/* What the core has counted becomes the loop's. */
+static inline void take_counters(const uvhttp__http2_connection_t *connection) {
+    uvhttp__http2_counters_t *from = &connection->of_loop->counters;
+    uint64_t any = 0;
+#define ANY(name) any |= from->name;
+    FOR_EACH_COUNTER(ANY)
+#undef ANY
+    if (UNLIKELY(any != 0)) move_counters(from, counters_of(connection));
+}
+
+/* --- the end --- */
+
+/* What is queued leaves, then FIN. */
+static void finish(uvhttp__http2_connection_t *connection) {
+    if (connection->ended) return;
+    uvhttp__http2_wire_flush(connection);
+    connection->ended = true;
+    uvhttp__conn_finish(connection->conn);
+}
+
+static void abort_stream(uvhttp__http2_stream_t *stream, void *arg) {
+    uvhttp__http2_connection_t *connection = arg;
+    uvhttp__http2_carrier_t *carrier = stream->user;
+    int status = connection->conn->close_status < 0 ? connection->conn->close_status : UVHTTP_E_ABORTED;
+    if (stream->flags & UVHTTP__HTTP2_TUNNEL)
+        uvhttp__http2_tunnel_abort(stream->user, status);
+    else if (carrier)
+        uvhttp__http2_carrier_abort(carrier, status);
+    else
+        uvhttp__http2_release(&connection->core, stream);
+}
+
+/* The core has failed: GOAWAY is the last that is sent, and nobody waits for a response any more. */
+static void end_failed(uvhttp__http2_connection_t *connection, int code) {
+    uvhttp__counters_error(counters_of(connection), code);
+    connection->conn->close_status = (int16_t)code;
+    finish(connection);
+    uvhttp__http2_each_stream(&connection->core, abort_stream, connection);
+}
+
+/* --- time --- */
+
+static uint64_t after(uint64_t since_ms, uint64_t seconds) {
+    return seconds == 0 ? UINT64_MAX : since_ms + seconds * 1000;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+/* Our SETTINGS have to be acknowledged, which also needs the preface of the client. */
+static uint64_t settings_deadline(const uvhttp__http2_connection_t *connection) {
+    if (connection->core.settings_acked) return UINT64_MAX;
+    return after(connection->opened_ms, uvhttp__http2_config(connection)->connection_timeout);
+}
+
+/* A header block, or another frame but DATA, that was begun has to become whole. */
+static uint64_t frame_deadline(const uvhttp__http2_connection_t *connection) {
+    if (connection->frame_ms == 0) return UINT64_MAX;
+    return after(connection->frame_ms, uvhttp__http2_config(connection)->connection_timeout);
+}
+
+static uint64_t idle_deadline(const uvhttp__http2_connection_t *connection) {
+    if (connection->core.stream_count > 0) return UINT64_MAX;
+    const uvhttp_server_config_t *config = uvhttp__http2_config(connection);
+    uint32_t seconds = connection->request_count > 0 ? config->keepalive_timeout : config->connection_timeout;
+    return after(connection->idle_ms, seconds);
+}
+
+/* What bursts of streams have left behind is given back after a second without one. */
+static uint64_t trim_deadline(const uvhttp__http2_connection_t *connection) {
+    if (connection->core.stream_count > 0 || connection->trimmed) return UINT64_MAX;
+    return connection->idle_ms + TRIM_MS;
+}
+
+/* The client has a moment to answer PING. */
+static uint64_t stop_deadline(const uvhttp__http2_connection_t *connection) {
+    if (connection->stop_ms == 0 || connection->core.phase != UVHTTP__HTTP2_CLOSING) return UINT64_MAX;
+    return connection->stop_ms + uvhttp__http2_config(connection)->drain_idle_ms;
+}
+
+static void arm(uvhttp__http2_connection_t *connection) {
+    uint64_t at = least(least(settings_deadline(connection), frame_deadline(connection)),
+                        least(idle_deadline(connection), stop_deadline(connection)));
+    at = least(at, trim_deadline(connection));
+    if (at == UINT64_MAX)
+        uvhttp__conn_timer_stop(connection->conn);
+    else
+        uvhttp__conn_timer_set(connection->conn, at);
+}
+
+/* The stream that is read, or that nothing is under way any more. */
+static void note_progress(uvhttp__http2_connection_t *connection) {
+    const uvhttp__http2_t *core = &connection->core;
+    bool in_part = uvhttp__http2_in_frame(core) && (core->block_stream_id != 0 || core->frame_type != 0);
+    if (!in_part)
+        connection->frame_ms = 0;
+    else if (connection->frame_ms == 0)
+        connection->frame_ms = now_ms(connection);
+    if (core->stream_count > 0) {
+        connection->idle_count = UINT32_MAX;
+    } else if (connection->idle_count != connection->request_count) {
+        connection->idle_count = connection->request_count;
+        connection->idle_ms = now_ms(connection);
+        connection->trimmed = false;
+        uvhttp__conn_idle(connection->conn);
+    }
+}
+
+/* --- what is due --- */
+
+static void do_due(uvhttp__http2_carrier_t *carrier) {
+    unsigned due = carrier->due;
+    carrier->due = 0;
+    if (due & UVHTTP__HTTP2_DUE_CUT) {
+        uvhttp__http2_carrier_abort(carrier, carrier->cut_code < 0 ? carrier->cut_code : UVHTTP_E_ABORTED);
+        return;
+    }
+    uvhttp__http2_stream_t *stream = carrier->stream;
+    uint32_t id = stream->id;
+    if (due & UVHTTP__HTTP2_DUE_BODY) {
+        if (!carrier->responded) uvhttp__http2_give_held(carrier);
+        if (!uvhttp__http2_carrier_is_at(carrier, stream, id)) return;
+    }
+    if ((due & UVHTTP__HTTP2_DUE_WRITABLE) && !carrier->responded && carrier->wants_writable &&
+        uvhttp__http2_carrier_left(carrier) == 0) {
+        carrier->wants_writable = false;
+        uvhttp__exchange_writable(&carrier->exchange);
+    }
+}
+
+static bool is_over(const uvhttp__http2_connection_t *connection) {
+    return connection->ended || (connection->conn->flags & (UVHTTP__CONN_CLOSED | UVHTTP__CONN_FINISHING));
+}
+
+static bool has_due(const uvhttp__http2_connection_t *connection) {
+    return !uvhttp__list_empty(&connection->due) || !uvhttp__list_empty(&connection->tunnels_due);
+}
+
+static NOINLINE void do_all_due(uvhttp__http2_connection_t *connection) {
+    uvhttp__list_t *node;
+    while (!(connection->conn->flags & UVHTTP__CONN_CLOSED) && (node = uvhttp__list_pop_front(&connection->due)))
+        do_due(UVHTTP__CONTAINER_OF(node, uvhttp__http2_carrier_t, link));
+    uvhttp__http2_tunnels_do_due(connection);
+}
+
+/* All that can leave leaves, and what can be given is given. */
+static void settle(uvhttp__http2_connection_t *connection) {
+    connection->settling = true;
+    do {
+        if (UNLIKELY(has_due(connection))) do_all_due(connection);
+        if (!is_over(connection) && connection->core.ready_mask != 0) uvhttp__http2_send_bodies(connection);
+    } while (UNLIKELY(has_due(connection)) && !(connection->conn->flags & UVHTTP__CONN_CLOSED));
+    connection->settling = false;
+    take_counters(connection);
+    if (is_over(connection)) return;
+    uvhttp__http2_wire_flush(connection);
+    note_progress(connection);
+    if (UNLIKELY(connection->core.phase == UVHTTP__HTTP2_FAILED))
+        end_failed(connection, UVHTTP_E_HTTP2_FLOOD);
+    else if (UNLIKELY(uvhttp__http2_done(&connection->core)))
+        finish(connection);
+    else
+        arm(connection);
+}
+
+void uvhttp__http2_end_iteration(uvhttp__http2_loop_t *of_loop) {
+    uvhttp__list_t *node;
+    while ((node = uvhttp__list_pop_front(&of_loop->due)))
+        settle(UVHTTP__CONTAINER_OF(node, uvhttp__http2_connection_t, link));
+}
+
+/* --- reading --- */
+
+/* Whether reading has to wait for the client to take what is queued. */
+static inline bool must_wait(uvhttp__http2_connection_t *connection) {
+    if (LIKELY(uvhttp__http2_wire_size(connection) <= 2 * UVHTTP__HTTP2_WIRE_MAX)) return false;
+    uvhttp__counters_add(counters_of(connection), write_queue_full, 1);
+    connection->blocked = true; /* on_sent goes on */
+    uvhttp__stream_notify_sent(&connection->conn->stream);
+    return true;
+}
+
+static size_t read_events(uvhttp__http2_connection_t *connection, const char *data, size_t size) {
+    size_t used = 0;
+    for (;;) {
+        if (UNLIKELY(is_over(connection))) return size;
+        if (must_wait(connection)) return used;
+        uvhttp__http2_event_t event;
+        size_t consumed;
+        int code = uvhttp__http2_read(&connection->core, data + used, size - used, &consumed, &event);
+        used += consumed;
+        if (LIKELY(code == UVHTTP_OK)) code = uvhttp__http2_on_event(connection, &event);
+        if (LIKELY(code == UVHTTP_OK)) continue;
+        if (LIKELY(code == UVHTTP_E_AGAIN)) return used;
+        if (code == UVHTTP_E_LIMIT) {
+            uvhttp__counters_add(counters_of(connection), budget_exhausted, 1);
+            uvhttp__stream_resume(&connection->conn->stream); /* behind the others */
+            return used;
+        }
+        end_failed(connection, code);
+        return size;
+    }
+}
+
+UVHTTP__HOT size_t uvhttp__http2_on_data(uvhttp__conn_t *conn, const char *data, size_t size) {
+    uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    if (UNLIKELY(is_over(connection))) return size;
+    uint32_t iteration = conn->stream.loop->turn_number;
+    if (connection->iteration != iteration) {
+        connection->iteration = iteration;
+        uvhttp__http2_begin_iteration(&connection->core, now_ms(connection));
+        uvhttp__http2_count_orphans(connection);
+    }
+    connection->reading = true;
+    size_t used = read_events(connection, data, size);
+    connection->reading = false;
+    settle(connection);
+    return used;
+}
+
+/* --- the rest of a connection's life --- */
+
+static uvhttp__http2_connection_t *connection_new(uvhttp__conn_t *conn) {
+    uvhttp__http_worker_t *worker = conn->worker->upper;
+    uvhttp__http2_loop_t *of_loop = worker->http2 ? worker->http2 : loop_new(worker);
+    uvhttp__http2_connection_t *made = of_loop ? uvhttp__calloc(1, sizeof *made) : NULL;
+    if (!made) return NULL;
+    made->orphans = uvhttp__orphans_new();
+    if (!made->orphans ||
+        uvhttp__http2_init(&made->core, &of_loop->limits, &of_loop->counters, uvhttp__conn_now_ms(conn)) != UVHTTP_OK) {
+        uvhttp__free(made->orphans);
+        uvhttp__free(made);
+        return NULL;
+    }
+    made->conn = conn;
+    made->of_loop = of_loop;
+    uvhttp__hpack_decoder_init(&made->decoder);
+    uvhttp__hpack_encoder_init(&made->encoder);
+    uvhttp__list_init(&made->link);
+    uvhttp__list_init(&made->due);
+    uvhttp__list_init(&made->tunnels_due);
+    made->opened_ms = made->idle_ms = uvhttp__conn_now_ms(conn);
+    made->iteration = conn->stream.loop->turn_number - 1;
+    return made;
+}
+
+void uvhttp__http2_on_open(uvhttp__conn_t *conn) {
+    uvhttp__http2_connection_t *connection = connection_new(conn);
+    ((uvhttp__http2_session_t *)(void *)conn)->connection = connection;
+    if (!connection) {
+        uvhttp__conn_close(conn, UVHTTP_E_NOMEM);
+        return;
+    }
+    connection->core.user = connection;
+    uvhttp__counters_add(counters_of(connection), http2_connections, 1);
+    uvhttp__conn_idle(conn);
+    uvhttp__http2_set_due(connection);                           /* our SETTINGS are the first that is sent */
+    if (uvhttp__conn_drains(conn)) uvhttp__http2_on_drain(conn); /* its preface came behind the start of the drain */
+}
+
+bool uvhttp__http2_is_idle(const uvhttp__conn_t *conn) {
+    const uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    return connection && connection->core.stream_count == 0 && connection->frame_ms == 0 && !connection->blocked &&
+           connection->core.settings_acked && uvhttp__http2_wire_size(connection) == 0;
+}
+
+bool uvhttp__http2_is_new(const uvhttp__conn_t *conn) {
+    return uvhttp__http2_of(conn)->request_count == 0;
+}
+
+uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn) {
+    const uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    if (!connection) return UVHTTP__PHASE_IDLE;
+    if (connection->core.stream_count > 0) return UVHTTP__PHASE_WRITING;
+    return connection->frame_ms ? UVHTTP__PHASE_READING : UVHTTP__PHASE_IDLE;
+}
+
+/* For ever, once the client has ended its half. */
+static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
+    return uvhttp__http2_carrier_left(carrier) > 0 &&
+           uvhttp__http2_room(&carrier->connection->core, carrier->stream) == 0;
+}
+
+/* Whoever waits for a response may have it, if the server lets clients end their half first. */
+static void end_stream(uvhttp__http2_stream_t *stream, void *arg) {
+    uvhttp__http2_carrier_t *carrier = stream->user;
+    uvhttp__http2_connection_t *connection = arg;
+    if (stream->flags & UVHTTP__HTTP2_TUNNEL)
+        uvhttp__http2_tunnel_abort(stream->user, UVHTTP_E_ABORTED);
+    else if (!carrier)
+        uvhttp__http2_release(&connection->core, stream);
+    else if (carrier->responded ? waits_for_window(carrier)
+                                : carrier->body_open || !uvhttp__exchange_half_closed(&carrier->exchange))
+        uvhttp__http2_carrier_abort(carrier, UVHTTP_E_ABORTED);
+}
+
+/* FIN of the client: no stream follows, and no window opens any more. */
+void uvhttp__http2_on_end(uvhttp__conn_t *conn) {
+    uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    if (!connection || is_over(connection)) return;
+    uvhttp__http2_each_stream(&connection->core, end_stream, connection);
+    uvhttp__http2_shutdown(&connection->core);
+    uvhttp__http2_shutdown(&connection->core);
+    settle(connection);
+}
+
+void uvhttp__http2_on_sent(uvhttp__conn_t *conn) {
+    uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    if (!connection || is_over(connection)) return;
+    if (connection->blocked) {
+        connection->blocked = false;
+        uvhttp__stream_resume(&conn->stream);
+    }
+    settle(connection);
+}
+
+/* Nothing was asked for some time. */
+static void end_idle(uvhttp__http2_connection_t *connection) {
+    if (uvhttp__conn_drains(connection->conn))
+        ; /* no request came */
+    else if (connection->request_count == 0)
+        uvhttp__counters_add(counters_of(connection), timeouts_header, 1);
+    else
+        uvhttp__counters_add(counters_of(connection), timeouts_keepalive, 1);
+    uvhttp__http2_shutdown(&connection->core);
+    uvhttp__http2_shutdown(&connection->core);
+}
+
+void uvhttp__http2_on_timer(uvhttp__conn_t *conn) {
+    uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    if (!connection || is_over(connection)) return;
+    uint64_t now = now_ms(connection);
+    if (now >= settings_deadline(connection)) {
+        uvhttp__counters_add(counters_of(connection), timeouts_header, 1);
+        end_failed(connection, uvhttp__http2_fail(&connection->core, UVHTTP__HTTP2_SETTINGS_TIMEOUT));
+        return;
+    }
+    if (now >= frame_deadline(connection)) {
+        uvhttp__counters_add(counters_of(connection), timeouts_header, 1);
+        end_failed(connection, uvhttp__http2_fail(&connection->core, UVHTTP__HTTP2_ENHANCE_YOUR_CALM));
+        return;
+    }
+    if (now >= trim_deadline(connection)) {
+        connection->trimmed = true;
+        uvhttp__http2_trim(&connection->core);
+    }
+    if (now >= idle_deadline(connection))
+        end_idle(connection);
+    else if (now >= stop_deadline(connection))
+        uvhttp__http2_shutdown(&connection->core);
+    settle(connection);
+}
+
+static void drain_stream(uvhttp__http2_stream_t *stream, void *arg) {
+    uvhttp__http2_carrier_t *carrier = stream->user;
+    (void)arg;
+    if (stream->flags & UVHTTP__HTTP2_TUNNEL)
+        uvhttp__http2_tunnel_stop(stream->user);
+    else if (carrier && !carrier->responded)
+        uvhttp__exchange_drain(&carrier->exchange);
+}
+
+/* What has begun goes on, and what the client has sent before it knew is served. */
+void uvhttp__http2_on_drain(uvhttp__conn_t *conn) {
+    uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    if (!connection || is_over(connection)) return;
+    if (connection->stop_ms == 0) {
+        connection->stop_ms = now_ms(connection) > 0 ? now_ms(connection) : 1;
+        uvhttp__http2_shutdown(&connection->core);
+    }
+    uvhttp__http2_each_stream(&connection->core, drain_stream, connection);
+    uvhttp__http2_set_due(connection);
+}
+
+void uvhttp__http2_on_closed(uvhttp__conn_t *conn) {
+    uvhttp__http2_session_t *session = (uvhttp__http2_session_t *)(void *)conn;
+    uvhttp__http2_connection_t *connection = session->connection;
+    if (connection) {
+        connection->settling = true; /* nothing is due any more */
+        uvhttp__http2_each_stream(&connection->core, abort_stream, connection);
+        take_counters(connection);
+        uvhttp__list_remove(&connection->link);
+        uvhttp__hpack_decoder_deinit(&connection->decoder);
+        uvhttp__hpack_encoder_deinit(&connection->encoder);
+        uvhttp__http2_deinit(&connection->core);
+        uvhttp__orphans_leave(connection->orphans);
+        uvhttp__free(connection);
+        session->connection = NULL;
+    }
+    uvhttp__conn_close_ref(conn);
+}

@@ -1,0 +1,43 @@
+/* Owns: what a server takes of a configuration, when it is made and when it is reloaded, and the text of its last
+ * error. May include: everything. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uvhttp/log.h>
+
+#include "server/server_internal.h"
+
+/* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
+int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+                               size_t size) {
+    uvhttp_server_config_default(config);
+    if (given) {
+        int status = uvhttp_server_config_check(given, message, size);
+        if (status != UVHTTP_OK) return status;
+        memcpy(config, given, given->struct_size);
+        config->struct_size = sizeof *config;
+    }
+    const char *engine = getenv("UVHTTP_ENGINE");
+    if (config->engine == UVHTTP_ENGINE_AUTO && engine && *engine &&
+        uvhttp_server_config_set(config, "engine", engine, message, size) != UVHTTP_OK) {
+        snprintf(message, size, "environment: UVHTTP_ENGINE is \"%s\": expected auto, uring or libuv", engine);
+        return UVHTTP_E_CONFIG;
+    }
+    return UVHTTP_OK;
+}
+
+void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance) {
+    uvhttp_log_level_t level = performance->log_level;
+    if (performance->performance_mode && level < UVHTTP_LOG_LEVEL_WARN) level = UVHTTP_LOG_LEVEL_WARN;
+    if (level != uvhttp_log_get_level()) (void)uvhttp_log_set_level(level);
+}
+
+int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(server->error, sizeof server->error, format, arguments);
+    va_end(arguments);
+    UVHTTP_LOG_ERROR("http: %s", server->error);
+    return status;
+}

@@ -1,0 +1,568 @@
+/* Owns: differential fuzzing of the HTTP/2 core against a server session of libnghttp2 (libFuzzer). Both get the same
+ * frames, one at a time; then what they received, what they sent and their windows must agree, but for the differences
+ * in http2_differences.h. Input: a byte that says what the application does, frames behind preface and SETTINGS. */
+#include <nghttp2/nghttp2.h>
+#include <sys/types.h>
+
+#include "base/str.h"
+#include "http2/head.h"
+#include "http2_differences.h"
+#include "http2_log.h"
+#include "http2_mutate.h"
+
+enum { LIST_MAX = 1 << 17, BODY_SIZE = 1000, IDS_MAX = 64, SENT_MAX = 1 << 20, HEADERS_MAX = 1024 };
+
+/* What the application does with a stream. */
+typedef enum behaviour { RESPONDS_WITH_HEAD, NEVER_RESPONDS, RESPONDS_EARLY, RESPONDS_WITH_BODY } behaviour_t;
+
+static behaviour_t behaviour_of(uint8_t rules, uint32_t id) {
+    return (behaviour_t)(rules >> (id >> 1) % 3 * 2 & 3);
+}
+/* Windows are so small that credit has to go back, and the client knows them from the start. */
+static bool has_small_windows(uint8_t rules) {
+    return rules & 0x40;
+}
+/* Requests have to be well-formed (RFC 9113 section 8), or header lists only. */
+static bool has_messaging(uint8_t rules) {
+    return rules & 0x80;
+}
+
+/* Streams whose request has begun or ended with this frame. */
+typedef struct ids {
+    unsigned count;
+    uint32_t ids[IDS_MAX];
+} ids_t;
+
+static void ids_add(ids_t *ids, uint32_t id) {
+    if (ids->count == IDS_MAX) abort();
+    ids->ids[ids->count++] = id;
+}
+
+typedef struct side {
+    event_log_t log;
+    ids_t begun, ended;
+} side_t;
+
+/* What of a list can be compared: both keep order and bytes of these. */
+static bool is_compared(uvhttp_str_t name) {
+    return !(name.size > 0 && name.data[0] == ':') && !uvhttp__str_equal(name, UVHTTP__STR("cookie")) &&
+           !uvhttp__str_equal(name, UVHTTP__STR("host"));
+}
+
+/* --- ours --- */
+
+typedef struct ours {
+    side_t side;
+    uvhttp__http2_t http2;
+    uvhttp__http2_limits_t limits;
+    uvhttp__http2_counters_t counters;
+    uvhttp__hpack_decoder_t decoder;
+    uint8_t rules;
+    int head_code; /* why the last head was refused; 0: it was not */
+    size_t block_size;
+    char block[1 << 16]; /* the last header block */
+    bool unlike;         /* a limit of ours was reached that the other has not */
+} ours_t;
+
+static char scratch[2 * (LIST_MAX + UVHTTP__HPACK_TABLE_SIZE_MAX + UVHTTP__HPACK_SLACK)];
+static const uvhttp__http2_head_limits_t head_limits = {LIST_MAX, LIST_MAX, HEADERS_MAX};
+
+static int ours_raw_fields(ours_t *ours, uvhttp_str_t block, uint32_t id) {
+    uvhttp__hpack_reader_t reader;
+    uvhttp__hpack_field_t field;
+    uint64_t hash = 0;
+    int code = uvhttp__hpack_read(&reader, &ours->decoder, block.data, block.size, scratch, LIST_MAX);
+    while (code == 0 && (code = uvhttp__hpack_read_next(&reader, &field)) == 0)
+        hash = log_hash_field(hash, field.text, field.name_size, field.text + field.name_size, field.value_size);
+    if (code != UVHTTP_E_EOF) return code;
+    log_add(&ours->side.log, LOG_FIELDS, id, hash);
+    return 0;
+}
+
+static void ours_log_head(ours_t *ours, const uvhttp__head_t *head, uint32_t id) {
+    uint64_t hash = 0;
+    uvhttp_str_t method = uvhttp__span_str(scratch, head->method_text), path = uvhttp__span_str(scratch, head->target);
+    for (uint32_t i = 0; i < head->header_count; ++i) {
+        uvhttp_str_t name = uvhttp__span_str(scratch, head->headers[i].name),
+                     value = uvhttp__span_str(scratch, head->headers[i].value);
+        if (is_compared(name)) hash = log_hash_field(hash, name.data, name.size, value.data, value.size);
+    }
+    log_add(&ours->side.log, LOG_FIELDS, id, hash);
+    log_add(&ours->side.log, LOG_METHOD, id, log_hash(0, method.data, method.size));
+    if (!uvhttp__str_equal(method, UVHTTP__STR("CONNECT")))
+        log_add(&ours->side.log, LOG_PATH, id, log_hash(0, path.data, path.size));
+}
+
+static int ours_request(ours_t *ours, const uvhttp__http2_event_t *event) {
+    static uvhttp__field_t fields[HEADERS_MAX];
+    uvhttp__head_t head = {.headers = fields};
+    uvhttp__http2_request_t request;
+    if (!has_messaging(ours->rules)) return ours_raw_fields(ours, event->data, event->stream->id);
+    int code = uvhttp__http2_read_request(&ours->decoder, event->data.data, event->data.size, &head_limits, false,
+                                          scratch, &head, &request);
+    if (code == 0 && head.has_content_length)
+        code = uvhttp__http2_set_content_length(&ours->http2, event->stream, head.content_length) == 0
+                   ? 0
+                   : UVHTTP_E_HTTP2_CONTENT_LENGTH;
+    if (code == 0) ours_log_head(ours, &head, event->stream->id);
+    return code;
+}
+
+static int ours_trailers(ours_t *ours, const uvhttp__http2_event_t *event) {
+    uvhttp_str_t text;
+    if (!has_messaging(ours->rules)) return ours_raw_fields(ours, event->data, event->stream->id);
+    int code =
+        uvhttp__http2_read_trailer(&ours->decoder, event->data.data, event->data.size, &head_limits, scratch, &text);
+    return code;
+}
+
+/* As the protocol's layer does. False: the connection has failed. */
+static bool ours_block(ours_t *ours, const uvhttp__http2_event_t *event) {
+    ours->block_size = event->data.size;
+    memcpy(ours->block, event->data.data, event->data.size);
+    int code = event->type == UVHTTP__HTTP2_EVENT_HEADERS ? ours_request(ours, event)
+               : event->type == UVHTTP__HTTP2_EVENT_TRAILERS
+                   ? ours_trailers(ours, event)
+                   : uvhttp__http2_skip_block(&ours->decoder, event->data.data, event->data.size, scratch);
+    if (code == 0) return true;
+    ours->head_code = code;
+    if (uvhttp__http2_scope(code) == UVHTTP__HTTP2_SCOPE_CONNECTION) {
+        (void)uvhttp__http2_fail(&ours->http2, UVHTTP__HTTP2_COMPRESSION_ERROR);
+        return false;
+    }
+    if (uvhttp__http2_scope(code) == UVHTTP__HTTP2_SCOPE_RESPONSE) ours->unlike = true;
+    uvhttp__http2_reset(&ours->http2, event->stream, UVHTTP__HTTP2_PROTOCOL_ERROR);
+    uvhttp__http2_release(&ours->http2, event->stream);
+    return true;
+}
+
+static void ours_end(ours_t *ours, uint32_t id) {
+    log_add(&ours->side.log, LOG_END, id, 0);
+    ids_add(&ours->side.ended, id);
+}
+
+static void ours_event(ours_t *ours, const uvhttp__http2_event_t *event) {
+    uvhttp__http2_stream_t *stream = event->stream;
+    uint32_t id = stream ? stream->id : 0;
+    event_log_t *log = &ours->side.log;
+    bool block = event->type != UVHTTP__HTTP2_EVENT_DATA && event->data.data != NULL;
+    if (block && !ours_block(ours, event)) return;
+    if (event->type == UVHTTP__HTTP2_EVENT_DATA) {
+        log_entry_t *body = event->data.size > 0 ? log_one(log, LOG_BODY, id) : NULL;
+        if (body) body->value = log_hash(body->value, event->data.data, event->data.size);
+        uvhttp__http2_consume(&ours->http2, stream, event->data.size);
+    } else if (event->type == UVHTTP__HTTP2_EVENT_RESET) {
+        if (event->by_peer) log_add(log, LOG_PEER_RESET, id, event->error);
+        uvhttp__http2_release(&ours->http2, stream);
+        return;
+    } else if (event->type == UVHTTP__HTTP2_EVENT_GOAWAY) {
+        log_add(log, LOG_PEER_GOAWAY, 0, event->error);
+    }
+    if (!stream || !uvhttp__http2_find(&ours->http2, id)) return;
+    if (event->type == UVHTTP__HTTP2_EVENT_HEADERS) ids_add(&ours->side.begun, id);
+    if (event->end) ours_end(ours, id);
+}
+
+static void ours_flush(ours_t *ours) {
+    uvhttp_str_t control = uvhttp__http2_control(&ours->http2);
+    log_sent(&ours->side.log, control.data, control.size);
+    uvhttp__http2_control_taken(&ours->http2);
+}
+
+static void ours_respond(ours_t *ours, uint32_t id, bool body) {
+    char frame[32];
+    uvhttp__http2_stream_t *stream = uvhttp__http2_find(&ours->http2, id);
+    if (!stream || !uvhttp__http2_writable(stream)) return;
+    size_t size = uvhttp__http2_write_headers(&ours->http2, stream, frame, 1, !body);
+    log_sent(&ours->side.log, frame, size);
+    stream->user = (void *)(uintptr_t)BODY_SIZE;
+    if (body)
+        uvhttp__http2_want(&ours->http2, stream, true);
+    else
+        uvhttp__http2_release(&ours->http2, stream);
+}
+
+static void ours_send_bodies(ours_t *ours) {
+    uvhttp__http2_stream_t *stream;
+    for (uint32_t size; (stream = uvhttp__http2_next(&ours->http2, &size));) {
+        char head[UVHTTP__HTTP2_FRAME_HEAD_SIZE + BODY_SIZE];
+        uint32_t left = (uint32_t)(uintptr_t)stream->user;
+        if (size > left) size = left;
+        left -= size;
+        uvhttp__http2_write_data(&ours->http2, stream, head, size, left == 0);
+        log_sent_frame(&ours->side.log, head, size);
+        stream->user = (void *)(uintptr_t)left;
+        if (left == 0) uvhttp__http2_release(&ours->http2, stream);
+    }
+}
+
+static void ours_act(ours_t *ours) {
+    for (unsigned i = 0; i < ours->side.begun.count; ++i)
+        if (behaviour_of(ours->rules, ours->side.begun.ids[i]) == RESPONDS_EARLY)
+            ours_respond(ours, ours->side.begun.ids[i], false);
+    for (unsigned i = 0; i < ours->side.ended.count; ++i) {
+        behaviour_t behaviour = behaviour_of(ours->rules, ours->side.ended.ids[i]);
+        if (behaviour != NEVER_RESPONDS) ours_respond(ours, ours->side.ended.ids[i], behaviour == RESPONDS_WITH_BODY);
+    }
+    ours->side.begun.count = ours->side.ended.count = 0;
+    ours_send_bodies(ours);
+}
+
+static void ours_step(ours_t *ours, const char *data, size_t size) {
+    for (;;) {
+        uvhttp__http2_event_t event;
+        size_t consumed;
+        uvhttp__http2_begin_iteration(&ours->http2, 0);
+        int code = uvhttp__http2_read(&ours->http2, data, size, &consumed, &event);
+        if (code != UVHTTP_OK) break;
+        data += consumed;
+        size -= consumed;
+        ours_event(ours, &event);
+    }
+    if (ours->http2.phase != UVHTTP__HTTP2_FAILED) ours_act(ours);
+    ours_flush(ours);
+}
+
+static void ours_init(ours_t *ours, uint8_t rules) {
+    ours->side = (side_t){0};
+    ours->rules = rules;
+    ours->head_code = 0;
+    ours->unlike = false;
+    ours->block_size = 0;
+    ours->counters = (uvhttp__http2_counters_t){0};
+    uvhttp__http2_limits_default(&ours->limits);
+    ours->limits.control_frames_max = ours->limits.resets_max = UINT32_MAX;
+    ours->limits.control_size_max = 1 << 18;
+    if (has_small_windows(rules)) {
+        ours->limits.connection_window = UVHTTP__HTTP2_WINDOW_DEFAULT;
+        ours->limits.stream_window = 16000;
+    }
+    ours->limits.header_list_size_max = LIST_MAX;
+    uvhttp__hpack_decoder_init(&ours->decoder);
+    if (uvhttp__http2_init(&ours->http2, &ours->limits, &ours->counters, 0) != UVHTTP_OK) abort();
+}
+
+static void ours_release(uvhttp__http2_stream_t *stream, void *http2) {
+    uvhttp__http2_release(http2, stream);
+}
+
+static void ours_deinit(ours_t *ours) {
+    uvhttp__http2_each_stream(&ours->http2, ours_release, &ours->http2);
+    uvhttp__http2_deinit(&ours->http2);
+    uvhttp__hpack_decoder_deinit(&ours->decoder);
+}
+
+/* --- theirs --- */
+
+typedef struct theirs {
+    side_t side;
+    nghttp2_session *session;
+    uint8_t rules;
+    bool failed; /* an error without GOAWAY */
+    uint64_t hash, method, path;
+} theirs_t;
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    (void)session, (void)frame;
+    theirs_t *theirs = user;
+    theirs->hash = theirs->method = theirs->path = 0;
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
+                     const uint8_t *value, size_t value_size, uint8_t flags, void *user) {
+    (void)session, (void)frame, (void)flags;
+    theirs_t *theirs = user;
+    uvhttp_str_t text = {(const char *)name, name_size};
+    if (!has_messaging(theirs->rules) || is_compared(text))
+        theirs->hash = log_hash_field(theirs->hash, name, name_size, value, value_size);
+    if (uvhttp__str_equal(text, UVHTTP__STR(":method"))) theirs->method = log_hash(0, value, value_size);
+    if (uvhttp__str_equal(text, UVHTTP__STR(":path"))) theirs->path = log_hash(0, value, value_size);
+    return 0;
+}
+
+/* A field that libnghttp2 would leave out: RFC 9113 section 8.2.1 calls the request malformed. */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                             size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags, void *user) {
+    (void)session, (void)frame, (void)name, (void)name_size, (void)value, (void)value_size, (void)flags, (void)user;
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t size, void *user) {
+    (void)flags;
+    theirs_t *theirs = user;
+    log_entry_t *body = size > 0 ? log_one(&theirs->side.log, LOG_BODY, (uint32_t)id) : NULL;
+    if (body) body->value = log_hash(body->value, data, size);
+    return nghttp2_session_consume(session, id, size);
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user) {
+    theirs_t *theirs = user;
+    event_log_t *log = &theirs->side.log;
+    uint32_t id = (uint32_t)frame->hd.stream_id;
+    bool trailers = frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat != NGHTTP2_HCAT_REQUEST;
+    if (frame->hd.type == NGHTTP2_HEADERS && !(trailers && has_messaging(theirs->rules)))
+        log_add(log, LOG_FIELDS, id, theirs->hash);
+    if (frame->hd.type == NGHTTP2_HEADERS && !trailers) {
+        ids_add(&theirs->side.begun, id);
+        if (has_messaging(theirs->rules)) log_add(log, LOG_METHOD, id, theirs->method);
+        if (has_messaging(theirs->rules) && theirs->path) log_add(log, LOG_PATH, id, theirs->path);
+    }
+    if (frame->hd.type <= NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+        log_add(log, LOG_END, id, 0);
+        ids_add(&theirs->side.ended, id);
+    }
+    if (frame->hd.type == NGHTTP2_RST_STREAM && nghttp2_session_get_stream_local_close(session, (int32_t)id) >= 0)
+        log_add(log, LOG_PEER_RESET, id, frame->rst_stream.error_code);
+    if (frame->hd.type == NGHTTP2_GOAWAY) log_add(log, LOG_PEER_GOAWAY, 0, frame->goaway.error_code);
+    return 0;
+}
+
+/* What is left of a body is the user data of its stream. */
+static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *out, size_t room, uint32_t *flags,
+                         nghttp2_data_source *source, void *user) {
+    (void)source, (void)user;
+    size_t left = (size_t)(uintptr_t)nghttp2_session_get_stream_user_data(session, id),
+           size = left < room ? left : room;
+    memset(out, 0, size);
+    nghttp2_session_set_stream_user_data(session, id, (void *)(uintptr_t)(left - size));
+    if (left == size) *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return (ssize_t)size;
+}
+
+static void theirs_flush(theirs_t *theirs) {
+    static char sent[SENT_MAX];
+    size_t size = 0;
+    for (;;) {
+        const uint8_t *data;
+        ssize_t piece = nghttp2_session_mem_send(theirs->session, &data);
+        if (piece < 0) theirs->failed = true;
+        if (piece <= 0) break;
+        if (size + (size_t)piece > sizeof sent) abort();
+        memcpy(sent + size, data, (size_t)piece);
+        size += (size_t)piece;
+    }
+    log_sent(&theirs->side.log, sent, size);
+}
+
+static bool theirs_respond(theirs_t *theirs, uint32_t id, bool body) {
+    static uint8_t name[] = ":status", value[] = "200";
+    nghttp2_nv field = {name, value, 7, 3, 0};
+    nghttp2_data_provider provider = {.read_callback = read_body};
+    if (nghttp2_session_get_stream_local_close(theirs->session, (int32_t)id) != 0) return false;
+    nghttp2_session_set_stream_user_data(theirs->session, (int32_t)id, (void *)(uintptr_t)BODY_SIZE);
+    return nghttp2_submit_response(theirs->session, (int32_t)id, &field, 1, body ? &provider : NULL) == 0;
+}
+
+static void theirs_act(theirs_t *theirs) {
+    theirs_flush(theirs); /* what a stream error has closed gets no response */
+    for (unsigned i = 0; i < theirs->side.begun.count; ++i) {
+        uint32_t id = theirs->side.begun.ids[i];
+        if (behaviour_of(theirs->rules, id) != RESPONDS_EARLY || !theirs_respond(theirs, id, false)) continue;
+        theirs_flush(theirs);
+        if (nghttp2_session_get_stream_remote_close(theirs->session, (int32_t)id) == 0)
+            nghttp2_submit_rst_stream(theirs->session, 0, (int32_t)id, NGHTTP2_NO_ERROR);
+    }
+    for (unsigned i = 0; i < theirs->side.ended.count; ++i) {
+        behaviour_t behaviour = behaviour_of(theirs->rules, theirs->side.ended.ids[i]);
+        if (behaviour != NEVER_RESPONDS && behaviour != RESPONDS_EARLY)
+            (void)theirs_respond(theirs, theirs->side.ended.ids[i], behaviour == RESPONDS_WITH_BODY);
+    }
+    theirs->side.begun.count = theirs->side.ended.count = 0;
+    theirs_flush(theirs);
+}
+
+static void theirs_step(theirs_t *theirs, const char *data, size_t size) {
+    ssize_t code = nghttp2_session_mem_recv(theirs->session, (const uint8_t *)data, size);
+    if (code < 0) theirs->failed = true;
+    theirs_act(theirs);
+}
+
+static void theirs_callbacks(nghttp2_session_callbacks *callbacks) {
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+}
+
+static void theirs_settings(theirs_t *theirs, const uvhttp__http2_limits_t *limits) {
+    nghttp2_settings_entry entries[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits->streams_max},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits->stream_window},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits->header_list_size_max},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    nghttp2_submit_settings(theirs->session, 0, entries, sizeof entries / sizeof *entries);
+    nghttp2_session_set_local_window_size(theirs->session, 0, 0, (int32_t)limits->connection_window);
+    theirs_flush(theirs);
+}
+
+static void theirs_init(theirs_t *theirs, uint8_t rules, const uvhttp__http2_limits_t *limits) {
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    memset(&theirs->side, 0, sizeof theirs->side);
+    theirs->rules = rules;
+    theirs->failed = false;
+    if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0) abort();
+    theirs_callbacks(callbacks);
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    nghttp2_option_set_no_http_messaging(option, !has_messaging(rules));
+    nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
+    nghttp2_option_set_stream_reset_rate_limit(option, 1 << 30, 1 << 30);
+    if (nghttp2_session_server_new2(&theirs->session, callbacks, theirs, option) != 0) abort();
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_option_del(option);
+    theirs_settings(theirs, limits);
+}
+
+/* --- both --- */
+
+typedef struct pair {
+    ours_t ours;
+    theirs_t theirs;
+    bool self_dependent; /* the frames since the last comparison */
+} pair_t;
+
+static void die(pair_t *both, const char *frame, size_t size, const char *what) {
+    fprintf(stderr, "fuzz_http2_nghttp2: %s; rules %x, head code %d, frame:", what, both->ours.rules,
+            both->ours.head_code);
+    for (size_t i = 0; i < size && i < 100; ++i) fprintf(stderr, " %02x", (uint8_t)frame[i]);
+    fprintf(stderr, "\n");
+    log_print("ours", &both->ours.side.log);
+    log_print("theirs", &both->theirs.side.log);
+    abort();
+}
+
+typedef struct window_check {
+    pair_t *both;
+    const char *wrong;
+} window_check_t;
+
+static void check_stream(uvhttp__http2_stream_t *stream, void *arg) {
+    window_check_t *check = arg;
+    nghttp2_session *session = check->both->theirs.session;
+    int32_t id = (int32_t)stream->id;
+    if (stream->flags & UVHTTP__HTTP2_RESET) return;
+    if (nghttp2_session_get_stream_local_close(session, id) < 0)
+        check->wrong = "a stream is only ours";
+    else if (!(stream->flags & UVHTTP__HTTP2_REMOTE_ENDED) &&
+             stream->receive_window != nghttp2_session_get_stream_local_window_size(session, id))
+        check->wrong = "a stream's receive windows differ";
+    else if (!(stream->flags & UVHTTP__HTTP2_LOCAL_ENDED) &&
+             (stream->send_window > 0 ? stream->send_window : 0) !=
+                 nghttp2_session_get_stream_remote_window_size(session, id))
+        check->wrong = "a stream's send windows differ";
+}
+
+static const char *check_state(pair_t *both) {
+    uvhttp__http2_t *http2 = &both->ours.http2;
+    window_check_t check = {both, NULL};
+    if (http2->send_window != nghttp2_session_get_remote_window_size(both->theirs.session))
+        return "send windows differ";
+    if (http2->receive_window != nghttp2_session_get_local_window_size(both->theirs.session))
+        return "receive windows differ";
+    if (both->ours.decoder.table.size != nghttp2_session_get_hd_inflate_dynamic_table_size(both->theirs.session))
+        return "tables differ";
+    uvhttp__http2_each_stream(http2, check_stream, &check);
+    return check.wrong;
+}
+
+static bool is_self_dependent(const char *frame, size_t size) {
+    size_t at = UVHTTP__HTTP2_FRAME_HEAD_SIZE;
+    if (size < at + 5) return false;
+    bool headers = frame[3] == UVHTTP__HTTP2_HEADERS && frame[4] & UVHTTP__HTTP2_FLAG_PRIORITY;
+    if (headers && frame[4] & UVHTTP__HTTP2_FLAG_PADDED) at++;
+    if (!headers && frame[3] != UVHTTP__HTTP2_PRIORITY_FRAME) return false;
+    return size >= at + 4 && !((uvhttp__http2_get32(frame + at) ^ uvhttp__http2_get32(frame + 5)) << 1);
+}
+
+/* False: they differ from here on, or have ended. */
+static bool compare(pair_t *both, const char *frame, size_t size) {
+    event_log_t *ours = &both->ours.side.log, *theirs = &both->theirs.side.log;
+    both->self_dependent |= is_self_dependent(frame, size);
+    if (both->ours.http2.block_stream_id) return true; /* what a block means is known at its end */
+    difference_t difference = {.ours = ours,
+                               .theirs = theirs,
+                               .block = both->ours.block,
+                               .block_size = both->ours.block_size,
+                               .head_code = both->ours.head_code,
+                               .self_dependent = both->self_dependent,
+                               .messaging = has_messaging(both->ours.rules)};
+    read_frame(&difference, frame, size);
+    verdict_t verdict = explain_difference(&difference);
+    if (verdict == ENDS || both->ours.unlike) return false;
+    const char *wrong = verdict == UNEXPLAINED ? "logs differ" : log_goaway(ours) < 0 ? check_state(both) : NULL;
+    if (wrong) die(both, frame, size, wrong);
+    /* Behind a GOAWAY of the client libnghttp2 may want nothing more while ours still has streams. */
+    bool goes_on = log_goaway(ours) < 0 && !both->theirs.failed && !uvhttp__http2_done(&both->ours.http2) &&
+                   nghttp2_session_want_read(both->theirs.session);
+    ours->count = theirs->count = 0;
+    both->ours.block_size = 0;
+    both->self_dependent = false;
+    both->ours.head_code = 0;
+    return goes_on;
+}
+
+/* Each judges a frame that is cut as soon as it likes to; what the cuts do is for fuzz_http2_frames. */
+static bool is_whole(const uint8_t *frame, size_t size) {
+    return size >= UVHTTP__HTTP2_FRAME_HEAD_SIZE &&
+           size == UVHTTP__HTTP2_FRAME_HEAD_SIZE + (uvhttp__http2_get32((const char *)frame) >> 8);
+}
+
+/* Of a stream: the last ones end our connections gracefully, before there is none left (section 5.1.1). */
+static bool is_last_number(const uint8_t *frame, size_t size) {
+    return size >= UVHTTP__HTTP2_FRAME_HEAD_SIZE && frame[3] == UVHTTP__HTTP2_HEADERS &&
+           (uvhttp__http2_get32((const char *)frame + 5) & UVHTTP__HTTP2_STREAM_ID_MAX) >=
+               UVHTTP__HTTP2_STREAM_ID_MAX - 256;
+}
+
+/* MUTATE_BODY stands for DATA that would make inputs too large. Returns the frame, in memory of its size. */
+static char *copy_frame(const uint8_t *frame, size_t *size) {
+    bool body = frame[3] == MUTATE_BODY && *size == MUTATE_HEAD + 2;
+    size_t count =
+        body ? ((size_t)frame[MUTATE_HEAD] << 8 | frame[MUTATE_HEAD + 1]) % (UVHTTP__HTTP2_FRAME_SIZE_MAX + 1) : 0;
+    char *copy = malloc(*size + count);
+    if (!copy) abort();
+    memcpy(copy, frame, *size);
+    if (!body) return copy;
+    memset(copy + MUTATE_HEAD, 'b', count);
+    uvhttp__http2_put_head(copy, count, UVHTTP__HTTP2_DATA, frame[4] & UVHTTP__HTTP2_FLAG_END_STREAM,
+                           uvhttp__http2_get32(copy + 5));
+    *size = MUTATE_HEAD + count;
+    return copy;
+}
+
+static bool feed(pair_t *both, const char *frame, size_t size, size_t frame_size) {
+    ours_step(&both->ours, frame, size);
+    theirs_step(&both->theirs, frame, size);
+    return compare(both, frame, frame_size);
+}
+
+static bool feed_start(pair_t *both, bool acked) {
+    static const char start[] = UVHTTP__HTTP2_PREFACE "\0\0\0\4\0\0\0\0";
+    static const char ack[] = "\0\0\0\4\1\0\0\0";
+    return feed(both, start, sizeof start, 0) && (!acked || feed(both, ack, sizeof ack, 0));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *input, size_t input_size) {
+    static pair_t both;
+    if (input_size < 1) return 0;
+    both.self_dependent = false;
+    ours_init(&both.ours, input[0]);
+    theirs_init(&both.theirs, input[0], &both.ours.limits);
+    ours_flush(&both.ours);
+    both.ours.side.log.count = both.theirs.side.log.count = 0;
+    bool goes_on = feed_start(&both, has_small_windows(input[0]));
+    for (size_t at = 1, size; goes_on && at < input_size; at += size) {
+        size = mutate_frame_size(input + at, input_size - at);
+        if (!is_whole(input + at, size) || is_last_number(input + at, size)) break;
+        size_t frame_size = size;
+        char *frame = copy_frame(input + at, &frame_size);
+        goes_on = feed(&both, frame, frame_size, frame_size);
+        free(frame);
+    }
+    ours_deinit(&both.ours);
+    nghttp2_session_del(both.theirs.session);
+    return 0;
+}

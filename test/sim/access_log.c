@@ -1,0 +1,63 @@
+/* Owns: the model of the access log: each response that a client has whole has one line, with its tag and status, and
+ * no request has two. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+enum { TAGS = 0x1000 }; /* 16 clients, 256 requests each */
+
+static struct { uint16_t expected, logged; /* status; 0: none */ } requests[TAGS];
+
+void sim_access_log_reset(void) {
+    memset(requests, 0, sizeof requests);
+}
+
+static unsigned index_of(uint32_t tag) {
+    if (tag < 0x1000 || tag - 0x1000 >= TAGS) sim_fail("the access log has a request %x", tag);
+    return tag - 0x1000;
+}
+
+void sim_access_log_expect(uint32_t tag, int status) {
+    requests[index_of(tag)].expected = (uint16_t)status;
+}
+
+static const char *find(const char *line, const char *end, const char *text) {
+    return memmem(line, (size_t)(end - line), text, strlen(text));
+}
+
+/* client - - [time] "GET /route/TAG/... HTTP/1.1 or HTTP/2.0" STATUS bytes */
+static void take_line(const char *line, const char *end) {
+    const char *quote = memchr(line, '"', (size_t)(end - line));
+    const char *version = quote ? find(quote, end, " HTTP/") : NULL;
+    const char *route = version ? memchr(quote, '/', (size_t)(version - quote)) : NULL;
+    if (!route) return; /* what was no request */
+    int status = atoi(version + strlen(" HTTP/1.1\" "));
+    if (status < 100 || status > 599) sim_fail("the access log has a status %d", status);
+    const char *tag = memchr(route + 1, '/', (size_t)(version - route - 1));
+    if (!tag || find(route, version, "/files/") == route) return;
+    uint32_t number = (uint32_t)strtoul(tag + 1, NULL, 16);
+    if (number <= 1) return; /* a hostile client's */
+    unsigned at = index_of(number);
+    if (requests[at].logged) sim_fail("the access log has request %x twice", number);
+    requests[at].logged = (uint16_t)status;
+}
+
+void sim_access_log_write(const char *lines, size_t size, void *user) {
+    (void)user;
+    for (const char *end, *stop = lines + size; lines < stop; lines = end + 1) {
+        end = memchr(lines, '\n', (size_t)(stop - lines));
+        if (!end) sim_fail("the access log ends inside a line");
+        take_line(lines, end);
+    }
+}
+
+void sim_access_log_check(bool complete) {
+    for (uint32_t i = 0; i < TAGS; i++) {
+        if (!requests[i].expected || (!requests[i].logged && !complete)) continue;
+        if (requests[i].logged != requests[i].expected)
+            sim_fail("the access log has status %u for request %x, whose client has %u", requests[i].logged, i + 0x1000,
+                     requests[i].expected);
+    }
+}

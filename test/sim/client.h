@@ -1,0 +1,179 @@
+/* Owns: what the files of a client share: plan.c (its script), transport.c (PROXY header and TLS), http.c and
+ * websocket.c (what it sends, and the model of what it may see), clients.c (its steps). */
+#ifndef UVHTTP_TEST_SIM_CLIENT_H
+#define UVHTTP_TEST_SIM_CLIENT_H
+
+#include "sim.h"
+
+enum { CLIENTS_MAX = 16, OPS_MAX = 24, REQUESTS_MAX = 16, HEAD_MAX = 4096, CONTROL_MAX = 1024, FRAME_MAX = 65536 };
+
+typedef enum route {
+    MEM,
+    REF,
+    DEFER,
+    STREAM,
+    SIZED,
+    WORK,
+    CORO,
+    JOB,
+    FILES,
+    ECHO,
+    UPLOAD,
+    SPOOL,
+    LIVE,
+    COBODY,
+    ROUTES
+} route_t;
+
+typedef enum op_kind {
+    OP_REQUEST,
+    OP_WAIT,         /* for all responses */
+    OP_PAUSE,        /* sends nothing for ms */
+    OP_RAW,          /* bytes that are no request, or a part of one */
+    OP_STOP_READING, /* for ms */
+    OP_FIN,
+    OP_RESET,
+    OP_AWAIT_CLOSE, /* of the server, within ms */
+    OP_UPGRADE,     /* to WebSocket */
+    OP_MESSAGE,     /* of WebSocket: `body` bytes for a message of `size` bytes */
+    OP_PING,
+    OP_CLOSE, /* frame */
+} op_kind_t;
+
+typedef struct op {
+    op_kind_t kind;
+    route_t route;
+    uint32_t size, body; /* of the response, of the request */
+    uint32_t ms;         /* of the op, or of the handler */
+    uint32_t wait_ms;    /* of the middleware; 0: it does not wait */
+    uint32_t from;       /* a file's range begins here */
+    bool head, chunked, close, expect, ranged;
+    bool cut; /* only a part of it is sent */
+    uint8_t raw, file, frames;
+} op_t;
+
+typedef struct request {
+    uint32_t tag, size;
+    uint32_t from;    /* the first byte of the body, of all that has the tag */
+    uint64_t sent_ns; /* when the last byte was with the kernel; 0: not yet */
+    uint64_t begin;   /* of all bytes that the client sends */
+    uint16_t status;
+    bool head;
+    bool may_wait; /* a thread for it is not always free: 503 */
+    bool upgrade, untagged;
+} request_t;
+
+typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES } parser_state_t;
+
+/* How a client comes to the server. */
+typedef struct transport {
+    uint16_t port;
+    bool proxy, tls;
+    uint32_t address; /* what the PROXY header says, IPv4 */
+    struct sim_tls *session;
+} transport_t;
+
+/* A frame of the server that is coming, and the message that it belongs to. */
+typedef struct frames {
+    unsigned char head[10];
+    uint32_t head_have, head_size;
+    uint64_t left;
+    uint8_t opcode;
+    bool last, in_message, closing;
+    unsigned char control[125];
+    uint32_t control_have;
+    uint64_t message_at;
+    uint32_t pings_sent, pongs_seen, pongs_due;
+} frames_t;
+
+typedef struct client {
+    uint32_t id;
+    sim_random_t random, plan;
+    op_t ops[OPS_MAX];
+    uint32_t op_count, at;
+    bool dropped[OPS_MAX];
+    sim_conn_t *conn;
+    uint64_t next_ns, deadline_ns, read_ns; /* read_ns: nothing is read before */
+    uint32_t piece_max, delay_max_us;
+    transport_t transport;
+    char *out; /* as it goes to the connection: encoded */
+    size_t out_size, out_at;
+    char control[CONTROL_MAX]; /* frames that it owes, in front of the next of its own */
+    size_t control_size;
+    request_t requests[REQUESTS_MAX];
+    uint32_t asked, answered;
+    uint64_t sent_size; /* bytes, in all */
+    uint64_t moved_ns;  /* it has read something, or sent its FIN */
+    bool flushing;      /* what is in `out` is no op's */
+    bool fin;           /* it has sent one */
+    bool blocked;       /* the server's system takes no more */
+    bool wild;          /* it has misbehaved: any response may be the last */
+    bool closes;        /* the server has said that it will */
+    bool started, done;
+    /* the response that is coming */
+    parser_state_t state;
+    char head[HEAD_MAX];
+    uint32_t head_size;
+    int status;
+    bool chunked, ends, tagged;
+    uint64_t left, at_body;
+    frames_t frames;
+    struct sim_h2 *h2; /* NULL: it speaks HTTP/1 */
+} client_t;
+
+/* plan.c */
+void sim_client_plan(client_t *client);
+void sim_op_describe(const op_t *op, char *text, size_t size);
+extern const char *const sim_route_names[];
+
+/* transport.c */
+void sim_transport_plan(client_t *client);
+/* Puts what has to precede the first request into client->out; false: nothing. */
+bool sim_transport_begin(client_t *client);
+/* The handshake is not over. */
+bool sim_transport_busy(const client_t *client);
+/* client->out as it goes to the connection from now on. */
+void sim_transport_encode(client_t *client);
+/* What has come; calls `take` with what it means. */
+void sim_transport_decode(client_t *client, const char *data, size_t size,
+                          void (*take)(client_t *client, const char *data, size_t size));
+void sim_transport_free(client_t *client);
+/* Bytes of an end that is said (close_notify) into client->out. */
+void sim_transport_end(client_t *client);
+/* Puts bytes into client->out, encoded. */
+void sim_transport_out(client_t *client, const char *data, size_t size);
+
+/* http.c */
+void sim_http_request(client_t *client, const op_t *op);
+void sim_http_raw(client_t *client, const op_t *op);
+void sim_http_take(client_t *client, const char *data, size_t size);
+request_t sim_http_request_of(const op_t *op, uint32_t tag);
+/* The first request that was sent whole and has no response, or NULL. */
+const request_t *sim_http_unanswered(const client_t *client);
+
+/* http2.c */
+/* window: of its streams; 0: it never opens one. */
+void sim_h2_new(client_t *client, uint32_t window);
+void sim_h2_free(client_t *client);
+/* Preface and SETTINGS. Returns their size. */
+size_t sim_h2_begin(const client_t *client, char *data);
+void sim_h2_request(client_t *client, const op_t *op);
+void sim_h2_raw(client_t *client, const op_t *op);
+void sim_h2_take(client_t *client, const char *data, size_t size);
+/* Credit that is due, into client->control. */
+void sim_h2_credit(client_t *client);
+void sim_h2_answered(client_t *client);
+/* By the server's GOAWAY. */
+bool sim_h2_is_refused(const client_t *client, const request_t *request);
+bool sim_h2_is_cut(const client_t *client);
+
+/* websocket.c */
+void sim_ws_upgrade(client_t *client);
+void sim_ws_message(client_t *client, const op_t *op);
+void sim_ws_ping(client_t *client);
+void sim_ws_close(client_t *client);
+size_t sim_ws_take(client_t *client, const char *data, size_t size);
+/* Nothing is awaited of the server. */
+bool sim_ws_quiet(const client_t *client);
+
+#endif

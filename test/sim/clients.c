@@ -1,0 +1,331 @@
+/* Owns: the world outside of the server: the steps of clients, each with one connection and a script, and when a
+ * connection may end: early only for a reason that the client knows: it was told so, it misbehaved, the server stops,
+ * or memory runs out on purpose. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uvhttp/server.h>
+
+#include "client.h"
+
+static client_t clients[CLIENTS_MAX];
+static uint32_t client_count;
+bool sim_failing;
+static uint64_t stop_ns; /* when the server is told to stop; SIM_NEVER: when all clients are done */
+static bool stopped;
+static uint64_t stopped_ns;
+
+void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
+    sim_random_t random = sim_random_of(seed, 0xc1);
+    memset(clients, 0, sizeof clients);
+    client_count = 1 + sim_below(&random, sim_one_in(&random, 4) ? CLIENTS_MAX : 6);
+    if (sim_places_are_few && client_count < 7) client_count += 6;
+    sim_failing = memory_fails;
+    stopped = false;
+    stop_ns = sim_one_in(&random, 3) ? sim_now_ns + sim_below(&random, 4000) * SIM_MS : SIM_NEVER;
+    for (uint32_t i = 0; i < client_count; i++) {
+        client_t *client = &clients[i];
+        client->id = i;
+        client->plan = sim_random_of(seed, 0x1000 + i);
+        client->random = sim_random_of(seed, 0x2000 + i);
+        client->deadline_ns = SIM_NEVER;
+        sim_client_plan(client);
+        for (uint32_t op = 0; op < client->op_count; op++) client->dropped[op] = drop->ops[i] >> op & 1;
+        client->done = drop->clients >> i & 1;
+    }
+}
+
+/* --- the end of a connection --- */
+
+static void finish(client_t *client) {
+    client->done = true;
+    client->next_ns = SIM_NEVER;
+    if (client->conn) sim_client_close(client->conn);
+    client->conn = NULL;
+    free(client->out);
+    client->out = NULL;
+    sim_transport_free(client);
+    sim_h2_free(client);
+}
+
+/* In the middle of what the server sends. */
+static bool is_cut(const client_t *client) {
+    if (client->h2) return sim_h2_is_cut(client);
+    if (client->state == FRAMES) return client->frames.head_have > 0 || client->frames.in_message;
+    return client->state != HEAD || client->head_size > 0;
+}
+
+/* With few places, who is idle may have to make room, and a request may cross that. But not one of which something had
+ * come before the server looked, and not before the response to the one before it was taken. */
+static bool is_crossed(const client_t *client) {
+    if (!sim_places_are_few || client->state == FRAMES) return false;
+    if (client->answered == client->asked || stopped) return true;
+    uint64_t begin = client->requests[client->answered].begin;
+    return begin >= sim_server_received(client->conn) && sim_server_has_looked(client->conn, begin);
+}
+
+static void connection_ended(client_t *client, bool reset) {
+    sim_trace("client sees the end", client->id, reset);
+    const request_t *lost = sim_http_unanswered(client);
+    bool crossed = is_crossed(client);
+    bool excused = client->closes || client->wild || sim_failing;
+    if (!excused && is_cut(client)) sim_fail("client %u: the connection ended inside of a response", client->id);
+    excused = excused || crossed;
+    bool late = lost && ((stopped && lost->sent_ns >= stopped_ns) || (client->h2 && sim_h2_is_refused(client, lost)));
+    if (!excused && lost && !late)
+        sim_fail("client %u: request %x was sent and has no response", client->id, lost->tag);
+    if (!excused && !stopped && client->at < client->op_count && client->ops[client->at].kind != OP_AWAIT_CLOSE)
+        sim_fail("client %u: the server has closed for no reason that the client knows", client->id);
+    finish(client);
+}
+
+/* --- steps --- */
+
+static void read_some(client_t *client) {
+    char data[16384];
+    if (client->read_ns > sim_now_ns) return;
+    uint32_t max = client->piece_max < sizeof data ? client->piece_max : (uint32_t)sizeof data;
+    long got = sim_client_receive(client->conn, data, max);
+    if (got > 0) {
+        sim_trace("client reads", client->id, (uint64_t)got);
+        client->moved_ns = sim_now_ns;
+        sim_transport_decode(client, data, (size_t)got, sim_http_take);
+    }
+    if (got < 0) connection_ended(client, got == -2);
+}
+
+static void next_op(client_t *client) {
+    client->at++;
+    client->started = false;
+    client->deadline_ns = SIM_NEVER;
+}
+
+/* Not before the 101, and not behind a close. */
+static void begin_frame(client_t *client, const op_t *op) {
+    if (client->state != FRAMES || client->frames.closing) return;
+    if (op->kind == OP_MESSAGE)
+        sim_ws_message(client, op);
+    else if (op->kind == OP_PING)
+        sim_ws_ping(client);
+    else
+        sim_ws_close(client);
+}
+
+static void begin_op(client_t *client, const op_t *op) {
+    client->started = true;
+    client->blocked = false;
+    client->out_size = client->out_at = 0;
+    uint32_t asked = client->asked;
+    switch (op->kind) {
+        case OP_REQUEST: sim_http_request(client, op); break;
+        case OP_RAW: sim_http_raw(client, op); break;
+        case OP_UPGRADE: sim_ws_upgrade(client); break;
+        case OP_MESSAGE:
+        case OP_PING:
+        case OP_CLOSE: begin_frame(client, op); break;
+        case OP_FIN:
+            if (sim_one_in(&client->random, 2)) sim_transport_end(client);
+            break;
+        case OP_PAUSE:
+        case OP_AWAIT_CLOSE: client->deadline_ns = sim_now_ns + op->ms * SIM_MS; break;
+        case OP_STOP_READING:
+            client->read_ns = sim_now_ns + op->ms * SIM_MS;
+            if (op->ms > 1000000) client->wild = true;
+            break;
+        default: break;
+    }
+    if (client->asked > asked) client->requests[asked].begin = client->sent_size;
+}
+
+static void send_some(client_t *client) {
+    size_t left = client->out_size - client->out_at;
+    if (left > client->piece_max) left = client->piece_max;
+    size_t sent = sim_client_send(client->conn, client->out + client->out_at, left);
+    client->out_at += sent;
+    client->sent_size += sent;
+    client->blocked = sent == 0;
+}
+
+/* What precedes the first request, and frames that answer the server's: between two of its own. Returns whether
+ * something of that is still to be sent or awaited. */
+static bool flush_first(client_t *client) {
+    if (client->h2) sim_h2_credit(client);
+    if (!client->flushing && client->out_at >= client->out_size && client->control_size > 0) {
+        sim_transport_out(client, client->control, client->control_size);
+        client->control_size = 0;
+        client->flushing = true;
+        client->blocked = false;
+    }
+    if (client->flushing && client->out_at < client->out_size) send_some(client);
+    client->flushing = client->flushing && client->out_at < client->out_size;
+    return client->flushing || sim_transport_busy(client);
+}
+
+static bool awaits(const client_t *client, const op_t *op) {
+    switch (op->kind) {
+        case OP_REQUEST:
+        case OP_RAW:
+        case OP_MESSAGE:
+        case OP_PING:
+        case OP_CLOSE:
+        case OP_FIN: return client->out_at < client->out_size;
+        case OP_UPGRADE: return client->out_at < client->out_size || client->answered < client->asked;
+        case OP_WAIT: return client->answered < client->asked || !sim_ws_quiet(client);
+        case OP_PAUSE: return client->deadline_ns > sim_now_ns;
+        case OP_AWAIT_CLOSE: return true;
+        default: return false;
+    }
+}
+
+static void end_op(client_t *client, const op_t *op) {
+    bool asks = op->kind == OP_REQUEST || op->kind == OP_UPGRADE || op->kind == OP_MESSAGE;
+    if (asks && !op->cut && client->asked > 0) client->requests[client->asked - 1].sent_ns = sim_now_ns;
+    if (op->kind == OP_FIN) {
+        client->wild = client->fin = true;
+        client->moved_ns = sim_now_ns;
+        sim_client_fin(client->conn);
+    }
+    if (op->kind != OP_RESET) {
+        next_op(client);
+        return;
+    }
+    sim_client_reset(client->conn);
+    finish(client);
+}
+
+static void do_op(client_t *client) {
+    const op_t *op = &client->ops[client->at];
+    if (client->dropped[client->at]) {
+        next_op(client);
+        return;
+    }
+    if (!client->started) begin_op(client, op);
+    if (client->out_at < client->out_size) send_some(client);
+    if (op->kind == OP_UPGRADE && client->out_at >= client->out_size && client->asked > 0 &&
+        client->requests[client->asked - 1].sent_ns == 0)
+        client->requests[client->asked - 1].sent_ns = sim_now_ns;
+    if (op->kind == OP_AWAIT_CLOSE && client->deadline_ns <= sim_now_ns) {
+        client->deadline_ns = SIM_NEVER;
+        /* Without memory there may be no WebSocket that could be closed. */
+        bool no_websocket = sim_failing && client->state != FRAMES && op->ms < SIM_KEEPALIVE_S * 1000;
+        if (!stopped && !sim_places_are_few && !no_websocket)
+            sim_fail("client %u: the server has not closed within %u ms", client->id, op->ms);
+    }
+    if (!awaits(client, op)) end_op(client, op);
+}
+
+static uint64_t soon(client_t *client) {
+    return sim_now_ns + 1 + sim_below(&client->random, client->delay_max_us) * UINT64_C(1000);
+}
+
+/* When it has something to do by itself; what the server does wakes it before. */
+static uint64_t next_of(client_t *client) {
+    uint64_t next = client->fin ? client->moved_ns + SIM_FIN_S * 1000 * SIM_MS : client->deadline_ns;
+    if (client->read_ns > sim_now_ns && client->read_ns < next) next = client->read_ns;
+    bool acts = sim_client_readable(client->conn) && client->read_ns <= sim_now_ns;
+    if (client->at < client->op_count) {
+        op_kind_t kind = client->ops[client->at].kind;
+        bool waits = kind == OP_WAIT || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE || kind == OP_UPGRADE ||
+                     client->blocked || sim_transport_busy(client);
+        acts = acts || (!client->started && !sim_transport_busy(client)) || !waits;
+    }
+    bool sends = client->control_size > 0 || client->out_at < client->out_size;
+    acts = acts || (sends && !client->blocked);
+    uint64_t at = acts ? soon(client) : SIM_NEVER;
+    return at < next ? at : next;
+}
+
+/* Behind a FIN nothing is awaited but what the handlers take. */
+static void check_fin(client_t *client) {
+    if (!client->fin || client->moved_ns + SIM_FIN_S * 1000 * SIM_MS > sim_now_ns) return;
+    if (!sim_places_are_few && !sim_failing && !stopped)
+        sim_fail("client %u: %u s after its FIN the server has not closed", client->id, SIM_FIN_S);
+    client->moved_ns = sim_now_ns;
+}
+
+static void client_step(client_t *client) {
+    if (!client->conn) {
+        client->conn = sim_connect(client->id, client->transport.port, client);
+        if (!client->conn && stopped) finish(client);
+        if (client->conn) client->flushing = sim_transport_begin(client);
+        if (!client->done) client->next_ns = soon(client);
+        return;
+    }
+    if (sim_server_has_closed(client->conn)) client->read_ns = 0; /* who polls hears of it */
+    read_some(client);
+    if (client->done) return;
+    check_fin(client);
+    bool busy = flush_first(client);
+    if (client->at < client->op_count && !busy) do_op(client);
+    if (client->done) return;
+    if (client->at >= client->op_count && !client->fin && !busy)
+        finish(client);
+    else
+        client->next_ns = next_of(client);
+}
+
+void sim_world_wake(void *arg) {
+    client_t *client = arg;
+    if (client->done) return;
+    uint64_t at = soon(client);
+    if (at < client->next_ns) client->next_ns = at;
+}
+
+static bool all_done(void) {
+    for (uint32_t i = 0; i < client_count; i++)
+        if (!clients[i].done) return false;
+    return true;
+}
+
+uint64_t sim_world_next_ns(void) {
+    if (!sim_server) return SIM_NEVER;
+    uint64_t next = stopped ? SIM_NEVER : all_done() ? sim_now_ns : stop_ns;
+    for (uint32_t i = 0; i < client_count; i++)
+        if (!clients[i].done && clients[i].next_ns < next) next = clients[i].next_ns;
+    return next;
+}
+
+void sim_world_step(sim_random_t *random) {
+    client_t *due[CLIENTS_MAX];
+    uint32_t count = 0;
+    if (!stopped && (all_done() || stop_ns <= sim_now_ns)) {
+        stopped = true;
+        stopped_ns = sim_now_ns;
+        sim_trace("stop", 0, 0);
+        (void)uvhttp_server_stop(sim_server);
+        return;
+    }
+    for (uint32_t i = 0; i < client_count; i++)
+        if (!clients[i].done && clients[i].next_ns <= sim_now_ns) due[count++] = &clients[i];
+    if (count > 0) client_step(due[sim_below(random, count)]);
+}
+
+void sim_world_check_end(void) {
+    for (uint32_t i = 0; i < client_count; i++) {
+        client_t *client = &clients[i];
+        if (client->done || !client->conn) continue;
+        /* The server is gone: what is left in the connection is read. */
+        client->read_ns = 0;
+        while (!client->done) read_some(client);
+    }
+}
+
+void sim_world_free(void) {
+    for (uint32_t i = 0; i < client_count; i++) finish(&clients[i]);
+}
+
+uint32_t sim_world_clients(void) {
+    return client_count;
+}
+
+uint32_t sim_world_ops(uint32_t client) {
+    return clients[client].op_count;
+}
+
+void sim_world_describe(uint32_t client, uint32_t at, char *text, size_t size) {
+    sim_op_describe(&clients[client].ops[at], text, size);
+}
+
+bool sim_may_misbehave(uint32_t client) {
+    return sim_failing || client >= client_count || clients[client].wild;
+}

@@ -1,0 +1,288 @@
+/* Owns: HTTP/1 as a client speaks it: requests, and the model of the responses. Every byte of a response is checked
+ * against the tag of the request that it belongs to. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "client.h"
+
+/* --- requests --- */
+
+static size_t put_text(char *out, const char *text) {
+    size_t size = strlen(text);
+    memcpy(out, text, size);
+    return size;
+}
+
+static size_t put_chunked(client_t *client, char *out, uint32_t tag, uint32_t body) {
+    size_t at = 0;
+    for (uint32_t done = 0; done < body;) {
+        uint32_t part = sim_log_uniform(&client->random, body - done);
+        at += (size_t)sprintf(out + at, sim_one_in(&client->random, 8) ? "%x;x=\"y z\"\r\n" : "%x\r\n", part);
+        sim_fill(out + at, tag, done, part);
+        at += part;
+        at += put_text(out + at, "\r\n");
+        done += part;
+    }
+    return at + put_text(out + at, sim_one_in(&client->random, 4) ? "0\r\nX-Trailer: t\r\n\r\n" : "0\r\n\r\n");
+}
+
+static size_t put_line(char *out, const op_t *op, uint32_t tag) {
+    const char *method = op->head ? "HEAD" : op->route >= ECHO ? "POST" : "GET";
+    if (op->route != FILES)
+        return (size_t)sprintf(out, "%s /%s/%x/%u/%u HTTP/1.1\r\nHost: sim\r\n", method, sim_route_names[op->route],
+                               tag, op->size, op->ms);
+    size_t at = (size_t)sprintf(out, "%s /files/f%u?%x HTTP/1.1\r\nHost: sim\r\n", method, op->file, tag);
+    if (op->ranged) at += (size_t)sprintf(out + at, "Range: bytes=%u-%u\r\n", op->from, op->from + op->size - 1);
+    return at;
+}
+
+static size_t put_head(const client_t *client, char *out, const op_t *op, uint32_t tag) {
+    size_t at = put_line(out, op, tag);
+    if (client->transport.proxy) {
+        uint32_t ip = client->transport.address;
+        at += (size_t)sprintf(out + at, "X-From: %u.%u.%u.%u\r\n", ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255);
+    }
+    if (op->wait_ms) at += (size_t)sprintf(out + at, "X-Wait: %u\r\n", op->wait_ms);
+    if (op->expect) at += put_text(out + at, "Expect: 100-continue\r\n");
+    if (op->close) at += put_text(out + at, "Connection: close\r\n");
+    if (op->route >= ECHO && op->chunked) at += put_text(out + at, "Transfer-Encoding: chunked\r\n");
+    if (op->route >= ECHO && !op->chunked) at += (size_t)sprintf(out + at, "Content-Length: %u\r\n", op->body);
+    return at + put_text(out + at, "\r\n");
+}
+
+request_t sim_http_request_of(const op_t *op, uint32_t tag) {
+    bool file = op->route == FILES;
+    return (request_t){.tag = file ? SIM_FILE_TAG(op->file) : tag,
+                       .size = op->size,
+                       .from = file ? op->from : 0,
+                       .status = file && op->ranged ? 206 : 200,
+                       .head = op->head,
+                       .may_wait = op->route == LIVE,
+                       .untagged = file};
+}
+
+void sim_http_request(client_t *client, const op_t *op) {
+    if (client->h2) {
+        sim_h2_request(client, op);
+        return;
+    }
+    if (client->asked == REQUESTS_MAX) return;
+    uint32_t tag = (client->id << 8 | client->asked) + 0x1000;
+    client->requests[client->asked] = sim_http_request_of(op, tag);
+    free(client->out);
+    char *out = client->out = malloc(1024 + (size_t)op->body * 24);
+    if (!out) abort();
+    size_t at = put_head(client, out, op, tag);
+    if (op->chunked) {
+        at += put_chunked(client, out + at, SIM_REQUEST_TAG(tag), op->body);
+    } else if (op->route >= ECHO) {
+        sim_fill(out + at, SIM_REQUEST_TAG(tag), 0, op->body);
+        at += op->body;
+    }
+    client->out_size = at;
+    client->out_at = 0;
+    sim_transport_encode(client);
+    if (op->cut) {
+        client->out_size = sim_below(&client->random, (uint32_t)client->out_size);
+        client->wild = true;
+    } else {
+        client->asked++;
+    }
+}
+
+void sim_http_raw(client_t *client, const op_t *op) {
+    static const char *const bad[] = {
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "POST /echo/1/1/0 HTTP/1.1\r\nHost: s\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "GET /mem HTTP/9.9\r\nHost: s\r\n\r\n",
+        "POST /upload/1/1/0 HTTP/1.1\r\nHost: s\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        "GET /mem/1/1/0 HTTP/1.1\r\nHost: s\r\nX Y: z\r\n\r\n",
+    };
+    if (client->h2) {
+        sim_h2_raw(client, op);
+        return;
+    }
+    client->wild = true;
+    free(client->out);
+    client->out_size = op->raw ? strlen(bad[op->raw - 1]) : op->size;
+    client->out_at = 0;
+    client->out = malloc(client->out_size + 1);
+    if (!client->out) abort();
+    if (op->raw)
+        memcpy(client->out, bad[op->raw - 1], client->out_size);
+    else
+        for (size_t i = 0; i < client->out_size; i++) client->out[i] = (char)sim_random(&client->random);
+    if (op->raw || sim_one_in(&client->random, 2)) sim_transport_encode(client); /* else garbage for the transport */
+}
+
+/* --- responses --- */
+
+static request_t *expected(client_t *client) {
+    return client->answered < client->asked ? &client->requests[client->answered] : NULL;
+}
+
+const request_t *sim_http_unanswered(const client_t *client) {
+    return client->answered < client->asked && client->requests[client->answered].sent_ns
+               ? &client->requests[client->answered]
+               : NULL;
+}
+
+static const char *field(const client_t *client, const char *name) {
+    size_t size = strlen(name);
+    for (const char *line = strstr(client->head, "\r\n"); line && line[2] != '\r'; line = strstr(line + 2, "\r\n")) {
+        if (strncasecmp(line + 2, name, size) != 0 || line[2 + size] != ':') continue;
+        const char *value = line + 2 + size + 1;
+        while (*value == ' ') value++;
+        return value;
+    }
+    return NULL;
+}
+
+static void response_ended(client_t *client) {
+    const request_t *request = expected(client);
+    sim_trace("response", client->id, (uint64_t)client->status);
+    if (client->tagged && !request->untagged) sim_access_log_expect(request->tag, client->status);
+    client->answered += client->tagged || client->answered < client->asked;
+    client->head_size = 0;
+    client->state = HEAD;
+    if (client->ends) client->closes = true;
+}
+
+/* The 101: frames follow, whose model is another. */
+static bool upgraded(client_t *client, const request_t *request) {
+    if (client->status != 101) return false;
+    if (!request || !request->upgrade) sim_fail("client %u: 101 for what was no upgrade", client->id);
+    const char *accept = field(client, "Sec-WebSocket-Accept");
+    if (!accept || strncmp(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n", 30) != 0)
+        sim_fail("client %u: 101 without the right Sec-WebSocket-Accept", client->id);
+    client->answered++;
+    client->head_size = 0;
+    client->state = FRAMES;
+    return true;
+}
+
+static void check_tagged(const client_t *client, const request_t *request, const char *tag, bool sized) {
+    if (!request) sim_fail("client %u: a response that nobody has asked for, tag %.8s", client->id, tag);
+    if (client->status != request->status)
+        sim_fail("client %u: a handler's response has status %d", client->id, client->status);
+    if (!request->untagged && strtoul(tag, NULL, 16) != request->tag)
+        sim_fail("client %u: the response to request %x has tag %.8s", client->id, request->tag, tag);
+    if (sized && client->left != request->size)
+        sim_fail("client %u: %llu bytes announced, %u asked for", client->id, (unsigned long long)client->left,
+                 request->size);
+}
+
+static void head_ended(client_t *client) {
+    const request_t *request = expected(client);
+    if (sscanf(client->head, "HTTP/1.1 %d ", &client->status) != 1)
+        sim_fail("client %u: this is no response: %.60s", client->id, client->head);
+    if (client->status == 100) client->head_size = 0;
+    if (client->status == 100 || upgraded(client, request)) return;
+    const char *tag = field(client, "X-Tag"), *length = field(client, "Content-Length"),
+               *coding = field(client, "Transfer-Encoding"), *connection = field(client, "Connection");
+    client->ends = connection && strncasecmp(connection, "close", 5) == 0;
+    if (request && request->untagged && client->status == request->status) tag = "";
+    if (sim_failing && client->status >= 300) tag = NULL; /* the handler came no further than the field */
+    client->tagged = tag != NULL;
+    client->chunked = coding != NULL;
+    client->left = length ? strtoull(length, NULL, 10) : 0;
+    client->at_body = request ? request->from : 0;
+    if (coding && length) sim_fail("client %u: Content-Length and Transfer-Encoding", client->id);
+    if (client->closes) sim_fail("client %u: a response behind the last one", client->id);
+    if (tag)
+        check_tagged(client, request, tag, length != NULL);
+    else if (!client->wild && !sim_failing && !(request && request->may_wait && client->status == 503))
+        sim_fail("client %u: status %d for request %x", client->id, client->status, request ? request->tag : 0);
+    if (!coding && !length && client->status != 204)
+        sim_fail("client %u: a response without an end (status %d)", client->id, client->status);
+    if (request && request->head) client->left = 0;
+    client->state = coding && !(request && request->head) ? CHUNK_SIZE : BODY;
+    client->head_size = 0;
+    if (client->state == BODY && client->left == 0) response_ended(client);
+}
+
+static void take_line_byte(client_t *client, char byte) {
+    if (client->head_size + 1 >= HEAD_MAX) sim_fail("client %u: a head or line without an end", client->id);
+    client->head[client->head_size++] = byte;
+    client->head[client->head_size] = '\0';
+}
+
+static bool ends_with(const client_t *client, const char *end) {
+    size_t size = strlen(end);
+    return client->head_size >= size && memcmp(client->head + client->head_size - size, end, size) == 0;
+}
+
+static void check_body(client_t *client, const char *data, size_t size) {
+    const request_t *request = expected(client);
+    if (client->tagged) {
+        size_t wrong = sim_mismatch(data, request->tag, client->at_body, size);
+        if (wrong < size)
+            sim_fail("client %u: byte %llu of the response to %x is wrong", client->id,
+                     (unsigned long long)(client->at_body + wrong), request->tag);
+    }
+    client->at_body += size;
+    client->left -= size;
+}
+
+static void chunks_ended(client_t *client) {
+    const request_t *request = expected(client);
+    if (client->tagged && client->at_body != request->size)
+        sim_fail("client %u: the response to %x has %llu bytes instead of %u", client->id, request->tag,
+                 (unsigned long long)client->at_body, request->size);
+    response_ended(client);
+}
+
+static void take_byte(client_t *client, char byte) {
+    take_line_byte(client, byte);
+    switch (client->state) {
+        case HEAD:
+            if (ends_with(client, "\r\n\r\n")) head_ended(client);
+            break;
+        case CHUNK_SIZE:
+            if (!ends_with(client, "\r\n")) break;
+            client->left = strtoull(client->head, NULL, 16);
+            client->head_size = 0;
+            client->state = client->left ? CHUNK_DATA : TRAILER;
+            break;
+        case CHUNK_END:
+            if (!ends_with(client, "\r\n")) break;
+            if (client->head_size != 2) sim_fail("client %u: a chunk that does not end", client->id);
+            client->head_size = 0;
+            client->state = CHUNK_SIZE;
+            break;
+        case TRAILER:
+            if (!ends_with(client, "\r\n")) break;
+            if (client->head_size == 2) chunks_ended(client);
+            client->head_size = 0;
+            break;
+        default: break;
+    }
+}
+
+static size_t take_body(client_t *client, const char *data, size_t size) {
+    size_t part = client->left < size ? (size_t)client->left : size;
+    check_body(client, data, part);
+    if (client->left > 0) return part;
+    if (client->state == BODY)
+        response_ended(client);
+    else
+        client->state = CHUNK_END;
+    return part;
+}
+
+void sim_http_take(client_t *client, const char *data, size_t size) {
+    if (client->h2) {
+        sim_h2_take(client, data, size);
+        return;
+    }
+    for (size_t i = 0; i < size;) {
+        if (client->state == FRAMES)
+            i += sim_ws_take(client, data + i, size - i);
+        else if (client->state == BODY || client->state == CHUNK_DATA)
+            i += take_body(client, data + i, size - i);
+        else
+            take_byte(client, data[i++]);
+    }
+}

@@ -1,0 +1,700 @@
+/* Owns: the simulated kernel: the descriptors of the server, its sockets, epoll, clocks and random numbers, behind the
+ * names of the system calls. How much of a read or a write is taken comes from the seed, one stream of numbers for each
+ * connection. A call on a descriptor that is not open fails the run: in a real process it would be somebody else's.
+ *
+ * What it does as Linux does: level- and edge-triggered events, a half-closed socket, RST when unread bytes are closed
+ * over, ECONNRESET once and EPIPE from then on, the lowest free descriptor is used again at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernel.h"
+
+uint64_t sim_now_ns;
+
+static descriptor_t descriptors[FD_MAX];
+static sim_random_t kernel_random;
+static uint64_t kernel_seed;
+
+/* --- descriptors --- */
+
+descriptor_t *sim_find(int fd, const char *call) {
+    if (fd < FD_FIRST || fd >= FD_FIRST + FD_MAX || descriptors[fd - FD_FIRST].kind == FREE)
+        sim_fail("%s on descriptor %d, which is not open", call, fd);
+    return &descriptors[fd - FD_FIRST];
+}
+
+int sim_descriptor_new(kind_t kind) {
+    for (int i = 0; i < FD_MAX; i++) {
+        if (descriptors[i].kind != FREE) continue;
+        descriptors[i] = (descriptor_t){.kind = kind, .number = kind == TIMER ? SIM_NEVER : 0};
+        return FD_FIRST + i;
+    }
+    errno = EMFILE;
+    return -1;
+}
+
+uint32_t sim_open_descriptors(void) {
+    uint32_t count = 0;
+    for (int i = 0; i < FD_MAX; i++) count += descriptors[i].kind != FREE;
+    return count;
+}
+
+void sim_kernel_reset(uint64_t seed) {
+    for (int i = 0; i < FD_MAX; i++) descriptors[i] = (descriptor_t){.kind = FREE};
+    kernel_seed = seed;
+    kernel_random = sim_random_of(seed, 0x4b);
+    sim_rings_reset(seed);
+    sim_now_ns = UINT64_C(1000000000000) + sim_random(&kernel_random) % 1000000000u;
+}
+
+/* --- queues --- */
+
+static uint32_t queue_room(const queue_t *queue) {
+    return queue->capacity - queue->size;
+}
+
+size_t sim_queue_put(queue_t *queue, const char *data, size_t size) {
+    if (size > queue_room(queue)) size = queue_room(queue);
+    for (size_t done = 0; done < size;) {
+        uint32_t at = (queue->begin + queue->size) % queue->capacity;
+        size_t part = queue->capacity - at < size - done ? queue->capacity - at : size - done;
+        memcpy(queue->data + at, data + done, part);
+        queue->size += (uint32_t)part;
+        done += part;
+    }
+    return size;
+}
+
+size_t sim_queue_take(queue_t *queue, char *data, size_t size) {
+    if (size > queue->size) size = queue->size;
+    for (size_t done = 0; done < size;) {
+        size_t part = queue->capacity - queue->begin < size - done ? queue->capacity - queue->begin : size - done;
+        memcpy(data + done, queue->data + queue->begin, part);
+        queue->begin = (queue->begin + (uint32_t)part) % queue->capacity;
+        queue->size -= (uint32_t)part;
+        done += part;
+    }
+    queue->passed += size;
+    return size;
+}
+
+static void queue_open(queue_t *queue, sim_random_t *random) {
+    queue->capacity = 256 + sim_log_uniform(random, QUEUE_MAX - 256);
+    queue->data = malloc(queue->capacity);
+    if (!queue->data) abort();
+}
+
+size_t sim_share(sim_random_t *random, size_t size) {
+    uint32_t kind = sim_below(random, 8);
+    if (size <= 1 || kind < 5) return size;
+    return kind == 5 ? 1 : 1 + sim_below(random, (uint32_t)size);
+}
+
+/* --- events of a descriptor --- */
+
+static uint32_t stream_events(const sim_conn_t *conn) {
+    uint32_t events = 0;
+    if (conn->to_server.size > 0 || conn->client_fin) events |= EPOLLIN;
+    if (conn->client_fin) events |= EPOLLRDHUP;
+    if (!conn->server_fin && queue_room(&conn->to_client) * 3 >= conn->to_client.capacity) events |= EPOLLOUT;
+    if (conn->client_fin && conn->server_fin) events |= EPOLLHUP;
+    if (conn->client_rst) events |= EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLHUP | (conn->error ? EPOLLERR : 0);
+    return events;
+}
+
+uint32_t sim_events(int fd) {
+    if (!sim_is_simulated(fd)) return 0; /* libuv's own: nothing of it is used */
+    const descriptor_t *it = &descriptors[fd - FD_FIRST];
+    switch (it->kind) {
+        case STREAM: return stream_events(it->conn);
+        case LISTENER: return it->waiting > 0 ? EPOLLIN : 0;
+        case EVENT: return it->number > 0 ? EPOLLIN : 0;
+        case TIMER: return it->number <= sim_now_ns ? EPOLLIN : 0;
+        default: return 0;
+    }
+}
+
+static uint32_t events_of(const item_t *item) {
+    uint32_t wanted = (item->events | EPOLLERR | EPOLLHUP) & ~(uint32_t)(EPOLLET | EPOLLONESHOT);
+    uint32_t events = sim_events(item->fd) & wanted;
+    if ((item->events & EPOLLET) && !item->edge && events && descriptors[item->fd - FD_FIRST].kind != TIMER) return 0;
+    return events;
+}
+
+bool sim_fd_ready(int fd) {
+    const descriptor_t *it = sim_find(fd, "wait");
+    if (it->kind == RING) return sim_ring_ready(it->ring);
+    for (uint32_t i = 0; i < it->set->count; i++)
+        if (events_of(&it->set->items[i])) return true;
+    return false;
+}
+
+uint64_t sim_kernel_next_ns(void) {
+    uint64_t next = SIM_NEVER;
+    for (int i = 0; i < FD_MAX; i++) {
+        const descriptor_t *it = &descriptors[i];
+        uint64_t at = it->kind == TIMER ? it->number : it->kind == RING ? sim_ring_next_ns(it->ring) : SIM_NEVER;
+        if (at > sim_now_ns && at < next) next = at; /* what is past, nobody waits for */
+    }
+    return next;
+}
+
+/* An edge of everything that is about this descriptor. */
+static void happened(int fd) {
+    for (int i = 0; i < FD_MAX; i++) {
+        if (descriptors[i].kind != EPOLL) continue;
+        epoll_set_t *set = descriptors[i].set;
+        for (uint32_t n = 0; n < set->count; n++)
+            if (set->items[n].fd == fd) set->items[n].edge = true;
+    }
+}
+
+static item_t *find_item(epoll_set_t *set, int fd) {
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->items[i].fd == fd) return &set->items[i];
+    return NULL;
+}
+
+static void drop_item(epoll_set_t *set, int fd) {
+    item_t *item = find_item(set, fd);
+    if (item) *item = set->items[--set->count];
+}
+
+/* --- the clients' end --- */
+
+/* SO_REUSEPORT: one of the listeners of the port, by the client's number. */
+static descriptor_t *find_listener(uint32_t client, uint16_t port) {
+    descriptor_t *listeners[FD_MAX];
+    uint32_t count = 0;
+    for (int i = 0; i < FD_MAX; i++)
+        if (descriptors[i].kind == LISTENER && descriptors[i].port == port) listeners[count++] = &descriptors[i];
+    descriptor_t *chosen = count ? listeners[client % count] : NULL;
+    return chosen && chosen->waiting < BACKLOG_MAX ? chosen : NULL;
+}
+
+static sim_conn_t *conn_new(uint32_t client, void *arg) {
+    sim_conn_t *conn = calloc(1, sizeof *conn);
+    if (!conn) abort();
+    conn->random = sim_random_of(kernel_seed, 0x10000 + client);
+    conn->arg = arg;
+    conn->client = client;
+    conn->port = (uint16_t)(20000 + client);
+    conn->fd = -1;
+    queue_open(&conn->to_server, &conn->random);
+    queue_open(&conn->to_client, &conn->random);
+    return conn;
+}
+
+sim_conn_t *sim_connect(uint32_t client, uint16_t port, void *arg) {
+    descriptor_t *listener = find_listener(client, port);
+    if (!listener) return NULL;
+    sim_conn_t *conn = conn_new(client, arg);
+    listener->backlog[listener->waiting++] = conn;
+    happened(FD_FIRST + (int)(listener - descriptors));
+    sim_trace("connect", client, 0);
+    return conn;
+}
+
+static void conn_free(sim_conn_t *conn) {
+    if (!conn->client_gone || !conn->server_gone) return;
+    free(conn->to_server.data);
+    free(conn->to_client.data);
+    free(conn);
+}
+
+/* The server's socket hears of something. */
+static void notify_server(const sim_conn_t *conn) {
+    if (conn->fd >= 0) happened(conn->fd);
+}
+
+static void reset_by_client(sim_conn_t *conn) {
+    if (conn->client_rst || conn->server_gone) return;
+    conn->client_rst = true;
+    conn->error = conn->client_fin ? EPIPE : ECONNRESET;
+    conn->to_client.size = 0;
+    notify_server(conn);
+}
+
+size_t sim_client_send(sim_conn_t *conn, const char *data, size_t size) {
+    if (conn->client_fin || conn->client_rst) return 0;
+    if (conn->server_gone) { /* the server's system answers with RST */
+        conn->server_rst = true;
+        return 0;
+    }
+    size_t sent = sim_queue_put(&conn->to_server, data, sim_share(&conn->random, size));
+    if (sent > 0) notify_server(conn);
+    sim_trace("client sends", conn->client, sent);
+    return sent;
+}
+
+long sim_client_receive(sim_conn_t *conn, char *data, size_t size) {
+    if (conn->server_rst && sim_one_in(&conn->random, 2)) conn->to_client.size = 0; /* RST has overtaken the data */
+    size_t got = sim_queue_take(&conn->to_client, data, size);
+    if (got > 0) {
+        notify_server(conn);
+        return (long)got;
+    }
+    if (conn->server_rst) return -2;
+    return conn->server_fin ? -1 : 0;
+}
+
+bool sim_client_readable(const sim_conn_t *conn) {
+    return conn->to_client.size > 0 || conn->server_fin || conn->server_rst;
+}
+
+void sim_client_fin(sim_conn_t *conn) {
+    if (conn->client_fin || conn->client_rst) return;
+    conn->client_fin = true;
+    notify_server(conn);
+    sim_trace("client FIN", conn->client, 0);
+}
+
+void sim_client_reset(sim_conn_t *conn) {
+    reset_by_client(conn);
+    sim_trace("client RST", conn->client, 0);
+}
+
+void sim_client_close(sim_conn_t *conn) {
+    if (conn->to_client.size > 0) /* close(2) over bytes that were not read */
+        reset_by_client(conn);
+    else
+        sim_client_fin(conn);
+    conn->client_gone = true;
+    conn->arg = NULL;
+    conn_free(conn);
+}
+
+uint64_t sim_server_received(const sim_conn_t *conn) {
+    return conn->to_server.passed;
+}
+
+bool sim_server_has_looked(const sim_conn_t *conn, uint64_t size) {
+    return conn->looked && conn->looked_at <= size;
+}
+
+bool sim_server_has_closed(const sim_conn_t *conn) {
+    return conn->server_gone;
+}
+
+void sim_wake_client(const sim_conn_t *conn) {
+    if (conn->arg) sim_world_wake(conn->arg);
+}
+
+/* The server closes its end. */
+static void server_close(sim_conn_t *conn) {
+    sim_trace("server closes", conn->client, conn->to_server.size);
+    conn->server_gone = true;
+    conn->fd = -1;
+    if (conn->linger_zero || (conn->to_server.size > 0 && !conn->client_rst)) {
+        conn->server_rst = true;
+        conn->to_client.size = conn->linger_zero ? 0 : conn->to_client.size;
+    }
+    conn->server_fin = true;
+    conn->to_server.size = 0;
+    sim_wake_client(conn);
+    conn_free(conn);
+}
+
+/* --- what the server calls: --wrap=NAME makes __wrap_NAME of NAME, and __real_NAME is the C library's --- */
+
+int __real_close(int fd);
+ssize_t __real_read(int fd, void *data, size_t size);
+ssize_t __real_write(int fd, const void *data, size_t size);
+int __real_fcntl64(int fd, int command, ...);
+long __real_sysconf(int name);
+
+int __wrap_socket(int domain, int type, int protocol) {
+    (void)domain, (void)type, (void)protocol;
+    return sim_descriptor_new(SOCKET);
+}
+
+int __wrap_bind(int fd, const struct sockaddr *address, socklen_t size) {
+    (void)size;
+    sim_find(fd, "bind")->port = ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port);
+    return 0;
+}
+
+int __wrap_listen(int fd, int backlog) {
+    (void)backlog;
+    descriptor_t *it = sim_find(fd, "listen");
+    it->kind = LISTENER;
+    return 0;
+}
+
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size) {
+    (void)value, (void)size;
+    descriptor_t *it = sim_find(fd, "setsockopt");
+    if (it->kind == STREAM && level == SOL_SOCKET && name == SO_LINGER) it->conn->linger_zero = true;
+    return 0;
+}
+
+int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size) {
+    descriptor_t *it = sim_find(fd, "getsockopt");
+    if (level == SOL_SOCKET && name == SO_ERROR) {
+        *(int *)value = it->kind == STREAM ? it->conn->error : 0;
+        if (it->kind == STREAM) it->conn->error = 0;
+        return 0;
+    }
+    if (level != IPPROTO_TCP || name != TCP_INFO || (it->kind != STREAM && it->kind != LISTENER)) {
+        errno = ENOPROTOOPT;
+        return -1;
+    }
+    struct tcp_info info = {0};
+    if (it->kind == LISTENER) info.tcpi_unacked = it->waiting;
+    if (it->kind == STREAM) info.tcpi_bytes_acked = it->conn->to_client.passed;
+    if (*size > sizeof info) *size = sizeof info;
+    memcpy(value, &info, *size);
+    return 0;
+}
+
+static int name_of(uint16_t port, struct sockaddr *address, socklen_t *size) {
+    struct sockaddr_in name = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memcpy(address, &name, *size < sizeof name ? *size : sizeof name);
+    *size = sizeof name;
+    return 0;
+}
+
+int __wrap_getsockname(int fd, struct sockaddr *address, socklen_t *size) {
+    return name_of(sim_find(fd, "getsockname")->port, address, size);
+}
+
+int __wrap_getpeername(int fd, struct sockaddr *address, socklen_t *size) {
+    descriptor_t *it = sim_find(fd, "getpeername");
+    if (it->kind != STREAM || it->conn->client_rst) {
+        errno = ENOTCONN;
+        return -1;
+    }
+    return name_of(it->conn->port, address, size);
+}
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags) {
+    (void)address, (void)size, (void)flags;
+    descriptor_t *listener = sim_find(fd, "accept4");
+    if (listener->waiting == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    if (sim_one_in(&kernel_random, 64)) {
+        static const int errors[] = {ECONNABORTED, EMFILE, ENFILE, ENOMEM, EINTR};
+        errno = errors[sim_below(&kernel_random, 5)];
+        sim_trace("accept4 fails", (uint64_t)errno, 0);
+        return -1;
+    }
+    int made = sim_descriptor_new(STREAM);
+    if (made < 0) return -1;
+    sim_conn_t *conn = listener->backlog[0];
+    listener->waiting--;
+    memmove(listener->backlog, listener->backlog + 1, listener->waiting * sizeof(sim_conn_t *));
+    descriptors[made - FD_FIRST].conn = conn;
+    conn->fd = made;
+    sim_trace("accept", conn->client, (uint64_t)made);
+    return made;
+}
+
+sim_conn_t *sim_stream_of(int fd, const char *call) {
+    descriptor_t *it = sim_find(fd, call);
+    if (it->kind != STREAM) sim_fail("%s on descriptor %d, which is no stream", call, fd);
+    return it->conn;
+}
+
+static bool take_error(sim_conn_t *conn) {
+    if (!conn->error) return false;
+    errno = conn->error;
+    conn->error = 0;
+    return true;
+}
+
+ssize_t __wrap_recv(int fd, void *data, size_t size, int flags) {
+    (void)flags;
+    sim_conn_t *conn = sim_stream_of(fd, "recv");
+    if (conn->to_server.size > 0) {
+        if (sim_one_in(&conn->random, 32)) {
+            errno = sim_one_in(&conn->random, 2) ? EAGAIN : EINTR;
+            return -1;
+        }
+        size_t want = conn->to_server.size < size ? conn->to_server.size : size;
+        size_t got = sim_queue_take(&conn->to_server, data, sim_share(&conn->random, want));
+        sim_trace("recv", conn->client, got);
+        sim_trace_bytes(data, got);
+        sim_wake_client(conn);
+        return (ssize_t)got;
+    }
+    if (take_error(conn)) return -1;
+    if (conn->client_fin || conn->client_rst) return 0;
+    errno = EAGAIN;
+    return -1;
+}
+
+ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count) {
+    size_t size = 0, sent = 0;
+    for (size_t i = 0; i < count; i++) size += iov[i].iov_len;
+    if (conn->server_fin) sim_fail("send after FIN on the connection of client %u", conn->client);
+    if (take_error(conn)) return -errno;
+    if (conn->client_rst) return -EPIPE;
+    if (conn->client_gone) { /* nobody is there: the peer's system will reset */
+        reset_by_client(conn);
+        return (ssize_t)size;
+    }
+    size_t room = queue_room(&conn->to_client);
+    if (room == 0 || sim_one_in(&conn->random, 16)) { /* that there is room is told: the event is level-triggered */
+        sim_trace("send waits", conn->client, size);
+        return -EAGAIN;
+    }
+    size_t left = sim_share(&conn->random, size < room ? size : room);
+    for (size_t i = 0; i < count && left > 0; i++) {
+        size_t part = iov[i].iov_len < left ? iov[i].iov_len : left;
+        sim_trace_bytes(iov[i].iov_base, part);
+        sent += sim_queue_put(&conn->to_client, iov[i].iov_base, part);
+        left -= part;
+    }
+    sim_trace("send", conn->client, sent);
+    sim_wake_client(conn);
+    return (ssize_t)sent;
+}
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
+    (void)flags;
+    ssize_t sent = sim_stream_send(sim_stream_of(fd, "send"), message->msg_iov, message->msg_iovlen);
+    if (sent >= 0) return sent;
+    errno = (int)-sent;
+    return -1;
+}
+
+ssize_t __wrap_send(int fd, const void *data, size_t size, int flags) {
+    struct iovec one = {.iov_base = (char *)(uintptr_t)data, .iov_len = size};
+    return __wrap_sendmsg(fd, &(struct msghdr){.msg_iov = &one, .msg_iovlen = 1}, flags);
+}
+
+int __wrap_shutdown(int fd, int how) {
+    sim_conn_t *conn = sim_stream_of(fd, "shutdown");
+    if (conn->client_rst) {
+        errno = ENOTCONN;
+        return -1;
+    }
+    if (how != SHUT_RD) {
+        conn->server_fin = true;
+        sim_trace("server FIN", conn->client, 0);
+        sim_wake_client(conn);
+    }
+    return 0;
+}
+
+int __wrap_ioctl(int fd, unsigned long request, ...) {
+    va_list arguments;
+    va_start(arguments, request);
+    int *value = va_arg(arguments, int *);
+    va_end(arguments);
+    sim_conn_t *conn = sim_stream_of(fd, "ioctl");
+    if (request == FIONREAD && conn->to_server.size == 0) {
+        conn->looked = true;
+        conn->looked_at = conn->to_server.passed;
+    }
+    *value = request == FIONREAD ? (int)conn->to_server.size : request == SIOCOUTQ ? (int)conn->to_client.size : 0;
+    return 0;
+}
+
+static int simulated_fcntl(int fd, int command) {
+    (void)sim_find(fd, "fcntl");
+    return command == F_GETFL ? O_RDWR | O_NONBLOCK : 0;
+}
+
+int __wrap_fcntl64(int fd, int command, ...) {
+    if (sim_is_simulated(fd)) return simulated_fcntl(fd, command);
+    va_list arguments;
+    va_start(arguments, command);
+    long value = va_arg(arguments, long);
+    va_end(arguments);
+    return __real_fcntl64(fd, command, value);
+}
+
+int __wrap_close(int fd) {
+    if (!sim_is_simulated(fd)) return __real_close(fd);
+    descriptor_t *it = sim_find(fd, "close");
+    for (int i = 0; i < FD_MAX; i++)
+        if (descriptors[i].kind == EPOLL) drop_item(descriptors[i].set, fd);
+    if (it->kind == EPOLL) free(it->set);
+    for (uint32_t i = 0; i < it->waiting; i++) { /* who waits in a backlog is reset */
+        it->backlog[i]->linger_zero = true;
+        server_close(it->backlog[i]);
+    }
+    descriptor_t was = *it;
+    *it = (descriptor_t){.kind = FREE};
+    if (was.kind == STREAM) server_close(was.conn);
+    if (was.kind == PEER) sim_client_close(was.conn);
+    return 0;
+}
+
+int __wrap_eventfd(unsigned count, int flags) {
+    (void)flags;
+    int fd = sim_descriptor_new(EVENT);
+    if (fd >= 0) descriptors[fd - FD_FIRST].number = count;
+    return fd;
+}
+
+ssize_t __wrap_write(int fd, const void *data, size_t size) {
+    if (!sim_is_simulated(fd)) return __real_write(fd, data, size);
+    descriptor_t *it = sim_find(fd, "write");
+    if (it->kind != EVENT) sim_fail("write to descriptor %d, which is no event", fd);
+    it->number += *(const uint64_t *)data;
+    happened(fd);
+    return (ssize_t)size;
+}
+
+/* Of an event only. */
+ssize_t __wrap_read(int fd, void *data, size_t size) {
+    if (!sim_is_simulated(fd)) return __real_read(fd, data, size);
+    descriptor_t *it = sim_find(fd, "read");
+    if (it->kind != EVENT || it->number == 0) sim_fail("read of descriptor %d would block", fd);
+    memcpy(data, &it->number, sizeof it->number);
+    it->number = 0;
+    return sizeof it->number;
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms) {
+    int ready = 0;
+    if (timeout_ms > 0) sim_wait_time(sim_now_ns + (uint64_t)timeout_ms * SIM_MS);
+    for (nfds_t i = 0; i < count; i++) {
+        fds[i].revents = (short)(sim_events(fds[i].fd) & (uint32_t)(fds[i].events | POLLERR | POLLHUP));
+        ready += fds[i].revents != 0;
+    }
+    return ready;
+}
+
+int __wrap_socketpair(int domain, int type, int protocol, int *pair) {
+    (void)domain, (void)type, (void)protocol;
+    sim_conn_t *conn = conn_new(UINT32_MAX, NULL);
+    pair[0] = conn->fd = sim_descriptor_new(STREAM);
+    pair[1] = sim_descriptor_new(PEER);
+    if (pair[1] < 0) sim_fail("no descriptors for a socket pair");
+    descriptors[pair[0] - FD_FIRST].conn = descriptors[pair[1] - FD_FIRST].conn = conn;
+    return 0;
+}
+
+/* With AF_UNSPEC: the end of a connection, at once (connect(2)). */
+int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size) {
+    (void)size;
+    if (address->sa_family != AF_UNSPEC) sim_fail("connect");
+    sim_conn_t *conn = sim_stream_of(fd, "connect");
+    conn->linger_zero = true;
+    conn->to_client.size = 0;
+    return 0;
+}
+
+int __wrap_timerfd_create(int clock, int flags) {
+    (void)clock, (void)flags;
+    return sim_descriptor_new(TIMER);
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *time, struct itimerspec *before) {
+    (void)flags, (void)before;
+    descriptor_t *it = sim_find(fd, "timerfd_settime");
+    uint64_t ns = (uint64_t)time->it_value.tv_sec * 1000000000u + (uint64_t)time->it_value.tv_nsec;
+    it->number = ns ? ns : SIM_NEVER;
+    return 0;
+}
+
+int __wrap_epoll_create1(int flags) {
+    (void)flags;
+    int fd = sim_descriptor_new(EPOLL);
+    if (fd < 0) return fd;
+    descriptors[fd - FD_FIRST].set = calloc(1, sizeof(epoll_set_t));
+    if (!descriptors[fd - FD_FIRST].set) abort();
+    return fd;
+}
+
+int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event) {
+    epoll_set_t *set = sim_find(epoll, "epoll_ctl")->set;
+    if (sim_is_simulated(fd)) (void)sim_find(fd, "epoll_ctl");
+    item_t *item = find_item(set, fd);
+    if (operation == EPOLL_CTL_ADD ? item != NULL : item == NULL) {
+        errno = operation == EPOLL_CTL_ADD ? EEXIST : ENOENT;
+        return -1;
+    }
+    if (operation == EPOLL_CTL_DEL) {
+        drop_item(set, fd);
+        return 0;
+    }
+    if (!item) {
+        if (set->count == ITEMS_MAX) sim_fail("too many descriptors in one set");
+        item = &set->items[set->count++];
+    }
+    *item = (item_t){.fd = fd, .events = event->events, .data = event->data.u64, .edge = true};
+    return 0;
+}
+
+/* What is told in one call, and in which order, comes from the seed. */
+static int take_events(epoll_set_t *set, struct epoll_event *events, int max) {
+    uint32_t ready[ITEMS_MAX], count = 0;
+    for (uint32_t i = 0; i < set->count; i++)
+        if (events_of(&set->items[i])) ready[count++] = i;
+    uint32_t wanted = count > 1 && sim_one_in(&kernel_random, 4) ? 1 + sim_below(&kernel_random, count) : count;
+    int told = 0;
+    for (; told < max && (uint32_t)told < wanted; told++) {
+        uint32_t at = (uint32_t)told + sim_below(&kernel_random, count - (uint32_t)told);
+        uint32_t chosen = ready[at];
+        ready[at] = ready[told];
+        item_t *item = &set->items[chosen];
+        events[told] = (struct epoll_event){.events = events_of(item), .data.u64 = item->data};
+        sim_trace("event", (uint64_t)item->fd, events[told].events);
+        item->edge = false;
+        if (item->events & EPOLLONESHOT) item->events = 0;
+        if (descriptors[item->fd - FD_FIRST].kind == TIMER) descriptors[item->fd - FD_FIRST].number = SIM_NEVER;
+    }
+    return told;
+}
+
+int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms) {
+    epoll_set_t *set = sim_find(fd, "epoll_wait")->set;
+    sim_wait_fd(fd, timeout_ms < 0 ? SIM_NEVER : sim_now_ns + (uint64_t)timeout_ms * SIM_MS);
+    if (sim_one_in(&kernel_random, 256)) {
+        errno = EINTR;
+        return -1;
+    }
+    return take_events(set, events, max);
+}
+
+/* --- clocks, numbers, the machine --- */
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
+    sim_now_ns += 100; /* time passes for who works, too */
+    uint64_t ns = sim_now_ns + (clock == CLOCK_REALTIME ? UINT64_C(1700000000000000000) : 0);
+    if (clock == CLOCK_PROCESS_CPUTIME_ID) ns = sim_now_ns / 4;
+    *now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
+    return 0;
+}
+
+/* The seeds of hash tables are drawn once per process: always the same, or runs would depend on those before. */
+ssize_t __wrap_getrandom(void *data, size_t size, unsigned flags) {
+    (void)flags;
+    memset(data, 0x5b, size);
+    return (ssize_t)size;
+}
+
+long __wrap_sysconf(int name) {
+    return name == _SC_NPROCESSORS_ONLN ? 2 : __real_sysconf(name);
+}
+
+int __wrap_sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set) {
+    (void)pid;
+    memset(set, 0, size);
+    CPU_SET(0, set);
+    CPU_SET(1, set);
+    return 0;
+}

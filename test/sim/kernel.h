@@ -1,0 +1,103 @@
+/* Owns: what kernel.c and ring.c, which is a part of the simulated kernel, share. */
+#ifndef UVHTTP_TEST_SIM_KERNEL_H
+#define UVHTTP_TEST_SIM_KERNEL_H
+
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "sim.h"
+
+enum {
+    FD_FIRST = 100000, /* descriptors below are real ones */
+    FD_MAX = 512,
+    ITEMS_MAX = 256,
+    BACKLOG_MAX = 128,
+    QUEUE_MAX = 64 * 1024,
+};
+
+typedef enum kind {
+    FREE,
+    SOCKET,
+    LISTENER,
+    STREAM,
+    PEER, /* the other end of a socket pair */
+    EPOLL,
+    EVENT,
+    TIMER,
+    RING, /* ring.c */
+} kind_t;
+
+/* Bytes on their way: from `begin` on, `size` of them, in `data[capacity]`, a ring. */
+typedef struct queue {
+    char *data;
+    uint32_t begin, size, capacity;
+    uint64_t passed; /* read by the other end so far */
+} queue_t;
+
+struct sim_conn {
+    queue_t to_server, to_client;
+    sim_random_t random;
+    void *arg;          /* the client's */
+    uint64_t looked_at; /* bytes that had come when the server last asked whether any wait, and none did */
+    bool looked;
+    uint32_t client;
+    uint16_t port;
+    int fd;    /* of the server; -1: it waits in the backlog */
+    int error; /* of the socket, told once */
+    bool client_fin, client_rst, client_gone;
+    bool server_fin, server_rst, server_gone;
+    bool linger_zero;
+};
+
+typedef struct item {
+    int fd;
+    uint32_t events;
+    uint64_t data;
+    bool edge; /* something has happened since it was told */
+} item_t;
+
+typedef struct epoll_set {
+    item_t items[ITEMS_MAX];
+    uint32_t count;
+} epoll_set_t;
+
+typedef struct descriptor {
+    kind_t kind;
+    sim_conn_t *conn;                 /* STREAM, PEER */
+    struct sim_ring *ring;            /* RING */
+    epoll_set_t *set;                 /* EPOLL */
+    uint64_t number;                  /* EVENT: what was written; TIMER: when it fires, SIM_NEVER: not set */
+    sim_conn_t *backlog[BACKLOG_MAX]; /* LISTENER */
+    uint32_t waiting;
+    uint16_t port;
+} descriptor_t;
+
+/* Fails the run if the descriptor is not open. */
+descriptor_t *sim_find(int fd, const char *call);
+int sim_descriptor_new(kind_t kind);
+static inline bool sim_is_simulated(int fd) {
+    return fd >= FD_FIRST;
+}
+
+size_t sim_queue_put(queue_t *queue, const char *data, size_t size);
+size_t sim_queue_take(queue_t *queue, char *data, size_t size);
+/* How much of a call is done, of `size`: all, a part, or a byte. */
+size_t sim_share(sim_random_t *random, size_t size);
+
+/* The connection of a socket of the server's; fails the run if it is none. */
+sim_conn_t *sim_stream_of(int fd, const char *call);
+/* What poll(2) would tell of it, whatever is asked for. */
+uint32_t sim_events(int fd);
+/* One try to send; returns bytes or -errno. */
+ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count);
+/* Bytes were received, or the end was: the client may send more. */
+void sim_wake_client(const sim_conn_t *conn);
+
+/* ring.c; in a build without io_uring there are no rings. */
+bool sim_ring_ready(const struct sim_ring *ring);
+uint64_t sim_ring_next_ns(const struct sim_ring *ring);
+void sim_rings_reset(uint64_t seed);
+
+int __wrap_close(int fd);
+
+#endif

@@ -1,0 +1,215 @@
+/* Owns: the scripts of clients: what each does, polite or hostile, from the seed alone. */
+#include <stdio.h>
+
+#include "client.h"
+
+const char *const sim_route_names[] = {"mem", "ref",   "defer", "stream", "sized", "work", "coro",
+                                       "job", "files", "echo",  "upload", "spool", "live", "cobody"};
+static const char *const op_names[] = {"request", "wait",        "pause",   "raw",     "stop reading", "fin",
+                                       "reset",   "await close", "upgrade", "message", "ping",         "close frame"};
+
+static void add(client_t *client, op_t op) {
+    if (client->op_count < OPS_MAX) client->ops[client->op_count++] = op;
+}
+
+static void plan_file(sim_random_t *r, op_t *op, bool slow) {
+    op->file = (uint8_t)sim_below(r, slow ? SIM_FILES / 2 : SIM_FILES);
+    uint32_t size = sim_file_sizes[op->file];
+    op->from = 0;
+    op->size = size;
+    op->ranged = size > 0 && sim_one_in(r, 3);
+    op->head = !op->ranged && sim_one_in(r, 6);
+    if (!op->ranged) return;
+    op->from = sim_below(r, size);
+    op->size = 1 + sim_below(r, size - op->from);
+}
+
+static op_t plan_request(client_t *client, bool slow) {
+    sim_random_t *r = &client->plan;
+    uint32_t size_max = slow ? 8000 : sim_one_in(r, 20) ? 300000 : 30000;
+    op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, ROUTES)};
+    op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
+    op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
+    op.ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500);
+    op.wait_ms = sim_one_in(r, 8) ? sim_log_uniform(r, 400) : 0;
+    op.head = op.route == MEM && sim_one_in(r, 8);
+    op.chunked = op.route >= ECHO && sim_one_in(r, 2);
+    op.close = sim_one_in(r, 20);
+    op.expect = op.body > 0 && sim_one_in(r, 6);
+    if (op.route == FILES) plan_file(r, &op, slow);
+    return op;
+}
+
+static void plan_pauses(client_t *client, bool slow) {
+    sim_random_t *r = &client->plan;
+    if (sim_one_in(r, 2)) add(client, (op_t){.kind = OP_WAIT});
+    if (sim_one_in(r, 4)) add(client, (op_t){.kind = OP_PAUSE, .ms = sim_log_uniform(r, 3000)});
+    if (!slow && sim_one_in(r, 8)) add(client, (op_t){.kind = OP_STOP_READING, .ms = sim_log_uniform(r, 2500)});
+}
+
+static void plan_end(client_t *client, uint32_t ms) {
+    sim_random_t *r = &client->plan;
+    add(client, (op_t){.kind = OP_WAIT});
+    if (sim_one_in(r, 6))
+        add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = ms});
+    else if (sim_one_in(r, 3))
+        add(client, (op_t){.kind = OP_FIN});
+}
+
+static void plan_polite(client_t *client, bool slow) {
+    uint32_t count = 1 + sim_below(&client->plan, slow ? 4 : 8);
+    for (uint32_t i = 0; i < count; i++) {
+        op_t op = plan_request(client, slow);
+        add(client, op);
+        if (op.close) break;
+        plan_pauses(client, slow);
+    }
+    plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
+}
+
+static void plan_websocket(client_t *client, bool slow) {
+    sim_random_t *r = &client->plan;
+    uint32_t count = sim_below(r, slow ? 4 : 10), size_max = slow ? 4000 : sim_one_in(r, 10) ? 200000 : 20000;
+    if (sim_one_in(r, 4)) {
+        op_t before = plan_request(client, slow);
+        before.close = false;
+        add(client, before);
+    }
+    add(client, (op_t){.kind = OP_UPGRADE});
+    for (uint32_t i = 0; i < count; i++) {
+        if (sim_one_in(r, 6))
+            add(client, (op_t){.kind = OP_PING});
+        else
+            add(client, (op_t){.kind = OP_MESSAGE,
+                               .size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
+                               .body = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
+                               .frames = (uint8_t)(sim_one_in(r, 3) ? 1 + sim_below(r, 5) : 1)});
+        plan_pauses(client, slow);
+    }
+    if (sim_one_in(r, 2)) {
+        add(client, (op_t){.kind = OP_WAIT});
+        add(client, (op_t){.kind = OP_CLOSE});
+        add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = 20000});
+    } else if (sim_one_in(r, 6)) {
+        add(client, (op_t){.kind = OP_RESET});
+    } else {
+        plan_end(client, 1000);
+        if (client->ops[client->op_count - 1].kind == OP_AWAIT_CLOSE) client->op_count--;
+    }
+}
+
+static void plan_http2(client_t *client, bool slow) {
+    sim_random_t *r = &client->plan;
+    uint32_t count = 1 + sim_below(r, slow ? 4 : 14);
+    sim_h2_new(client, sim_one_in(r, 2) ? 65535 : 2048 + sim_below(r, 100000));
+    for (uint32_t i = 0; i < count; i++) {
+        op_t op = plan_request(client, slow);
+        op.cut = sim_one_in(r, 8);
+        add(client, op);
+        if (sim_one_in(r, 3)) plan_pauses(client, slow);
+    }
+    plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
+}
+
+static void plan_hostile_http2(client_t *client) {
+    sim_random_t *r = &client->plan;
+    bool tiny = client->piece_max <= 40;
+    uint32_t kind = sim_below(r, 8);
+    sim_h2_new(client, kind == 7 ? 0 : 65535);
+    for (uint32_t i = sim_below(r, 3); i > 0 && kind != 7; i--) add(client, plan_request(client, tiny));
+    op_t large = {.kind = OP_REQUEST, .route = (route_t)(sim_below(r, 2) ? STREAM : REF), .size = 400000};
+    switch (kind) {
+        case 6: /* resets the connection while responses come */
+            add(client, large);
+            add(client, large);
+            add(client, (op_t){.kind = OP_PAUSE, .ms = sim_below(r, 3)});
+            add(client, (op_t){.kind = OP_RESET});
+            break;
+        case 7: /* never opens a window */
+            for (uint32_t i = sim_below(r, 6); i > 0; i--) add(client, large);
+            add(client, (op_t){.kind = OP_RAW, .size = 0, .raw = 5});
+            add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (SIM_WRITE_TIMEOUT_S + SIM_KEEPALIVE_S + 60) * 1000});
+            break;
+        default: /* garbage, floods */
+            add(client, (op_t){.kind = OP_RAW, .raw = (uint8_t)kind, .size = sim_log_uniform(r, 5000)});
+            add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (SIM_BODY_TIMEOUT_S + SIM_KEEPALIVE_S + 60) * 1000});
+    }
+}
+
+static void plan_hostile(client_t *client) {
+    sim_random_t *r = &client->plan;
+    bool tiny = client->piece_max <= 40;
+    uint32_t before = sim_below(r, 3);
+    for (uint32_t i = 0; i < before; i++) add(client, plan_request(client, tiny));
+    op_t large = {.kind = OP_REQUEST, .route = (route_t)(sim_below(r, 2) ? STREAM : REF), .size = 400000};
+    op_t cut = plan_request(client, tiny);
+    cut.cut = true;
+    switch (sim_below(r, 7)) {
+        case 0: /* garbage */
+            add(client, (op_t){.kind = OP_RAW, .size = sim_log_uniform(r, 5000), .raw = 0});
+            add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (SIM_KEEPALIVE_S + 20) * 1000}); /* a part of a record */
+            break;
+        case 1: /* a part of a request, and then nothing */
+            add(client, cut);
+            add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (SIM_BODY_TIMEOUT_S + 20) * 1000});
+            break;
+        case 2: /* a part of a request, and it is gone */
+            add(client, cut);
+            add(client, (op_t){.kind = sim_one_in(r, 2) ? OP_RESET : OP_FIN});
+            break;
+        case 3: /* reads nothing */
+            add(client, (op_t){.kind = OP_STOP_READING, .ms = 10000000});
+            add(client, large);
+            add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (SIM_WRITE_TIMEOUT_S + 60) * 1000});
+            break;
+        case 4: /* resets while the response comes */
+            add(client, large);
+            add(client, (op_t){.kind = OP_PAUSE, .ms = sim_below(r, 3)});
+            add(client, (op_t){.kind = OP_RESET});
+            break;
+        case 5: /* a pipeline, and FIN behind it */
+            for (uint32_t i = 0; i < 4; i++) add(client, plan_request(client, tiny));
+            add(client, (op_t){.kind = OP_FIN});
+            break;
+        default: /* bad framing */
+            add(client, (op_t){.kind = OP_RAW, .raw = (uint8_t)(1 + sim_below(r, 5))});
+            add(client, (op_t){.kind = OP_AWAIT_CLOSE, .ms = (SIM_HEAD_TIMEOUT_S + 20) * 1000});
+    }
+}
+
+void sim_client_plan(client_t *client) {
+    sim_random_t *r = &client->plan;
+    bool slow = sim_one_in(r, 5);
+    client->piece_max = slow ? 200 + sim_below(r, 800) : sim_one_in(r, 4) ? 1 + sim_below(r, 40) : 100000;
+    client->delay_max_us = slow ? 100000 : sim_one_in(r, 2) ? 100 : 3000;
+    if (client->piece_max <= 40) client->delay_max_us = 100;
+    sim_transport_plan(client);
+    bool tiny = slow || client->piece_max <= 40;
+    bool http2 = !client->transport.tls && sim_one_in(r, 3);
+    if (http2 && sim_one_in(r, 4) && !slow)
+        plan_hostile_http2(client);
+    else if (http2)
+        plan_http2(client, tiny);
+    else if (sim_one_in(r, 3) && !slow)
+        plan_hostile(client);
+    else if (sim_one_in(r, 6))
+        plan_websocket(client, tiny);
+    else
+        plan_polite(client, tiny);
+    client->next_ns = sim_now_ns + sim_below(r, 2000) * SIM_MS / (sim_one_in(r, 2) ? 1 : 1000);
+}
+
+void sim_op_describe(const op_t *op, char *text, size_t size) {
+    const char *method = op->head ? "HEAD" : op->route >= ECHO ? "POST" : "GET";
+    if (op->kind == OP_REQUEST && op->route == FILES)
+        snprintf(text, size, "%s%s /files/f%u%s, %u bytes from %u", op->cut ? "part of " : "", method, op->file,
+                 op->ranged ? ", a range" : "", op->size, op->from);
+    else if (op->kind == OP_REQUEST)
+        snprintf(text, size, "%s%s /%s: response %u, body %u%s, %u ms%s%s", op->cut ? "part of " : "", method,
+                 sim_route_names[op->route], op->size, op->body, op->chunked ? " chunked" : "", op->ms,
+                 op->wait_ms ? ", deferring middleware" : "", op->close ? ", close" : "");
+    else if (op->kind == OP_MESSAGE)
+        snprintf(text, size, "message of %u bytes in %u frames for one of %u", op->body, op->frames, op->size);
+    else
+        snprintf(text, size, "%s (ms %u, size %u, kind %u)", op_names[op->kind], op->ms, op->size, op->raw);
+}

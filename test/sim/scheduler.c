@@ -1,0 +1,299 @@
+/* Owns: the order of threads. Only one runs at a time, the others wait for the baton; who gets it when one waits or
+ * passes a lock comes from the seed, as does whether a client of the world goes first. Threads are real ones, so that
+ * thread-locals, stacks and sanitizers are what they are. When nobody can run, the clock moves to the next moment that
+ * somebody waits for; if there is none, the run has hung and fails. */
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sim.h"
+
+enum { THREADS_MAX = 128, STEPS_MAX = 2000000 };
+
+typedef enum state { UNUSED, READY, WAITS_FD, WAITS_COND, WAITS_MUTEX, WAITS_JOIN, WAITS_TIME, ENDED } state_t;
+
+typedef struct thread {
+    state_t state;
+    uint64_t deadline_ns;
+    const void *object; /* the condition or mutex */
+    int fd;             /* the epoll set or ring */
+    uint32_t joined;    /* WAITS_JOIN: index of the other */
+    bool timed_out;
+    void *(*main)(void *arg);
+    void *arg, *result;
+    pthread_t real;
+    pthread_cond_t baton;
+} thread_t;
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main)(void *), void *arg);
+int __real_pthread_join(pthread_t thread, void **result);
+int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __real_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex);
+int __real_pthread_cond_signal(pthread_cond_t *cond);
+
+static thread_t threads[THREADS_MAX]; /* 0 is the one that runs the server */
+static uint32_t thread_count, running, made;
+static pthread_mutex_t baton_lock = PTHREAD_MUTEX_INITIALIZER;
+static sim_random_t order;
+static uint64_t steps;
+static bool in_world; /* what the world does is not interrupted */
+
+void sim_scheduler_reset(uint64_t seed) {
+    for (uint32_t i = 1; i < thread_count; i++) {
+        if (threads[i].state != ENDED && threads[i].state != UNUSED) sim_fail("thread %u has not ended", i);
+        if (threads[i].state == ENDED) sim_fail("thread %u was not joined", i);
+    }
+    if (thread_count == 0) pthread_cond_init(&threads[0].baton, NULL);
+    threads[0].state = READY;
+    thread_count = 1;
+    running = 0;
+    made = 0;
+    steps = 0;
+    order = sim_random_of(seed, 0x5c);
+}
+
+uint64_t sim_steps(void) {
+    return steps;
+}
+
+uint32_t sim_threads_made(void) {
+    return made;
+}
+
+/* --- choosing --- */
+
+static bool can_run(const thread_t *thread) {
+    switch (thread->state) {
+        case READY: return true;
+        case WAITS_FD: return thread->deadline_ns <= sim_now_ns || sim_fd_ready(thread->fd);
+        case WAITS_COND:
+        case WAITS_TIME: return thread->deadline_ns <= sim_now_ns;
+        case WAITS_JOIN: return threads[thread->joined].state == ENDED;
+        default: return false;
+    }
+}
+
+static const char *const state_names[] = {"unused", "ready", "events", "condition", "mutex", "join", "time", "ended"};
+
+_Noreturn static void fail_hung(void) {
+    char text[1024];
+    size_t used = 0;
+    for (uint32_t i = 0; i < thread_count; i++) {
+        int wrote = snprintf(text + used, sizeof text - used, " thread %u: %s", i, state_names[threads[i].state]);
+        if (wrote > 0 && used + (size_t)wrote < sizeof text) used += (size_t)wrote;
+    }
+    sim_fail("nothing will ever happen again:%s", text);
+}
+
+static void advance_clock(void) {
+    uint64_t next = sim_world_next_ns(), kernel = sim_kernel_next_ns();
+    if (kernel < next) next = kernel;
+    for (uint32_t i = 0; i < thread_count; i++) {
+        state_t state = threads[i].state;
+        if ((state == WAITS_FD || state == WAITS_COND || state == WAITS_TIME) && threads[i].deadline_ns < next)
+            next = threads[i].deadline_ns;
+    }
+    if (next == SIM_NEVER) fail_hung();
+    if (next > sim_now_ns) sim_now_ns = next;
+}
+
+static void do_world(void) {
+    in_world = true;
+    sim_world_step(&order);
+    in_world = false;
+}
+
+/* The thread that goes on. The world does what is due meanwhile. */
+static uint32_t choose(void) {
+    for (;;) {
+        if (++steps > STEPS_MAX) sim_fail("no end after %u steps", STEPS_MAX);
+        uint32_t able[THREADS_MAX + 1], count = 0;
+        for (uint32_t i = 0; i < thread_count; i++)
+            if (can_run(&threads[i])) able[count++] = i;
+        if (sim_world_next_ns() <= sim_now_ns) able[count++] = UINT32_MAX;
+        if (count == 0) {
+            advance_clock();
+            continue;
+        }
+        uint32_t chosen = able[count == 1 ? 0 : sim_below(&order, count)];
+        if (chosen != UINT32_MAX) return chosen;
+        do_world();
+    }
+}
+
+/* The caller's state says what it waits for. Returns when it is its turn. */
+static void pass_baton(uint32_t self) {
+    uint32_t next = choose();
+    threads[next].timed_out = threads[next].state == WAITS_COND; /* woken by nobody */
+    if (threads[next].state != ENDED) threads[next].state = READY;
+    if (next == self) return;
+    sim_trace("thread", next, 0);
+    __real_pthread_mutex_lock(&baton_lock);
+    running = next;
+    __real_pthread_cond_signal(&threads[next].baton);
+    while (running != self && threads[self].state != ENDED) __real_pthread_cond_wait(&threads[self].baton, &baton_lock);
+    __real_pthread_mutex_unlock(&baton_lock);
+}
+
+static void wait_as(state_t state, const void *object, uint64_t deadline_ns) {
+    thread_t *self = &threads[running];
+    if (in_world) sim_fail("the world waits (%s)", state_names[state]);
+    self->state = state;
+    self->object = object;
+    self->deadline_ns = deadline_ns;
+    pass_baton(running);
+}
+
+void sim_yield(void) {
+    if (!in_world && thread_count > 1) wait_as(READY, NULL, 0);
+}
+
+void sim_wait_fd(int fd, uint64_t deadline_ns) {
+    threads[running].fd = fd;
+    wait_as(WAITS_FD, NULL, deadline_ns);
+}
+
+/* --- threads --- */
+
+static void *thread_main(void *arg) {
+    thread_t *self = arg;
+    uint32_t index = (uint32_t)(self - threads);
+    __real_pthread_mutex_lock(&baton_lock);
+    while (running != index) __real_pthread_cond_wait(&self->baton, &baton_lock);
+    __real_pthread_mutex_unlock(&baton_lock);
+    self->result = self->main(self->arg);
+    self->state = ENDED;
+    pass_baton(index);
+    return self->result;
+}
+
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*main)(void *), void *arg) {
+    uint32_t index = 1;
+    while (index < thread_count && threads[index].state != UNUSED) index++;
+    if (index == THREADS_MAX) sim_fail("more than %d threads", THREADS_MAX);
+    thread_t *made_thread = &threads[index];
+    *made_thread = (thread_t){.state = READY, .main = main, .arg = arg};
+    pthread_cond_init(&made_thread->baton, NULL);
+    if (index == thread_count) thread_count++;
+    made++;
+    int error = __real_pthread_create(thread, attr, thread_main, made_thread);
+    if (error) sim_fail("a thread cannot be made: %s", strerror(error));
+    made_thread->real = *thread;
+    sim_yield();
+    return 0;
+}
+
+int __wrap_pthread_join(pthread_t thread, void **result) {
+    uint32_t index = 1;
+    while (index < thread_count && (threads[index].state == UNUSED || !pthread_equal(threads[index].real, thread)))
+        index++;
+    if (index == thread_count) sim_fail("join of a thread that nobody has made");
+    threads[running].joined = index;
+    wait_as(WAITS_JOIN, NULL, SIM_NEVER);
+    (void)__real_pthread_join(thread, result);
+    pthread_cond_destroy(&threads[index].baton);
+    threads[index].state = UNUSED;
+    while (thread_count > 1 && threads[thread_count - 1].state == UNUSED) thread_count--;
+    return 0;
+}
+
+/* --- locks: nobody else runs, so that trying is exact --- */
+
+static void wake_one_of(const void *object, state_t state, bool all) {
+    uint32_t waiting[THREADS_MAX], count = 0;
+    for (uint32_t i = 0; i < thread_count; i++)
+        if (threads[i].state == state && threads[i].object == object) waiting[count++] = i;
+    if (count == 0) return;
+    uint32_t only = waiting[count == 1 || all ? 0 : sim_below(&order, count)];
+    for (uint32_t i = 0; i < count; i++)
+        if (all || waiting[i] == only) threads[waiting[i]].state = READY;
+}
+
+int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
+    if (thread_count == 1 || in_world) return __real_pthread_mutex_lock(mutex);
+    if (sim_one_in(&order, 4)) sim_yield();
+    while (pthread_mutex_trylock(mutex) != 0) wait_as(WAITS_MUTEX, mutex, SIM_NEVER);
+    return 0;
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex) {
+    int error = __real_pthread_mutex_unlock(mutex);
+    if (thread_count == 1) return error;
+    wake_one_of(mutex, WAITS_MUTEX, true);
+    if (!in_world && sim_one_in(&order, 4)) sim_yield();
+    return error;
+}
+
+static int wait_cond(pthread_cond_t *cond, pthread_mutex_t *mutex, uint64_t deadline_ns) {
+    __real_pthread_mutex_unlock(mutex);
+    wake_one_of(mutex, WAITS_MUTEX, true);
+    uint32_t self = running;
+    wait_as(WAITS_COND, cond, deadline_ns);
+    bool timed_out = threads[self].timed_out;
+    while (pthread_mutex_trylock(mutex) != 0) wait_as(WAITS_MUTEX, mutex, SIM_NEVER);
+    return timed_out ? ETIMEDOUT : 0;
+}
+
+int __wrap_pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex) {
+    return wait_cond(cond, mutex, SIM_NEVER);
+}
+
+int __wrap_pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {
+    return wait_cond(cond, mutex, (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec);
+}
+
+int __wrap_pthread_cond_signal(pthread_cond_t *cond) {
+    wake_one_of(cond, WAITS_COND, false);
+    return 0;
+}
+
+int __wrap_pthread_cond_broadcast(pthread_cond_t *cond) {
+    wake_one_of(cond, WAITS_COND, true);
+    return 0;
+}
+
+/* --- semaphores: as conditions --- */
+
+int __real_sem_post(sem_t *sem);
+
+static int wait_sem(sem_t *sem, uint64_t deadline_ns) {
+    uint32_t self = running;
+    while (sem_trywait(sem) != 0) {
+        wait_as(WAITS_COND, sem, deadline_ns);
+        if (!threads[self].timed_out) continue;
+        errno = ETIMEDOUT;
+        return -1;
+    }
+    return 0;
+}
+
+int __wrap_sem_wait(sem_t *sem) {
+    return wait_sem(sem, SIM_NEVER);
+}
+
+int __wrap_sem_clockwait(sem_t *sem, clockid_t clock, const struct timespec *until) {
+    (void)clock;
+    return wait_sem(sem, (uint64_t)until->tv_sec * 1000000000u + (uint64_t)until->tv_nsec);
+}
+
+int __wrap_sem_post(sem_t *sem) {
+    int status = __real_sem_post(sem);
+    wake_one_of(sem, WAITS_COND, false);
+    return status;
+}
+
+void sim_wait_time(uint64_t deadline_ns) {
+    wait_as(WAITS_TIME, NULL, deadline_ns);
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left) {
+    (void)left;
+    sim_wait_time(sim_now_ns + (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec);
+    return 0;
+}

@@ -1,0 +1,543 @@
+/* Owns: the server that is simulated: public API only. Each route takes /route/TAG/SIZE/MS and responds with SIZE bytes
+ * of the tag, in one of the ways that a handler has. Handlers check what they receive in the same way. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <uvhttp.h>
+
+#include "sim.h"
+#include "tls.h"
+
+uvhttp_server_t *sim_server;
+bool sim_places_are_few, sim_tls_listens, sim_proxy_listens, sim_access_logged;
+
+/* What handlers hold: each has to come back. */
+static atomic_uint references, handlers_open;
+
+static uvhttp_middleware_t access_log; /* .run is NULL: there is none */
+static bool access_log_complete;
+
+typedef struct call {
+    uint32_t tag, size, ms, done;
+    uint64_t received;
+    uvhttp_deferred_t *deferred;
+    uvhttp_request_t *req; /* of an upload */
+    uvhttp_timer_t timer;
+    bool paused, sized;
+} call_t;
+
+static uint32_t number(const uvhttp_request_t *req, const char *name, int base) {
+    uvhttp_str_t text = uvhttp_request_param(req, name);
+    char copy[16] = "";
+    memcpy(copy, text.data, text.size < sizeof copy ? text.size : sizeof copy - 1);
+    return (uint32_t)strtoul(copy, NULL, base);
+}
+
+static call_t read_call(const uvhttp_request_t *req) {
+    return (call_t){.tag = number(req, "tag", 16), .size = number(req, "size", 10), .ms = number(req, "ms", 10)};
+}
+
+static void set_tag(uvhttp_response_t *res, uint32_t tag) {
+    char text[16];
+    snprintf(text, sizeof text, "%x", tag);
+    if (uvhttp_response_header(res, "X-Tag", text) != UVHTTP_OK) uvhttp_response_close(res);
+}
+
+/* Without memory: whatever the library makes of a handler that does not respond. */
+static void respond(uvhttp_response_t *res, const call_t *call) {
+    char *body = malloc(call->size + 1);
+    sim_fill(body, call->tag, 0, call->size);
+    set_tag(res, call->tag);
+    if (uvhttp_response_send(res, 200, NULL, body, call->size) != UVHTTP_OK)
+        (void)uvhttp_response_header_remove(res, "X-Tag");
+    free(body);
+}
+
+static void on_mem(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t call = read_call(req);
+    respond(res, &call);
+}
+
+static void release(void *arg) {
+    free(arg);
+    references--;
+}
+
+static void on_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t call = read_call(req);
+    char *body = malloc(call.size + 1);
+    sim_fill(body, call.tag, 0, call.size);
+    references++;
+    set_tag(res, call.tag);
+    if (uvhttp_response_send_ref(res, 200, NULL, body, call.size, release, body) != UVHTTP_OK)
+        (void)uvhttp_response_header_remove(res, "X-Tag");
+}
+
+/* --- deferred --- */
+
+static call_t *call_new(const uvhttp_request_t *req) {
+    call_t *call = calloc(1, sizeof *call);
+    *call = read_call(req);
+    handlers_open++;
+    return call;
+}
+
+static void call_end(call_t *call) {
+    uvhttp_timer_stop(&call->timer);
+    if (call->deferred) uvhttp_deferred_release(call->deferred);
+    free(call);
+    handlers_open--;
+}
+
+static void answer_deferred(call_t *call) {
+    char *body = malloc(call->size + 1), tag[16];
+    sim_fill(body, call->tag, 0, call->size);
+    snprintf(tag, sizeof tag, "%x", call->tag);
+    references++;
+    int status = uvhttp_deferred_header(call->deferred, "X-Tag", tag);
+    if (status == UVHTTP_OK)
+        (void)uvhttp_deferred_send_ref(call->deferred, 200, NULL, body, call->size, release, body);
+    else
+        release(body);
+    call_end(call);
+}
+
+static void on_defer_timer(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    answer_deferred(user);
+}
+
+static void on_call_abort(uvhttp_deferred_t *deferred, void *user) {
+    (void)deferred;
+    call_end(user);
+}
+
+static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t *call = call_new(req);
+    call->deferred = uvhttp_response_defer(res);
+    if (!call->deferred) {
+        call_end(call);
+        return;
+    }
+    uvhttp_deferred_on_abort(call->deferred, on_call_abort, call);
+    (void)uvhttp_timer_start(&call->timer, call->ms, on_defer_timer, call);
+}
+
+/* A job on a worker thread, which answers from there. */
+static void run_job(void *user) {
+    call_t *call = user;
+    if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);
+    answer_deferred(call);
+}
+
+static void on_job(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t *call = call_new(req);
+    call->deferred = uvhttp_response_defer(res);
+    if (!call->deferred || uvhttp_work(sim_server, run_job, NULL, call) != UVHTTP_OK) call_end(call);
+}
+
+/* --- in pieces --- */
+
+static void on_stream_done(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)status;
+    call_end(user);
+}
+
+static void write_on(uvhttp_response_t *res, void *user) {
+    call_t *call = user;
+    while (call->done < call->size) {
+        char piece[5000];
+        uint32_t size = 1 + (call->tag * 31 + call->done) % (uint32_t)sizeof piece;
+        if (size > call->size - call->done) size = call->size - call->done;
+        sim_fill(piece, call->tag, call->done, size);
+        int status = uvhttp_response_write(res, piece, size);
+        if (status == UVHTTP_E_LIMIT) return; /* on_drain comes */
+        if (status != UVHTTP_OK) break;
+        call->done += size;
+    }
+    (void)uvhttp_response_end(res);
+}
+
+/* Without memory for a response of its own: the library makes one. */
+static void give_up(call_t *call) {
+    uvhttp_deferred_t *deferred = call->deferred;
+    call->deferred = NULL;
+    uvhttp_deferred_release(deferred);
+}
+
+static void begin_stream(uvhttp_response_t *res, void *user) {
+    call_t *call = user;
+    if (!res) return; /* the client has gone, and on_done has been called */
+    set_tag(res, call->tag);
+    if (uvhttp_response_begin(res, 200, NULL, call->sized ? call->size : UVHTTP_SIZE_UNKNOWN) == UVHTTP_OK) {
+        write_on(res, call);
+    } else {
+        (void)uvhttp_response_header_remove(res, "X-Tag");
+        give_up(call);
+    }
+}
+
+static void on_stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    call_t *call = call_new(req);
+    call->sized = user != NULL;
+    if (uvhttp_response_on_done(res, on_stream_done, call) != UVHTTP_OK) {
+        call_end(call);
+        return;
+    }
+    call->deferred = uvhttp_response_defer(res);
+    if (!call->deferred) return;
+    uvhttp_deferred_on_drain(call->deferred, write_on, call);
+    if (uvhttp_deferred_run(call->deferred, begin_stream, call) != UVHTTP_OK) give_up(call);
+}
+
+/* --- where it may wait --- */
+
+static void write_waiting(uvhttp_response_t *res, const call_t *call) {
+    char piece[3000];
+    set_tag(res, call->tag);
+    if (uvhttp_response_begin(res, 200, NULL, call->tag & 1 ? call->size : UVHTTP_SIZE_UNKNOWN) != UVHTTP_OK) return;
+    for (uint32_t done = 0; done < call->size;) {
+        uint32_t size = call->size - done < sizeof piece ? call->size - done : (uint32_t)sizeof piece;
+        sim_fill(piece, call->tag, done, size);
+        if (uvhttp_response_write(res, piece, size) != UVHTTP_OK) return;
+        done += size;
+    }
+}
+
+static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t call = read_call(req);
+    if (call.ms) nanosleep(&(struct timespec){.tv_sec = call.ms / 1000, .tv_nsec = call.ms % 1000 * 1000000L}, NULL);
+    if (call.tag % 3)
+        write_waiting(res, &call);
+    else
+        respond(res, &call);
+}
+
+static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t call = read_call(req);
+    if (uvhttp_coro_sleep(call.ms) != UVHTTP_OK) return;
+    if (call.tag % 3)
+        write_waiting(res, &call);
+    else
+        respond(res, &call);
+}
+
+/* --- request bodies --- */
+
+static void check(const char *data, size_t size, uint32_t tag, uint64_t offset) {
+    size_t wrong = sim_mismatch(data, SIM_REQUEST_TAG(tag), offset, size);
+    if (wrong < size)
+        sim_fail("byte %llu of the body of request %x is wrong", (unsigned long long)(offset + wrong), tag);
+}
+
+static void on_echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t call = read_call(req);
+    uvhttp_str_t body = uvhttp_request_body(req);
+    if (call.tag > 1) check(body.data, body.size, call.tag, 0);
+    respond(res, &call);
+}
+
+static void on_resume(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    call_t *call = user;
+    call->paused = false;
+    (void)uvhttp_request_resume_body(call->req);
+}
+
+static void on_upload_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)res;
+    call_t *call = user;
+    if (call->paused) sim_fail("a piece of the body of %x while it is paused", call->tag);
+    if (call->tag > 1) check(data.data, data.size, call->tag, call->received);
+    call->received += data.size;
+    if (call->ms == 0 || (call->received + call->tag) % 7 > 1) return;
+    call->paused = uvhttp_request_pause_body(req) == UVHTTP_OK;
+    if (call->paused) (void)uvhttp_timer_start(&call->timer, call->ms % 300, on_resume, call);
+}
+
+static void on_upload_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req;
+    if (status == UVHTTP_OK) respond(res, user);
+}
+
+static void on_upload_done(uvhttp_response_t *res, int status, void *user) {
+    (void)res, (void)status;
+    call_end(user);
+}
+
+static void on_upload(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t *call = call_new(req);
+    if (uvhttp_response_on_done(res, on_upload_done, call) != UVHTTP_OK) {
+        call_end(call);
+        return;
+    }
+    call->req = req;
+    (void)uvhttp_request_on_body(req, on_upload_data, on_upload_end, call);
+}
+
+/* Where the handler may wait for the body: on a worker thread and in a coroutine. */
+static void on_read(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t call = read_call(req);
+    uvhttp_str_t piece;
+    int status;
+    for (;;) {
+        status = uvhttp_coro_active() ? uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER)
+                                      : uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER);
+        if (status != UVHTTP_OK) break;
+        if (call.tag > 1) check(piece.data, piece.size, call.tag, call.received);
+        call.received += piece.size;
+        if (call.ms && call.received % 5 == 0 && uvhttp_coro_active() && uvhttp_coro_sleep(call.ms % 200)) return;
+    }
+    if (status == UVHTTP_E_EOF) respond(res, &call);
+}
+
+/* --- middleware that waits --- */
+
+static uvhttp_flow_t go_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)res, (void)user;
+    return UVHTTP_NEXT;
+}
+
+static void on_wait_timer(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    call_t *call = user;
+    (void)uvhttp_deferred_next(call->deferred, go_on, NULL);
+    call_end(call);
+}
+
+/* Who came through the proxy says so itself, too. */
+static void check_client(uvhttp_request_t *req) {
+    uvhttp_str_t said = uvhttp_request_header(req, "X-From"), client = uvhttp_request_client(req);
+    if (said.size == 0 || sim_failing) return;
+    if (client.size != said.size || memcmp(client.data, said.data, said.size) != 0)
+        sim_fail("a request of %.*s is taken for one of %.*s", (int)said.size, said.data, (int)client.size,
+                 client.data);
+}
+
+static uvhttp_flow_t wait_first(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    check_client(req);
+    uvhttp_str_t text = uvhttp_request_header(req, "X-Wait");
+    if (text.size == 0) return UVHTTP_NEXT;
+    call_t *call = calloc(1, sizeof *call);
+    handlers_open++;
+    call->ms = (uint32_t)strtoul(text.data, NULL, 10);
+    call->deferred = uvhttp_response_defer(res);
+    if (!call->deferred) {
+        call_end(call);
+        return UVHTTP_STOP;
+    }
+    uvhttp_deferred_on_abort(call->deferred, on_call_abort, call);
+    (void)uvhttp_timer_start(&call->timer, call->ms, on_wait_timer, call);
+    return UVHTTP_STOP;
+}
+
+/* --- WebSocket --- */
+
+/* What a message asks for: its tag, the size of the answer, and bytes that are checked. */
+static uint32_t number_at(const char *data) {
+    uint32_t number = 0;
+    for (int i = 0; i < 4; i++) number |= (uint32_t)(unsigned char)data[i] << 8 * i;
+    return number;
+}
+
+static void answer_whole(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
+    char *body = malloc(size + 1);
+    sim_fill(body, tag, 0, size);
+    int status = uvhttp_ws_send(ws, UVHTTP_WS_BINARY, body, size);
+    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
+    free(body);
+}
+
+static void answer_in_pieces(uvhttp_ws_t *ws, uint32_t tag, uint32_t size) {
+    int status = uvhttp_ws_begin(ws, UVHTTP_WS_BINARY);
+    for (uint32_t done = 0; done < size && (status == UVHTTP_OK || status == UVHTTP_E_AGAIN);) {
+        char piece[4000];
+        uint32_t part = 1 + (tag * 31 + done) % (uint32_t)sizeof piece;
+        if (part > size - done) part = size - done;
+        sim_fill(piece, tag, done, part);
+        status = uvhttp_ws_write(ws, piece, part);
+        done += part;
+    }
+    if (status == UVHTTP_OK || status == UVHTTP_E_AGAIN) status = uvhttp_ws_end(ws);
+    if (status != UVHTTP_OK && status != UVHTTP_E_AGAIN) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
+}
+
+typedef struct pause {
+    uvhttp_timer_t timer;
+    uvhttp_ws_t *ws;
+    bool paused;
+} pause_t;
+
+static void on_ws_timer(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    pause_t *pause = user;
+    pause->paused = false;
+    uvhttp_ws_resume(pause->ws);
+}
+
+static void on_ws_open(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    pause_t *pause = calloc(1, sizeof *pause);
+    pause->ws = ws;
+    uvhttp_ws_set_data(ws, pause);
+    handlers_open++;
+}
+
+static void on_ws_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)user;
+    pause_t *pause = uvhttp_ws_data(ws);
+    if (message.type != UVHTTP_WS_BINARY || message.size < 8) sim_fail("a message of %zu bytes", message.size);
+    if (pause->paused) sim_fail("a message of a connection that is paused");
+    uint32_t tag = number_at(message.data), size = number_at(message.data + 4);
+    check(message.data + 8, message.size - 8, tag, 0);
+    if (tag % 3 == 0)
+        answer_in_pieces(ws, tag, size);
+    else
+        answer_whole(ws, tag, size);
+    if (tag % 4 || uvhttp_timer_start(&pause->timer, size % 500, on_ws_timer, pause) != UVHTTP_OK) return;
+    pause->paused = true;
+    uvhttp_ws_pause(ws);
+}
+
+static void on_ws_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
+    (void)code, (void)reason, (void)user;
+    pause_t *pause = uvhttp_ws_data(ws);
+    uvhttp_timer_stop(&pause->timer);
+    free(pause);
+    handlers_open--;
+}
+
+/* --- life --- */
+
+/* What io_uring tries out once in a process is done in seed 0, which runs first. */
+static uvhttp_engine_t engine_of(uint64_t seed, sim_random_t *random) {
+    bool uring = sim_one_in(random, 2) || seed == 0;
+    return UVHTTP_WITH_URING && uring ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_LIBUV;
+}
+
+void sim_server_plan(uint64_t seed) {
+    sim_random_t random = sim_random_of(seed, 0x91);
+    sim_tls_listens = sim_one_in(&random, 4) && sim_tls_server;
+    sim_tls_reset(seed, sim_tls_listens && sim_one_in(&random, 25));
+    sim_proxy_listens = sim_one_in(&random, 5);
+    sim_access_logged = sim_one_in(&random, 3);
+    sim_places_are_few = sim_one_in(&random, 4);
+    sim_access_log_reset();
+}
+
+int sim_server_listen(uvhttp_server_t *server) {
+    for (uint32_t i = 0; i < 4; i++) {
+        char address[64];
+        bool tls = i & SIM_PORT_TLS, proxy = i & SIM_PORT_PROXY;
+        if ((tls && !sim_tls_listens) || (proxy && !sim_proxy_listens)) continue;
+        snprintf(address, sizeof address, "127.0.0.1:%u%s", SIM_PORT + i, proxy ? " proxy_protocol" : "");
+        int status = tls ? uvhttp_server_listen_tls(server, address, sim_tls_server, NULL)
+                         : uvhttp_server_listen(server, address, NULL);
+        if (status != UVHTTP_OK) return status;
+    }
+    return UVHTTP_OK;
+}
+
+static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
+    sim_random_t random = sim_random_of(seed, 0x5e);
+    uvhttp_server_config_default(config);
+    config->io_threads = sim_one_in(&random, 2) ? 1 : 2 + sim_below(&random, 2);
+    config->engine = engine_of(seed, &random);
+    config->install_signal_handlers = false;
+    config->quiet = true;
+    config->raise_descriptor_limit = false;
+    config->max_connections = sim_places_are_few ? 4 : 100;
+    config->read_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
+    config->read_buffer_count = sim_one_in(&random, 3) ? 8 : 64;
+    config->write_buffer_size = sim_one_in(&random, 3) ? 1024 : 16384;
+    config->write_queue_max = sim_one_in(&random, 3) ? 8192 : 65536;
+    config->turn_requests_max = sim_one_in(&random, 3) ? 1 : 128;
+    config->half_close = sim_one_in(&random, 3);
+    config->connection_timeout = SIM_HEAD_TIMEOUT_S;
+    config->keepalive_timeout = SIM_KEEPALIVE_S;
+    config->body_timeout = SIM_BODY_TIMEOUT_S;
+    config->write_timeout = SIM_WRITE_TIMEOUT_S;
+    config->drain_timeout = SIM_DRAIN_S;
+    config->spool_memory = sim_one_in(&random, 2) ? 4096 : 65536;
+    config->worker_threads = 1 + sim_below(&random, 6);
+    config->worker_idle_timeout = 2;
+    config->worker_warn_ms = 0;
+    config->worker_queue_timeout_ms = 0;
+    config->handler_warn_ms = 0;
+}
+
+static void add_routes(uvhttp_server_t *server) {
+    static bool known_size = true;
+    uvhttp_get(server, "/mem/:tag/:size/:ms", on_mem, NULL);
+    uvhttp_get(server, "/ref/:tag/:size/:ms", on_ref, NULL);
+    uvhttp_get(server, "/defer/:tag/:size/:ms", on_defer, NULL);
+    uvhttp_get(server, "/job/:tag/:size/:ms", on_job, NULL);
+    uvhttp_get(server, "/stream/:tag/:size/:ms", on_stream, NULL);
+    uvhttp_get(server, "/sized/:tag/:size/:ms", on_stream, &known_size);
+    uvhttp_route(server, UVHTTP_GET, "/work/:tag/:size/:ms", on_work, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_GET, "/coro/:tag/:size/:ms", on_coro, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_post(server, "/echo/:tag/:size/:ms", on_echo, NULL);
+    uvhttp_post(server, "/upload/:tag/:size/:ms", on_upload, NULL);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route(server, UVHTTP_POST, "/spool/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_route(server, UVHTTP_POST, "/live/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true, .live_body = true});
+    uvhttp_route(server, UVHTTP_POST, "/cobody/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_websocket(
+        server, "/ws",
+        &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
+    uvhttp_static(server, "/files", sim_files_root(),
+                  &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});
+}
+
+uvhttp_server_t *sim_server_new(uint64_t seed) {
+    static const char *const trusted[] = {"127.0.0.1"};
+    uvhttp_server_config_t config;
+    make_config(seed, &config);
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    references = handlers_open = 0;
+    if (!server) return NULL;
+    if (sim_proxy_listens)
+        (void)uvhttp_server_trust_proxies(server, &(uvhttp_proxy_options_t){.trusted = trusted, .trusted_count = 1});
+    access_log.run = NULL;
+    if (sim_access_logged) {
+        access_log = uvhttp_access_log(&(uvhttp_access_log_options_t){
+            .format = UVHTTP_ACCESS_LOG_COMMON, .write = sim_access_log_write, .ring_size = 65536});
+        if (uvhttp_use(server, access_log) != UVHTTP_OK) access_log.run = NULL;
+    }
+    uvhttp_use(server, (uvhttp_middleware_t){.run = wait_first});
+    add_routes(server);
+    return server;
+}
+
+/* The last lines are written when the server is freed. */
+void sim_server_check_log(void) {
+    if (access_log.run) sim_access_log_check(access_log_complete);
+}
+
+void sim_server_check_end(uvhttp_server_t *server) {
+    uvhttp_access_log_stats_t stats = {0};
+    if (access_log.run) (void)uvhttp_access_log_stats(access_log, &stats);
+    access_log_complete = !sim_failing && stats.dropped == 0;
+    uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
+             closed = uvhttp_server_counter(server, "connections_closed");
+    if (accepted != closed)
+        sim_fail("%llu connections were accepted and %llu closed", (unsigned long long)accepted,
+                 (unsigned long long)closed);
+    if (references) sim_fail("%u response bodies were not released", references);
+    if (handlers_open) sim_fail("%u handlers have not been told of their end", handlers_open);
+}

@@ -1,0 +1,168 @@
+/* Owns: what the parts of the simulation share. One real server runs on a kernel of ours: its system calls and its
+ * waits end in kernel.c and scheduler.c (the linker puts them in their place, CMakeLists.txt), so that the clock, the
+ * network, the order of events and of threads come from a seed. May include: everything. */
+#ifndef UVHTTP_TEST_SIM_SIM_H
+#define UVHTTP_TEST_SIM_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_NEVER UINT64_MAX
+#define SIM_MS UINT64_C(1000000)
+
+/* --- random numbers and the trace (main.c) --- */
+
+typedef struct sim_random {
+    uint64_t state;
+} sim_random_t;
+
+uint64_t sim_random(sim_random_t *random);
+/* 0..below-1; 0 if below is 0. */
+uint32_t sim_below(sim_random_t *random, uint32_t below);
+/* True in one of `in` calls. */
+static inline bool sim_one_in(sim_random_t *random, uint32_t in) {
+    return sim_below(random, in) == 0;
+}
+/* A number whose size is as likely small as large, 1..max. */
+uint32_t sim_log_uniform(sim_random_t *random, uint32_t max);
+/* Independent of other numbers: what one client draws does not change with the others. */
+sim_random_t sim_random_of(uint64_t seed, uint64_t stream);
+
+/* Adds to the hash of the run. Neither pointers nor real time may go into it. */
+void sim_trace(const char *event, uint64_t a, uint64_t b);
+void sim_trace_bytes(const void *data, size_t size);
+extern bool sim_verbose;
+
+/* Ends the process: prints the seed and what is wrong. */
+_Noreturn void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Byte `offset` of the body `tag`: every byte says whose it is. */
+static inline unsigned char sim_byte(uint32_t tag, uint64_t offset) {
+    uint64_t x = ((uint64_t)tag << 32 ^ offset >> 3) * UINT64_C(0x9E3779B97F4A7C15);
+    x ^= x >> 29;
+    x *= UINT64_C(0xBF58476D1CE4E5B9);
+    return (unsigned char)(x >> (offset & 7) * 8);
+}
+void sim_fill(char *out, uint32_t tag, uint64_t offset, size_t size);
+/* Index of the first byte that is not what it should be; size: none. */
+size_t sim_mismatch(const char *data, uint32_t tag, uint64_t offset, size_t size);
+/* What a client sends has another tag than what it gets. */
+#define SIM_REQUEST_TAG(tag) ((tag) ^ 0x80000000u)
+
+/* --- kernel.c: descriptors, sockets, clock --- */
+
+extern uint64_t sim_now_ns;
+
+typedef struct sim_conn sim_conn_t; /* the connection as its client sees it */
+
+void sim_kernel_reset(uint64_t seed);
+/* NULL: nobody listens, or the backlog is full. */
+sim_conn_t *sim_connect(uint32_t client, uint16_t port, void *arg);
+/* Bytes that were taken; 0: there is no room, or the server has gone. */
+size_t sim_client_send(sim_conn_t *conn, const char *data, size_t size);
+/* Returns bytes, 0 for nothing yet, -1 for FIN, -2 for RST. */
+long sim_client_receive(sim_conn_t *conn, char *data, size_t size);
+/* Bytes, or the end. */
+bool sim_client_readable(const sim_conn_t *conn);
+void sim_client_fin(sim_conn_t *conn);
+void sim_client_reset(sim_conn_t *conn);
+/* The client is done with it: its memory goes when the server has closed, too. */
+void sim_client_close(sim_conn_t *conn);
+bool sim_server_has_closed(const sim_conn_t *conn);
+/* Bytes of the client that the server has read. */
+uint64_t sim_server_received(const sim_conn_t *conn);
+/* Whether it asked for bytes that wait, and found none, last when no more than `size` had come in all. */
+bool sim_server_has_looked(const sim_conn_t *conn, uint64_t size);
+
+/* The epoll set or the ring has something to tell. */
+bool sim_fd_ready(int fd);
+/* The next moment at which a descriptor becomes ready by itself. */
+uint64_t sim_kernel_next_ns(void);
+/* Descriptors of the server that are open. */
+uint32_t sim_open_descriptors(void);
+
+/* --- scheduler.c: threads --- */
+
+void sim_scheduler_reset(uint64_t seed);
+/* The calling thread waits for events of an epoll set, or completions of a ring. */
+void sim_wait_fd(int fd, uint64_t deadline_ns);
+void sim_wait_time(uint64_t deadline_ns);
+/* Another thread, or the world, may go first. */
+void sim_yield(void);
+uint64_t sim_steps(void);
+uint32_t sim_threads_made(void);
+
+/* --- clients.c: the world outside of the server --- */
+
+typedef struct sim_plan sim_plan_t;
+
+/* Clients that are dropped, for shrinking: bit i of mask[i / 64]. */
+typedef struct sim_drop {
+    uint64_t clients;
+    uint64_t ops[64];
+} sim_drop_t;
+
+void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool failing);
+void sim_world_free(void);
+uint64_t sim_world_next_ns(void);
+/* Does something that is due. */
+void sim_world_step(sim_random_t *random);
+/* The server has sent something, or has closed. */
+void sim_world_wake(void *arg);
+void sim_world_check_end(void);
+uint32_t sim_world_clients(void);
+uint32_t sim_world_ops(uint32_t client);
+void sim_world_describe(uint32_t client, uint32_t op, char *text, size_t size);
+
+/* Whether what comes of this client may be wrong. */
+bool sim_may_misbehave(uint32_t client);
+
+/* --- files.c --- */
+
+#define SIM_FILES 8
+extern const uint32_t sim_file_sizes[SIM_FILES];
+#define SIM_FILE_TAG(file) (0x7f00u + (file))
+void sim_files_init(void);
+void sim_files_reset(uint64_t seed);
+void sim_files_end(void);
+const char *sim_files_root(void);
+
+/* --- access_log.c: lines that are written, and those that have to be --- */
+
+void sim_access_log_reset(void);
+void sim_access_log_write(const char *lines, size_t size, void *user);
+/* A client has this response whole. */
+void sim_access_log_expect(uint32_t tag, int status);
+/* complete: none was dropped. */
+void sim_access_log_check(bool complete);
+
+/* --- server.c: the server that is tested --- */
+
+struct uvhttp_server;
+struct uvhttp_server *sim_server_new(uint64_t seed);
+void sim_server_check_end(struct uvhttp_server *server);
+void sim_server_check_log(void);
+/* Allocations fail on purpose in this run. */
+extern bool sim_failing;
+extern struct uvhttp_server *sim_server;
+/* Adds the addresses; returns as uvhttp_server_listen. */
+int sim_server_listen(struct uvhttp_server *server);
+/* Of the seed, known before there is a server. */
+void sim_server_plan(uint64_t seed);
+extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
+extern bool sim_places_are_few; /* fewer than clients: idle connections are closed to make room */
+
+#define SIM_PORT 8000u
+#define SIM_PORT_TLS 1u
+#define SIM_PORT_PROXY 2u
+
+/* --- limits that both sides know --- */
+#define SIM_HEAD_TIMEOUT_S 30u
+#define SIM_KEEPALIVE_S 60u
+#define SIM_FIN_S 40u
+#define SIM_BODY_TIMEOUT_S 100u
+#define SIM_WRITE_TIMEOUT_S 120u
+#define SIM_DRAIN_S 600u
+
+#endif

@@ -1,0 +1,321 @@
+#include "config/config.h"
+#include "support/http_server.h"
+
+/* Name, smallest, largest: as include/uvhttp/server.h and the performance standard promise. */
+static const struct range {
+    const char *name;
+    const char *below, *min, *max, *above;
+} ranges[] = {
+    {"io_threads", NULL, "0", "1024", "1025"},
+    {"max_connections", "0", "1", "10000000", "10000001"},
+    {"backlog", "0", "1", "65535", "65536"},
+    {"read_buffer_size", "1023", "1024", "1048576", "1048577"},
+    {"read_buffer_count", "4", "8", "32768", "65536"},
+    {"write_buffer_size", "1023", "1024", "67108864", "67108865"},
+    {"write_queue_max", "4095", "4096", "4294967295", "4294967296"},
+    {"connection_timeout", NULL, "0", "604800", "604801"},
+    {"body_timeout", NULL, "0", "604800", "604801"},
+    {"keepalive_timeout", NULL, "0", "604800", "604801"},
+    {"write_timeout", NULL, "0", "604800", "604801"},
+    {"min_receive_rate", NULL, "0", "1073741824", "1073741825"},
+    {"min_send_rate", NULL, "0", "1073741824", "1073741825"},
+    {"rate_grace", NULL, "0", "604800", "604801"},
+    {"drain_timeout", NULL, "0", "604800", "604801"},
+    {"request_line_max", "63", "64", "1048576", "1048577"},
+    {"headers_size_max", "63", "64", "1048576", "1048577"},
+    {"header_count_max", "0", "1", "1000", "1001"},
+    {"body_size_max", NULL, "0", "4611686018427387903", "4611686018427387904"},
+    {"chunk_extension_max", NULL, "0", "1048576", "1048577"},
+    {"trailer_size_max", NULL, "0", "1048576", "1048577"},
+    {"request_memory_max", "4095", "4096", "4611686018427387903", "4611686018427387904"},
+    {"keepalive_requests", NULL, "0", "4294967295", "4294967296"},
+    {"turn_requests_max", "0", "1", "4294967295", "4294967296"},
+    {"worker_threads", "0", "1", "16384", "16385"},
+    {"max_backlog", "0", "1", "10000000", "10000001"},
+    {"worker_idle_timeout", NULL, "0", "604800", "604801"},
+    {"worker_warn_ms", NULL, "0", "86400000", "86400001"},
+    {"drain_idle_ms", NULL, "0", "86400000", "86400001"},
+    {"handler_warn_ms", NULL, "0", "86400000", "86400001"},
+    {"worker_queue_timeout_ms", NULL, "0", "86400000", "86400001"},
+    {"worker_live_max", NULL, "0", "16384", "16385"},
+    {"spool_memory", "4095", "4096", "67108864", "67108865"},
+    {"spool_size_max", NULL, "0", "9223372036854775807", "9223372036854775808"},
+    {"tls_handshake_timeout", "0", "1", "3600", "3601"},
+    {"tls_ticket_period", "0", "1", "604800", "604801"},
+    {"max_connections_per_address", NULL, "0", "10000000", "10000001"},
+    {"descriptors_reserved", NULL, "0", "1000000", "1000001"},
+};
+#define RANGE_COUNT (sizeof ranges / sizeof *ranges)
+
+static void test_defaults_are_those_of_the_performance_standard(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    memset(&config, 0xff, sizeof config);
+    uvhttp_server_config_default(&config);
+    assert_int_equal(config.struct_size, sizeof config);
+    assert_int_equal(config.max_connections, 10000);
+    assert_int_equal(config.read_buffer_size, 16384);
+    assert_int_equal(config.write_buffer_size, 16384);
+    assert_int_equal(config.keepalive_timeout, 60);
+    assert_int_equal(config.connection_timeout, 30);
+    assert_int_equal(config.engine, UVHTTP_ENGINE_AUTO);
+    assert_int_equal(config.drain_timeout, 30);
+    assert_false(config.half_close);
+    assert_true(config.install_signal_handlers);
+    assert_true(config.performance.enable_statistics);
+    assert_int_equal(config.performance.log_level, uvhttp_log_get_level());
+    assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+}
+
+static void expect_refused(const char *name, const char *value, const char *range) {
+    uvhttp_server_config_t config, before;
+    uvhttp_server_config_default(&config);
+    before = config;
+    char message[160] = "";
+    assert_int_equal(uvhttp_server_config_set(&config, name, value, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_memory_equal(&config, &before, sizeof config);
+    char quoted[96];
+    snprintf(quoted, sizeof quoted, "%s is \"%s\": expected %s", name, value, range);
+    assert_int_equal(strncmp(message, quoted, strlen(quoted)), 0);
+    const char *unit = message + strlen(quoted);
+    assert_true(*unit == '\0' || strcmp(unit, " seconds") == 0 || strcmp(unit, " milliseconds") == 0 ||
+                strncmp(unit, " bytes", 6) == 0);
+}
+
+static void test_each_number_has_its_range_and_says_so(void **state) {
+    (void)state;
+    static const char *const junk[] = {
+        "", "-1", "+1", " 1", "1 ", "1x", "0x10", "many", "1e3", "1.5", "99999999999999999999"};
+    for (size_t i = 0; i < RANGE_COUNT; i++) {
+        const struct range *range = &ranges[i];
+        uvhttp_server_config_t config;
+        uvhttp_server_config_default(&config);
+        assert_int_equal(uvhttp_server_config_set(&config, range->name, range->min, NULL, 0), UVHTTP_OK);
+        assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+        assert_int_equal(uvhttp_server_config_set(&config, range->name, range->max, NULL, 0), UVHTTP_OK);
+        assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+        char expected[64];
+        snprintf(expected, sizeof expected, "%s..%s%s", range->min, range->max,
+                 strcmp(range->name, "read_buffer_count") == 0 ? ", a power of two" : "");
+        if (range->below) expect_refused(range->name, range->below, expected);
+        expect_refused(range->name, range->above, expected);
+        for (size_t j = 0; j < sizeof junk / sizeof *junk; j++) expect_refused(range->name, junk[j], expected);
+    }
+    expect_refused("read_buffer_count", "65", "8..32768, a power of two");
+}
+
+static void test_the_minimum_of_worker_threads_is_at_most_their_maximum(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    char message[160] = "";
+    expect_refused("worker_threads_min", "16385", "0..16384");
+    assert_int_equal(uvhttp_server_config_set(&config, "worker_threads_min", "512", NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_set(&config, "worker_threads_min", "513", NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "worker_threads_min is 513: expected at most worker_threads, 512");
+    config.struct_size = offsetof(uvhttp_server_config_t, worker_threads); /* an older program */
+    assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+}
+
+static void test_texts_are_copied_and_must_fit(void **state) {
+    (void)state;
+    uvhttp_server_config_t config, before;
+    uvhttp_server_config_default(&config);
+    assert_string_equal(config.tls_certificate, "");
+    assert_string_equal(config.tls_alpn, "");
+    assert_string_equal(config.spool_directory, "");
+    assert_string_equal(config.tcp_congestion_control, "");
+    char longest[UVHTTP_CONFIG_TEXT_SIZE + 1], message[160] = "";
+    memset(longest, 'x', sizeof longest);
+    longest[UVHTTP_CONFIG_TEXT_SIZE - 1] = '\0';
+    before = config;
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", longest, NULL, 0), UVHTTP_OK);
+    assert_string_equal(config.tls_key, longest);
+    assert_int_equal(uvhttp_server_config_check(&config, NULL, 0), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", "", NULL, 0), UVHTTP_OK);
+    assert_memory_equal(&config, &before, sizeof config); /* nothing of the longer one stays behind */
+    longest[UVHTTP_CONFIG_TEXT_SIZE - 1] = 'x';
+    longest[UVHTTP_CONFIG_TEXT_SIZE] = '\0';
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", longest, NULL, 0), UVHTTP_E_CONFIG);
+    assert_int_equal(uvhttp_server_config_set(&config, "tls_key", "a\nb", message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "tls_key is \"a?b\": expected text of at most 1023 bytes");
+    assert_memory_equal(&config, &before, sizeof config);
+    memset(config.tls_alpn, 'x', sizeof config.tls_alpn);
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_int_equal(strncmp(message, "tls_alpn is ", 12), 0);
+    config = before;
+    config.tls_min_version = UVHTTP_TLS_DEFAULT; /* a program that sets it so is told */
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "tls_min_version is \"0\": expected 1.2 or 1.3");
+}
+
+static void test_words_are_understood_and_others_refused(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    static const struct {
+        const char *name, *value;
+    } good[] = {
+        {"engine", "libuv"},  {"engine", "URING"},          {"half_close", "yes"},         {"quiet", "1"},
+        {"quiet", "off"},     {"log_level", "error"},       {"tls_clients", "REQUIRE"},    {"tls_min_version", "1.3"},
+        {"tls_kernel", "on"}, {"performance_mode", "true"}, {"enable_statistics", "false"}};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_int_equal(uvhttp_server_config_set(&config, good[i].name, good[i].value, NULL, 0), UVHTTP_OK);
+    assert_int_equal(config.engine, UVHTTP_ENGINE_URING);
+    assert_true(config.half_close);
+    assert_false(config.quiet);
+    assert_int_equal(config.performance.log_level, UVHTTP_LOG_LEVEL_ERROR);
+    assert_false(config.performance.enable_statistics);
+    expect_refused("engine", "epoll", "auto, uring or libuv");
+    expect_refused("half_close", "2", "true or false");
+    expect_refused("log_level", "loud", "debug, info, warn, error or none");
+}
+
+static void test_unknown_names_are_refused_by_name(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    char message[120], tiny[4] = "abc";
+    assert_int_equal(uvhttp_server_config_set(&config, "max_conections", "1", message, sizeof message),
+                     UVHTTP_E_CONFIG);
+    assert_string_equal(message,
+                        "max_conections: there is no such configuration field, did you mean \"max_connections\"?");
+    assert_int_equal(uvhttp_server_config_set(&config, "nothing_like_it", "1", message, sizeof message),
+                     UVHTTP_E_CONFIG);
+    assert_string_equal(message, "nothing_like_it: there is no such configuration field");
+    assert_int_equal(uvhttp_server_config_set(&config, "backlog", "0", tiny, 1), UVHTTP_E_CONFIG);
+    assert_string_equal(tiny, "");
+    assert_int_equal(uvhttp_server_config_set(NULL, "backlog", "1", NULL, 0), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_server_config_set(&config, NULL, "1", NULL, 0), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_server_config_set(&config, "backlog", NULL, NULL, 0), UVHTTP_E_INVALID);
+}
+
+static void test_check_and_new_refuse_what_was_written_directly(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    char message[120];
+    uvhttp_server_config_default(&config);
+    config.read_buffer_count = 65;
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_string_equal(message, "read_buffer_count is \"65\": expected 8..32768, a power of two");
+    assert_null(uvhttp_server_new(&config));
+    uvhttp_server_config_default(&config);
+    config.engine = (uvhttp_engine_t)7;
+    assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+    assert_null(uvhttp_server_new(&config));
+    assert_int_equal(uvhttp_server_config_check(NULL, message, sizeof message), UVHTTP_E_INVALID);
+}
+
+/* A program that was compiled with a shorter structure: nothing beyond its end is read or written (ASan sees it). */
+static void test_an_older_structure_is_taken_as_long_as_it_is(void **state) {
+    (void)state;
+    volatile size_t size = offsetof(uvhttp_server_config_t, drain_timeout); /* gcc must not know */
+    uvhttp_server_config_t *config = malloc(size);
+    char message[120];
+    uvhttp_server_config_init(config, size);
+    assert_int_equal(config->struct_size, size);
+    assert_int_equal(config->keepalive_timeout, 60);
+    assert_int_equal(uvhttp_server_config_check(config, message, sizeof message), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_set(config, "backlog", "7", message, sizeof message), UVHTTP_OK);
+    assert_int_equal(uvhttp_server_config_set(config, "drain_timeout", "7", message, sizeof message), UVHTTP_E_CONFIG);
+    assert_non_null(strstr(message, "drain_timeout"));
+    uvhttp_server_t *server = uvhttp_server_new(config);
+    assert_non_null(server);
+    uvhttp_server_free(server);
+    config->backlog = 0;
+    assert_int_equal(uvhttp_server_config_check(config, message, sizeof message), UVHTTP_E_CONFIG);
+    free(config);
+}
+
+static void test_a_newer_or_missing_size_is_refused(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    char message[160];
+    uvhttp_server_config_default(&config);
+    for (int i = 0; i < 2; i++) {
+        config.struct_size = i ? 0 : (uint32_t)sizeof config + 8;
+        assert_null(uvhttp_server_new(&config));
+        assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
+        assert_non_null(strstr(message, "struct_size"));
+    }
+}
+
+static void test_the_environment_chooses_the_engine_of_auto_only(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    setenv("UVHTTP_ENGINE", "epoll", 1);
+    assert_null(uvhttp_server_new(&config));
+    config.engine = UVHTTP_ENGINE_LIBUV;
+    uvhttp_server_t *server = uvhttp_server_new(&config);
+    assert_non_null(server);
+    uvhttp_server_free(server);
+    unsetenv("UVHTTP_ENGINE");
+}
+
+#if !UVHTTP_WITH_YAML
+static void test_a_build_without_yaml_says_so(void **state) {
+    (void)state;
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    char message[120];
+    assert_int_equal(uvhttp_server_config_load(&config, "x.yaml", message, sizeof message), UVHTTP_E_UNSUPPORTED);
+    assert_string_equal(message, "x.yaml: this build reads no configuration files: BUILD_WITH_YAML is off");
+    assert_int_equal(uvhttp_server_config_load(&config, NULL, message, sizeof message), UVHTTP_E_INVALID);
+}
+#endif
+
+static void test_performance_mode_means_warnings_and_worse(void **state) {
+    (void)state;
+    uvhttp_log_level_t before = uvhttp_log_get_level();
+    uvhttp_server_config_t config;
+    uvhttp_server_config_default(&config);
+    config.performance.performance_mode = true;
+    config.performance.log_level = UVHTTP_LOG_LEVEL_DEBUG;
+    uvhttp_server_free(uvhttp_server_new(&config));
+    assert_true(uvhttp_log_get_level() >= UVHTTP_LOG_LEVEL_WARN);
+    uvhttp_log_set_level(before);
+}
+
+/* A reload asks for every index up to the bound, as the other readers of the table do: there are fewer fields. */
+static void test_only_changed_fields_that_need_a_restart_are_named(void **state) {
+    (void)state;
+    uvhttp_server_config_t config, changed;
+    uvhttp_server_config_default(&config);
+    uvhttp_server_config_default(&changed);
+    for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) assert_null(uvhttp__config_frozen(&config, &changed, i));
+    changed.backlog++;
+    changed.tls_handshake_timeout++; /* is taken while the server runs */
+    unsigned named = 0;
+    for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) {
+        const char *name = uvhttp__config_frozen(&config, &changed, i);
+        if (!name) continue;
+        assert_string_equal(name, "backlog");
+        named++;
+    }
+    assert_int_equal(named, 1);
+}
+
+int main(void) {
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults_are_those_of_the_performance_standard),
+        cmocka_unit_test(test_each_number_has_its_range_and_says_so),
+        cmocka_unit_test(test_the_minimum_of_worker_threads_is_at_most_their_maximum),
+        cmocka_unit_test(test_texts_are_copied_and_must_fit),
+        cmocka_unit_test(test_words_are_understood_and_others_refused),
+        cmocka_unit_test(test_unknown_names_are_refused_by_name),
+        cmocka_unit_test(test_check_and_new_refuse_what_was_written_directly),
+        cmocka_unit_test(test_an_older_structure_is_taken_as_long_as_it_is),
+        cmocka_unit_test(test_a_newer_or_missing_size_is_refused),
+        cmocka_unit_test(test_the_environment_chooses_the_engine_of_auto_only),
+#if !UVHTTP_WITH_YAML
+        cmocka_unit_test(test_a_build_without_yaml_says_so),
+#endif
+        cmocka_unit_test(test_only_changed_fields_that_need_a_restart_are_named),
+        cmocka_unit_test(test_performance_mode_means_warnings_and_worse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+/* Owns: a test of HTTP/2 without memory: any allocation may fail, and nothing is lost or kept. */
+#include <fcntl.h>
+
+#include "support/http2_client.h"
+#include "support/may_fail.h"
+
+#define LARGE (200u * 1024)
+
+static char large[LARGE];
+static char path[] = "/tmp/uvhttp-http2-XXXXXX";
+
+static void greet(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t name = uvhttp_request_param(req, "name");
+    if (uvhttp_response_header(res, "X-Greeting", "yes") != UVHTTP_OK) return;
+    (void)uvhttp_response_send(res, 200, "text/plain", name.data, name.size);
+}
+
+static void echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t body = uvhttp_request_body(req);
+    (void)uvhttp_response_send(res, 200, "text/plain", body.data, body.size);
+}
+
+static void later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    if (!deferred) return;
+    (void)uvhttp_deferred_text(deferred, 200, "later");
+    uvhttp_deferred_release(deferred);
+}
+
+static void pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    if (uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN) != UVHTTP_OK) return;
+    for (int i = 0; i < 4; i++) (void)uvhttp_response_write(res, large, 30000);
+}
+
+static void copy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    (void)uvhttp_response_send(res, 200, "text/plain", large, LARGE);
+}
+
+static void file(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    (void)uvhttp_response_send_file(res, 200, "text/plain", path);
+}
+
+static void take_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
+    (void)res, (void)data, (void)user;
+    (void)uvhttp_request_pause_body(req); /* what follows is held */
+    (void)uvhttp_request_resume_body(req);
+}
+
+static void take_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
+    (void)req, (void)user;
+    if (status == UVHTTP_OK) (void)uvhttp_response_text(res, 200, "taken");
+}
+
+static void take(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    if (uvhttp_request_on_body(req, take_data, take_end, user) != UVHTTP_OK) (void)uvhttp_response_text(res, 500, "no");
+}
+
+static void add_routes(uvhttp_server_t *server) {
+    static const uvhttp_route_options_t streamed = {.stream_body = true};
+    (void)uvhttp_get(server, "/greet/:name", greet, NULL);
+    (void)uvhttp_post(server, "/echo", echo, NULL);
+    (void)uvhttp_get(server, "/later", later, NULL);
+    (void)uvhttp_get(server, "/pieces", pieces, NULL);
+    (void)uvhttp_get(server, "/copy", copy, NULL);
+    (void)uvhttp_get(server, "/file", file, NULL);
+    (void)uvhttp_post(server, "/take", take, NULL);
+    (void)uvhttp_route_options(server, &streamed);
+    (void)uvhttp_route(server, UVHTTP_GET, "/worker/:name", greet, NULL, UVHTTP_EXEC_WORKER);
+}
+
+/* Returns how many streams there are. */
+static int put_requests(h2_out_t *out) {
+    static const char *const paths[] = {"/greet/x", "/later", "/pieces", "/copy", "/file", "/worker/x", "/none"};
+    uint32_t stream = 1;
+    h2_put_preface(out);
+    h2_put_setting(out, 4, 1 << 20); /* the windows of streams, and of the connection */
+    h2_put_window(out, 0, 1 << 20);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++, stream += 2)
+        h2_put_request(out, stream, false, paths[i], true);
+    h2_put_request(out, stream, true, "/echo", false);
+    h2_put_frame(out, H2_DATA, 0, stream, "ab", 2);
+    h2_put_frame(out, H2_DATA, H2_END_STREAM, stream, "cd", 2);
+    stream += 2;
+    h2_put_request(out, stream, true, "/take", false);
+    for (int i = 0; i < 3; i++) h2_put_frame(out, H2_DATA, i == 2 ? H2_END_STREAM : 0, stream, large, 3000);
+    return (int)(stream + 1) / 2;
+}
+
+/* Each request gets a whole response, or is reset, or the connection ends. */
+static void visit(uint16_t port) {
+    static h2_out_t out;
+    static h2_frame_t frame;
+    int fd = client_socket();
+    struct sockaddr_in address = loopback(port);
+    out.size = 0;
+    int streams = put_requests(&out);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        send(fd, out.data, out.size, MSG_NOSIGNAL) == (ssize_t)out.size) {
+        while (streams > 0 && h2_read(fd, &frame)) {
+            bool carries = frame.type == H2_DATA || frame.type == H2_HEADERS;
+            if (frame.type == H2_RST_STREAM && h2_get32(frame.payload) == 0) continue; /* behind a whole response */
+            streams -= frame.type == H2_RST_STREAM || (carries && (frame.flags & H2_END_STREAM));
+        }
+        shutdown(fd, SHUT_WR);
+        while (h2_read(fd, &frame)) continue;
+    }
+    close(fd);
+}
+
+static void serve_once(serving_t *serving) {
+    serving->server = uvhttp_server_new(&serving->config);
+    if (!serving->server) return;
+    add_routes(serving->server);
+    if (uvhttp_server_listen(serving->server, "127.0.0.1:0", &serving->port) == UVHTTP_OK) {
+        may_fail_start(serving);
+        visit(serving->port);
+        uvhttp_server_stop(serving->server);
+        pthread_join(serving->thread, NULL);
+    }
+    uvhttp_server_free(serving->server);
+    serving->server = NULL;
+}
+
+static void attempt(void *user) {
+    serve_once(user);
+}
+
+static void test_requests_survive_any_failed_allocation(void **state) {
+    serving_t *serving = *state;
+    serve_once(serving); /* what is made once and stays */
+    size_t count = test_allocator_each_failure(attempt, serving);
+    print_message("%zu allocations, each failed once\n", count);
+    assert_true(count > 20);
+}
+
+int main(void) {
+    test_allocator_install();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    memset(large, 'x', sizeof large);
+    int fd = mkstemp(path);
+    if (fd < 0 || write(fd, large, LARGE) != LARGE) return 1;
+    close(fd);
+    int failed = RUN_ON_EACH(test_requests_survive_any_failed_allocation);
+    unlink(path);
+    return failed;
+}
