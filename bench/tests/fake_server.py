@@ -59,7 +59,7 @@ def serve(port: int) -> None:
 
 def main() -> None:
     if "--version" in sys.argv:
-        fixture = Path(__file__).parent / "fixtures" / BUILDS.get(FAULT, "build_release.txt")
+        fixture = Path(__file__).resolve().parent / "fixtures" / BUILDS.get(FAULT, "build_release.txt")
         print("uvhttp 0.1.0\n" + fixture.read_text().split("\n", 1)[1], end="")
         return
     if FAULT == "busy":

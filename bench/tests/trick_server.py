@@ -124,7 +124,7 @@ class Server:
 
 def main() -> None:
     if "--version" in sys.argv:
-        fixture = Path(__file__).parent / "fixtures" / "build_release.txt"
+        fixture = Path(__file__).resolve().parent / "fixtures" / "build_release.txt"
         print("uvhttp 0.1.0\n" + fixture.read_text().split("\n", 1)[1], end="")
         return
     Server().run(int(sys.argv[sys.argv.index("--port") + 1]))
