@@ -72,7 +72,7 @@ def test_wrk_does_not_speak_it_and_h2load_is_the_cross_check(monkeypatch: pytest
 def test_servers_serve_it_where_they_speak_it() -> None:
     known = peers.known()
     speakers = {name for name, one in known.items() if one.serves(scenario("h2-low")) and not name.endswith("-copy")}
-    assert speakers == {"uvhttp-uring", "uvhttp-libuv", "h2o", "nghttpd", "nginx", "go", "node", "hyper"}
+    assert speakers == {"uvhttp-uring", "uvhttp-libuv", "h2o", "libh2o", "nghttpd", "nginx", "go", "node", "hyper"}
     assert {name for name in speakers if not known[name].serves(scenario("h2-low-tls"))} == {"hyper"}
     assert not known["nghttpd"].serves(scenario("medium")) and not known["node"].serves(scenario("h2-static-10kb"))
     assert not Command("mine", "mine {port}", {"/"}).serves(scenario("h2-one"))

@@ -14,6 +14,7 @@ from uvhttp_bench.targets.go import Go
 from uvhttp_bench.targets.h2o import H2o
 from uvhttp_bench.targets.hyper import Hyper
 from uvhttp_bench.targets.libevent import Libevent
+from uvhttp_bench.targets.libh2o import Libh2o
 from uvhttp_bench.targets.libwebsockets import Libwebsockets
 from uvhttp_bench.targets.lighttpd import Lighttpd
 from uvhttp_bench.targets.limits import all_limits
@@ -38,7 +39,7 @@ def known(server: Path | None = None, jvm_warmup_seconds: float = WARMUP_SECONDS
         for name, engine in zip(names, ("uring", "libuv"), strict=True)
     ]
     others: list[Target] = [
-        Nginx(), H2o(), Nghttpd(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Fasthttp(), Node(), Bun(),
+        Nginx(), H2o(), Libh2o(), Nghttpd(), Lighttpd(), Microhttpd(), Civetweb(), Libevent(), Libwebsockets(), Tomcat(warmup_seconds=jvm_warmup_seconds), Go(), Fasthttp(), Node(), Bun(),
         Hyper(), Axum(), Actix(), MayMinihttp(), Uwebsockets(), Picohttpparser(), *all_limits(),
     ]  # fmt: skip
     return {target.name: target for target in ours + others}
