@@ -285,11 +285,13 @@ typedef struct uvhttp__http2_event {
 void uvhttp__http2_begin_iteration(uvhttp__http2_t *http2, uint64_t now_ms);
 
 /* Reads from data[0..size), up to one event. *consumed says how far. What comes of the bytes does not depend on how
- * they are cut. Between two calls the caller may use all other functions but deinit. Returns 0 *event is set: call
- * again UVHTTP_E_AGAIN             all is consumed, there is no event: more bytes are needed UVHTTP_E_LIMIT a budget of
- * this iteration is used up: call again with the rest in the next one UVHTTP_E_HTTP2_*           connection error
- * (section 5.4.1): GOAWAY is in the control bytes, to be sent before the connection is closed. Every later call returns
- * the same UVHTTP_E_NOMEM             the same, for INTERNAL_ERROR */
+ * they are cut. Between two calls the caller may use all other functions but deinit. Returns
+ * - 0: *event is set; call again.
+ * - UVHTTP_E_AGAIN: all is consumed, there is no event; more bytes are needed.
+ * - UVHTTP_E_LIMIT: a budget of this iteration is used up; call again with the rest in the next one.
+ * - UVHTTP_E_HTTP2_*: connection error (section 5.4.1). GOAWAY is in the control bytes, to be sent before the
+ * connection is closed. Every later call returns the same.
+ * - UVHTTP_E_NOMEM: the same, with INTERNAL_ERROR. */
 UVHTTP_MUST_USE int uvhttp__http2_read(uvhttp__http2_t *http2, const char *data, size_t size, size_t *consumed,
                                        uvhttp__http2_event_t *event);
 

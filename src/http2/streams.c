@@ -155,6 +155,7 @@ void uvhttp__http2_reset(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream,
     if (stream->flags & UVHTTP__HTTP2_RESET) return;
     stream->flags |= UVHTTP__HTTP2_RESET;
     uvhttp__http2_requeue(http2, stream);
+    if (http2->phase == UVHTTP__HTTP2_FAILED) return; /* GOAWAY was the last frame */
     http2->counters->resets_sent++;
     uvhttp__http2_control_number(http2, UVHTTP__HTTP2_RST_STREAM, stream->id, error);
     if (blames_peer(error)) (void)uvhttp__http2_count_reset(http2);

@@ -203,8 +203,9 @@ static int on_faulty_head(uvhttp__http2_carrier_t *carrier, int code) {
             return UVHTTP_OK;
         case UVHTTP__HTTP2_SCOPE_CONNECTION: break;
     }
+    int failure = fail_decoding(connection, code); /* first: then GOAWAY is all that is sent */
     drop(carrier, UVHTTP__HTTP2_INTERNAL_ERROR);
-    return fail_decoding(connection, code);
+    return failure;
 }
 
 /* Streams are numbered by the client, and a connection may have a limit of requests: what follows needs another one. */

@@ -99,6 +99,7 @@ def test_connect_is_not_served(raw):
 def test_a_header_block_that_cannot_be_decoded_ends_the_connection(raw):
     raw.send(frames.HeadersFrame(1, data=b"\xff\xff\xff\xff\xff\xff", flags=["END_HEADERS", "END_STREAM"]))
     raw.expect_goaway(COMPRESSION_ERROR)
+    assert not [frame for frame in raw.seen if isinstance(frame, frames.RstStreamFrame)]
 
 
 def test_the_block_of_a_refused_stream_is_decoded(serve):
