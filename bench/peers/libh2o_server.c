@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +61,7 @@ static int use_tls(const char *certificate, const char *key) {
 
 int main(int argc, char **argv) {
     if (argc != 2 && argc != 4) return 2;
+    signal(SIGPIPE, SIG_IGN); /* libh2o writes to connections that their clients have closed */
     int fd = listen_on(atoi(argv[1]));
     if (fd < 0) {
         fprintf(stderr, "libh2o_server: port %s: %s\n", argv[1], strerror(errno));

@@ -1,12 +1,16 @@
 """Servers side by side: what each is told, what their rounds say, and the whole command against a stand-in."""
 
+import contextlib
+import json
 import math
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from uvhttp_bench import cli, measure, open_loop, versus
+from uvhttp_bench import cli, measure, network, open_loop, versus
 from uvhttp_bench.exits import BenchError, UsageError
 from uvhttp_bench.loads.at_rate import AtRate
 from uvhttp_bench.loads.base import Job
@@ -17,7 +21,7 @@ from uvhttp_bench.model.record import Check, Configuration, Environment, Record,
 from uvhttp_bench.output import peers_table
 from uvhttp_bench.scenarios.catalog import Scenario, choose
 from uvhttp_bench.standings import fields_of
-from uvhttp_bench.targets import lighttpd, limits, peer, peers, tomcat
+from uvhttp_bench.targets import crates, lighttpd, limits, peer, peers, tomcat
 from uvhttp_bench.targets.base import Ports, Workspace
 from uvhttp_bench.targets.nginx import Nginx
 from uvhttp_bench.targets.uvhttp import Uvhttp
@@ -292,3 +296,26 @@ def test_no_round_starts_after_the_time_budget_and_all_scenarios_have_had_their_
 def test_rates_are_checked() -> None:
     assert cli.dispatch(["peers", "--rates", "50,x"]) == 2
     assert cli.dispatch(["peers", "--rates", "120"]) == 2
+
+
+def test_what_cargo_fetches_comes_from_the_network_of_the_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Servers are measured in a network of their own, where nothing can be fetched."""
+    places: list[str] = []
+
+    @contextlib.contextmanager
+    def outside() -> Iterator[None]:
+        places.append("outside")
+        yield
+        places.append("inside")
+
+    def run(command: Sequence[str], **options: object) -> subprocess.CompletedProcess[str]:
+        places.append(command[0])
+        packages = [{"name": "parser-sys", "manifest_path": str(tmp_path / "Cargo.toml")}]
+        return subprocess.CompletedProcess(command, 0, json.dumps({"packages": packages}), "")
+
+    monkeypatch.setattr(network, "outside", outside)
+    monkeypatch.setattr(subprocess, "run", run)
+    assert crates.crate_folder("parser-sys") == tmp_path
+    with pytest.raises(BenchError, match="can not be built"):
+        peer.build("one", ["cargo", "build"], [], tmp_path / "one")
+    assert places == ["outside", "cargo", "inside"] * 2

@@ -8,6 +8,7 @@ import subprocess
 import tomllib
 from pathlib import Path
 
+from uvhttp_bench import network
 from uvhttp_bench.exits import BenchError
 from uvhttp_bench.targets.peer import BUILT, SOURCES, Peer, build, program, reason, said
 
@@ -72,7 +73,8 @@ def crate_folder(crate: str) -> Path:
     """Where cargo keeps the source of a crate of bench/peers/crate_sources; it fetches it if need be."""
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--manifest-path", str(CARRIED / "Cargo.toml")]
     try:
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        with network.outside():
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         raise BenchError(f"the source of {crate} can not be fetched: {error}") from error
     if run.returncode != 0:
