@@ -354,7 +354,7 @@ def test_http_bodies_come_back_as_they_were(target):
         ["--payload-size", 100, "-p", 8],
         ["--payload-size", 100000, "-p", 2],
         ["-b", '{"test":"%"}', "--payload-size", 5000, "-H", "Content-Type: application/json"],
-        ["-R", 500, "-d", "200ms"],
+        ["-R", 500],
     ):
         run = load("-n", 100, "-c", 3, "--echo", *options, target.url("/api"))
         assert run.requests == 100 and run.errors["total"] == 0
