@@ -150,8 +150,9 @@ static uint64_t frame_deadline(const uvhttp__http2_connection_t *connection) {
     return after(connection->frame_ms, uvhttp__http2_config(connection)->connection_timeout);
 }
 
+/* A connection in the middle of a frame is not idle: frame_deadline limits it. */
 static uint64_t idle_deadline(const uvhttp__http2_connection_t *connection) {
-    if (connection->core.stream_count > 0) return UINT64_MAX;
+    if (connection->core.stream_count > 0 || connection->frame_ms != 0) return UINT64_MAX;
     const uvhttp_server_config_t *config = uvhttp__http2_config(connection);
     uint32_t seconds = connection->request_count > 0 ? config->keepalive_timeout : config->connection_timeout;
     return after(connection->idle_ms, seconds);
@@ -179,14 +180,16 @@ static void arm(uvhttp__http2_connection_t *connection) {
         uvhttp__conn_timer_set(connection->conn, at);
 }
 
-/* The stream that is read, or that nothing is under way any more. */
+/* A busy client can leave a part of a frame at the end of every read: each request restarts the time of the part. */
 static void note_progress(uvhttp__http2_connection_t *connection) {
     const uvhttp__http2_t *core = &connection->core;
     bool in_part = uvhttp__http2_in_frame(core) && (core->block_stream_id != 0 || core->frame_type != 0);
-    if (!in_part)
+    if (!in_part) {
         connection->frame_ms = 0;
-    else if (connection->frame_ms == 0)
+    } else if (connection->frame_ms == 0 || connection->frame_count != connection->request_count) {
+        connection->frame_count = connection->request_count;
         connection->frame_ms = now_ms(connection);
+    }
     if (core->stream_count > 0) {
         connection->idle_count = UINT32_MAX;
     } else if (connection->idle_count != connection->request_count) {

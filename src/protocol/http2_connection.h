@@ -94,7 +94,7 @@ struct uvhttp__http2_connection {
                                                        waits for the answer to PING; 0: it does not */
     uint32_t iteration;                             /* number of the last one in which something was read */
     uint32_t request_count;                         /* since it was opened, */
-    uint32_t idle_count;                            /* ... when idle_ms was set */
+    uint32_t idle_count, frame_count;               /* ... when idle_ms and frame_ms were set */
     bool reading;                                   /* in on_data, which settles at its end */
     bool blocked;                                   /* reading waits for the output to drain */
     bool settling;

@@ -151,10 +151,27 @@ def test_a_preface_that_does_not_come_ends_the_connection(serve):
 def test_a_header_block_that_does_not_become_whole_ends_the_connection(serve):
     server = serve(settings={"connection_timeout": 2})
     with Raw(server.address) as client:
+        time.sleep(0.3)  # the connection is older than its block, so that its own time ends before that of the block
         block = client.block()
         client.send(frames.HeadersFrame(1, data=block[:3], flags=["END_STREAM"]))
         client.expect_goaway(ENHANCE_YOUR_CALM)
     assert server.counter("timeouts_header") == 1
+
+
+def test_a_client_whose_writes_always_end_inside_a_frame_is_served(serve):
+    server = serve(settings={"connection_timeout": 1})
+    with Raw(server.address) as client:
+        start, rest, number = time.monotonic(), b"", 1
+        while time.monotonic() < start + 2:
+            request = client.headers(number).serialize()
+            client.send(rest + request[:12])
+            rest = request[12:]
+            if number > 1:
+                assert client.status(number - 2) == 200
+            number += 2
+        client.send(rest)
+        assert client.status(number - 2) == 200
+    assert server.counter("timeouts_header") == 0
 
 
 def test_a_response_whose_window_stays_closed_is_reset(serve):
