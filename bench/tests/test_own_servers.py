@@ -44,16 +44,22 @@ def served(mode: str, microseconds: int = 0) -> Iterator[Running]:
         yield running
 
 
+# Inherited by the servers: tests of this file that run at the same time in another process have servers of their own.
+os.environ["OWN_SERVER_TESTS"] = str(os.getpid())
+
+
 def marked() -> list[int]:
-    """Processes of servers that have been started by this process: it has no such variable itself."""
+    """Processes of servers that this process has started: it has no such variable itself."""
+    ours = f"OWN_SERVER_TESTS={os.getpid()}".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            text = path.read_bytes()
+            variables = path.read_bytes().split(b"\0")
             line = (path.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if f"{MARK}=".encode() in text and str(SERVER).encode() in line:
+        marks = any(one.startswith(f"{MARK}=".encode()) for one in variables)
+        if marks and ours in variables and str(SERVER).encode() in line:
             found.append(int(path.parent.name))
     return found
 
