@@ -1,11 +1,12 @@
 /* Owns: what any thread may say through a deferred handle: each call becomes a message, which the loop applies to the
  * response. */
+#include "exchange/deferred.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/chars.h"
-#include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/body.h"
 
 typedef enum message_kind { SEND, SEND_REF, HEADER, INTERIM, RUN, ON_STOP, GO_ON } message_kind_t;
 

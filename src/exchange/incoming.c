@@ -1,5 +1,8 @@
 /* Owns: a body that the application takes as it comes: who takes it, and when it is held back. */
-#include "exchange/exchange_internal.h"
+#include "exchange/incoming.h"
+
+#include "exchange/deadline.h"
+#include "exchange/exec.h"
 
 static bool is_open(const uvhttp__exchange_t *exchange) {
     return uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BODY_OPEN);
