@@ -24,24 +24,22 @@ const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__
     return text;
 }
 
-void uvhttp__conn_close(uvhttp__conn_t *conn, int status) {
+static void end(uvhttp__conn_t *conn, int status, const char *how, void (*end_stream)(uvhttp__stream_t *stream)) {
     if (conn->flags & UVHTTP__CONN_CLOSED) return;
-    UVHTTP_LOG_DEBUG("conn: %s closed: %s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text),
+    UVHTTP_LOG_DEBUG("conn: %s %s: %s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text), how,
                      uvhttp_error_name(status));
     conn->flags |= UVHTTP__CONN_CLOSED;
     conn->close_status = (int16_t)status;
     stop_all_timers(conn);
-    uvhttp__stream_close(&conn->stream);
+    end_stream(&conn->stream);
+}
+
+void uvhttp__conn_close(uvhttp__conn_t *conn, int status) {
+    end(conn, status, "closed", uvhttp__stream_close);
 }
 
 void uvhttp__conn_reset(uvhttp__conn_t *conn, int status) {
-    if (conn->flags & UVHTTP__CONN_CLOSED) return;
-    UVHTTP_LOG_DEBUG("conn: %s reset by us: %s", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text),
-                     uvhttp_error_name(status));
-    conn->flags |= UVHTTP__CONN_CLOSED;
-    conn->close_status = (int16_t)status;
-    stop_all_timers(conn);
-    uvhttp__stream_reset(&conn->stream);
+    end(conn, status, "reset by us", uvhttp__stream_reset);
 }
 
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms) {

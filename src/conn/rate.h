@@ -1,5 +1,5 @@
 /* Owns: the minimum rate of a peer, and the time in which no byte moves: the one place for it, for output (output.c)
- * and for request bodies (server/session.c). Pure: bytes and time are passed in.
+ * and for request bodies (exchange/deadline.c). Pure: bytes and time are passed in.
  *
  * A peer has credit, in time: it begins with `grace` seconds, each byte that moves earns what it may take at the
  * minimum rate, and time uses it up. More than `grace` is never kept. So a peer is as slow as `rate` on average, and

@@ -1,9 +1,14 @@
 /* Owns: the body of a request on its way to the application: collected before the handler runs, or passed to it as it
  * comes; and what follows the application's return. */
+#include "exchange/body.h"
+
 #include <string.h>
 
+#include "exchange/deadline.h"
 #include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/incoming.h"
+#include "exchange/respond.h"
+#include "exchange/run.h"
 
 static const uvhttp_server_config_t *config_of(const uvhttp__exchange_t *exchange) {
     return &exchange->worker->service->config;

@@ -1,7 +1,6 @@
 /* Owns: the state of a handler's call on a worker thread: what it waits for, and its end. */
-#include "exchange/call.h"
 
-#include "exchange/exchange_internal.h"
+#include "exchange/call.h"
 
 void uvhttp__call_complete(uvhttp__call_t *call, int status) {
     call->waits_for_client = false;

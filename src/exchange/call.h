@@ -1,8 +1,9 @@
-/* Owns: the call of a handler on a worker thread, as call.c and worker.c share it. May include: as exchange.h. */
+/* Owns: the call of a handler on a worker thread, as call.c and worker.c share it, and its end when the client goes.
+ * May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_CALL_H
 #define UVHTTP_SRC_EXCHANGE_CALL_H
 
-#include "exchange/exchange.h"
+#include "exchange/pull.h"
 
 /* What a worker thread has the loop do. */
 typedef enum uvhttp__call_operation {
@@ -45,5 +46,8 @@ typedef struct uvhttp__call {
 void uvhttp__call_complete(uvhttp__call_t *call, int status);
 /* Loop's thread. No thread has the call, or will. */
 void uvhttp__call_end(uvhttp__call_t *call);
+/* Loop's thread. The client has gone while there is exchange->call. True: a thread has it still, and what has to be
+ * done will be done when it returns. */
+bool uvhttp__call_leave(uvhttp__exchange_t *exchange);
 
 #endif

@@ -1,9 +1,12 @@
 /* Owns: requests whose handler runs in a coroutine. A handler that does not wait is answered as on the loop. With its
  * first wait the exchange gets a deferred handle, whose last reference is the coroutine's: so request and response live
  * until it has ended, whatever becomes of the client. */
+#include "exchange/coroutine.h"
+
 #include "exchange/coroutine_state.h"
 #include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/pull.h"
+#include "exchange/respond.h"
 
 typedef uvhttp__coroutine_t coroutine_t;
 

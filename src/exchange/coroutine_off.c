@@ -1,5 +1,5 @@
 /* Owns: what the server calls of coroutines, in a build without them: routes that ask for one are refused (exec.c). */
-#include "exchange/exchange_internal.h"
+#include "exchange/coroutine.h"
 
 void uvhttp__coroutine_service_init(uvhttp__service_t *service) {
     (void)service;

@@ -2,7 +2,7 @@
 #ifndef UVHTTP_SRC_EXCHANGE_COROUTINE_STATE_H
 #define UVHTTP_SRC_EXCHANGE_COROUTINE_STATE_H
 
-#include "exchange/exchange.h"
+#include "exchange/pull.h"
 
 /* In the exchange's arena. */
 typedef struct uvhttp__coroutine {

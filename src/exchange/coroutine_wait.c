@@ -1,6 +1,7 @@
 /* Owns: what the coroutine of a request waits for: its body, and room for its output; and what ends such a wait. */
+#include "exchange/coroutine.h"
 #include "exchange/coroutine_state.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/pull.h"
 
 typedef uvhttp__coroutine_t coroutine_t;
 

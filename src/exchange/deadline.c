@@ -1,5 +1,5 @@
 /* Owns: the time of an exchange: the client's for its body, and the application's for its response. */
-#include "exchange/exchange_internal.h"
+#include "exchange/deadline.h"
 
 /* What the client has to send. */
 static uvhttp__rate_limits_t rate_limits(const uvhttp__exchange_t *exchange) {
@@ -22,10 +22,11 @@ bool uvhttp__exchange_client_is_late(uvhttp__exchange_t *exchange) {
     uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen,
                                                        uvhttp__exchange_now_ms(exchange));
     if (verdict == UVHTTP__RATE_FINE) return false;
+    uvhttp__counters_t *counters = &exchange->worker->worker->counters;
     if (verdict == UVHTTP__RATE_STALLED)
-        uvhttp__counters_add(uvhttp__exchange_counters(exchange), timeouts_body, 1);
+        uvhttp__counters_add(counters, timeouts_body, 1);
     else
-        uvhttp__counters_add(uvhttp__exchange_counters(exchange), slow_read, 1);
+        uvhttp__counters_add(counters, slow_read, 1);
     return true;
 }
 

@@ -1,11 +1,12 @@
 /* Owns: what any thread may say through a deferred handle: each call becomes a message, which the loop applies to the
  * response. */
+#include "exchange/deferred.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/chars.h"
-#include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/body.h"
 
 typedef enum message_kind { SEND, SEND_REF, HEADER, INTERIM, RUN, ON_STOP, GO_ON } message_kind_t;
 
@@ -199,23 +200,23 @@ int uvhttp_deferred_interim(uvhttp_deferred_t *deferred, int status, const uvhtt
     return message ? post(message, UVHTTP__DEFERRED_OPEN) : UVHTTP_E_NOMEM;
 }
 
-int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response_t *res, void *user), void *user) {
+static int post_run(uvhttp_deferred_t *deferred, message_kind_t kind, void (*run)(uvhttp_response_t *res, void *user),
+                    void *user) {
     if (!deferred || !run) return UVHTTP_E_INVALID;
-    message_t *message = message_new(deferred, RUN, 0);
+    message_t *message = message_new(deferred, kind, 0);
     if (!message) return UVHTTP_E_NOMEM;
     message->run = run;
     message->arg = user;
     return post(message, UVHTTP__DEFERRED_OPEN);
 }
 
+int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response_t *res, void *user), void *user) {
+    return post_run(deferred, RUN, run, user);
+}
+
 int uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred, void (*on_stop)(uvhttp_response_t *res, void *user),
                             void *user) {
-    if (!deferred || !on_stop) return UVHTTP_E_INVALID;
-    message_t *message = message_new(deferred, ON_STOP, 0);
-    if (!message) return UVHTTP_E_NOMEM;
-    message->run = on_stop;
-    message->arg = user;
-    return post(message, UVHTTP__DEFERRED_OPEN);
+    return post_run(deferred, ON_STOP, on_stop, user);
 }
 
 static void pause_body(uvhttp_response_t *res, void *user) {

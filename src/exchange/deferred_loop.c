@@ -1,8 +1,9 @@
 /* Owns: what a loop does with a deferred handle: made for an exchange, the application called through it, and the
  * response sent once it is complete. */
 #include "base/alloc.h"
+#include "exchange/coroutine.h"
 #include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/respond.h"
 
 static void answer_now(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange) {
     uvhttp__exchange_returned(exchange);

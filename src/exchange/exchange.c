@@ -1,11 +1,17 @@
 /* Owns: an exchange as its protocol sees it: made for a request, and told of room, time and the server's end; and the
  * sink of its response, by which a streamed one leaves. */
+#include "exchange/exchange.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hot.h"
+#include "exchange/coroutine.h"
+#include "exchange/deadline.h"
 #include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/origin.h"
+#include "exchange/respond.h"
+#include "exchange/worker.h"
 
 /* --- streamed responses --- */
 

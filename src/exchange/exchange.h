@@ -24,16 +24,6 @@ typedef struct uvhttp__incoming {
     bool end_told;
 } uvhttp__incoming_t;
 
-/* A body that the handler asks for piece by piece (pull.c); in the arena. */
-typedef struct uvhttp__pull {
-    struct uvhttp__exchange *exchange;
-    void (*come)(struct uvhttp__pull *pull); /* a piece, or the end: it is ready now */
-    char *piece;                             /* read_buffer_size bytes; NULL before the first */
-    size_t size;                             /* bytes that nobody has taken yet: more are added until then */
-    int end_status;                          /* once it has ended */
-    bool ended;                              /* all of it has come, or it has failed */
-} uvhttp__pull_t;
-
 /* The protocol that follows a response of 101. */
 typedef struct uvhttp__upgrade {
     const uvhttp__channel_events_t *events; /* NULL: an application's protocol, which gets the TCP connection */
@@ -214,6 +204,11 @@ void uvhttp__exchange_finished(uvhttp__exchange_t *exchange);
  * it. For a protocol that is about to abort it, or that has put another one in its place. */
 static inline void uvhttp__exchange_orphan(uvhttp__exchange_t *exchange, uvhttp__orphans_t *orphans) {
     exchange->orphans = uvhttp__orphans_join(orphans);
+}
+/* Any thread: nobody works on it any more. */
+static inline void uvhttp__exchange_ended(uvhttp__exchange_t *exchange) {
+    if (exchange->orphans) uvhttp__orphans_leave(exchange->orphans);
+    exchange->orphans = NULL;
 }
 /* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
  * the deferred handle. */

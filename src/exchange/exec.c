@@ -1,7 +1,11 @@
 /* Owns: which of the server's own handlers stands before that of a route, so that it is run as the route says. */
+#include "exchange/exec.h"
+
 #include <stdio.h>
 
-#include "exchange/exchange_internal.h"
+#include "exchange/body.h"
+#include "exchange/coroutine.h"
+#include "exchange/worker.h"
 
 typedef struct exec_mode {
     const char *name;

@@ -4,7 +4,7 @@
 #include <uvhttp/body.h>
 
 #include "base/str.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/exchange.h"
 #include "message/multipart.h"
 
 #define VALUE_FIRST 256u /* bytes of memory for the value of a field, which grows */

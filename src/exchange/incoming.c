@@ -1,5 +1,8 @@
 /* Owns: a body that the application takes as it comes: who takes it, and when it is held back. */
-#include "exchange/exchange_internal.h"
+#include "exchange/incoming.h"
+
+#include "exchange/deadline.h"
+#include "exchange/exec.h"
 
 static bool is_open(const uvhttp__exchange_t *exchange) {
     return uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BODY_OPEN);
@@ -59,12 +62,18 @@ int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, u
     return uvhttp__body_take(exchange, on_data, on_end, user);
 }
 
+/* Returns 0, UVHTTP_E_STATE or UVHTTP_E_ABORTED. */
+static int may_hold_back(const uvhttp__exchange_t *exchange) {
+    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
+    if (!exchange->incoming || !exchange->incoming->on_end) return UVHTTP_E_STATE;
+    return exchange->protocol ? UVHTTP_OK : UVHTTP_E_ABORTED;
+}
+
 int uvhttp_request_pause_body(uvhttp_request_t *req) {
     uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
+    int status = may_hold_back(exchange);
+    if (status != UVHTTP_OK) return status;
     uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
-    if (!exchange->protocol) return UVHTTP_E_ABORTED;
     if (incoming->paused || !is_open(exchange)) return UVHTTP_OK;
     incoming->paused = true;
     if (incoming->handler_runs) return UVHTTP_OK;
@@ -75,10 +84,9 @@ int uvhttp_request_pause_body(uvhttp_request_t *req) {
 
 int uvhttp_request_resume_body(uvhttp_request_t *req) {
     uvhttp__exchange_t *exchange = exchange_of_request(req);
-    if (!uvhttp__exchange_is_here(exchange)) return UVHTTP_E_STATE;
+    int status = may_hold_back(exchange);
+    if (status != UVHTTP_OK) return status;
     uvhttp__incoming_t *incoming = exchange->incoming;
-    if (!incoming || !incoming->on_end) return UVHTTP_E_STATE;
-    if (!exchange->protocol) return UVHTTP_E_ABORTED;
     if (!incoming->paused) return UVHTTP_OK;
     incoming->paused = false;
     if (!incoming->handler_runs) uvhttp__incoming_resume(exchange);

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/hot.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/exchange.h"
 
 /* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
 #define POOL_MAX 32

@@ -1,7 +1,7 @@
 /* Owns: multipart/form-data out of a body that comes piece by piece. */
 #include <uvhttp/form.h>
 
-#include "exchange/exchange_internal.h"
+#include "exchange/respond.h"
 #include "message/multipart.h"
 
 typedef struct upload {

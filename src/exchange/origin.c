@@ -1,5 +1,5 @@
 /* Owns: what a request shows of its connection, and of the time; the protocol is asked while there is one. */
-#include "exchange/exchange_internal.h"
+#include "exchange/origin.h"
 
 static const uvhttp__exchange_t *exchange_of_request(const uvhttp_request_t *req) {
     return (const uvhttp__exchange_t *)(const void *)((const char *)req - offsetof(uvhttp__exchange_t, request));

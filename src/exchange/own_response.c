@@ -1,6 +1,6 @@
 /* Owns: what happens to a response that the server makes by itself before it leaves: middleware whose turn had not come
  * notes it, and the application's error function may replace it. */
-#include "exchange/exchange_internal.h"
+#include "exchange/own_response.h"
 
 /* Each middleware sees a request once: by run, or here. */
 static void note_refusal(uvhttp__exchange_t *exchange) {

@@ -1,10 +1,12 @@
 /* Owns: a streamed body that the handler asks for piece by piece: what comes until the piece is taken becomes part of
  * it, so that a body in many small chunks costs no wait for each. From then on the body is paused, so that the client
  * is held back. Who waits for a piece, and how, is the business of coroutine.c and worker.c. The loop's thread. */
+#include "exchange/pull.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/incoming.h"
 
 static void add(uvhttp__pull_t *pull, uvhttp_str_t data) {
     const uint32_t piece_max = pull->exchange->worker->service->config.read_buffer_size;

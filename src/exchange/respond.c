@@ -1,10 +1,16 @@
 /* Owns: the end of an exchange's way: its response leaves by the protocol, in one or in pieces, or nobody is there. */
+#include "exchange/respond.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hot.h"
+#include "exchange/call.h"
+#include "exchange/coroutine.h"
+#include "exchange/deadline.h"
 #include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/incoming.h"
+#include "exchange/own_response.h"
 
 /* The protocol gets the whole response, and may take its time to send it: no handle has a say any more. */
 static inline void close_response(uvhttp__exchange_t *exchange) {

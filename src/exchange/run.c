@@ -1,6 +1,9 @@
 /* Owns: the way of a request from its head through routing and middleware to the handler. */
+#include "exchange/run.h"
+
 #include "base/hot.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/respond.h"
+#include "exchange/watchdog.h"
 
 /* 405 and OPTIONS name what there is (RFC 9110 sections 15.5.6 and 9.3.7). */
 static void answer_unrouted(uvhttp__exchange_t *exchange) {

@@ -4,6 +4,8 @@
  *
  * Who may touch it: the loop's thread until the handler's job is given to the pool; while `writing`, the memory, the
  * file and `status` are the job's, and the body is paused; then the thread that runs the handler, until it returns. */
+#include "exchange/spool.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +14,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/incoming.h"
+#include "exchange/respond.h"
 
 #define CAPACITY_FIRST 4096u
 

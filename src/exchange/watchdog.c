@@ -1,10 +1,12 @@
 /* Owns: finding handlers that keep their loop from others. Once a turn, when the clock is read anyway, the time of the
  * turn is looked at: that costs a request nothing. Which handler it was is clear when the turn had one request;
  * otherwise the loop times its handlers one by one for a while. */
+#include "exchange/watchdog.h"
+
 #include <stdio.h>
 #include <uvhttp/log.h>
 
-#include "exchange/exchange_internal.h"
+#include "exchange/exec.h"
 
 #define TIMED_MS 10000
 /* A loop says so little more than once in this time. */

@@ -4,9 +4,13 @@
  * needed, nothing is copied on the way, and a slow client holds back the thread that writes to it. So it is with a live
  * body that the thread reads: it is paused unless the thread waits for a piece of it. Other bodies have come before the
  * thread does (spool.c). */
+#include "exchange/worker.h"
+
 #include "exchange/call.h"
 #include "exchange/deferred.h"
-#include "exchange/exchange_internal.h"
+#include "exchange/pull.h"
+#include "exchange/respond.h"
+#include "exchange/spool.h"
 
 /* A piece of an answer that goes to the loop at once. */
 #define PIECE_MAX (64u * 1024)

@@ -130,8 +130,23 @@ void uvhttp__http2_carrier_watch(uvhttp__http2_carrier_t *carrier) {
     uvhttp__http2_carrier_arm(carrier);
 }
 
-/* Whether what waits does so for a window of the client; else time is not the client's: what it takes of the output is
- * looked at for the whole connection, and who brings a file or a piece may take its time. */
+bool uvhttp__http2_is_late(const uvhttp__conn_t *conn, uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits,
+                           uint32_t sent, bool waits) {
+    uint64_t now_ms = uvhttp__conn_now_ms(conn);
+    if (!waits && rate->bytes == sent) {
+        uvhttp__rate_start(rate, limits, sent, now_ms);
+        return false;
+    }
+    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(rate, limits, sent, now_ms);
+    if (verdict == UVHTTP__RATE_FINE) return false;
+    if (verdict == UVHTTP__RATE_STALLED)
+        uvhttp__counters_add(&conn->worker->counters, timeouts_write, 1);
+    else
+        uvhttp__counters_add(&conn->worker->counters, slow_write, 1);
+    return true;
+}
+
+/* Whether what waits does so for a window of the client. */
 static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
     const uvhttp__http2_connection_t *connection = carrier->connection;
     return (carrier->stream->flags & UVHTTP__HTTP2_WANTS) &&
@@ -139,22 +154,11 @@ static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
 }
 
 static void check_rate(uvhttp__http2_carrier_t *carrier) {
-    uvhttp__counters_t *counters = &carrier->connection->conn->worker->counters;
-    uint32_t sent = (uint32_t)carrier->sent;
-    if (uvhttp__http2_carrier_left(carrier) == 0) {
-        carrier->watched = false;
+    carrier->watched = uvhttp__http2_carrier_left(carrier) > 0;
+    if (!carrier->watched) return;
+    if (!uvhttp__http2_is_late(carrier->connection->conn, &carrier->rate, output_limits(carrier),
+                               (uint32_t)carrier->sent, waits_for_window(carrier)))
         return;
-    }
-    if (!waits_for_window(carrier) && carrier->rate.bytes == sent) {
-        uvhttp__rate_start(&carrier->rate, output_limits(carrier), sent, now_ms(carrier));
-        return;
-    }
-    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&carrier->rate, output_limits(carrier), sent, now_ms(carrier));
-    if (verdict == UVHTTP__RATE_FINE) return;
-    if (verdict == UVHTTP__RATE_STALLED)
-        uvhttp__counters_add(counters, timeouts_write, 1);
-    else
-        uvhttp__counters_add(counters, slow_write, 1);
     carrier->watched = false;
     uvhttp__http2_carrier_cut(carrier, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);
 }

@@ -208,6 +208,11 @@ void uvhttp__http2_carrier_arm(uvhttp__http2_carrier_t *carrier);
 /* What is left of the response waits for the client's window: its rate is looked at from here on. */
 void uvhttp__http2_carrier_watch(uvhttp__http2_carrier_t *carrier);
 void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
+/* Whether the client has taken too little of a stream for too long; counts it. sent: the stream's bytes. waits: for the
+ * client's window; else time is not the client's. What it takes of the output is looked at for the whole connection,
+ * and who brings a file or a piece may take its time. */
+bool uvhttp__http2_is_late(const uvhttp__conn_t *conn, uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits,
+                           uint32_t sent, bool waits);
 
 /* --- http2_tunnel.c --- */
 

@@ -85,22 +85,11 @@ static void watch(uvhttp__http2_tunnel_t *tunnel) {
 
 /* Time is the client's only while its window is closed. */
 static void check_rate(uvhttp__http2_tunnel_t *tunnel) {
-    uvhttp__counters_t *counters = &conn_of(tunnel)->worker->counters;
     bool waits = uvhttp__http2_room(&tunnel->connection->core, tunnel->stream) == 0;
-    uint32_t sent = (uint32_t)tunnel->sent;
     tunnel->watched = tunnel->outgoing.size > 0;
-    if (!tunnel->watched) return;
-    if (!waits && tunnel->rate.bytes == sent) {
-        uvhttp__rate_start(&tunnel->rate, output_limits(tunnel), sent, now_ms(tunnel));
-        return;
-    }
-    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&tunnel->rate, output_limits(tunnel), sent, now_ms(tunnel));
-    if (verdict == UVHTTP__RATE_FINE) return;
-    if (verdict == UVHTTP__RATE_STALLED)
-        uvhttp__counters_add(counters, timeouts_write, 1);
-    else
-        uvhttp__counters_add(counters, slow_write, 1);
-    uvhttp__http2_tunnel_cut(tunnel, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);
+    if (tunnel->watched &&
+        uvhttp__http2_is_late(conn_of(tunnel), &tunnel->rate, output_limits(tunnel), (uint32_t)tunnel->sent, waits))
+        uvhttp__http2_tunnel_cut(tunnel, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);
 }
 
 void uvhttp__http2_tunnel_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {

@@ -1,12 +1,19 @@
 /* Owns: the state of HTTP on each loop: its start, the end of each turn, drain and stop. */
+#include "server/http_loop.h"
+
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/hot.h"
+#include "exchange/coroutine.h"
+#include "exchange/exchange.h"
+#include "exchange/watchdog.h"
+#include "exchange/worker.h"
 #include "protocol/http1_session.h"
 #include "protocol/http2_connection.h"
 #include "protocol/select.h"
-#include "server/server_internal.h"
+#include "server/server.h"
+#include "server/static.h"
 
 static int on_worker_start(uvhttp__worker_t *worker) {
     uvhttp__service_t *service = &((uvhttp_server_t *)worker->host->options.user)->service;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 
 static void read_counters(const uvhttp_server_t *server, uvhttp__counter_sums_t *sums) {
     uvhttp__work_stats_t work;

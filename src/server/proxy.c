@@ -2,7 +2,8 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
-#include "server/server_internal.h"
+#include "server/server.h"
+#include "server/server_config.h"
 
 #define TRUSTED_MAX 1000
 #define HOPS_MAX 64

@@ -1,12 +1,16 @@
 /* Owns: taking a new configuration while the server runs, and the thread that SIGHUP has that done by. May include:
  * everything. */
+#include "server/reload.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/thread.h"
 #include "config/config.h"
 #include "route/router.h"
-#include "server/server_internal.h"
+#include "server/server.h"
+#include "server/server_config.h"
+#include "server/tls_config.h"
 
 /* --- what is taken --- */
 

@@ -1,11 +1,17 @@
 /* Owns: the public server: making it, routes, running, stopping. */
+#include "server/server.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "server/server_internal.h"
+#include "exchange/coroutine.h"
+#include "exchange/exec.h"
+#include "server/http_loop.h"
+#include "server/server_config.h"
+#include "server/static.h"
 
 /* --- making --- */
 

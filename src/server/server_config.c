@@ -1,12 +1,14 @@
 /* Owns: what a server takes of a configuration, when it is made and when it is reloaded, and the text of its last
  * error. May include: everything. */
+#include "server/server_config.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uvhttp/log.h>
 
-#include "server/server_internal.h"
+#include "server/server.h"
 
 /* The program may have been compiled with an older, shorter structure: the rest keeps its defaults. */
 int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,

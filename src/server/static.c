@@ -1,12 +1,15 @@
 /* Owns: static files on routes of the server: registration, the way from a request to its loop's cache, the end. May
  * include: everything. */
+#include "server/static.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "exchange/exchange.h"
 #include "handler/static.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 
 static void serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp__static_site_t *site = user;

@@ -1,7 +1,8 @@
 /* Owns: TLS of the HTTP server: listening, and what a request knows of it. May include: everything. */
 #include "tls/tls.h"
 
-#include "server/server_internal.h"
+#include "server/server.h"
+#include "server/server_config.h"
 
 int uvhttp_server_listen_tls(uvhttp_server_t *server, const char *address, uvhttp_tls_t *tls, uint16_t *port) {
     if (!server || !address) return UVHTTP_E_INVALID;

@@ -1,10 +1,13 @@
 /* Owns: TLS from the fields of a configuration, at the start and in a reload. May include: everything. */
+#include "server/tls_config.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/str.h"
-#include "server/server_internal.h"
+#include "server/server.h"
+#include "server/server_config.h"
 #include "tls/tls.h"
 
 /* What the fields say, as uvhttp_tls_options_t: `options` points into the rest. */

@@ -1,7 +1,8 @@
 /* Owns: WebSocket routes: registration and the way from the HTTP request to the handler's connection. May include:
  * everything. */
 #include "handler/websocket.h"
-#include "server/server_internal.h"
+#include "exchange/exchange.h"
+#include "server/server.h"
 
 /* on_open follows at once when the 101 went out, or the 200 of HTTP/2; else nobody else knows the WebSocket. */
 static void on_done(uvhttp_response_t *res, int status, void *user) {

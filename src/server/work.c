@@ -3,7 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/ref.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 
 struct uvhttp_work {
     uvhttp__job_t job;

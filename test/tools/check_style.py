@@ -86,12 +86,22 @@ def functions(text):
             statement += " "
 
 
+def lengths(files):
+    """(lines, path, line) of each function, the shortest first."""
+    return sorted((lines, path, at) for path, text in files for at, lines in functions(text))
+
+
+def at_share(found, share):
+    """The length that this share of the functions does not exceed."""
+    return found[int(share * (len(found) - 1))][0] if found else 0
+
+
 def check_functions(files):
     """The lengths of all functions together, and each that is too long."""
-    found = sorted((lines, path, at) for path, text in files for at, lines in functions(text))
+    found = lengths(files)
     problems = [f"{path}:{at}: a function of {lines} lines, at most {FUNCTION_MAX}" for lines, path, at in found if lines > FUNCTION_MAX]
     for name, share, most in (("median", 0.5, FUNCTION_MEDIAN_MAX), ("90th percentile", 0.9, FUNCTION_P90_MAX)):
-        lines = found[int(share * (len(found) - 1))][0] if found else 0
+        lines = at_share(found, share)
         if lines > most:
             problems.append(f"src/: the {name} of the functions' lengths is {lines} lines, at most {most}")
     return problems
@@ -100,6 +110,9 @@ def check_functions(files):
 def main():
     library = [(path, text) for path, text in c_files(ROOT, "src") if path.endswith((".c", ".h"))]
     files = c_files(ROOT, "src", "include", "tools", "examples", "test", "bench")
+    found, longest = lengths(library), max(len(text.splitlines()) for _, text in library)
+    print(f"src/: {len(library)} files, the longest of {longest} lines; {len(found)} functions, the median {at_share(found, 0.5)}, "
+          f"90th percentile {at_share(found, 0.9)}, the longest {found[-1][0]} lines")
     return report("style", [problem for path, text in files for problem in check_file(path, text)] + check_functions(library))
 
 

@@ -7,6 +7,7 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import check_layering
+import check_names
 import check_snippets
 import check_style
 import check_symbols
@@ -140,6 +141,29 @@ class SymbolsTest(unittest.TestCase):
         self.refused("cycle of files: io/j.c io/k.c", files=files, objects=objects)
         objects["io/k.c"] = ({"uvhttp__k"}, set())
         self.assertEqual(self.problems(files=files, objects=objects), [])
+
+
+class NamesTest(unittest.TestCase):
+    FILES = {"src/io/a.c": "void uvhttp__a(void) {}\nstatic int b(int x) {}\n", "src/io/a.h": "void uvhttp__a(void);\n", "src/io/c.c": ""}
+
+    def problems(self, **files):
+        named = {"src/io/d.c": files["comment"]} if "comment" in files else {"docs/d.md": files["document"]}
+        return list(check_names.Names(self.FILES | named).problems())
+
+    def test_what_is_there_may_be_named(self):
+        for text in ("`io/a.c`", "`src/io/a.h`", "`io/*.c`", "`uvhttp__a`", "`uvhttp__a(x)`", "`uvhttp__http1_*`", "a.d `a.txt`",
+                     "```c\nuvhttp__gone();\n```", "| file | function |\n|---|---|\n| `io/a.c` | `uvhttp__a`, `b` |"):  # fmt: skip
+            with self.subTest(text):
+                self.assertEqual(self.problems(document=text + "\n"), [])
+        self.assertEqual(self.problems(comment="/* As in io/a.c and <uv/unix.h>. */\nf(\"gone.c\");\n"), [])
+
+    def test_what_is_gone_is_refused(self):
+        for text in ("`io/gone.c`", "`conn/a.c`", "`gone/*.c`", "`uvhttp__gone`", "`uvhttp__gone(x)`",
+                     "| file | function |\n|---|---|\n| `io/c.c` | `uvhttp__a` |",
+                     "| file | function |\n|---|---|\n| `io/a.c` | `bb` |"):  # fmt: skip
+            with self.subTest(text):
+                self.assertEqual(len(self.problems(document="\n" + text + "\n")), 1)
+        self.assertEqual(self.problems(comment="\n/* As\n * in server/session.c. */\n"), ["src/io/d.c:2: there is no file server/session.c"])
 
 
 class StyleTest(unittest.TestCase):

@@ -1,6 +1,6 @@
 /* Coroutine routes: straight-line handlers that wait, on both engines, with real sockets. */
 /* Needs: coroutines. */
-#include "exchange/coroutine.h"
+#include "exchange/coroutine_routes.h"
 
 #include "exec/coro_stack.h"
 

@@ -1,7 +1,7 @@
 /* Coroutine routes whose client goes, or whose server stops, at every place where a coroutine can wait: nothing is
  * lost, and everything is unwound in order. */
 /* Needs: coroutines. */
-#include "exchange/coroutine.h"
+#include "exchange/coroutine_routes.h"
 
 static int wait_sleep(uvhttp_request_t *req, uvhttp_response_t *res) {
     (void)req, (void)res;

@@ -5,7 +5,7 @@
 
 #include <uv.h>
 
-#include "server/server_internal.h"
+#include "server/server.h"
 
 static atomic_int wrong;
 

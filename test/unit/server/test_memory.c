@@ -1,27 +1,6 @@
 /* Needs: middleware. */
 #include "support/may_fail.h"
 
-static void greet(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
-    uvhttp_str_t name = uvhttp_request_param(req, "name");
-    if (uvhttp_response_header(res, "X-Greeting", "yes") != UVHTTP_OK) return; /* the client gets a 500 */
-    (void)uvhttp_response_send(res, 200, "text/plain", name.data, name.size);
-}
-
-static void echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
-    uvhttp_str_t body = uvhttp_request_body(req);
-    (void)uvhttp_response_send(res, 200, "text/plain", body.data, body.size);
-}
-
-static void later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)user;
-    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
-    if (!deferred) return; /* the client gets a 503 */
-    (void)uvhttp_deferred_text(deferred, 200, "later");
-    uvhttp_deferred_release(deferred);
-}
-
 /* Waits, then passes the request on: by a limiter whose store decides later. */
 static void decide_later(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_rate_limit_ticket_t *ticket) {
     (void)user, (void)take;
@@ -40,7 +19,7 @@ static void add_more(uvhttp_server_t *server) {
     (void)uvhttp_group_use(group,
                            uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/dev/null", .flush_ms = 1}));
     (void)uvhttp_group_use(group, uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){.store = &store}));
-    (void)uvhttp_group_route(group, UVHTTP_GET, "/:name", greet, NULL);
+    (void)uvhttp_group_route(group, UVHTTP_GET, "/:name", may_fail_greet, NULL);
 }
 
 static void in_pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -60,8 +39,8 @@ static void work_run(void *user) {
 
 /* Handlers and jobs on worker threads. */
 static void add_workers(uvhttp_server_t *server) {
-    (void)uvhttp_route(server, UVHTTP_GET, "/worker/greet/:name", greet, NULL, UVHTTP_EXEC_WORKER);
-    (void)uvhttp_route(server, UVHTTP_GET, "/worker/later", later, NULL, UVHTTP_EXEC_WORKER);
+    (void)uvhttp_route(server, UVHTTP_GET, "/worker/greet/:name", may_fail_greet, NULL, UVHTTP_EXEC_WORKER);
+    (void)uvhttp_route(server, UVHTTP_GET, "/worker/later", may_fail_later, NULL, UVHTTP_EXEC_WORKER);
     (void)uvhttp_route(server, UVHTTP_GET, "/worker/pieces", in_pieces, NULL, UVHTTP_EXEC_WORKER);
     (void)uvhttp_work(server, work_run, work_done, NULL);
     (void)uvhttp_work_with(server, &(uvhttp_work_options_t){.done = work_done, .period_ms = 1}, work_run, NULL, NULL);
@@ -73,11 +52,11 @@ static void serve_once(serving_t *serving) {
     char request[4096];
     serving->server = uvhttp_server_new(&serving->config);
     if (!serving->server) return;
-    (void)uvhttp_get(serving->server, "/greet/:name", greet, NULL);
-    (void)uvhttp_post(serving->server, "/echo", echo, NULL);
-    (void)uvhttp_get(serving->server, "/later", later, NULL);
+    (void)uvhttp_get(serving->server, "/greet/:name", may_fail_greet, NULL);
+    (void)uvhttp_post(serving->server, "/echo", may_fail_echo, NULL);
+    (void)uvhttp_get(serving->server, "/later", may_fail_later, NULL);
     uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
-    (void)uvhttp_group_route(group, UVHTTP_GET, "/x", greet, NULL);
+    (void)uvhttp_group_route(group, UVHTTP_GET, "/x", may_fail_greet, NULL);
     add_more(serving->server);
     add_workers(serving->server);
     uint16_t proxied;

@@ -3,7 +3,7 @@
 #include <semaphore.h>
 
 #include "base/head.h"
-#include "server/server_internal.h"
+#include "server/server.h"
 
 /* What the library has for each request. */
 typedef struct slot {

@@ -63,3 +63,24 @@ void may_fail_everywhere(void (*attempt)(void *serving), serving_t *serving) {
     print_message("%zu allocations, each failed once\n", count);
     assert_true(count > 20);
 }
+
+void may_fail_greet(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t name = uvhttp_request_param(req, "name");
+    if (uvhttp_response_header(res, "X-Greeting", "yes") != UVHTTP_OK) return;
+    (void)uvhttp_response_send(res, 200, "text/plain", name.data, name.size);
+}
+
+void may_fail_echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    uvhttp_str_t body = uvhttp_request_body(req);
+    (void)uvhttp_response_send(res, 200, "text/plain", body.data, body.size);
+}
+
+void may_fail_later(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
+    if (!deferred) return;
+    (void)uvhttp_deferred_text(deferred, 200, "later");
+    uvhttp_deferred_release(deferred);
+}

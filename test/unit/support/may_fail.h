@@ -12,6 +12,11 @@ void may_fail_start(serving_t *serving);
  * that could not start may have closed its socket. */
 bool may_fail_ask(uint16_t port, const char *first, const char *second);
 
+/* Handlers. Without memory the client gets 500 or 503. */
+void may_fail_greet(uvhttp_request_t *req, uvhttp_response_t *res, void *user); /* with a parameter "name" */
+void may_fail_echo(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+void may_fail_later(uvhttp_request_t *req, uvhttp_response_t *res, void *user); /* deferred */
+
 /* Once for what is made once and stays; then with each allocation failing. */
 void may_fail_everywhere(void (*attempt)(void *serving), serving_t *serving);
 

@@ -1,6 +1,6 @@
 /* Owns: what the tests of coroutine routes share: what handlers have seen, and things to wait for. */
-#ifndef UVHTTP_TEST_UNIT_EXCHANGE_COROUTINE_H
-#define UVHTTP_TEST_UNIT_EXCHANGE_COROUTINE_H
+#ifndef UVHTTP_TEST_UNIT_EXCHANGE_COROUTINE_ROUTES_H
+#define UVHTTP_TEST_UNIT_EXCHANGE_COROUTINE_ROUTES_H
 
 #include "support/http_server.h"
 

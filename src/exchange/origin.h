@@ -1,0 +1,9 @@
+/* Owns: what a request shows of its connection. May include: as exchange.h. */
+#ifndef UVHTTP_SRC_EXCHANGE_ORIGIN_H
+#define UVHTTP_SRC_EXCHANGE_ORIGIN_H
+
+#include "exchange/exchange.h"
+
+extern const uvhttp__request_ops_t uvhttp__exchange_request_ops;
+
+#endif

@@ -1,0 +1,16 @@
+/* Owns: bodies that come before their handler has a thread. May include: as exchange.h. */
+#ifndef UVHTTP_SRC_EXCHANGE_SPOOL_H
+#define UVHTTP_SRC_EXCHANGE_SPOOL_H
+
+#include "exchange/exchange.h"
+
+/* The loop's thread. Takes the body of a request with exchange->incoming; calls `ready` when it has come whole, and
+ * responds when that fails. Lives until the exchange is done. Returns 0 or why not, and then nothing follows. */
+int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange));
+/* The handler's thread: the next piece, valid until the next call. Returns 0, UVHTTP_E_EOF, UVHTTP_E_IO or
+ * UVHTTP_E_NOMEM. */
+int uvhttp__spool_read(uvhttp__spool_t *spool, uvhttp_str_t *piece);
+/* The handler has returned: nothing is read any more. */
+void uvhttp__spool_close_file(uvhttp__spool_t *spool);
+
+#endif

@@ -1,0 +1,39 @@
+/* Owns: the server: its service, its host, and what registration added to them. Composition root: may include
+ * everything. */
+#ifndef UVHTTP_SRC_SERVER_SERVER_H
+#define UVHTTP_SRC_SERVER_SERVER_H
+
+#include <uvhttp.h>
+
+#include "exchange/service.h"
+#include "server/reload.h"
+
+struct uvhttp_server {
+    uvhttp__service_t service; /* first */
+    uvhttp__host_t *host;
+    struct uvhttp__ws_hub *ws_hub; /* NULL: no WebSocket route */
+    void (*ws_hub_release)(struct uvhttp__ws_hub *hub);
+    void (*on_stopped)(uvhttp_server_t *server, void *user);
+    void *on_stopped_user;
+    struct uvhttp__static_site *sites; /* static files */
+    uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
+    uvhttp__reload_t reload;
+    int setup_status; /* the first error of what was set up before the routes were complete */
+    bool frozen;      /* routes are complete */
+    bool ran;         /* once: the loops and listening sockets are gone with the first run */
+    char error[512];
+    char engine_reason[128];
+    _Atomic(const char *) engine; /* set when all loops are made: who sees it, on any thread, sees engine_reason and the
+                                     workers' state, too */
+};
+
+/* The server whose loop it is. */
+static inline uvhttp_server_t *uvhttp__server_of(const uvhttp__http_worker_t *worker) {
+    return UVHTTP__CONTAINER_OF(worker->service, uvhttp_server_t, service);
+}
+
+/* uvhttp_server_listen with a filter, as uvhttp__host_listen. */
+int uvhttp__server_listen(uvhttp_server_t *server, const char *address, const uvhttp__conn_filter_t *filter,
+                          uint16_t *port);
+
+#endif

@@ -1,0 +1,15 @@
+/* Owns: what a server takes of a configuration, and the text of its last error. May include: as server.h. */
+#ifndef UVHTTP_SRC_SERVER_SERVER_CONFIG_H
+#define UVHTTP_SRC_SERVER_SERVER_CONFIG_H
+
+#include <uvhttp/server.h>
+
+/* *config becomes what is given, checked and made whole (it may be of an older, shorter header; NULL: the defaults).
+ * Returns 0 or UVHTTP_E_CONFIG, and says why. */
+int uvhttp__server_take_config(const uvhttp_server_config_t *given, uvhttp_server_config_t *config, char *message,
+                               size_t size);
+void uvhttp__server_apply_log_level(const uvhttp_performance_config_t *performance);
+/* Keeps the text for uvhttp_server_error_text, logs it as an error, and returns `status`. */
+UVHTTP_PRINTF(3, 4) int uvhttp__server_remember(uvhttp_server_t *server, int status, const char *format, ...);
+
+#endif

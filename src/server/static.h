@@ -1,0 +1,22 @@
+/* Owns: static files on routes of the server. May include: as server.h. */
+#ifndef UVHTTP_SRC_SERVER_STATIC_H
+#define UVHTTP_SRC_SERVER_STATIC_H
+
+#include "exchange/service.h"
+
+struct uvhttp__static_site;
+
+#if UVHTTP_WITH_STATIC
+/* The worker's loop ends, and does not turn any more. */
+void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker);
+void uvhttp__static_free(struct uvhttp__static_site *sites);
+#else
+static inline void uvhttp__static_worker_stop(uvhttp__http_worker_t *worker) {
+    (void)worker;
+}
+static inline void uvhttp__static_free(struct uvhttp__static_site *sites) {
+    (void)sites;
+}
+#endif
+
+#endif

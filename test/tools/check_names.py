@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Owns: the check that what documents and comments name is there: files, functions and types of the library, and in a row
+that names both the function in its file."""
+import pathlib
+import re
+import subprocess
+import sys
+
+from source_text import ROOT, TOKEN, report
+
+FENCE = re.compile(r"^```.*?^```", re.S | re.M)
+CODE = re.compile(r"`([^`\n]+)`")
+FILE = re.compile(r"[\w*-][\w*.-]*(?:/[\w*.-]+)*\.(?:c|h|hpp|py|sh)")
+SOURCE = re.compile(r"[\w/.-]*\w\.c\b")
+INTERNAL = re.compile(r"\buvhttp__\w+")
+# Written by CMake, read by the program of a reader, or of a history that is told.
+ELSEWHERE = ("build_identity.h", "build_info.h", "app.c", "server.c")
+HISTORY = ("CHANGELOG.md",)
+ANY = "uvhttp__x"  # stands for all of them
+
+
+class Names:
+    """files: {path: text} of the project."""
+
+    def __init__(self, files):
+        self.files = files
+        self.ends = {"/".join(path.split("/")[at:]) for path in files for at in range(path.count("/") + 1)}
+        self.words = set()
+        for path, text in files.items():
+            if path.startswith(("src/", "include/", "test/", "tools/")) and path.endswith((".c", ".h", ".py")):
+                self.words.update(INTERNAL.findall(text))
+
+    def is_file(self, name):
+        name = name.removeprefix("./")
+        if "*" in name:
+            return any(pathlib.PurePath(path).match(name) for path in self.files)
+        return name in self.ends or name in ELSEWHERE
+
+    def paths_of(self, name):
+        return [path for path in self.files if path == name or path.endswith("/" + name)]
+
+    def check_row(self, where, line):
+        """A row of a table that says which function is in which file: each is in one of them."""
+        codes = CODE.findall(line)
+        sources = [path for code in codes if FILE.fullmatch(code) for path in self.paths_of(code) if path.startswith("src/")]
+        for function in (code for code in codes if re.fullmatch(r"\w+", code)):
+            if sources and not any(re.search(rf"\b{function}\b", self.files[path]) for path in sources):
+                yield f"{where}: {function} is in none of {', '.join(sources)}"
+
+    def check_document(self, path, text):
+        plain = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
+        of_functions = False
+        for number, line in enumerate(plain.splitlines(), 1):
+            where = f"{path}:{number}"
+            for code in CODE.findall(line):
+                if FILE.fullmatch(code) and not self.is_file(code):
+                    yield f"{where}: there is no file {code}"
+                for name in INTERNAL.findall(code):
+                    if name not in self.words and name != ANY and not name.endswith("_"):
+                        yield f"{where}: there is no {name}"
+            of_functions = line.startswith("|") and (of_functions or "| file | function |" in line)
+            if of_functions:
+                yield from self.check_row(where, line)
+
+    def check_comments(self, path, text):
+        for match in TOKEN.finditer(text):
+            if match[0][0] != "/":
+                continue
+            for name in SOURCE.findall(match[0]):
+                if not self.is_file(name):
+                    yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: there is no file {name}"
+
+    def problems(self):
+        for path, text in sorted(self.files.items()):
+            if path.endswith(".md") and path not in HISTORY:
+                yield from self.check_document(path, text)
+            elif path.startswith(("src/", "include/", "tools/", "test/", "examples/", "bench/")) and path.endswith((".c", ".h", ".hpp")):
+                yield from self.check_comments(path, text)
+
+
+def read_files():
+    """What git knows, or will: {path: text}."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
+    paths = [path for path in listed.stdout.split("\n") if path and (ROOT / path).is_file()]
+    return {path: (ROOT / path).read_text(encoding="utf-8", errors="replace") for path in paths}
+
+
+def main():
+    return report("names", list(Names(read_files()).problems()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
