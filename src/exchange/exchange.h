@@ -83,6 +83,7 @@ struct uvhttp__protocol {
     /* For what a request shows of its connection, and nothing else. */
     uvhttp__conn_t *(*connection)(const uvhttp__exchange_t *exchange);
     size_t offset; /* of the exchange, the last member, in the memory that the protocol has for each request */
+    uvhttp__framing_t framing; /* of bodies of responses that it pulls */
 };
 
 typedef struct uvhttp__spool uvhttp__spool_t;

@@ -88,7 +88,8 @@ static int put_next_part(uvhttp__outgoing_t *outgoing) {
                                           .keeper = keeper,
                                           .found_ms = parts->found_ms,
                                           .busy_code = UVHTTP_E_STATIC_BUSY,
-                                          .copied = parts->copied});
+                                          .copied = parts->copied,
+                                          .framing = outgoing->framing});
     uvhttp__piece_t piece = memory_piece(part->data, part->size);
     if (!part->held) piece.kind = UVHTTP__PIECE_LENT; /* in the exchange's arena, which may go before the bytes */
     return put_kept(outgoing, piece, keeper);
@@ -128,7 +129,8 @@ int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *reco
                                               .offset = body.offset,
                                               .size = body.size,
                                               .keeper = {close_file, (void *)(intptr_t)body.fd},
-                                              .busy_code = UVHTTP_E_WORK_FULL});
+                                              .busy_code = UVHTTP_E_WORK_FULL,
+                                              .framing = outgoing->framing});
         case UVHTTP__BODY_REF: keeper = (uvhttp__keeper_t){body.release, body.arg}; break;
         case UVHTTP__BODY_MEMORY: keeper = memory; break;
         default: break;

@@ -23,6 +23,7 @@ typedef struct uvhttp__outgoing {
     uvhttp__outgoing_part_t own; /* a complete body's only part that is in the list; or the bytes that are lent */
     uvhttp__body_t rest;         /* PARTS: those that have yet to come, from next_part on */
     uvhttp__work_port_t *port;   /* reads the files of a complete body */
+    uvhttp__framing_t framing;   /* of the protocol, for files that are read into memory */
     uint32_t next_part;
     int failure; /* why the rest cannot be had; 0: it can */
     bool ended;

@@ -56,6 +56,7 @@ int uvhttp__exchange_open_body(uvhttp__exchange_t *exchange) {
         uvhttp__body_release(body);
         return status;
     }
+    exchange->outgoing->framing = exchange->protocol->framing;
     if (body->kind == UVHTTP__BODY_MEMORY) uvhttp__exchange_pin(exchange);
     return uvhttp__outgoing_put_body(exchange->outgoing, body, (uvhttp__keeper_t){unpin, exchange},
                                      &exchange->worker->port);

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
+#include <sys/uio.h>
 
 #include "base/alloc.h"
 #include "exec/page_cache.h"
@@ -17,14 +17,16 @@
 /* What is looked for in the page cache at a time: what the wire queue sends in one iteration. */
 #define LOOK_SIZE (1024u * 1024)
 #define SCRATCH_SIZE (16u * 1024)
+/* Frames that one system call reads: of HTTP/2 all of a copy. */
+#define FRAMES_PER_CALL 4
 
 /* Bytes that have been copied, or are being copied. */
 typedef struct copy {
     uvhttp__file_reader_t *reader;
     uint32_t refs;  /* the reader's, while it is not consumed, and one for each keeper */
     uint32_t shown; /* bytes that were consumed */
-    uint32_t size;  /* bytes */
-    char data[];
+    uint32_t size;  /* bytes of the file */
+    char data[];    /* they stand here, each frame's behind the space for its head */
 } copy_t;
 
 struct uvhttp__file_reader {
@@ -75,14 +77,41 @@ static void release_copy(void *arg) {
     release(reader);
 }
 
+/* --- frames of a copy --- */
+
+static size_t frame_size(const uvhttp__file_reader_t *reader) {
+    return (size_t)reader->file.framing.head_size + reader->file.framing.payload_max;
+}
+
+/* Bytes of the file that fit in a copy. */
+static size_t copy_max(const uvhttp__file_reader_t *reader) {
+    return COPY_SIZE / frame_size(reader) * reader->file.framing.payload_max;
+}
+
+static copy_t *copy_new(uvhttp__file_reader_t *reader, size_t size) {
+    const uvhttp__framing_t *framing = &reader->file.framing;
+    size_t frames = (size + framing->payload_max - 1) / framing->payload_max;
+    copy_t *copy = uvhttp__malloc(sizeof *copy + size + frames * framing->head_size);
+    if (copy) *copy = (copy_t){.reader = reader, .refs = 1, .size = (uint32_t)size};
+    return copy;
+}
+
+/* Where byte `at` of the copy stands. *size: how many bytes stand together from there on. */
+static char *place_of(copy_t *copy, size_t at, size_t *size) {
+    const uvhttp__framing_t *framing = &copy->reader->file.framing;
+    size_t frame = at / framing->payload_max, in_frame = at % framing->payload_max;
+    *size = least(copy->size - at, framing->payload_max - in_frame);
+    return copy->data + frame * frame_size(copy->reader) + framing->head_size + in_frame;
+}
+
 /* --- on a thread of the pool --- */
 
-/* Reads up to `size` bytes more. Returns whether there are any. */
-static bool read_more(uvhttp__file_reader_t *reader, char *data, size_t size) {
+/* Reads up to as many bytes more as there is memory for. Returns whether there are any. */
+static bool read_more(uvhttp__file_reader_t *reader, const struct iovec *memory, int count) {
     uint64_t offset = reader->job_offset + reader->job_got;
     ssize_t got;
     do {
-        got = pread(reader->file.fd, data, size, (off_t)offset);
+        got = preadv(reader->file.fd, memory, count, (off_t)offset);
     } while (got < 0 && errno == EINTR);
     if (got > 0)
         reader->job_got += (size_t)got;
@@ -93,8 +122,15 @@ static bool read_more(uvhttp__file_reader_t *reader, char *data, size_t size) {
 
 static void copy_bytes(uvhttp__job_t *job) {
     uvhttp__file_reader_t *reader = UVHTTP__CONTAINER_OF(job, uvhttp__file_reader_t, job);
-    while (reader->job_got < reader->job_size &&
-           read_more(reader, reader->unread->data + reader->job_got, reader->job_size - reader->job_got)) {
+    bool more = true;
+    while (more && reader->job_got < reader->job_size) {
+        struct iovec memory[FRAMES_PER_CALL];
+        int count = 0;
+        for (size_t at = reader->job_got; at < reader->job_size && count < FRAMES_PER_CALL; count++) {
+            memory[count].iov_base = place_of(reader->unread, at, &memory[count].iov_len);
+            at += memory[count].iov_len;
+        }
+        more = read_more(reader, memory, count);
     }
 }
 
@@ -104,7 +140,7 @@ static void bring_bytes(uvhttp__job_t *job) {
     char scratch[SCRATCH_SIZE];
     (void)posix_fadvise(reader->file.fd, (off_t)reader->job_offset, 2 * (off_t)reader->job_size, POSIX_FADV_WILLNEED);
     for (size_t left; (left = reader->job_size - reader->job_got) > 0;)
-        if (!read_more(reader, scratch, left < sizeof scratch ? left : sizeof scratch)) return;
+        if (!read_more(reader, &(struct iovec){scratch, least(left, sizeof scratch)}, 1)) return;
 }
 
 /* --- on the loop --- */
@@ -155,13 +191,12 @@ static void read_on(uvhttp__file_reader_t *reader) {
     if (!reader->ready || reader->status != UVHTTP_OK || reader->by_sendfile || reader->reading || reader->next ||
         reader->copies == COPIES_MAX || reader->read_to == end)
         return;
-    size_t size = least(end - reader->read_to, COPY_SIZE);
-    copy_t *copy = uvhttp__malloc(sizeof *copy + size);
+    size_t size = least(end - reader->read_to, copy_max(reader));
+    copy_t *copy = copy_new(reader, size);
     if (!copy) {
         fail(reader, UVHTTP_E_NOMEM);
         return;
     }
-    *copy = (copy_t){.reader = reader, .refs = 1, .size = (uint32_t)size};
     reader->unread = copy;
     int status = submit(reader, copy_bytes, reader->read_to, size);
     if (status != UVHTTP_OK) {
@@ -220,6 +255,7 @@ uvhttp__file_reader_t *uvhttp__file_reader_new(uvhttp__work_port_t *port, const 
     }
     *reader = (uvhttp__file_reader_t){
         .port = port, .file = *file, .ready = ready, .arg = arg, .refs = 1, .read_to = file->offset};
+    if (file->framing.head_size == 0) reader->file.framing.payload_max = COPY_SIZE; /* a copy is one frame */
     return reader;
 }
 
@@ -246,13 +282,16 @@ static int peek_held(uvhttp__file_reader_t *reader, uvhttp__piece_t *piece) {
 }
 
 static int peek_copy(uvhttp__file_reader_t *reader, uvhttp__piece_t *piece) {
-    const copy_t *copy = reader->next;
+    copy_t *copy = reader->next;
     if (!copy) {
         read_on(reader);
         return UVHTTP_E_AGAIN;
     }
-    *piece = (uvhttp__piece_t){
-        .kind = UVHTTP__PIECE_KEPT, .data = copy->data + copy->shown, .size = copy->size - copy->shown};
+    const uvhttp__framing_t *framing = &reader->file.framing;
+    bool framed = framing->head_size > 0 && copy->shown % framing->payload_max == 0;
+    size_t size;
+    const char *data = place_of(copy, copy->shown, &size);
+    *piece = (uvhttp__piece_t){.kind = framed ? UVHTTP__PIECE_FRAMED : UVHTTP__PIECE_KEPT, .data = data, .size = size};
     return UVHTTP_OK;
 }
 

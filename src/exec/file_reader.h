@@ -17,6 +17,7 @@ typedef struct uvhttp__file {
     _Atomic(uint64_t) *found_ms; /* of a file that is sent whole: as for uvhttp__page_cache_holds; or NULL */
     int busy_code;               /* what is counted when the pool has no room for a job */
     bool copied;                 /* threads read all of it into memory: sendfile(2) is not wanted */
+    uvhttp__framing_t framing;   /* of what is read into memory */
 } uvhttp__file_t;
 
 typedef struct uvhttp__file_reader uvhttp__file_reader_t;

@@ -68,7 +68,7 @@ static size_t least(uint64_t a, size_t b) {
     return a < b ? (size_t)a : b;
 }
 
-/* The next piece: where it is if it is whole there, else collected in `memory`. */
+/* The next piece: where it is if it is whole there, else collected in `memory`, up to one that is. */
 static void gather(const uvhttp__segment_t *first, char *memory, const char **data, size_t *size) {
     if (first->size >= UVHTTP__FILTER_PIECE_MAX || !first->next || !first->next->plain) {
         *data = first->plain;
@@ -77,6 +77,7 @@ static void gather(const uvhttp__segment_t *first, char *memory, const char **da
     }
     size_t used = 0;
     for (const uvhttp__segment_t *s = first; s && s->plain && used < UVHTTP__FILTER_PIECE_MAX; s = s->next) {
+        if (s->size == UVHTTP__FILTER_PIECE_MAX) break;
         size_t take = least(s->size, UVHTTP__FILTER_PIECE_MAX - used);
         memcpy(memory + used, s->plain, take);
         used += take;

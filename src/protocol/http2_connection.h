@@ -125,6 +125,9 @@ static inline const uvhttp_server_config_t *uvhttp__http2_config(const uvhttp__h
 /* Bytes that wait for the client before bodies wait for their turn, and reading for the output. */
 #define UVHTTP__HTTP2_WIRE_MAX (64u * 1024)
 
+/* Payload of a DATA frame that is one record of TLS with its head. */
+#define UVHTTP__HTTP2_RECORD_PAYLOAD (UVHTTP__FILTER_PIECE_MAX - UVHTTP__HTTP2_FRAME_HEAD_SIZE)
+
 /* What waits, of all kinds. */
 static inline size_t uvhttp__http2_wire_size(const uvhttp__http2_connection_t *connection) {
     size_t open = connection->wire ? (size_t)(connection->wire_end - connection->wire) : 0;

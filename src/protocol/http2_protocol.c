@@ -99,18 +99,20 @@ static uvhttp__conn_t *connection_of(const uvhttp__exchange_t *exchange) {
     return uvhttp__http2_carrier_of(exchange)->connection->conn;
 }
 
-const uvhttp__protocol_t uvhttp__http2_protocol = {.respond = uvhttp__http2_respond,
-                                                   .begin = uvhttp__http2_begin,
-                                                   .interim = interim,
-                                                   .body_ready = uvhttp__http2_body_ready,
-                                                   .finish = uvhttp__http2_finish,
-                                                   .queued = queued,
-                                                   .notify_writable = notify_writable,
-                                                   .want_body = want_body,
-                                                   .set_deadline = set_deadline,
-                                                   .reset = reset,
-                                                   .replace = replace,
-                                                   .is_open = is_open,
-                                                   .drains = drains,
-                                                   .connection = connection_of,
-                                                   .offset = offsetof(uvhttp__http2_carrier_t, exchange)};
+const uvhttp__protocol_t uvhttp__http2_protocol = {
+    .respond = uvhttp__http2_respond,
+    .begin = uvhttp__http2_begin,
+    .interim = interim,
+    .body_ready = uvhttp__http2_body_ready,
+    .finish = uvhttp__http2_finish,
+    .queued = queued,
+    .notify_writable = notify_writable,
+    .want_body = want_body,
+    .set_deadline = set_deadline,
+    .reset = reset,
+    .replace = replace,
+    .is_open = is_open,
+    .drains = drains,
+    .connection = connection_of,
+    .offset = offsetof(uvhttp__http2_carrier_t, exchange),
+    .framing = {.head_size = UVHTTP__HTTP2_FRAME_HEAD_SIZE, .payload_max = UVHTTP__HTTP2_RECORD_PAYLOAD}};

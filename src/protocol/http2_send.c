@@ -72,10 +72,12 @@ static void send_piece(uvhttp__http2_carrier_t *carrier, uint32_t size) {
 void uvhttp__http2_send_bodies(uvhttp__http2_connection_t *connection) {
     uvhttp__http2_stream_t *stream;
     uint32_t size;
+    bool encodes = uvhttp__stream_encodes(&connection->conn->stream);
     while (uvhttp__http2_wire_size(connection) < UVHTTP__HTTP2_WIRE_MAX) {
         stream = uvhttp__http2_next(&connection->core, &size);
         if (!stream) return;
         if (connection->conn->flags & UVHTTP__CONN_CLOSED) return;
+        if (encodes && size > UVHTTP__HTTP2_RECORD_PAYLOAD) size = UVHTTP__HTTP2_RECORD_PAYLOAD;
         if (UNLIKELY(stream->flags & UVHTTP__HTTP2_TUNNEL))
             uvhttp__http2_tunnel_send(stream->user, size);
         else

@@ -67,10 +67,26 @@ void uvhttp__http2_wire_append(uvhttp__http2_connection_t *connection, uvhttp_st
     uvhttp__output_check_start(connection->conn);
 }
 
+/* The head goes in front of the bytes, where they are. */
+static bool wire_framed(uvhttp__http2_connection_t *connection, uvhttp__http2_stream_t *stream,
+                        const uvhttp__piece_t *piece, uvhttp__keeper_t keeper, bool end) {
+    char *frame = (char *)(uintptr_t)piece->data - UVHTTP__HTTP2_FRAME_HEAD_SIZE;
+    uvhttp_str_t control = uvhttp__http2_control(&connection->core);
+    if (control.size > 0 && !append_control(connection, control)) {
+        uvhttp__keeper_release(keeper);
+        return false;
+    }
+    uvhttp__http2_write_data(&connection->core, stream, frame, (uint32_t)piece->size, end);
+    uvhttp_str_t data = {frame, UVHTTP__HTTP2_FRAME_HEAD_SIZE + (size_t)piece->size};
+    uvhttp__http2_wire_append(connection, data, keeper.release, keeper.arg);
+    return true;
+}
+
 bool uvhttp__http2_wire_data(uvhttp__http2_connection_t *connection, uvhttp__http2_stream_t *stream,
                              const uvhttp__piece_t *piece, uvhttp__keeper_t keeper, bool end) {
     bool copied = piece->kind == UVHTTP__PIECE_LENT || piece->size <= UVHTTP__PIECE_COPY_MAX;
     size_t size = (size_t)piece->size, behind = copied ? size : 0;
+    if (!copied && piece->kind == UVHTTP__PIECE_FRAMED) return wire_framed(connection, stream, piece, keeper, end);
     char *frame = uvhttp__http2_wire_reserve(connection, UVHTTP__HTTP2_FRAME_HEAD_SIZE + behind);
     if (!frame) {
         uvhttp__keeper_release(keeper);

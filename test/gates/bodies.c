@@ -2,39 +2,12 @@
  * memcpy and memmove of anybody in the process. GET /copied: the bytes copied so far.
  *
  *   gate_bodies uring|libuv PORT */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uvhttp.h>
 
-/* --- counting --- */
-
-static atomic_ullong copied;
-
-/* By an instruction of its own: a compiler makes a call of memcpy from a loop. */
-static void copy_up(char *to, const char *from, size_t size) {
-#if defined(__x86_64__)
-    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(size) : : "memory");
-#else
-    for (volatile size_t i = 0; i < size; i++) to[i] = from[i];
-#endif
-}
-
-void *memcpy(void *restrict to, const void *restrict from, size_t size) {
-    atomic_fetch_add_explicit(&copied, size, memory_order_relaxed);
-    copy_up(to, from, size);
-    return to;
-}
-
-void *memmove(void *to, const void *from, size_t size) {
-    atomic_fetch_add_explicit(&copied, size, memory_order_relaxed);
-    if ((char *)to <= (const char *)from || (char *)to >= (const char *)from + size)
-        copy_up(to, from, size);
-    else
-        for (volatile size_t i = size; i > 0; i--) ((char *)to)[i - 1] = ((const char *)from)[i - 1];
-    return to;
-}
+#include "support/copied.h"
 
 /* --- the routes --- */
 

@@ -83,7 +83,7 @@ def main():
     rest = others(counts, "recvfrom", "read", "sendto", "sendmsg", "epoll_wait", "epoll_pwait", "epoll_pwait2")
     gate.check(f"libuv: other system calls in {rounds} requests", sum(rest.values()), 2, str(rest or ""))
     for engine, (what, path) in itertools.product(("uring", "libuv"), FILES.items()):
-        everybody = count_large(engine, path, 20, True).get("pread64", 0)
+        everybody = count_large(engine, path, 20, True).get("preadv", 0)
         gate.check(f"{engine}, {what}: pieces of a large file not read by anybody", max(0, PIECES * 20 - everybody), 0)
         loop = count_large(engine, path, 20, False)
         gate.check(f"{engine}, {what}: loop's thread not seen", int("io_uring_enter" not in loop and "recvfrom" not in loop), 0, str(loop))

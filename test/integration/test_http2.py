@@ -1,14 +1,18 @@
 """HTTP/2: the handlers and what is around them behave as over HTTP/1, in clear and over TLS."""
 import os
+import ssl
 import threading
 
 import h2.errors
 import h2.settings
+import hpack
 import pytest
 from hyperframe import frame as frames
 
 import wire
 from harness import HOST, free_port, poll
+from pki import ByHand, records
+from site_h2 import Site
 from wire_h2 import PREFACE, Client, Closed, Raw
 
 Codes = h2.errors.ErrorCodes
@@ -302,6 +306,52 @@ def test_large_responses_share_the_connection(client):
     numbers = [client.start("GET", "/static?size=400000") for _ in range(8)]
     for number in numbers:
         assert len(client.finish(number).body) == 400000
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("window", [5000, 40001])
+def test_files_come_through_windows_that_cut_their_frames(site, tmp_path, window):
+    contents = [os.urandom(size) for size in (300000, 16375, 16384, 200001)]
+    for i, content in enumerate(contents):
+        (tmp_path / f"{i}").write_bytes(content)
+    with site.client(settings={Settings.INITIAL_WINDOW_SIZE: window}) as client:
+        numbers = [client.start("GET", f"/file?path={tmp_path}/{i}", [("priority", "i")]) for i in range(len(contents))]
+        for number, content in zip(numbers, contents):
+            assert client.finish(number).body == content
+
+
+@pytest.mark.threads
+@pytest.mark.parametrize("route", ["file", "ref"])
+def test_each_frame_of_a_large_body_is_one_record_of_tls(serve, pki, tmp_path, route):
+    size = 1_000_000
+    content = os.urandom(size) if route == "file" else None
+    (tmp_path / "file").write_bytes(content or b"")
+    site = Site(serve, pki, "https")
+    target = f"/file?path={tmp_path}/file" if route == "file" else f"/ref?size={size}"
+    block = hpack.Encoder().encode([(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", target)])
+    window = frames.WindowUpdateFrame(0, window_increment=1 << 30)
+    settings = frames.SettingsFrame(0, settings={Settings.INITIAL_WINDOW_SIZE: 1 << 30})
+    head = frames.HeadersFrame(1, data=block, flags=["END_HEADERS", "END_STREAM"])
+    with ByHand(site.tls_address, pki.context(version=ssl.TLSVersion.TLSv1_2, alpn=["h2"])).handshake() as client:
+        client.tls.write(PREFACE + b"".join(frame.serialize() for frame in (settings, window, head)))
+        client.flush()
+        sizes, cut, received, body, ended = [], b"", b"", b"", False
+        while not ended:
+            cut += client.pull()
+            while len(cut) >= 5 and len(cut) >= 5 + int.from_bytes(cut[3:5], "big"):
+                end = 5 + int.from_bytes(cut[3:5], "big")
+                sizes += [length for kind, length in records(cut[:end]) if kind == 23]
+                cut = cut[end:]
+            received += client.read_some()
+            while len(received) >= 9 and len(received) >= 9 + int.from_bytes(received[:3], "big"):
+                end = 9 + int.from_bytes(received[:3], "big")
+                if received[3] == 0:
+                    body += received[9:end]
+                    ended = bool(received[4] & 1)
+                received = received[end:]
+    assert len(body) == size and (content is None or body == content)
+    assert sizes.count(16384 + 24) == size // (16384 - 9), sizes
+    assert len(sizes) <= size // (16384 - 9) + 6, sizes  # SETTINGS, their acknowledgement, the head, the last frame
 
 
 @pytest.mark.threads

@@ -26,6 +26,9 @@ typedef struct fixture {
 } fixture_t;
 
 static bool copied;
+static uvhttp__framing_t framing;
+static atomic_uint frames_shown;
+static atomic_size_t live_bytes_max; /* when a piece was shown */
 
 static void count_release(void *arg) {
     count_event(arg, EV_RELEASED, 1);
@@ -65,11 +68,24 @@ static int start_file(puller_t *puller) {
     return puller->reader ? status : UVHTTP_E_NOMEM;
 }
 
+/* The space in front of a frame is ours: nothing that is sent may suffer. Some frames are pulled in two. */
+static void take_space(server_t *server, uvhttp__piece_t *piece) {
+    if (framing.head_size > 0 && piece->size > framing.payload_max) count_event(server, EV_WRONG, 1);
+    size_t live_bytes = test_allocator_live_bytes();
+    if (live_bytes > live_bytes_max) live_bytes_max = live_bytes;
+    if (piece->kind != UVHTTP__PIECE_FRAMED) return;
+    if (framing.head_size == 0) count_event(server, EV_WRONG, 1);
+    memset((char *)(uintptr_t)piece->data - framing.head_size, 0xff, framing.head_size);
+    frames_shown++;
+    if (frames_shown % 5 == 0) piece->size = piece->size / 2 + 1;
+}
+
 static int pull_piece(puller_t *puller) {
     uvhttp__stream_t *stream = puller->stream;
     uvhttp__piece_t piece;
     int status = uvhttp__file_reader_peek(puller->reader, !copied, &piece);
     if (status != UVHTTP_OK) return status;
+    take_space(peer_of(stream)->server, &piece);
     uvhttp__keeper_t keeper = uvhttp__file_reader_consume(puller->reader, piece.size);
     status = piece.kind == UVHTTP__PIECE_FILE
                  ? uvhttp__stream_send_file(stream, piece.fd, piece.offset, piece.size, keeper.release, keeper.arg)
@@ -177,7 +193,10 @@ static fixture_t *start(server_t *server) {
                                     .size = FILE_SIZE - OFFSET,
                                     .keeper = {count_release, server},
                                     .busy_code = UVHTTP_E_STATIC_BUSY,
-                                    .copied = copied};
+                                    .copied = copied,
+                                    .framing = framing};
+    frames_shown = 0;
+    live_bytes_max = 0;
     if (!copied) assert_true(forget(fd));
     pthread_mutex_init(&fixture.gate, NULL);
     sem_init(&fixture.at_gate, 0, 0);
@@ -270,6 +289,22 @@ static void test_two_files_are_read_one_after_the_other(void **state) {
     server_leave(server, fd);
     assert_int_equal(server_count(server, EV_RELEASED), 2);
     end(server, fixture);
+}
+
+static void test_each_frame_has_space_for_its_head(void **state) {
+    server_t *server = *state;
+    fixture_t *fixture = start(server);
+    size_t live_bytes = test_allocator_live_bytes();
+    int fd = client_connect(server->port);
+    client_send(fd, "x", 1);
+    expect_answer(fd, fixture);
+    server_wait(server, EV_SENT, 1);
+    uint64_t size = fixture->file.size, in_copy = 65536 / (framing.head_size + framing.payload_max);
+    uint64_t copies = size / (in_copy * framing.payload_max), rest = size % (in_copy * framing.payload_max);
+    assert_int_equal(frames_shown, copies * in_copy + (rest + framing.payload_max - 1) / framing.payload_max);
+    assert_int_equal(server_count(server, EV_WRONG), 0);
+    assert_true(live_bytes_max <= live_bytes + UVHTTP__FILE_READER_MEMORY_MAX + 16384);
+    leave(server, fixture, fd);
 }
 
 static void test_the_loop_waits_quietly_while_nothing_is_read(void **state) {
@@ -546,6 +581,9 @@ int main(void) {
         ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
+    const struct CMUnitTest of_frames[] = {
+        ON_OWN_LOOPS(test_each_frame_has_space_for_its_head),
+    };
     const struct CMUnitTest of_copies[] = {
         ON_OWN_LOOPS(test_memory_that_is_wanting_twice_breaks_the_connection_once),
     };
@@ -557,6 +595,13 @@ int main(void) {
     copied = true;
     int failed = cmocka_run_group_tests_name("copied", tests, NULL, NULL) +
                  cmocka_run_group_tests_name("of copies", of_copies, NULL, NULL) + !some_logged;
+    static const uvhttp__framing_t framings[] = {{9, 16375}, {4, 5000}};
+    for (size_t i = 0; i < sizeof framings / sizeof *framings; i++) {
+        framing = framings[i];
+        failed += cmocka_run_group_tests_name("copied, in frames", tests, NULL, NULL) +
+                  cmocka_run_group_tests_name("of frames", of_frames, NULL, NULL);
+    }
+    framing = (uvhttp__framing_t){0, 0};
     if (!can_forget()) {
         print_message("not with sendfile: this kernel or file system does not tell what of a file is in memory\n");
         return failed;
