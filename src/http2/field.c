@@ -9,6 +9,7 @@
 #include "base/uri.h"
 
 typedef uint8_t vector_t __attribute__((vector_size(UVHTTP__FIELD_SLACK)));
+typedef int8_t signed_t __attribute__((vector_size(UVHTTP__FIELD_SLACK)));
 
 static inline vector_t load(const char *at) {
     vector_t bytes;
@@ -49,21 +50,54 @@ static inline bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* The facts of a target whose characters are all allowed in one, without '%', "//" and "/."; the byte before it is not
- * '/'. Only what is not 0 says anything. */
-static uint8_t path_facts(char *path, size_t size) {
-    vector_t questions = {0};
-    memset(path + size, 'a', UVHTTP__FIELD_SLACK);
+/* The number of the first byte that is not 0, of which there is one. */
+static inline uint32_t first_of(vector_t mask) {
+    uint64_t halves[2];
+    memcpy(halves, &mask, sizeof halves);
+    uint64_t half = halves[0] != 0 ? halves[0] : halves[1];
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    unsigned zeros = (unsigned)__builtin_ctzll(half);
+#else
+    unsigned zeros = (unsigned)__builtin_clzll(half);
+#endif
+    return zeros / 8 + (halves[0] != 0 ? 0 : 8);
+}
+
+/* Whether one of the next bytes has no place in a plain path or its query, and which of them are '?'. */
+static ALWAYS_INLINE bool is_odd_path(const char *path, vector_t *questions) {
+    vector_t bytes = load(path), before = load(path - 1);
+    vector_t climbs = (vector_t)(before == '/') & (vector_t)((bytes | 1) == '/');
+    /* Below '!' when signed: of those that a value has, space, HTAB and what is not ASCII. '!' and '\'' are looked at
+     * as
+     * '#' and '%' are. */
+    vector_t others = (vector_t)((signed_t)bytes < '!') | (vector_t)((bytes & 0xf9) == '!');
+    *questions = (vector_t)(bytes == '?');
+    return any(climbs | others);
+}
+
+static NOINLINE uint8_t long_path_facts(const char *path, size_t size, uint32_t *query) {
+    uint8_t facts = UVHTTP__HPACK_GOOD_PSEUDO;
     for (size_t at = 0; at < size; at += UVHTTP__FIELD_SLACK) {
-        vector_t bytes = load(path + at), before = load(path + at - 1);
-        vector_t climbs = (vector_t)(before == '/') & ((vector_t)(bytes == '/') | (vector_t)(bytes == '.'));
-        vector_t others =
-            (vector_t)((bytes - 0x21) > 0x7e - 0x21) | (vector_t)(bytes == '#') | (vector_t)(bytes == '%');
-        if (any(climbs | others)) return 0;
-        questions |= (vector_t)(bytes == '?');
+        vector_t questions;
+        if (UNLIKELY(is_odd_path(path + at, &questions))) return 0;
+        if (facts != UVHTTP__HPACK_GOOD_PSEUDO || !any(questions)) continue;
+        facts |= UVHTTP__HPACK_QUERY;
+        *query = (uint32_t)at + first_of(questions);
     }
-    if (size == 0 || path[0] != '/') return 0;
-    return any(questions) ? UVHTTP__HPACK_GOOD_PSEUDO | UVHTTP__HPACK_QUERY : UVHTTP__HPACK_GOOD_PSEUDO;
+    return facts;
+}
+
+/* Good is a target whose characters are all allowed in one, without '%', "//" and "/."; the byte before it is not '/'.
+ * Facts of 0 say nothing. */
+UVHTTP__HOT uint8_t uvhttp__field_path_facts(char *path, size_t size, uint32_t *query) {
+    vector_t questions;
+    memset(path + size, 'a', UVHTTP__FIELD_SLACK);
+    if (UNLIKELY(path[0] != '/')) return 0;
+    if (UNLIKELY(size > UVHTTP__FIELD_SLACK)) return long_path_facts(path, size, query);
+    if (UNLIKELY(is_odd_path(path, &questions))) return 0;
+    if (!any(questions)) return UVHTTP__HPACK_GOOD_PSEUDO;
+    *query = first_of(questions);
+    return UVHTTP__HPACK_GOOD_PSEUDO | UVHTTP__HPACK_QUERY;
 }
 
 static bool is_scheme(uvhttp_str_t text) {
@@ -78,10 +112,11 @@ static bool is_scheme(uvhttp_str_t text) {
 static uint8_t pseudo_facts(uvhttp__hpack_name_t name, char *value, size_t size) {
     uvhttp_str_t text = {value, size};
     bool good = false;
+    uint32_t query;
     switch ((unsigned)name) {
         case UVHTTP__HPACK_METHOD: good = uvhttp__valid_header_name(text); break;
         case UVHTTP__HPACK_SCHEME: good = size > 0 && is_scheme(text); break;
-        case UVHTTP__HPACK_PATH: return path_facts(value, size);
+        case UVHTTP__HPACK_PATH: return uvhttp__field_path_facts(value, size, &query);
         case UVHTTP__HPACK_AUTHORITY:
         case UVHTTP__HPACK_HOST: good = size == 0 || uvhttp__valid_authority(text, false); break;
         default: break;

@@ -38,6 +38,7 @@ typedef struct assembly {
     int refusal; /* of scope RESPONSE: the first */
     uvhttp__span_t host;
     uvhttp__span_t pseudo[PSEUDO_COUNT]; /* values by name; of those that were seen */
+    uint32_t query;                      /* where the first '?' of a good :path is; 0: it is not known */
 } assembly_t;
 
 static ALWAYS_INLINE uint32_t offset_of(const assembly_t *at, const char *text) {
@@ -203,12 +204,16 @@ static ALWAYS_INLINE int read_field(assembly_t *at, const uvhttp__hpack_field_t 
 
 /* --- the whole head --- */
 
-/* Path and query are the parts of the target before and behind the first '?', if it has one. */
-static ALWAYS_INLINE void split_target(uvhttp__head_t *head, const char *target) {
+/* Path and query are the parts of the target before and behind the '?' at that place. */
+static ALWAYS_INLINE void split_at(uvhttp__head_t *head, uint32_t question) {
+    head->path.size = question;
+    head->query = (uvhttp__span_t){head->path.offset + question + 1, head->target.size - question - 1};
+}
+
+/* At the first one, if there is one. */
+static NOINLINE void split_target(uvhttp__head_t *head, const char *target) {
     const char *question = memchr(target, '?', head->target.size);
-    if (!question) return;
-    head->path.size = (uint32_t)(question - target);
-    head->query = (uvhttp__span_t){head->path.offset + head->path.size + 1, head->target.size - head->path.size - 1};
+    if (question) split_at(head, (uint32_t)(question - target));
 }
 
 /* The target that is not a plain path alone. */
@@ -316,7 +321,10 @@ static ALWAYS_INLINE void show_pseudo(assembly_t *at, uint32_t target_size_max) 
         head->target.size = head->path.size = 0;
         refuse(at, UVHTTP_E_HTTP_LINE_TOO_LONG);
     } else if ((at->seen & SEEN_QUERY) != 0) {
-        split_target(head, at->scratch + head->target.offset);
+        if (LIKELY(at->query != 0))
+            split_at(head, at->query);
+        else
+            split_target(head, at->scratch + head->target.offset);
     }
 }
 
@@ -378,13 +386,39 @@ static NOINLINE int read_any(assembly_t *at) {
     return LIKELY(status == UVHTTP_OK) ? UVHTTP_OK : read_rest(at, status);
 }
 
-/* A field that is no index. */
-static NOINLINE int read_literal(assembly_t *at) {
-    uvhttp__hpack_field_t field;
-    bool literal = at->reader.at < at->reader.end && uvhttp__hpack_is_literal(*at->reader.at);
-    if (UNLIKELY(!literal || !uvhttp__hpack_take_literal(&at->reader, &field))) return read_any(at);
-    int status = read_field(at, &field);
-    return LIKELY(status == UVHTTP_OK) ? UVHTTP_OK : read_rest(at, status);
+/* --- fields of tables --- */
+
+/* Entries of the dynamic table that one byte names: entry n is at (newest - byte) & entry_mask, the byte being that of
+ * its index. */
+typedef struct view {
+    const uvhttp__hpack_table_t *table;
+    uint32_t newest;
+    uint32_t entry_mask;
+    uint32_t ages;
+} view_t;
+
+enum { FIRST_AGE = 0x80 + UVHTTP__HPACK_STATIC_COUNT + 1, ONE_BYTE_AGES = 0xff - FIRST_AGE };
+
+static ALWAYS_INLINE view_t view_of(const uvhttp__hpack_table_t *table) {
+    return (view_t){.table = table,
+                    .newest = table->inserted - 1 + FIRST_AGE,
+                    .entry_mask = table->entry_capacity - 1u,
+                    .ages = table->count < ONE_BYTE_AGES ? table->count : ONE_BYTE_AGES};
+}
+
+static ALWAYS_INLINE uvhttp__hpack_cursor_t cursor_of(const assembly_t *at) {
+    const uvhttp__hpack_reader_t *reader = &at->reader;
+    return (uvhttp__hpack_cursor_t){.in = reader->at,
+                                    .end = reader->end,
+                                    .base = at->scratch,
+                                    .offset = offset_of(at, reader->out),
+                                    .left = reader->left};
+}
+
+static ALWAYS_INLINE void leave(assembly_t *at, const uvhttp__hpack_cursor_t *cursor) {
+    at->reader.at = cursor->in;
+    at->reader.out = cursor->base + cursor->offset;
+    at->reader.left = cursor->left;
 }
 
 /* What a table says of a field, and where its text is. */
@@ -394,40 +428,12 @@ typedef struct listed {
     unsigned name, facts;
 } listed_t;
 
-/* Where the fields of tables are put, and the numbers of the dynamic table that a block needs at each step. */
-typedef struct cursor {
-    const uint8_t *in, *end;
-    char *scratch;
-    uint32_t offset; /* from scratch, of the next text */
-    uint32_t left;   /* as of the reader */
-    const uvhttp__hpack_table_t *table;
-    uint32_t newest; /* entry n of the table is at (newest - n) & entry_mask, n being the byte of its index */
-    uint32_t entry_mask;
-    uint32_t ages; /* of the entries that one byte names */
-} cursor_t;
-
-enum { FIRST_AGE = 0x80 + UVHTTP__HPACK_STATIC_COUNT + 1, ONE_BYTE_AGES = 0xff - FIRST_AGE };
-
-static ALWAYS_INLINE cursor_t cursor_of(const assembly_t *at) {
-    const uvhttp__hpack_reader_t *reader = &at->reader;
-    const uvhttp__hpack_table_t *table = &reader->decoder->table;
-    return (cursor_t){.in = reader->at,
-                      .end = reader->end,
-                      .scratch = at->scratch,
-                      .offset = offset_of(at, reader->out),
-                      .left = reader->left,
-                      .table = table,
-                      .newest = table->inserted - 1 + FIRST_AGE,
-                      .entry_mask = table->entry_capacity - 1u,
-                      .ages = table->count < ONE_BYTE_AGES ? table->count : ONE_BYTE_AGES};
-}
-
 /* The field that the next byte is the index of. False: the byte is something else. */
-static ALWAYS_INLINE bool find_listed(const cursor_t *cursor, listed_t *field) {
+static ALWAYS_INLINE bool find_listed(const uvhttp__hpack_cursor_t *cursor, const view_t *view, listed_t *field) {
     uint32_t byte = *cursor->in;
-    if (byte - FIRST_AGE < cursor->ages) {
-        const uvhttp__hpack_entry_t *entry = &cursor->table->entries[(cursor->newest - byte) & cursor->entry_mask];
-        *field = (listed_t){cursor->table->text + entry->offset, entry->name_size, entry->value_size, entry->name,
+    if (byte - FIRST_AGE < view->ages) {
+        const uvhttp__hpack_entry_t *entry = &view->table->entries[(view->newest - byte) & view->entry_mask];
+        *field = (listed_t){view->table->text + entry->offset, entry->name_size, entry->value_size, entry->name,
                             entry->facts};
         return true;
     }
@@ -438,21 +444,21 @@ static ALWAYS_INLINE bool find_listed(const cursor_t *cursor, listed_t *field) {
 }
 
 /* Copies the text of a field. False: the list has no room for it. */
-static ALWAYS_INLINE bool take_listed(cursor_t *cursor, const listed_t *field) {
+static ALWAYS_INLINE bool take_listed(uvhttp__hpack_cursor_t *cursor, const listed_t *field) {
     uint32_t text_size = field->name_size + field->value_size, size = text_size + UVHTTP__HPACK_FIELD_OVERHEAD;
     if (UNLIKELY(size > cursor->left)) return false;
     cursor->left -= size;
-    uvhttp__hpack_copy(cursor->scratch + cursor->offset, field->text, text_size);
+    uvhttp__hpack_copy(cursor->base + cursor->offset, field->text, text_size);
     cursor->offset += text_size;
     cursor->in++;
     return true;
 }
 
 /* Good pseudo-fields. Facts are compared as a whole: nothing else may be said of the field. */
-static ALWAYS_INLINE void read_listed_pseudo(assembly_t *at, cursor_t *cursor) {
+static ALWAYS_INLINE void read_listed_pseudo(assembly_t *at, uvhttp__hpack_cursor_t *cursor, const view_t *view) {
     unsigned seen = at->seen;
     listed_t field;
-    while (cursor->in < cursor->end && find_listed(cursor, &field)) {
+    while (cursor->in < cursor->end && find_listed(cursor, view, &field)) {
         uint32_t value = cursor->offset + field.name_size;
         bool good = field.facts == UVHTTP__HPACK_GOOD_PSEUDO && field.name < PSEUDO_COUNT;
         if (UNLIKELY(!good || (seen >> field.name & 1) != 0 || !take_listed(cursor, &field))) break;
@@ -463,10 +469,10 @@ static ALWAYS_INLINE void read_listed_pseudo(assembly_t *at, cursor_t *cursor) {
 }
 
 /* Fields without a meaning to HTTP/2. */
-static ALWAYS_INLINE void read_listed_plain(assembly_t *at, cursor_t *cursor) {
+static ALWAYS_INLINE void read_listed_plain(assembly_t *at, uvhttp__hpack_cursor_t *cursor, const view_t *view) {
     uvhttp__field_t *next = at->field, *const fields_end = at->fields_end;
     listed_t field;
-    while (cursor->in < cursor->end && find_listed(cursor, &field)) {
+    while (cursor->in < cursor->end && find_listed(cursor, view, &field)) {
         uint32_t name = cursor->offset, value = name + field.name_size;
         if (UNLIKELY(field.facts != UVHTTP__HPACK_PLAIN_FIELD || next == fields_end || !take_listed(cursor, &field)))
             break;
@@ -478,27 +484,79 @@ static ALWAYS_INLINE void read_listed_plain(assembly_t *at, cursor_t *cursor) {
     at->field = next;
 }
 
-/* Takes the fields that a table has, that are good, and that need no more than to be put in their place. */
-static ALWAYS_INLINE void read_listed(assembly_t *at) {
-    cursor_t cursor = cursor_of(at);
-    if ((at->seen & SEEN_FIELD) == 0) read_listed_pseudo(at, &cursor);
-    read_listed_plain(at, &cursor);
-    at->reader.at = cursor.in;
-    at->reader.out = cursor.scratch + cursor.offset;
-    at->reader.left = cursor.left;
+/* --- fields that are no index --- */
+
+/* A literal that was decoded, and that needs more than to be put in its place. */
+static NOINLINE int put_unusual(assembly_t *at, uint32_t offset, uvhttp__hpack_literal_t literal) {
+    char *text = at->scratch + offset;
+    uvhttp__hpack_field_t field = {.text = text,
+                                   .name_size = literal.name_size,
+                                   .value_size = literal.value_size,
+                                   .name = (uint8_t)literal.name,
+                                   .facts = uvhttp__field_value_facts((uvhttp__hpack_name_t)literal.name,
+                                                                      text + literal.name_size, literal.value_size,
+                                                                      !literal.odd)};
+    int status = read_field(at, &field);
+    return LIKELY(status == UVHTTP_OK) ? UVHTTP_OK : read_rest(at, status);
 }
 
-static ALWAYS_INLINE bool at_end(const assembly_t *at) {
-    return at->reader.at == at->reader.end && !at->reader.too_large;
+static ALWAYS_INLINE bool put_path(assembly_t *at, uint32_t value, uint32_t size) {
+    uint32_t query;
+    if (UNLIKELY((at->seen & (SEEN_PATH | SEEN_FIELD)) != 0)) return false;
+    unsigned facts = uvhttp__field_path_facts(at->scratch + value, size, &query);
+    if (UNLIKELY(facts == 0)) return false;
+    at->pseudo[UVHTTP__HPACK_PATH] = (uvhttp__span_t){value, size};
+    at->seen |= SEEN_PATH;
+    if (facts == UVHTTP__HPACK_GOOD_PSEUDO) return true;
+    at->seen |= SEEN_QUERY;
+    at->query = query;
+    return true;
+}
+
+/* Puts a good path, a plain field and the first cookie in their places. False: it is another one. */
+static ALWAYS_INLINE bool put_usual(assembly_t *at, uint32_t offset, const uvhttp__hpack_literal_t *literal) {
+    uint32_t value = offset + literal->name_size;
+    if (UNLIKELY(literal->odd)) return false;
+    if (literal->name == UVHTTP__HPACK_PATH) return put_path(at, value, literal->value_size);
+    bool plain = literal->facts == UVHTTP__HPACK_PLAIN_FIELD;
+    bool cookie = literal->name == UVHTTP__HPACK_COOKIE && (at->seen & SEEN_COOKIE) == 0;
+    if (UNLIKELY(!plain && !cookie)) return false;
+    if (UNLIKELY(!uvhttp__hpack_is_trimmed(at->scratch + value, literal->value_size) || at->field == at->fields_end))
+        return false;
+    *at->field++ = (uvhttp__field_t){{offset, literal->name_size}, {value, literal->value_size}};
+    at->seen |= plain ? SEEN_FIELD : SEEN_FIELD | SEEN_COOKIE;
+    return true;
+}
+
+/* A literal that the table does not get. False: it is something else, and nothing is read. */
+static ALWAYS_INLINE bool read_literal(assembly_t *at, uvhttp__hpack_cursor_t *cursor, int *status) {
+    uvhttp__hpack_literal_t literal;
+    uint32_t offset = cursor->offset;
+    if (UNLIKELY(*cursor->in >= 0x20)) return false;
+    if (UNLIKELY(!uvhttp__hpack_take_literal(cursor, &at->reader.decoder->table, 0x0f, &literal))) return false;
+    if (LIKELY(put_usual(at, offset, &literal))) return true;
+    leave(at, cursor);
+    *status = put_unusual(at, offset, literal);
+    *cursor = cursor_of(at);
+    return true;
 }
 
 static ALWAYS_INLINE int read_fields(assembly_t *at) {
+    uvhttp__hpack_cursor_t cursor = cursor_of(at);
+    view_t view = view_of(&at->reader.decoder->table);
     int status = UVHTTP_OK;
     do {
-        read_listed(at);
-        if (LIKELY(at_end(at))) return UVHTTP_OK;
-        status = read_literal(at);
-    } while (LIKELY(status == UVHTTP_OK) && !at_end(at));
+        if ((at->seen & SEEN_FIELD) == 0) read_listed_pseudo(at, &cursor, &view);
+        read_listed_plain(at, &cursor, &view);
+        if (LIKELY(cursor.in == cursor.end)) break;
+        if (UNLIKELY(!read_literal(at, &cursor, &status))) {
+            leave(at, &cursor);
+            status = read_any(at);
+            cursor = cursor_of(at);
+            view = view_of(&at->reader.decoder->table);
+        }
+    } while (LIKELY(status == UVHTTP_OK) && cursor.in != cursor.end);
+    leave(at, &cursor);
     if (LIKELY(status == UVHTTP_OK || status == UVHTTP_E_EOF)) return UVHTTP_OK;
     if (status == UVHTTP_E_HTTP_HEADERS_TOO_LARGE) refuse(at, status);
     return status;
@@ -514,6 +572,7 @@ UVHTTP__HOT int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, con
     at.field = head->headers;
     at.fields_end = head->headers + limits->header_count_max;
     at.seen = 0;
+    at.query = 0;
     at.refusal = UVHTTP_OK;
     *request = (uvhttp__http2_request_t){.extended_connect = false};
     *head = (uvhttp__head_t){.headers = head->headers, .version = UVHTTP_HTTP_2, .keep_alive = true};

@@ -91,23 +91,27 @@ static NOINLINE char *write_repeating(uvhttp__hpack_encoder_t *encoder, const uv
     return out;
 }
 
-/* Most content types have 8 to 16 bytes. */
-static ALWAYS_INLINE bool equal(const char *a, const char *b, size_t size) {
-    if (LIKELY(size - 8 <= 8))
-        return uvhttp__load64(a) == uvhttp__load64(b) && uvhttp__load64(a + size - 8) == uvhttp__load64(b + size - 8);
-    return size == 0 || memcmp(a, b, size) == 0;
+enum { COMPARED_MAX = 64 }; /* bytes that are compared without a call */
+
+/* calls: otherwise false says nothing of what is small or large. */
+static ALWAYS_INLINE bool equal(const char *a, const char *b, size_t size, bool calls) {
+    if (size == 0) return true;
+    if (UNLIKELY(size - 8 > COMPARED_MAX - 8)) return calls && memcmp(a, b, size) == 0;
+    for (size_t at = 8; UNLIKELY(at < size - 8); at += 8)
+        if (uvhttp__load64(a + at) != uvhttp__load64(b + at)) return false;
+    return uvhttp__load64(a) == uvhttp__load64(b) && uvhttp__load64(a + size - 8) == uvhttp__load64(b + size - 8);
 }
 
 /* The block that was written for such a response, or NULL. */
 static ALWAYS_INLINE const uvhttp__hpack_block_t *recall(const uvhttp__hpack_encoder_t *encoder,
-                                                         const uvhttp__http2_response_t *response) {
+                                                         const uvhttp__http2_response_t *response, bool calls) {
     const uvhttp__hpack_block_t *block = encoder->blocks[slot_of(response)];
     if (UNLIKELY(!block || block->generation != encoder->table.inserted || block->status != response->status ||
                  block->type_size != response->content_type.size || block->fields_size != response->fields.size))
         return NULL;
     const char *type = block->text + block->size, *fields = type + block->type_size;
-    bool same = equal(type, response->content_type.data, block->type_size) &&
-                equal(fields, response->fields.data, block->fields_size);
+    bool same = equal(type, response->content_type.data, response->content_type.size, calls) &&
+                equal(fields, response->fields.data, response->fields.size, calls);
     return LIKELY(same) ? block : NULL;
 }
 
@@ -132,41 +136,61 @@ static NOINLINE char *put_new_date(uvhttp__hpack_encoder_t *encoder, const uvhtt
     return uvhttp__hpack_put_string(out, text + 4, UVHTTP__DATE_SIZE);
 }
 
-static ALWAYS_INLINE char *put_date(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
-                                    char *out) {
-    uint32_t age = encoder->table.inserted - 1 - encoder->date_entry;
-    if (LIKELY(encoder->date_indexed && encoder->date_id == response->date_id && age < encoder->table.count))
-        return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, UVHTTP__HPACK_STATIC_COUNT + 1 + age);
-    return put_new_date(encoder, response, out);
+/* Whether the table has the date; *age: where. */
+static ALWAYS_INLINE bool has_date(const uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
+                                   uint32_t *age) {
+    *age = encoder->table.inserted - 1 - encoder->date_entry;
+    return encoder->date_indexed && encoder->date_id == response->date_id && *age < encoder->table.count;
 }
 
-static ALWAYS_INLINE char *put_length(char *out, uint64_t length) {
+static ALWAYS_INLINE char *put_indexed_date(char *out, uint32_t age) {
+    return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, UVHTTP__HPACK_STATIC_COUNT + 1 + age);
+}
+
+static NOINLINE size_t end_with_any(const char *start, char *out, uint64_t length) {
+    if (length == UVHTTP__HTTP2_LENGTH_NONE) return (size_t)(out - start);
     out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_CONTENT_LENGTH);
-    size_t size = length < 10 ? 1 : length < 100 ? 2 : 0;
-    if (size == 1) {
-        out[1] = (char)('0' + length);
-    } else if (size == 2) {
-        out[1] = (char)('0' + length / 10);
-        out[2] = (char)('0' + length % 10);
-    } else {
-        size = uvhttp__write_decimal(out + 1, length);
-    }
+    size_t size = uvhttp__write_decimal(out + 1, length);
     *out = (char)size;
-    return out + 1 + size;
+    return (size_t)(out + 1 + size - start);
 }
 
-UVHTTP__HOT size_t uvhttp__http2_write_response(uvhttp__hpack_encoder_t *encoder,
-                                                const uvhttp__http2_response_t *response, char *out) {
+/* The length is the last. Returns the size of the block. */
+static ALWAYS_INLINE size_t end_with_length(const char *start, char *out, uint64_t length) {
+    if (length >= 100) return end_with_any(start, out, length);
+    out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_CONTENT_LENGTH);
+    unsigned number = (unsigned)length;
+    *out++ = number < 10 ? 1 : 2;
+    if (number >= 10) *out++ = (char)('0' + number / 10);
+    *out++ = (char)('0' + number % 10);
+    return (size_t)(out - start);
+}
+
+static NOINLINE size_t write_any(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
+                                 char *out) {
+    uint32_t age;
     char *start = out;
     if (UNLIKELY(encoder->size_update)) out = uvhttp__hpack_put_updates(encoder, out);
-    const uvhttp__hpack_block_t *block = recall(encoder, response);
+    const uvhttp__hpack_block_t *block = recall(encoder, response, true);
     if (LIKELY(block != NULL)) {
         uvhttp__hpack_copy(out, block->text, block->size);
         out += block->size;
     } else {
         out = write_repeating(encoder, response, out);
     }
-    if (response->date) out = put_date(encoder, response, out);
-    if (response->content_length != UVHTTP__HTTP2_LENGTH_NONE) out = put_length(out, response->content_length);
-    return (size_t)(out - start);
+    if (response->date)
+        out = has_date(encoder, response, &age) ? put_indexed_date(out, age) : put_new_date(encoder, response, out);
+    return end_with_length(start, out, response->content_length);
+}
+
+/* What repeats needs no call. */
+UVHTTP__HOT size_t uvhttp__http2_write_response(uvhttp__hpack_encoder_t *encoder,
+                                                const uvhttp__http2_response_t *response, char *out) {
+    uint32_t age;
+    const uvhttp__hpack_block_t *block = recall(encoder, response, false);
+    if (UNLIKELY(!block || encoder->size_update || !response->date || !has_date(encoder, response, &age)))
+        return write_any(encoder, response, out);
+    size_t size = block->size;
+    uvhttp__hpack_copy(out, block->text, size);
+    return end_with_length(out, put_indexed_date(out + size, age), response->content_length);
 }

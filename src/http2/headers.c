@@ -19,6 +19,17 @@ int uvhttp__http2_refuse_full(uvhttp__http2_t *http2, uint32_t id) {
     return refuse(http2, id, UVHTTP__HTTP2_REFUSED_STREAM);
 }
 
+static int open_request(uvhttp__http2_t *http2, uint32_t id, uvhttp__http2_event_t *event) {
+    bool end = http2->block_flags & UVHTTP__HTTP2_FLAG_END_STREAM;
+    uvhttp__http2_stream_t *stream = uvhttp__http2_open_stream(http2, id, end);
+    if (UNLIKELY(!stream)) return uvhttp__http2_refuse_full(http2, id);
+    event->type = UVHTTP__HTTP2_EVENT_HEADERS;
+    event->stream = stream;
+    event->end = end;
+    uvhttp__http2_count_request(http2);
+    return UVHTTP_OK;
+}
+
 /* After the last GOAWAY, or with a priority that names itself. */
 static int pass_request(uvhttp__http2_t *http2, uint32_t id, bool self_dependent) {
     uvhttp__http2_pass_stream(http2, id);
@@ -60,8 +71,7 @@ static int end_block(uvhttp__http2_t *http2, const char *block, size_t size, uvh
     *event = (uvhttp__http2_event_t){.type = UVHTTP__HTTP2_EVENT_DISCARD, .data = {block, size}};
     if (id > http2->last_stream_id) {
         bool pass = http2->phase == UVHTTP__HTTP2_CLOSED || self_dependent;
-        return pass ? pass_request(http2, id, self_dependent)
-                    : uvhttp__http2_open_request(http2, id, http2->block_flags, event);
+        return pass ? pass_request(http2, id, self_dependent) : open_request(http2, id, event);
     }
     uvhttp__http2_stream_t *stream = uvhttp__http2_find(http2, id);
     bool closed = !stream || stream->flags & UVHTTP__HTTP2_RESET || (stream->flags & whole) == whole;

@@ -118,9 +118,8 @@ typedef struct uvhttp__hpack_field {
     const char *text; /* in the reader's scratch memory */
     uint32_t name_size;
     uint32_t value_size;
-    uint8_t name;         /* uvhttp__hpack_name_t */
-    uint8_t facts;        /* UVHTTP__HPACK_* bits */
-    uint8_t static_index; /* of the whole field, or 0: 2 is ":method: GET" */
+    uint8_t name;  /* uvhttp__hpack_name_t */
+    uint8_t facts; /* UVHTTP__HPACK_* bits */
     bool never_indexed;
 } uvhttp__hpack_field_t;
 

@@ -63,10 +63,9 @@ static int read_huffman(const uint8_t *data, size_t size, char *out, size_t room
         string->kept = string->size <= room;
         if (!string->kept) return UVHTTP_OK;
     }
-    bool odd;
-    if (!uvhttp__huffman_decode(data, size, out, &string->size, &odd)) return UVHTTP_E_HPACK_HUFFMAN;
-    string->clean = !odd;
-    string->kept = true;
+    uvhttp__huffman_text_t text = uvhttp__huffman_decode(data, size, out);
+    if (!text.end) return UVHTTP_E_HPACK_HUFFMAN;
+    *string = (string_t){.size = (size_t)(text.end - out), .kept = true, .clean = !text.odd};
     return UVHTTP_OK;
 }
 
@@ -160,6 +159,35 @@ static int read_literal(uvhttp__hpack_reader_t *reader, unsigned prefix_max, boo
     return UVHTTP_OK;
 }
 
+/* The same for a usual one. False: nothing is read. */
+static bool read_usual(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field) {
+    uvhttp__hpack_literal_t literal;
+    unsigned first = *reader->at;
+    bool indexed = (first & 0x40) != 0;
+    uvhttp__hpack_table_t *table = &reader->decoder->table;
+    uvhttp__hpack_cursor_t cursor = {
+        .in = reader->at, .end = reader->end, .base = reader->out, .offset = 0, .left = reader->left};
+    if (!uvhttp__hpack_take_literal(&cursor, table, indexed ? 0x3f : 0x0f, &literal)) return false;
+    char *value = reader->out + literal.name_size;
+    uint8_t facts = (uint8_t)literal.facts;
+    if (UNLIKELY(literal.odd || facts == UVHTTP__HPACK_GOOD_PSEUDO ||
+                 !uvhttp__hpack_is_trimmed(value, literal.value_size)))
+        facts = uvhttp__field_value_facts((uvhttp__hpack_name_t)literal.name, value, literal.value_size, !literal.odd);
+    if (indexed && uvhttp__hpack_table_insert(table, reader->out, literal.name_size, literal.value_size,
+                                              (uint8_t)literal.name, facts) != UVHTTP_OK)
+        return false;
+    *field = (uvhttp__hpack_field_t){.text = reader->out,
+                                     .name_size = literal.name_size,
+                                     .value_size = literal.value_size,
+                                     .name = (uint8_t)literal.name,
+                                     .facts = facts,
+                                     .never_indexed = (first & 0xf0) == 0x10};
+    reader->at = cursor.in;
+    reader->out += cursor.offset;
+    reader->left = cursor.left;
+    return true;
+}
+
 static int read_one(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field, bool *shown) {
     unsigned first = *reader->at;
     if ((first & 0x80) != 0) return read_indexed(reader, field, shown);
@@ -171,8 +199,7 @@ static int read_one(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field
 int uvhttp__hpack_read_other(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field) {
     while (reader->at < reader->end) {
         bool shown = false;
-        if (LIKELY(uvhttp__hpack_is_literal(*reader->at)) && LIKELY(uvhttp__hpack_take_literal(reader, field)))
-            return UVHTTP_OK;
+        if (LIKELY(uvhttp__hpack_is_literal(*reader->at)) && LIKELY(read_usual(reader, field))) return UVHTTP_OK;
         int status = read_one(reader, field, &shown);
         if (UNLIKELY(status != UVHTTP_OK)) return status;
         if (LIKELY(shown)) return UVHTTP_OK;

@@ -3,6 +3,8 @@
 #ifndef UVHTTP_SRC_HTTP2_HPACK_DECODE_H
 #define UVHTTP_SRC_HTTP2_HPACK_DECODE_H
 
+#include <assert.h>
+
 #include "base/hot.h"
 #include "http2/field.h"
 #include "http2/hpack_huffman.h"
@@ -48,8 +50,7 @@ static ALWAYS_INLINE bool uvhttp__hpack_take_static(uvhttp__hpack_reader_t *read
                                      .name_size = entry->name_size,
                                      .value_size = entry->value_size,
                                      .name = entry->name,
-                                     .facts = entry->facts,
-                                     .static_index = (uint8_t)index};
+                                     .facts = entry->facts};
     return uvhttp__hpack_accept(reader, (size_t)entry->name_size + entry->value_size);
 }
 
@@ -74,26 +75,47 @@ static ALWAYS_INLINE uint8_t uvhttp__hpack_facts_of_name(unsigned name) {
     return name > 0 ? uvhttp__hpack_static[name].facts : (uint8_t)UVHTTP__HPACK_PLAIN_FIELD;
 }
 
-/* The name of a literal at reader->out, if it has an index, and is good and in one piece. */
-static ALWAYS_INLINE bool uvhttp__hpack_take_name(const uvhttp__hpack_reader_t *reader, uint32_t index,
-                                                  uvhttp__hpack_field_t *field) {
-    const uvhttp__hpack_table_t *table = &reader->decoder->table;
+/* A block as it is read, in registers; text is written to base + offset. `left` as of the reader. */
+typedef struct uvhttp__hpack_cursor {
+    const uint8_t *in, *end;
+    char *base;
+    uint32_t offset;
+    uint32_t left;
+} uvhttp__hpack_cursor_t;
+
+/* A literal without its text. */
+typedef struct uvhttp__hpack_literal {
+    uint32_t name_size, value_size;
+    unsigned name, facts; /* facts: what the name says, of a good value */
+    bool odd;             /* the value may have a byte that no value has */
+} uvhttp__hpack_literal_t;
+
+enum { UVHTTP__HPACK_USUAL_NAME_MAX = 1024 };
+static_assert(UVHTTP__HPACK_USUAL_NAME_MAX + UVHTTP__HPACK_COPY + UVHTTP__HUFFMAN_DECODED_MAX(0x7e) +
+                      UVHTTP__HUFFMAN_SLACK <=
+                  UVHTTP__HPACK_TABLE_SIZE_MAX,
+              "they fit behind what the list may still have");
+
+/* Copies the name of a literal to `out`. False: it has no index, or is not good, not in one piece or unusually long. */
+static ALWAYS_INLINE bool uvhttp__hpack_take_name(const uvhttp__hpack_table_t *table, uint32_t index, char *out,
+                                                  uvhttp__hpack_literal_t *literal) {
     if (LIKELY(index - 1 < UVHTTP__HPACK_STATIC_COUNT)) {
         const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[index];
-        memcpy(reader->out, entry->text, sizeof entry->text);
-        field->name = entry->name;
-        field->name_size = entry->name_size;
-        field->facts = uvhttp__hpack_static[entry->name].facts;
+        memcpy(out, entry->text, sizeof entry->text);
+        literal->name = entry->name;
+        literal->name_size = entry->name_size;
+        literal->facts = entry->facts;
         return true;
     }
     uint32_t age = index - UVHTTP__HPACK_STATIC_COUNT - 1;
     if (age >= table->count) return false;
     const uvhttp__hpack_entry_t *entry = uvhttp__hpack_table_entry(table, age);
     if ((entry->facts & (UVHTTP__HPACK_BAD_NAME | UVHTTP__HPACK_IN_PIECES)) != 0) return false;
-    uvhttp__hpack_copy(reader->out, table->text + entry->offset, entry->name_size);
-    field->name = entry->name;
-    field->name_size = entry->name_size;
-    field->facts = uvhttp__hpack_facts_of_name(entry->name);
+    if (entry->name_size > UVHTTP__HPACK_USUAL_NAME_MAX) return false;
+    uvhttp__hpack_copy(out, table->text + entry->offset, entry->name_size);
+    literal->name = entry->name;
+    literal->name_size = entry->name_size;
+    literal->facts = uvhttp__hpack_facts_of_name(entry->name);
     return true;
 }
 
@@ -101,44 +123,47 @@ static inline bool uvhttp__hpack_is_literal(uint8_t first) {
     return (uint8_t)(first - 0x20) >= 0x20 && first < 0x80;
 }
 
-static ALWAYS_INLINE void uvhttp__hpack_judge(uvhttp__hpack_field_t *field, char *value, size_t size, bool clean) {
-    bool visible = size == 0 || ((uint8_t)value[0] > ' ' && (uint8_t)value[size - 1] > ' ');
-    if (UNLIKELY(!clean || !visible || field->facts == UVHTTP__HPACK_GOOD_PSEUDO))
-        field->facts = uvhttp__field_value_facts((uvhttp__hpack_name_t)field->name, value, size, clean);
+/* A literal with a value, whose name has an index in the bits of prefix_max, and whose sizes have one byte: both surely
+ * fit before the end of the memory for text, which leaves UVHTTP__HPACK_TABLE_SIZE_MAX bytes behind what the list may
+ * still have. The table does not get it. False: nothing is read, as it is none of those, or there is a fault. */
+static ALWAYS_INLINE bool uvhttp__hpack_take_literal(uvhttp__hpack_cursor_t *cursor, const uvhttp__hpack_table_t *table,
+                                                     unsigned prefix_max, uvhttp__hpack_literal_t *literal) {
+    const uint8_t *in = cursor->in, *end = cursor->end;
+    char *text = cursor->base + cursor->offset;
+    if (UNLIKELY(end - in < 3)) return false;
+    uint32_t index = *in++ & prefix_max;
+    if (index == prefix_max) {
+        if (UNLIKELY(*in >= 0x80)) return false;
+        index += *in++;
+    }
+    unsigned length = *in++;
+    size_t size = length & 0x7f;
+    if (UNLIKELY(size - 1 >= 0x7e || size > (size_t)(end - in) ||
+                 !uvhttp__hpack_take_name(table, index, text, literal)))
+        return false;
+    char *value = text + literal->name_size;
+    const uint8_t *behind = in + size;
+    literal->odd = true;
+    if (LIKELY((length & 0x80) != 0)) {
+        uvhttp__huffman_text_t decoded = uvhttp__huffman_decode(in, size, value);
+        if (UNLIKELY(!decoded.end)) return false;
+        size = (size_t)(decoded.end - value);
+        literal->odd = decoded.odd;
+    } else {
+        memcpy(value, in, size);
+    }
+    uint32_t text_size = literal->name_size + (uint32_t)size, list_size = text_size + UVHTTP__HPACK_FIELD_OVERHEAD;
+    if (UNLIKELY(list_size > cursor->left)) return false;
+    literal->value_size = (uint32_t)size;
+    cursor->in = behind;
+    cursor->left -= list_size;
+    cursor->offset += text_size;
+    return true;
 }
 
-/* A literal whose name has an index, and whose sizes have one byte: both surely fit before reader->limit, which leaves
- * UVHTTP__HPACK_TABLE_SIZE_MAX bytes behind what the list may still have. False: nothing is read, as it is none of
- * those, or there is a fault. */
-static ALWAYS_INLINE bool uvhttp__hpack_take_literal(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field) {
-    const uint8_t *in = reader->at, *end = reader->end;
-    unsigned first = *in++, prefix_max = (first & 0x40) != 0 ? 0x3f : 0x0f;
-    uint32_t index = first & prefix_max;
-    if (index == prefix_max && in < end) index += *in++;
-    if (UNLIKELY(in >= end || index >= prefix_max + 0x80)) return false;
-    size_t size = *in & 0x7fu, left = (size_t)(end - in);
-    bool huffman = (*in++ & 0x80) != 0, odd = true;
-    if (UNLIKELY(size == 0x7f || size >= left || !uvhttp__hpack_take_name(reader, index, field))) return false;
-    char *value = reader->out + field->name_size;
-    const uint8_t *coded = in;
-    in += size;
-    if (UNLIKELY(!huffman))
-        memcpy(value, coded, size);
-    else if (UNLIKELY(!uvhttp__huffman_decode(coded, size, value, &size, &odd)))
-        return false;
-    if (UNLIKELY(field->name_size + size + UVHTTP__HPACK_FIELD_OVERHEAD > reader->left)) return false;
-    uvhttp__hpack_judge(field, value, size, !odd);
-    if ((first & 0x40) != 0 && uvhttp__hpack_table_insert(&reader->decoder->table, reader->out, field->name_size, size,
-                                                          field->name, field->facts) != UVHTTP_OK)
-        return false;
-    field->text = reader->out;
-    field->value_size = (uint32_t)size;
-    field->static_index = 0;
-    field->never_indexed = (first & 0xf0) == 0x10;
-    reader->at = in;
-    reader->left -= (uint32_t)(field->name_size + size) + UVHTTP__HPACK_FIELD_OVERHEAD;
-    reader->out = value + size;
-    return true;
+/* Whether a value that is not empty has no whitespace at either end. */
+static ALWAYS_INLINE bool uvhttp__hpack_is_trimmed(const char *value, size_t size) {
+    return (uint8_t)value[0] > ' ' && (uint8_t)value[size - 1] > ' ';
 }
 
 /* uvhttp__hpack_read_next for all that is not a plain index, and for the end. */

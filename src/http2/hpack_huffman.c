@@ -37,15 +37,18 @@ static const uint8_t lengths[SYMBOLS] = {
 };
 /* clang-format on */
 
-/* What STEP_BITS bits begin with: up to two characters, in the order of memory. count 0: a code that is longer. */
+/* What STEP_BITS bits begin with: up to two characters. No character: a code that is longer, or the padding. */
 typedef struct step {
-    uint16_t text;
-    uint8_t bits;
+    char text[2];
     uint8_t count;
+    uint8_t bits; /* LONG_CODE: count is 0 */
 } step_t;
 
-static step_t steps[1 << STEP_BITS];
-static uint32_t codes[SYMBOLS]; /* right-aligned */
+/* More bits than a text of SHORT_MAX bytes has, which is how such a code is noticed. */
+enum { LONG_CODE = 255, SHORT_MAX = LONG_CODE / 8 };
+
+static step_t steps[1 << STEP_BITS]; /* by the complement of the bits */
+static uint32_t codes[SYMBOLS];      /* right-aligned */
 /* By length: the first code, aligned to the left of 32 bits; how many are shorter; and all symbols in that order. */
 static uint32_t first_codes[LENGTH_MAX + 2];
 static uint16_t shorter[LENGTH_MAX + 2];
@@ -77,173 +80,130 @@ void uvhttp__hpack_prepare_huffman(void) {
     make_codes();
     for (uint32_t index = 0; index < 1 << STEP_BITS; ++index) {
         step_t step = {.count = 0};
-        uint32_t rest = index << (32 - STEP_BITS);
+        uint32_t rest = ~index << (32 - STEP_BITS);
         for (; step.count < 2; ++step.count) {
             unsigned symbol = find_symbol(rest);
             if (step.bits + lengths[symbol] > STEP_BITS) break;
-            memcpy((char *)&step.text + step.count, &(char){(char)symbol}, 1);
+            step.text[step.count] = (char)symbol;
             step.bits = (uint8_t)(step.bits + lengths[symbol]);
             rest <<= lengths[symbol];
         }
+        if (step.count == 0) step.bits = LONG_CODE;
         steps[index] = step;
     }
 }
 
 /* --- decoding --- */
 
+/* Bits are held complemented: the zeros that are shifted in are the ones of the padding. */
 static inline uint64_t load_big(const uint8_t *in) {
     uint64_t bits;
     memcpy(&bits, in, sizeof bits);
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     bits = __builtin_bswap64(bits);
 #endif
-    return bits;
+    return ~bits;
 }
 
-static inline uint64_t load_bits(const uint8_t *in, size_t position) {
-    return load_big(in + position / 8) << position % 8;
+/* Of 1 to 7 bytes. */
+static inline uint64_t load_few(const uint8_t *in, size_t size) {
+    uint64_t bits = 0;
+    for (size_t i = 0; i < size; ++i) bits = bits << 8 | (uint8_t)~in[i];
+    return size > 0 ? bits << (64 - 8 * size) : 0;
 }
 
-/* A text being decoded. */
-typedef struct decoding {
-    size_t position; /* in bits */
-    char *out;
-    size_t count; /* of characters, if out is NULL */
-    bool odd;     /* a character that no field value has */
-} decoding_t;
+/* The text from bit `position` on, one character at a time. out NULL: it is only counted. Returns false for a fault. */
+static bool decode_each(const uint8_t *in, size_t size, size_t position, char *out, size_t *count, bool *odd) {
+    size_t at = position / 8, end = 8 * size;
+    uint64_t bits = 0;
+    unsigned have = 0;
+    *count = 0;
+    *odd = false;
+    if (position % 8 != 0) {
+        have = 8 - (unsigned)(position % 8);
+        bits = (uint64_t)(uint8_t)~in[at++] << (64 - have);
+    }
+    for (;;) {
+        for (; have <= 56 && at < size; have += 8) bits |= (uint64_t)(uint8_t)~in[at++] << (56 - have);
+        const step_t *step = &steps[bits >> (64 - STEP_BITS)];
+        unsigned symbol = step->count > 0 ? (uint8_t)step->text[0] : find_symbol((uint32_t)(~bits >> 32));
+        position += lengths[symbol];
+        if (symbol == EOS || position > end) return symbol == EOS && have < 8;
+        bits <<= lengths[symbol];
+        have -= lengths[symbol];
+        *odd |= !uvhttp__char_is((char)symbol, UVHTTP__CHAR_VALUE);
+        if (out) out[*count] = (char)symbol;
+        ++*count;
+    }
+}
 
-/* A load brings at least 57 bits, and four steps take 48. */
+static NOINLINE uvhttp__huffman_text_t decode_rest(const uint8_t *in, size_t size, size_t position, char *out) {
+    uvhttp__huffman_text_t text;
+    size_t count;
+    bool good = decode_each(in, size, position, out, &count, &text.odd);
+    text.end = good ? out + count : NULL;
+    return text;
+}
+
 #define DECODE_STEP()                                                                                                  \
     do {                                                                                                               \
         const step_t *step = &steps[bits >> (64 - STEP_BITS)];                                                         \
-        memcpy(out, &step->text, sizeof step->text);                                                                   \
-        bits <<= step->bits;                                                                                           \
+        memcpy(at, step->text, sizeof step->text);                                                                     \
+        at += step->count;                                                                                             \
         position += step->bits;                                                                                        \
-        count = step->count;                                                                                           \
-        out += count;                                                                                                  \
+        bits <<= step->bits & 63;                                                                                      \
     } while (0)
 
-/* Decodes the codes that start before bit `end`; behind bit `end` there are at least 71 bits. True: go on after a code
- * that is too long for a step. */
-static ALWAYS_INLINE bool decode_steps(const uint8_t *in, decoding_t *at, size_t end) {
-    size_t position = at->position;
-    char *out = at->out;
-    while (LIKELY(position < end)) {
-        uint64_t bits = load_bits(in, position);
-        size_t count;
-        DECODE_STEP(); /* a step of no character is followed by others like it */
-        DECODE_STEP();
-        DECODE_STEP();
-        DECODE_STEP();
-        if (UNLIKELY(count == 0)) break;
-    }
-    at->position = position;
-    at->out = out;
-    return position < end;
+/* At least 57 bits, of which four steps take 48. */
+#define DECODE_STEPS()                                                                                                 \
+    do {                                                                                                               \
+        bits = load_big(in + position / 8) << position % 8;                                                            \
+        DECODE_STEP();                                                                                                 \
+        DECODE_STEP();                                                                                                 \
+        DECODE_STEP();                                                                                                 \
+        DECODE_STEP();                                                                                                 \
+    } while (0)
+
+/* More than SHORT_MAX bytes. */
+static NOINLINE uvhttp__huffman_text_t decode_long(const uint8_t *in, size_t size, char *out) {
+    const size_t last = 8 * (size - 8); /* loads that start before this bit stay inside */
+    size_t position = 0, before;
+    char *at = out, *at_before;
+    uint64_t bits;
+    do {
+        before = position;
+        at_before = at;
+        DECODE_STEPS();
+        if (UNLIKELY(position - before > 4 * STEP_BITS)) return decode_rest(in, size, before, at_before);
+    } while (position < last);
+    before = position;
+    at_before = at;
+    bits = load_big(in + size - 8) << (position - last);
+    while (bits != 0) DECODE_STEP();
+    if (LIKELY(8 * size - position < 8)) return (uvhttp__huffman_text_t){.end = at};
+    return decode_rest(in, size, before, at_before);
 }
 
-/* One code of more than STEP_BITS bits. Returns false for EOS. */
-static NOINLINE bool decode_long(const uint8_t *in, decoding_t *at) {
-    unsigned symbol = find_symbol((uint32_t)(load_bits(in, at->position) >> 32));
-    if (symbol == EOS) return false;
-    at->position += lengths[symbol];
-    at->odd |= !uvhttp__char_is((char)symbol, UVHTTP__CHAR_VALUE);
-    *at->out++ = (char)symbol;
-    return true;
-}
-
-/* The last bytes, with ones behind them, which are a prefix of nothing but EOS. */
-enum { TAIL_MAX = 16, TAIL_PADDING = 16 };
-
-/* memcpy of up to TAIL_MAX bytes, without a call. */
-static ALWAYS_INLINE void copy_tail(uint8_t *out, const uint8_t *in, size_t size) {
-    if (size >= 8) {
-        memcpy(out + size - 8, in + size - 8, 8);
-        memcpy(out, in, 8);
-    } else if (size >= 4) {
-        memcpy(out + size - 4, in + size - 4, 4);
-        memcpy(out, in, 4);
+UVHTTP__HOT uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out) {
+    size_t position = 0;
+    char *at = out;
+    uint64_t bits;
+    if (LIKELY(size >= 8)) {
+        const size_t last = 8 * (size - 8);
+        if (UNLIKELY(size > SHORT_MAX)) return decode_long(in, size, out);
+        while (position < last) DECODE_STEPS();
+        bits = load_big(in + size - 8) << ((position - last) & 63);
     } else {
-        for (size_t i = 0; i < size; ++i) out[i] = in[i];
+        bits = load_few(in, size);
     }
+    while (bits != 0) DECODE_STEP();
+    if (LIKELY(8 * size - position < 8)) return (uvhttp__huffman_text_t){.end = at};
+    return decode_rest(in, size, 0, out); /* a fault, or a code that is longer than a step */
 }
 
-static NOINLINE bool decode_any(const uint8_t *in, size_t size, char *out, size_t *out_size, bool *odd) {
-    decoding_t at;
-    at.position = 0;
-    at.out = out;
-    at.odd = false;
-    size_t body = size > TAIL_MAX ? size - TAIL_MAX + 7 : 0; /* loads from before `body` stay inside */
-    while (body > 0 && decode_steps(in, &at, body * 8))
-        if (!decode_long(in, &at)) return false;
-    uint8_t tail[TAIL_MAX + TAIL_PADDING];
-    size_t skipped = at.position / 8, rest = size - skipped;
-    memset(tail, 0xff, sizeof tail);
-    copy_tail(tail, in + skipped, rest);
-    at.position -= skipped * 8;
-    size_t end = rest * 8;
-    while (decode_steps(tail, &at, end)) {
-        /* Ones up to the end are padding, and EOS if there are too many. */
-        if (load_bits(tail, at.position) >> (64 - 30) == (1u << 30) - 1) {
-            if (end - at.position >= 8) return false;
-            at.position = end;
-        } else if (!decode_long(tail, &at)) {
-            return false;
-        }
-    }
-    *out_size = (size_t)(at.out - out);
-    *odd = at.odd;
-    return at.position <= end;
-}
-
-/* 8 to 16 bytes, which two registers hold with ones behind them. False says nothing: there is a code that is longer
- * than a step, or a fault. */
-static ALWAYS_INLINE bool decode_short(const uint8_t *in, size_t size, char *out, size_t *out_size) {
-    char *const start = out;
-    size_t position = 0, count = 1, end = 8 * size, half = 4 * (size - 8); /* of the bits of `more` */
-    uint64_t bits = load_big(in), more = load_big(in + size - 8) << (32 - half) << (32 - half);
-    more |= UINT64_MAX >> half >> half;
-    DECODE_STEP();
-    DECODE_STEP();
-    DECODE_STEP();
-    DECODE_STEP();
-    DECODE_STEP();
-    if (UNLIKELY(position == 0)) return false;
-    bits |= more >> (64 - position); /* at most 60 are used */
-    more <<= position;
-    for (unsigned left = 5; position < end && count > 0 && left > 0; --left) DECODE_STEP();
-    *out_size = (size_t)(out - start);
-    size_t padding = end - position;
-    return padding < 8 && (padding == 0 || bits >> (64 - padding) == (1u << padding) - 1);
-}
-
-UVHTTP__HOT bool uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out, size_t *out_size, bool *odd) {
-    *odd = false;
-    if (LIKELY(size - 8 <= 8) && LIKELY(decode_short(in, size, out, out_size))) return true;
-    return decode_any(in, size, out, out_size, odd);
-}
-
-/* Without output, for what is too large to be kept: one symbol at a time. */
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size) {
-    uint64_t bits = 0;
-    unsigned have = 0;
-    size_t count = 0, at = 0;
-    for (;;) {
-        while (have <= 56 && at < size) {
-            bits |= (uint64_t)in[at++] << (56 - have);
-            have += 8;
-        }
-        /* Ones behind the end. */
-        uint64_t padded = have < 64 ? bits | UINT64_MAX >> have : bits;
-        unsigned symbol = find_symbol((uint32_t)(padded >> 32));
-        if (symbol == EOS || lengths[symbol] > have) {
-            *out_size = count;
-            return symbol == EOS && have < 8 && at == size;
-        }
-        bits <<= lengths[symbol];
-        have -= lengths[symbol];
-        ++count;
-    }
+    bool odd;
+    return decode_each(in, size, 0, NULL, out_size, &odd);
 }
 
 /* --- encoding --- */

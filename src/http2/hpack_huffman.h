@@ -9,11 +9,16 @@
 
 /* The most characters that `size` bytes can be, and what a decoder may write behind them. */
 #define UVHTTP__HUFFMAN_DECODED_MAX(size) ((size)*8 / 5)
-#define UVHTTP__HUFFMAN_SLACK 16
+#define UVHTTP__HUFFMAN_SLACK 32
 
-/* Decodes into out, which has UVHTTP__HUFFMAN_DECODED_MAX(size) + UVHTTP__HUFFMAN_SLACK bytes. *odd: there is a
- * character that no field value has. Returns false for EOS, or padding that is longer than 7 bits or not of ones. */
-bool uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out, size_t *out_size, bool *odd);
+/* A text that was decoded. */
+typedef struct uvhttp__huffman_text {
+    char *end; /* NULL: EOS, or padding that is longer than 7 bits or not of ones */
+    bool odd;  /* there is a character that no field value has */
+} uvhttp__huffman_text_t;
+
+/* Decodes into out, which has UVHTTP__HUFFMAN_DECODED_MAX(size) + UVHTTP__HUFFMAN_SLACK bytes. */
+uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out);
 
 /* The same without the text. */
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size);

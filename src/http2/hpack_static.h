@@ -7,11 +7,11 @@
 #define UVHTTP__HPACK_STATIC_TEXT 32 /* no entry is larger, so that all are copied by one size */
 
 typedef struct uvhttp__hpack_static {
-    char text[UVHTTP__HPACK_STATIC_TEXT]; /* name, then value, zeros behind */
+    _Alignas(64) char text[UVHTTP__HPACK_STATIC_TEXT]; /* name, then value, zeros behind */
     uint8_t name_size;
     uint8_t value_size;
     uint8_t name;  /* uvhttp__hpack_name_t */
-    uint8_t facts; /* UVHTTP__HPACK_* bits */
+    uint8_t facts; /* UVHTTP__HPACK_* bits; also of any good value behind that name */
 } uvhttp__hpack_static_t;
 
 /* [1..61]. */

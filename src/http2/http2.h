@@ -92,7 +92,6 @@ typedef struct uvhttp__http2_counters {
     uint64_t reset_floods;            /* resets_max: the same */
     uint64_t control_overflows;       /* control_size_max: the same */
     uint64_t memory_exceeded;         /* connection_memory_max: the same, or UVHTTP_E_LIMIT to whoever charges */
-    uint64_t requests;                /* streams that were admitted */
     uint64_t resets_received;         /* RST_STREAM frames of the peer for streams that were there */
     uint64_t resets_sent;             /* RST_STREAM frames of ours, refused streams included */
     uint64_t connection_errors;       /* GOAWAY frames of ours with an error */

@@ -33,6 +33,7 @@ bool uvhttp__http2_count_control_frame(uvhttp__http2_t *http2);
 bool uvhttp__http2_count_reset(uvhttp__http2_t *http2);
 /* So many frames of that kind are paid for. */
 static inline void uvhttp__http2_pay_control_frames(uvhttp__http2_t *http2, uint32_t count) {
+    if (LIKELY(http2->control_frames == 0)) return;
     http2->control_frames -= http2->control_frames < count ? http2->control_frames : count;
 }
 
@@ -89,35 +90,32 @@ static inline void uvhttp__http2_advance(uvhttp__http2_t *http2, uint32_t id) {
         uvhttp__http2_advance_far(http2, id);
     http2->last_stream_id = id;
 }
-/* The peer opens the stream `id`, which is above last_stream_id. NULL if there is no memory or no room for it: it
- * counts as reset then. */
-static ALWAYS_INLINE uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id);
-/* The same for one that is not admitted. */
-void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id);
-
-static ALWAYS_INLINE uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id) {
-    bool room = http2->stream_count + http2->orphan_count < http2->limits->streams_max && http2->free &&
-                http2->stream_count <= http2->bucket_mask;
-    if (UNLIKELY(!room) && !uvhttp__http2_make_slot(http2)) {
-        uvhttp__http2_pass_stream(http2, id);
-        return NULL;
-    }
-    uvhttp__http2_advance(http2, id);
+/* Whether there is a slot, and a bucket, for a stream more. */
+static inline bool uvhttp__http2_has_slot(const uvhttp__http2_t *http2) {
+    return http2->stream_count + http2->orphan_count < http2->limits->streams_max && http2->free &&
+           http2->stream_count <= http2->bucket_mask;
+}
+/* The slot of the stream `id`, which has become last_stream_id. end: its HEADERS has END_STREAM. */
+static ALWAYS_INLINE uvhttp__http2_stream_t *uvhttp__http2_take_slot(uvhttp__http2_t *http2, uint32_t id, bool end) {
     uvhttp__http2_stream_t *stream = http2->free, **bucket = &http2->buckets[id >> 1 & http2->bucket_mask];
     http2->free = stream->bucket;
     http2->stream_count++;
     *stream = (uvhttp__http2_stream_t){
         .id = id,
-        .flags = UVHTTP__HTTP2_IN_USE,
+        .flags = end ? UVHTTP__HTTP2_IN_USE | UVHTTP__HTTP2_REMOTE_ENDED : UVHTTP__HTTP2_IN_USE,
         .priority = UVHTTP__HTTP2_PRIORITY_DEFAULT,
         .send_window = (int32_t)http2->peer_window,
         .receive_window = http2->settings_acked ? (int32_t)http2->limits->stream_window : UVHTTP__HTTP2_WINDOW_DEFAULT,
         .bucket = *bucket,
     };
     *bucket = stream;
-    if (UNLIKELY(http2->early_count)) uvhttp__http2_recall_priority(http2, stream);
     return stream;
 }
+/* The peer opens the stream `id`, which is above last_stream_id. NULL if there is no memory or no room for it: it
+ * counts as reset then. */
+uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id, bool end);
+/* The same for one that is not admitted. */
+void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id);
 
 /* --- settings.c --- */
 
@@ -143,19 +141,10 @@ int uvhttp__http2_control_payload(uvhttp__http2_t *http2, const char *payload, u
                                   uvhttp__http2_event_t *event);
 /* A stream is refused as there is no room for it. Returns 0 or a connection error. */
 int uvhttp__http2_refuse_full(uvhttp__http2_t *http2, uint32_t id);
-/* A block of the stream `id`, which is above last_stream_id, is whole: event->data. */
-static ALWAYS_INLINE int uvhttp__http2_open_request(uvhttp__http2_t *http2, uint32_t id, uint8_t flags,
-                                                    uvhttp__http2_event_t *event) {
-    uvhttp__http2_stream_t *stream = uvhttp__http2_open_stream(http2, id);
-    if (UNLIKELY(!stream)) return uvhttp__http2_refuse_full(http2, id);
-    event->type = UVHTTP__HTTP2_EVENT_HEADERS;
-    event->stream = stream;
-    event->end = flags & UVHTTP__HTTP2_FLAG_END_STREAM;
-    if (event->end) stream->flags |= UVHTTP__HTTP2_REMOTE_ENDED;
+/* A request was opened. */
+static inline void uvhttp__http2_count_request(uvhttp__http2_t *http2) {
     http2->requests_left--;
-    http2->counters->requests++;
     uvhttp__http2_pay_control_frames(http2, 4);
-    return UVHTTP_OK;
 }
 /* The whole payload of HEADERS or CONTINUATION; it may be the last bytes of http2->block. */
 int uvhttp__http2_headers_payload(uvhttp__http2_t *http2, const char *payload, uint32_t size,

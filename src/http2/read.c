@@ -221,25 +221,6 @@ static NOINLINE int begin_frame(uvhttp__http2_t *http2, input_t *in, uint32_t si
     return status == UVHTTP_OK ? begin_payload(http2, in, size, event) : status;
 }
 
-/* HEADERS that has come whole, where nothing can be wrong but with its stream and its block. */
-static inline bool is_plain_headers(const uvhttp__http2_t *http2, const input_t *in, uint32_t size) {
-    unsigned flags =
-        http2->frame_flags & (UVHTTP__HTTP2_FLAG_END_HEADERS | UVHTTP__HTTP2_FLAG_PADDED | UVHTTP__HTTP2_FLAG_PRIORITY);
-    return http2->frame_type == UVHTTP__HTTP2_HEADERS && flags == UVHTTP__HTTP2_FLAG_END_HEADERS &&
-           http2->frame_stream_id & 1 && size <= (size_t)(in->end - in->at) && http2->settings_received &&
-           !http2->block_stream_id && size <= UVHTTP__HTTP2_FRAME_SIZE_MAX &&
-           size <= http2->limits->header_block_size_max;
-}
-
-static ALWAYS_INLINE int read_plain_headers(uvhttp__http2_t *http2, const char *block, uint32_t size,
-                                            uvhttp__http2_event_t *event) {
-    uint32_t id = http2->frame_stream_id;
-    if (UNLIKELY(id <= http2->last_stream_id || http2->phase == UVHTTP__HTTP2_CLOSED))
-        return uvhttp__http2_headers_payload(http2, block, size, event);
-    *event = (uvhttp__http2_event_t){.type = UVHTTP__HTTP2_EVENT_DISCARD, .data = {block, size}};
-    return uvhttp__http2_open_request(http2, id, http2->frame_flags, event);
-}
-
 /* The head of a frame, where it stands or collected. NULL: it is not whole. */
 static const char *take_head(uvhttp__http2_t *http2, input_t *in) {
     const char *head = in->at;
@@ -256,7 +237,7 @@ static const char *take_head(uvhttp__http2_t *http2, input_t *in) {
     return http2->head;
 }
 
-static ALWAYS_INLINE int read_head(uvhttp__http2_t *http2, input_t *in, uvhttp__http2_event_t *event) {
+static int read_head(uvhttp__http2_t *http2, input_t *in, uvhttp__http2_event_t *event) {
     if (in->at == in->end) return UVHTTP_E_AGAIN;
     if (UNLIKELY(!http2->requests_left || !http2->frames_left || !http2->bytes_left)) {
         http2->counters->iterations_cut++;
@@ -270,10 +251,7 @@ static ALWAYS_INLINE int read_head(uvhttp__http2_t *http2, input_t *in, uvhttp__
     http2->frame_stream_id = uvhttp__http2_get32(head + 5) & UVHTTP__HTTP2_STREAM_ID_MAX;
     http2->frames_left--;
     http2->bytes_left -= http2->bytes_left < cost ? http2->bytes_left : cost;
-    if (UNLIKELY(!is_plain_headers(http2, in, size))) return begin_frame(http2, in, size, event);
-    const char *block = in->at;
-    in->at += size;
-    return read_plain_headers(http2, block, size, event);
+    return begin_frame(http2, in, size, event);
 }
 
 static int step(uvhttp__http2_t *http2, input_t *in, uvhttp__http2_event_t *event) {
@@ -287,8 +265,8 @@ static int step(uvhttp__http2_t *http2, input_t *in, uvhttp__http2_event_t *even
     }
 }
 
-UVHTTP__HOT int uvhttp__http2_read(uvhttp__http2_t *http2, const char *data, size_t size, size_t *consumed,
-                                   uvhttp__http2_event_t *event) {
+static NOINLINE int read_any(uvhttp__http2_t *http2, const char *data, size_t size, size_t *consumed,
+                             uvhttp__http2_event_t *event) {
     input_t in = {data, data + size};
     int status = UVHTTP__HTTP2_CONTINUE;
     *consumed = 0;
@@ -296,6 +274,50 @@ UVHTTP__HOT int uvhttp__http2_read(uvhttp__http2_t *http2, const char *data, siz
         status = LIKELY(http2->phase != UVHTTP__HTTP2_FAILED) ? step(http2, &in, event) : http2->failure;
     *consumed = (size_t)(in.at - data);
     return status;
+}
+
+/* Whether a frame head may come next, and open the stream behind the last one. */
+static inline bool expects_request(const uvhttp__http2_t *http2) {
+    return http2->read_state == HEAD && http2->head_size == 0 && http2->settings_received &&
+           http2->phase < UVHTTP__HTTP2_CLOSED && http2->block_stream_id == 0 && http2->requests_left > 0 &&
+           http2->frames_left > 0 && http2->early_count == 0 && uvhttp__http2_has_slot(http2);
+}
+
+/* By itself, so that the checks before it need no registers of the caller. */
+static UVHTTP__HOT NOINLINE int open_next(uvhttp__http2_t *http2, uint32_t id, bool end, uvhttp__http2_event_t *event) {
+    http2->last_stream_id = id;
+    event->type = UVHTTP__HTTP2_EVENT_HEADERS;
+    event->end = end;
+    event->by_peer = false;
+    event->error = UVHTTP__HTTP2_NO_ERROR;
+    event->stream = uvhttp__http2_take_slot(http2, id, end);
+    uvhttp__http2_count_request(http2);
+    return UVHTTP_OK;
+}
+
+/* A HEADERS frame that opens the next stream and has come whole, where nothing can be wrong but its block, is read at
+ * once. */
+UVHTTP__HOT int uvhttp__http2_read(uvhttp__http2_t *http2, const char *data, size_t size, size_t *consumed,
+                                   uvhttp__http2_event_t *event) {
+    const unsigned shape = UVHTTP__HTTP2_FLAG_END_HEADERS | UVHTTP__HTTP2_FLAG_PADDED | UVHTTP__HTTP2_FLAG_PRIORITY;
+    if (UNLIKELY(size < UVHTTP__HTTP2_FRAME_HEAD_SIZE || !expects_request(http2))) goto any;
+    uint32_t word = uvhttp__http2_get32(data), block_size = word >> 8,
+             cost = block_size + UVHTTP__HTTP2_FRAME_HEAD_SIZE;
+    uint32_t id = uvhttp__http2_get32(data + 5) & UVHTTP__HTTP2_STREAM_ID_MAX;
+    uint8_t flags = (uint8_t)data[4];
+    if (UNLIKELY((uint8_t)word != UVHTTP__HTTP2_HEADERS || (flags & shape) != UVHTTP__HTTP2_FLAG_END_HEADERS)) goto any;
+    if (UNLIKELY(id != http2->last_stream_id + 2 || (id & 1) == 0 || (id >> 1) % UVHTTP__HTTP2_HISTORY_PER_WORD == 0))
+        goto any;
+    if (UNLIKELY(cost > size || cost >= http2->bytes_left || block_size > UVHTTP__HTTP2_FRAME_SIZE_MAX ||
+                 block_size > http2->limits->header_block_size_max))
+        goto any;
+    http2->frames_left--;
+    http2->bytes_left -= cost;
+    *consumed = cost;
+    event->data = (uvhttp_str_t){data + UVHTTP__HTTP2_FRAME_HEAD_SIZE, block_size};
+    return open_next(http2, id, flags & UVHTTP__HTTP2_FLAG_END_STREAM, event);
+any:
+    return read_any(http2, data, size, consumed, event);
 }
 
 bool uvhttp__http2_in_frame(const uvhttp__http2_t *http2) {

@@ -126,6 +126,17 @@ bool uvhttp__http2_make_slot(uvhttp__http2_t *http2) {
     return true;
 }
 
+uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id, bool end) {
+    if (UNLIKELY(!uvhttp__http2_has_slot(http2)) && !uvhttp__http2_make_slot(http2)) {
+        uvhttp__http2_pass_stream(http2, id);
+        return NULL;
+    }
+    uvhttp__http2_advance(http2, id);
+    uvhttp__http2_stream_t *stream = uvhttp__http2_take_slot(http2, id, end);
+    if (UNLIKELY(http2->early_count)) uvhttp__http2_recall_priority(http2, stream);
+    return stream;
+}
+
 void uvhttp__http2_pass_stream(uvhttp__http2_t *http2, uint32_t id) {
     uvhttp__http2_advance(http2, id);
     set_history(http2, id, UVHTTP__HTTP2_WAS_RESET);
@@ -166,7 +177,19 @@ static uvhttp__http2_history_t ended_how(const uvhttp__http2_stream_t *stream) {
     return stream->flags & UVHTTP__HTTP2_RESET ? UVHTTP__HTTP2_WAS_RESET : UVHTTP__HTTP2_FINISHED;
 }
 
-static void end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+static inline void free_slot(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+    uvhttp__http2_stream_t **at = bucket_of(http2, stream->id);
+    assert(!(stream->flags & UVHTTP__HTTP2_QUEUED));
+    while (*at != stream) at = &(*at)->bucket;
+    *at = stream->bucket;
+    stream->flags = 0;
+    stream->bucket = http2->free;
+    http2->free = stream;
+    http2->stream_count--;
+}
+
+/* What is left of it is ended first. */
+static NOINLINE void end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
     if (stream->held) uvhttp__http2_consume(http2, stream, stream->held);
     if (!(stream->flags & UVHTTP__HTTP2_LOCAL_ENDED))
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_INTERNAL_ERROR);
@@ -174,22 +197,19 @@ static void end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_NO_ERROR);
     if ((http2->last_stream_id - stream->id) / 2 < UVHTTP__HTTP2_HISTORY)
         set_history(http2, stream->id, ended_how(stream));
-}
-
-void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
-    const uint32_t whole = UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_LOCAL_ENDED;
-    assert(stream->flags & UVHTTP__HTTP2_IN_USE);
-    if ((stream->flags & (whole | UVHTTP__HTTP2_RESET)) != whole || stream->held) end_stream(http2, stream);
-    assert(!(stream->flags & UVHTTP__HTTP2_QUEUED));
-    if (UNLIKELY(http2->data_stream == stream)) { /* its frame has not come whole */
+    if (http2->data_stream == stream) { /* its frame has not come whole */
         uvhttp__http2_consume_connection(http2, http2->frame_left);
         http2->data_stream = NULL;
     }
-    uvhttp__http2_stream_t **at = bucket_of(http2, stream->id);
-    while (*at != stream) at = &(*at)->bucket;
-    *at = stream->bucket;
-    stream->flags = 0;
-    stream->bucket = http2->free;
-    http2->free = stream;
-    http2->stream_count--;
+    free_slot(http2, stream);
+}
+
+UVHTTP__HOT void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+    const uint32_t whole = UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_LOCAL_ENDED;
+    assert(stream->flags & UVHTTP__HTTP2_IN_USE);
+    bool ended = (stream->flags & (whole | UVHTTP__HTTP2_RESET)) == whole && !stream->held;
+    if (LIKELY(ended && http2->data_stream != stream))
+        free_slot(http2, stream);
+    else
+        end_stream(http2, stream);
 }

@@ -56,7 +56,7 @@ UVHTTP__HOT void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier) 
     detach(carrier);
     uvhttp__exchange_finished(&carrier->exchange);
     uvhttp__http2_release(&connection->core, stream);
-    uvhttp__http2_set_due(connection);
+    if (UNLIKELY(!connection->reading)) uvhttp__http2_set_due(connection); /* else it settles */
 }
 
 void uvhttp__http2_carrier_abort(uvhttp__http2_carrier_t *carrier, int status) {

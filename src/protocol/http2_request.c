@@ -269,7 +269,7 @@ static inline void start(uvhttp__http2_carrier_t *carrier, const uvhttp__http2_r
         uvhttp__http2_respond(exchange);
 }
 
-UVHTTP__HOT static int on_headers(uvhttp__http2_connection_t *connection, const uvhttp__http2_event_t *event) {
+static ALWAYS_INLINE int on_headers(uvhttp__http2_connection_t *connection, const uvhttp__http2_event_t *event) {
     uvhttp__http2_loop_t *of_loop = connection->of_loop;
     uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_new(connection, event->stream);
     if (UNLIKELY(!carrier)) {
@@ -301,9 +301,8 @@ static int on_reset(uvhttp__http2_connection_t *connection, const uvhttp__http2_
     return skip_block(connection, event->data);
 }
 
-UVHTTP__HOT int uvhttp__http2_on_event(uvhttp__http2_connection_t *connection, const uvhttp__http2_event_t *event) {
+static NOINLINE int on_other(uvhttp__http2_connection_t *connection, const uvhttp__http2_event_t *event) {
     switch (event->type) {
-        case UVHTTP__HTTP2_EVENT_HEADERS: return on_headers(connection, event);
         case UVHTTP__HTTP2_EVENT_TRAILERS: return on_trailers(connection, event);
         case UVHTTP__HTTP2_EVENT_DATA: on_data(connection, event); break;
         case UVHTTP__HTTP2_EVENT_RESET: return on_reset(connection, event);
@@ -317,4 +316,9 @@ UVHTTP__HOT int uvhttp__http2_on_event(uvhttp__http2_connection_t *connection, c
         default: break;
     }
     return UVHTTP_OK;
+}
+
+UVHTTP__HOT int uvhttp__http2_on_event(uvhttp__http2_connection_t *connection, const uvhttp__http2_event_t *event) {
+    return LIKELY(event->type == UVHTTP__HTTP2_EVENT_HEADERS) ? on_headers(connection, event)
+                                                              : on_other(connection, event);
 }

@@ -29,11 +29,10 @@ static inline char *reserve_head(uvhttp__http2_connection_t *connection, const u
 }
 
 /* Returns the end of the head at `frame`. */
-static inline char *write_head(uvhttp__http2_carrier_t *carrier, const uvhttp__http2_response_t *head, char *frame,
-                               bool end) {
-    uvhttp__http2_connection_t *connection = carrier->connection;
+static inline char *write_head(uvhttp__http2_connection_t *connection, uvhttp__http2_stream_t *stream,
+                               const uvhttp__http2_response_t *head, char *frame, bool end) {
     size_t block = uvhttp__http2_write_response(&connection->encoder, head, frame + UVHTTP__HTTP2_FRAME_HEAD_SIZE);
-    return frame + uvhttp__http2_write_headers(&connection->core, carrier->stream, frame, block, end);
+    return frame + uvhttp__http2_write_headers(&connection->core, stream, frame, block, end);
 }
 
 /* What a handler wants of the connection. */
@@ -89,10 +88,10 @@ static NOINLINE void keep_body(uvhttp__http2_carrier_t *carrier) {
 }
 
 /* How much of the body goes right behind the head: all of it, or nothing. */
-static inline size_t immediate_size(const uvhttp__http2_carrier_t *carrier, const uvhttp__body_t *body) {
+static inline size_t immediate_size(const uvhttp__http2_t *core, const uvhttp__http2_stream_t *stream,
+                                    const uvhttp__body_t *body) {
     bool small = body->size <= UVHTTP__PIECE_COPY_MAX && body->kind < UVHTTP__BODY_FILE;
-    bool fits = small && uvhttp__http2_room(&carrier->connection->core, carrier->stream) >= body->size;
-    return fits ? (size_t)body->size : 0;
+    return small && uvhttp__http2_room(core, stream) >= body->size ? (size_t)body->size : 0;
 }
 
 /* Most small bodies have 8 to 16 bytes. Of others the size is read from memory: if the compiler knew that it is small
@@ -109,8 +108,9 @@ static ALWAYS_INLINE void copy_body(char *out, const uvhttp__body_t *body) {
     }
 }
 
-static inline char *write_body(uvhttp__http2_carrier_t *carrier, char *at, const uvhttp__body_t *body, size_t size) {
-    uvhttp__http2_write_data(&carrier->connection->core, carrier->stream, at, (uint32_t)size, true);
+static inline char *write_body(uvhttp__http2_t *core, uvhttp__http2_stream_t *stream, char *at,
+                               const uvhttp__body_t *body, size_t size) {
+    uvhttp__http2_write_data(core, stream, at, (uint32_t)size, true);
     copy_body(at + UVHTTP__HTTP2_FRAME_HEAD_SIZE, body);
     return at + UVHTTP__HTTP2_FRAME_HEAD_SIZE + size;
 }
@@ -128,34 +128,41 @@ static NOINLINE void respond_upgrade(uvhttp__http2_carrier_t *carrier) {
     res->sent_size = 0;
     const uvhttp__http2_response_t head = head_of(carrier, UVHTTP_SIZE_UNKNOWN);
     char *frame = reserve_head(connection, &head, 0);
-    if (frame) uvhttp__http2_wire_commit(connection, write_head(carrier, &head, frame, false));
+    if (frame) uvhttp__http2_wire_commit(connection, write_head(connection, carrier->stream, &head, frame, false));
     uvhttp__http2_tunnel_open(tunnel, carrier);
+}
+
+/* The stream takes no frames any more, or they are not those of a complete response. */
+static NOINLINE void respond_otherwise(uvhttp__http2_carrier_t *carrier) {
+    if (uvhttp__http2_writable(carrier->stream) && carrier->connects && carrier->exchange.upgrade)
+        respond_upgrade(carrier);
+    else
+        give_up(carrier, UVHTTP_E_ABORTED);
 }
 
 UVHTTP__HOT void uvhttp__http2_respond(uvhttp__exchange_t *exchange) {
     uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
+    uvhttp__http2_connection_t *connection = carrier->connection;
+    uvhttp__http2_stream_t *stream = carrier->stream;
     uvhttp_response_t *res = &exchange->response;
     const uvhttp__body_t *body = &res->body;
     bool with_body = body->size > 0 && uvhttp__exchange_wants_body(exchange);
     carrier->responded = true;
-    if (UNLIKELY(!uvhttp__http2_writable(carrier->stream) || res->status < 200)) {
-        if (uvhttp__http2_writable(carrier->stream) && carrier->connects && exchange->upgrade)
-            respond_upgrade(carrier);
-        else
-            give_up(carrier, UVHTTP_E_ABORTED);
+    if (UNLIKELY(!uvhttp__http2_writable(stream) || res->status < 200)) {
+        respond_otherwise(carrier);
         return;
     }
-    size_t now = with_body ? immediate_size(carrier, body) : 0;
+    size_t now = with_body ? immediate_size(&connection->core, stream, body) : 0;
     res->sent_size = now;
     const uvhttp__http2_response_t head = head_of(carrier, body->size);
-    char *frame = reserve_head(carrier->connection, &head, UVHTTP__HTTP2_FRAME_HEAD_SIZE + now);
+    char *frame = reserve_head(connection, &head, UVHTTP__HTTP2_FRAME_HEAD_SIZE + now);
     if (UNLIKELY(!frame)) {
         give_up(carrier, UVHTTP_E_NOMEM);
         return;
     }
-    char *at = write_head(carrier, &head, frame, !with_body);
-    if (now > 0) at = write_body(carrier, at, body, now);
-    uvhttp__http2_wire_commit(carrier->connection, at);
+    char *at = write_head(connection, stream, &head, frame, !with_body);
+    if (now > 0) at = write_body(&connection->core, stream, at, body, now);
+    uvhttp__http2_wire_commit(connection, at);
     after_head(carrier);
     if (UNLIKELY(with_body && now == 0))
         keep_body(carrier);
@@ -171,7 +178,7 @@ int uvhttp__http2_begin(uvhttp__exchange_t *exchange, uint64_t size) {
     const uvhttp__http2_response_t head = head_of(carrier, size);
     char *frame = reserve_head(carrier->connection, &head, 0);
     if (!frame) return UVHTTP_E_NOMEM;
-    char *end = write_head(carrier, &head, frame, !uvhttp__exchange_wants_body(exchange));
+    char *end = write_head(carrier->connection, carrier->stream, &head, frame, !uvhttp__exchange_wants_body(exchange));
     uvhttp__http2_wire_commit(carrier->connection, end);
     after_head(carrier);
     return UVHTTP_OK;

@@ -355,6 +355,30 @@ static void test_strings_above_the_limit_are_checked(void **state) {
 }
 
 /* One byte of a bomb becomes 4 KiB: what is decoded stays within the limit. */
+/* The memory for text is what is promised to be enough, and not a byte behind it is written. */
+static void test_a_long_name_of_the_table_with_a_value_stays_in_the_memory(void **state) {
+    (void)state;
+    enum { NAME_SIZE = 4000, ROOM = UVHTTP__HPACK_TABLE_SIZE_MAX + UVHTTP__HPACK_SLACK, GUARD = 1024 };
+    static char memory[ROOM + GUARD], guard[GUARD];
+    static uint8_t insertion[NAME_SIZE + 8], literal[3 + 0x7e];
+    uvhttp__hpack_decoder_t decoder;
+    uvhttp__hpack_reader_t reader;
+    uvhttp__hpack_decoder_init(&decoder);
+    size_t size = from_hex("40 7fa11e", insertion); /* 127 + 3873 */
+    memset(insertion + size, 'a', NAME_SIZE);
+    assert_int_equal(decode_limited(&decoder, insertion, size + NAME_SIZE + 1, LIST_MAX), 0);
+    assert_int_equal(decoder.table.count, 1);
+    from_hex("0f 2f fe", literal); /* name 62, 126 bytes of Huffman code: 201 times '0' */
+    literal[sizeof literal - 1] = 0x07;
+    memset(guard, 0x5a, sizeof guard);
+    memset(memory, 0x5a, sizeof memory);
+    assert_int_equal(uvhttp__hpack_scratch_size(0), ROOM);
+    assert_int_equal(uvhttp__hpack_read(&reader, &decoder, literal, sizeof literal, memory, 0), 0);
+    assert_int_equal(uvhttp__hpack_read_rest(&reader), 0);
+    assert_memory_equal(memory + ROOM, guard, GUARD);
+    uvhttp__hpack_decoder_deinit(&decoder);
+}
+
 static void test_bomb_is_bounded_by_the_list_limit(void **state) {
     (void)state;
     static uint8_t block[10000];
@@ -429,6 +453,7 @@ int main(void) {
         cmocka_unit_test(test_table_keeps_the_newest_entries),
         cmocka_unit_test(test_list_above_its_limit_is_decoded_to_the_end),
         cmocka_unit_test(test_strings_above_the_limit_are_checked),
+        cmocka_unit_test(test_a_long_name_of_the_table_with_a_value_stays_in_the_memory),
         cmocka_unit_test(test_bomb_is_bounded_by_the_list_limit),
         cmocka_unit_test(test_facts_are_remembered),
     };

@@ -98,6 +98,13 @@ static void test_ids_only_rise(void **state) {
     expect_own(&wire, own_respond, "headers 5 get.\n", "goaway 5 PROTOCOL_ERROR\n", UVHTTP_E_HTTP2_PROTOCOL);
 }
 
+static void test_ids_are_odd(void **state) {
+    (void)state;
+    WIRE(wire);
+    put_get(&wire, 2);
+    expect_own(&wire, own_respond, "", "goaway 0 PROTOCOL_ERROR\n", UVHTTP_E_HTTP2_PROTOCOL);
+}
+
 static void test_an_early_response_ends_the_request(void **state) {
     (void)state;
     WIRE(wire);
@@ -253,7 +260,7 @@ static void test_history(void **state) {
     peer_init(&peer);
     for (unsigned round = 0; round < 1000; round++) {
         random = random * 1664525 + 1013904223;
-        uvhttp__http2_stream_t *stream = uvhttp__http2_open_stream(&peer.http2, id);
+        uvhttp__http2_stream_t *stream = uvhttp__http2_open_stream(&peer.http2, id, false);
         assert_non_null(stream);
         unsigned how = random >> 16 & 1;
         stream->flags |= UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_LOCAL_ENDED;
@@ -280,6 +287,7 @@ int main(void) {
         cmocka_unit_test(test_frames_may_be_under_way_when_we_reset),
         cmocka_unit_test(test_frames_after_a_reset_of_the_peer_are_errors_of_the_stream),
         cmocka_unit_test(test_ids_only_rise),
+        cmocka_unit_test(test_ids_are_odd),
         cmocka_unit_test(test_an_early_response_ends_the_request),
         cmocka_unit_test(test_work_that_ends_without_a_response),
         cmocka_unit_test(test_a_reset_stream_counts_until_its_work_has_ended),
