@@ -96,6 +96,31 @@ def test_the_longest_idle_connection_makes_room_for_a_new_client(serve, loops):
         assert connection.response().body == b"1"
 
 
+@pytest.mark.parametrize("requests", [0, 3])
+def test_an_http2_connection_that_makes_room_gets_goaway_first(make_site, requests):
+    """Its client then knows that none of the requests which cross the end was processed."""
+    site = make_site(settings={"max_connections": 5, "io_threads": 1})
+    idle = [site.client() for _ in range(5)]
+    for client in idle:
+        client.sync()
+        for _ in range(requests):
+            assert client.get("/n/1").text == "1"
+    before = time.monotonic()
+    new = [send_part(site.server.connect()) for _ in range(5)]
+    for client in idle:
+        with pytest.raises(Closed):  # no reset
+            client.until(lambda: False)
+        assert {goaway.error_code for goaway in client.goaways} == {0}
+        assert client.goaway.last_stream_id == max(2 * requests - 1, 0)
+    for connection in new:
+        connection.send(REST)
+        assert connection.response().body == b"1"
+    assert time.monotonic() - before < 5, "no place waits for the client that has left it"
+    assert json.loads(new[0].get("/counters").body)["connections_evicted"] == 5
+    for client in idle:
+        client.close()
+
+
 def test_a_connection_on_which_nothing_was_ever_sent_is_idle(serve):
     server = serve(settings={"max_connections": 4})
     silent = [server.connect() for _ in range(4)]
