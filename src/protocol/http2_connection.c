@@ -351,8 +351,8 @@ void uvhttp__http2_on_open(uvhttp__conn_t *conn) {
 
 bool uvhttp__http2_is_idle(const uvhttp__conn_t *conn) {
     const uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
-    return connection && connection->core.stream_count == 0 && connection->frame_ms == 0 && !connection->blocked &&
-           connection->core.settings_acked && uvhttp__http2_wire_size(connection) == 0;
+    return connection && connection->core.stream_count == 0 && !uvhttp__http2_in_frame(&connection->core) &&
+           !connection->blocked && connection->core.settings_acked && uvhttp__http2_wire_size(connection) == 0;
 }
 
 void uvhttp__http2_on_evict(uvhttp__conn_t *conn) {

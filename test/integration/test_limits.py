@@ -7,9 +7,11 @@ import threading
 import time
 
 import pytest
+from hyperframe import frame as frames
 
 from harness import EXAMPLES, poll
 from wire import Closed, request
+from wire_h2 import Raw
 
 
 def send_get(connection, target="/n/1"):
@@ -119,6 +121,24 @@ def test_an_http2_connection_that_makes_room_gets_goaway_first(make_site, reques
     assert json.loads(new[0].get("/counters").body)["connections_evicted"] == 5
     for client in idle:
         client.close()
+
+
+def test_an_http2_connection_keeps_its_place_from_the_first_byte_of_a_frame_on(serve):
+    server = serve(settings={"max_connections": 2, "io_threads": 1})
+    with Raw(server.address) as client, server.connect() as other:
+        client.send(client.headers(1, flags=["END_HEADERS"], method="POST", path="/body"))
+        client.send(frames.DataFrame(1, data=b"body", flags=["END_STREAM"]))
+        assert client.status(1) == 200
+        again = client.headers(3).serialize()
+        client.send(again[:1])
+        assert other.get("/n/1").body == b"1"  # what was sent before has been seen
+        send_part(other)
+        waiting = send_get(server.connect())
+        assert waiting.quiet(0.5), "neither is idle"
+        client.send(again[1:])
+        assert client.status(3) == 200
+        assert waiting.response().body == b"1"
+        client.expect_goaway(0)
 
 
 def test_a_connection_on_which_nothing_was_ever_sent_is_idle(serve):
