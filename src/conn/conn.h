@@ -43,6 +43,7 @@ enum {
     UVHTTP__CONN_LAST = 1 << 11,       /* ends when what is running is done, though the server goes on */
     UVHTTP__CONN_ALPN_H2 = 1 << 12,    /* set by the filter before uvhttp__conn_opened: the handshake has chosen h2 */
     UVHTTP__CONN_PROTOCOL = 3 << 13,   /* two bits: uvhttp__conn_set_protocol */
+    UVHTTP__CONN_EVICTED = 1 << 15,    /* makes room: closed as soon as its output is with the kernel */
 };
 
 /* What a connection is about, for counting resets. */

@@ -120,7 +120,7 @@ static void end_beginning(uvhttp__conn_t *conn) {
 
 /* Everything is with the kernel, FIN too. */
 static void linger(uvhttp__conn_t *conn) {
-    if (conn->flags & UVHTTP__CONN_PEER_ENDED) {
+    if (conn->flags & (UVHTTP__CONN_PEER_ENDED | UVHTTP__CONN_EVICTED)) {
         uvhttp__conn_close(conn, conn->close_status);
         return;
     }

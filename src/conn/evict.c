@@ -143,6 +143,15 @@ static uvhttp__conn_t *find_idle(uvhttp__worker_t *worker) {
     return NULL;
 }
 
+static void give_up(uvhttp__conn_t *conn) {
+    const uvhttp__conn_ops_t *ops = uvhttp__conn_ops(conn);
+    conn->flags |= UVHTTP__CONN_EVICTED;
+    if (ops->on_evict)
+        ops->on_evict(conn);
+    else
+        uvhttp__conn_close(conn, UVHTTP_OK);
+}
+
 /* Closes the longest idle connection of this worker. It is another's turn if that has one that is idle for longer, now
  * that this worker knows which of its own are. */
 static void evict(uvhttp__worker_t *worker) {
@@ -155,7 +164,7 @@ static void evict(uvhttp__worker_t *worker) {
     } else if (conn) {
         uvhttp__conn_set_busy(conn);
         uvhttp__counters_add(&worker->counters, connections_evicted, 1);
-        uvhttp__conn_close(conn, UVHTTP_OK);
+        give_up(conn);
     }
 }
 

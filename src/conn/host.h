@@ -32,6 +32,9 @@ typedef struct uvhttp__conn_ops {
     bool (*is_idle)(const uvhttp__conn_t *conn);
     /* Whether nothing was ever asked on it, so that its first bytes may be on their way. NULL only if is_idle is. */
     bool (*is_new)(const uvhttp__conn_t *conn);
+    /* May be NULL: it is closed. It makes room for a new client: last words, then uvhttp__conn_finish, which does not
+     * wait for the peer. */
+    void (*on_evict)(uvhttp__conn_t *conn);
     /* May be NULL: UVHTTP__PHASE_IDLE. What its client is about. */
     uvhttp__conn_phase_t (*phase)(const uvhttp__conn_t *conn);
     void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */

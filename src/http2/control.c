@@ -133,8 +133,13 @@ void uvhttp__http2_shutdown(uvhttp__http2_t *http2) {
         send_goaway(http2, UVHTTP__HTTP2_STREAM_ID_MAX);
         char *payload = uvhttp__http2_control_frame(http2, UVHTTP__HTTP2_PING, 0, 0, 8);
         if (payload) memcpy(payload, UVHTTP__HTTP2_SHUTDOWN_PING, 8);
-    } else if (http2->phase == UVHTTP__HTTP2_CLOSING) {
-        http2->phase = UVHTTP__HTTP2_CLOSED;
-        send_goaway(http2, http2->last_stream_id);
+    } else {
+        uvhttp__http2_shutdown_now(http2);
     }
+}
+
+void uvhttp__http2_shutdown_now(uvhttp__http2_t *http2) {
+    if (http2->phase >= UVHTTP__HTTP2_CLOSED) return;
+    http2->phase = UVHTTP__HTTP2_CLOSED;
+    send_goaway(http2, http2->last_stream_id);
 }

@@ -401,6 +401,9 @@ void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *strea
 /* Graceful shutdown, phase one (section 6.8): GOAWAY that admits everything, and PING. When the peer has answered that,
  * or at the second call, the last GOAWAY names the last stream. Idempotent after that. */
 void uvhttp__http2_shutdown(uvhttp__http2_t *http2);
+/* Without the first phase: only the last GOAWAY, and no PING, whose answer would meet a connection that is closed. For
+ * one that is idle, or whose peer has ended its half. Idempotent. */
+void uvhttp__http2_shutdown_now(uvhttp__http2_t *http2);
 /* A connection error that the caller has found: COMPRESSION_ERROR, SETTINGS_TIMEOUT, ENHANCE_YOUR_CALM, INTERNAL_ERROR.
  * GOAWAY is in the control bytes. Returns the code that read returns from now on. */
 int uvhttp__http2_fail(uvhttp__http2_t *http2, uvhttp__http2_error_t error);

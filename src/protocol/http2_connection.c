@@ -354,8 +354,14 @@ void uvhttp__http2_on_open(uvhttp__conn_t *conn) {
 
 bool uvhttp__http2_is_idle(const uvhttp__conn_t *conn) {
     const uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
-    return connection && connection->core.stream_count == 0 && connection->frame_ms == 0 && !connection->blocked &&
-           connection->core.settings_acked && uvhttp__http2_wire_size(connection) == 0;
+    return connection && connection->core.stream_count == 0 && !uvhttp__http2_in_frame(&connection->core) &&
+           !connection->blocked && connection->core.settings_acked && uvhttp__http2_wire_size(connection) == 0;
+}
+
+void uvhttp__http2_on_evict(uvhttp__conn_t *conn) {
+    uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
+    uvhttp__http2_shutdown_now(&connection->core);
+    settle(connection);
 }
 
 bool uvhttp__http2_is_new(const uvhttp__conn_t *conn) {
@@ -393,8 +399,7 @@ void uvhttp__http2_on_end(uvhttp__conn_t *conn) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     if (!connection || is_over(connection)) return;
     uvhttp__http2_each_stream(&connection->core, end_stream, connection);
-    uvhttp__http2_shutdown(&connection->core);
-    uvhttp__http2_shutdown(&connection->core);
+    uvhttp__http2_shutdown_now(&connection->core);
     settle(connection);
 }
 
@@ -416,8 +421,7 @@ static void end_idle(uvhttp__http2_connection_t *connection) {
         uvhttp__counters_add(counters_of(connection), timeouts_header, 1);
     else
         uvhttp__counters_add(counters_of(connection), timeouts_keepalive, 1);
-    uvhttp__http2_shutdown(&connection->core);
-    uvhttp__http2_shutdown(&connection->core);
+    uvhttp__http2_shutdown_now(&connection->core);
 }
 
 void uvhttp__http2_on_timer(uvhttp__conn_t *conn) {

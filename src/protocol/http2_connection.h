@@ -276,6 +276,7 @@ void uvhttp__http2_on_sent(uvhttp__conn_t *conn);
 void uvhttp__http2_on_timer(uvhttp__conn_t *conn);
 bool uvhttp__http2_is_idle(const uvhttp__conn_t *conn);
 bool uvhttp__http2_is_new(const uvhttp__conn_t *conn);
+void uvhttp__http2_on_evict(uvhttp__conn_t *conn);
 uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn);
 void uvhttp__http2_on_drain(uvhttp__conn_t *conn);
 void uvhttp__http2_on_closed(uvhttp__conn_t *conn);

@@ -105,6 +105,7 @@ static const uvhttp__conn_ops_t http2_ops = {.on_data = uvhttp__http2_on_data,
                                              .on_timer = uvhttp__http2_on_timer,
                                              .is_idle = uvhttp__http2_is_idle,
                                              .is_new = uvhttp__http2_is_new,
+                                             .on_evict = uvhttp__http2_on_evict,
                                              .phase = uvhttp__http2_phase,
                                              .on_drain = uvhttp__http2_on_drain,
                                              .on_closed = uvhttp__http2_on_closed};

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "http2/http2_internal.h"
@@ -241,6 +242,35 @@ static size_t mutate_make_frame(const mutate_frames_t *frames, uint8_t *out) {
     uvhttp__http2_put_head((char *)out, payload.size, (uint8_t)type, (uint8_t)flags, id);
     memcpy(out + MUTATE_HEAD, payload.bytes, payload.size);
     return MUTATE_HEAD + payload.size;
+}
+
+/* Two servers judge a frame that is cut as soon as they like to; what the cuts do is for fuzz_http2_frames. */
+static bool mutate_is_whole(const uint8_t *frame, size_t size) {
+    return size >= UVHTTP__HTTP2_FRAME_HEAD_SIZE &&
+           size == UVHTTP__HTTP2_FRAME_HEAD_SIZE + (uvhttp__http2_get32((const char *)frame) >> 8);
+}
+
+/* Of a stream: the last ones end our connections gracefully, before there is none left (section 5.1.1). */
+static bool mutate_is_last_number(const uint8_t *frame, size_t size) {
+    return size >= UVHTTP__HTTP2_FRAME_HEAD_SIZE && frame[3] == UVHTTP__HTTP2_HEADERS &&
+           (uvhttp__http2_get32((const char *)frame + 5) & UVHTTP__HTTP2_STREAM_ID_MAX) >=
+               UVHTTP__HTTP2_STREAM_ID_MAX - 256;
+}
+
+/* MUTATE_BODY stands for DATA that would make inputs too large. Returns the frame, in memory of its size. */
+static char *mutate_copy_frame(const uint8_t *frame, size_t *size) {
+    bool body = frame[3] == MUTATE_BODY && *size == MUTATE_HEAD + 2;
+    size_t count =
+        body ? ((size_t)frame[MUTATE_HEAD] << 8 | frame[MUTATE_HEAD + 1]) % (UVHTTP__HTTP2_FRAME_SIZE_MAX + 1) : 0;
+    char *copy = malloc(*size + count);
+    if (!copy) abort();
+    memcpy(copy, frame, *size);
+    if (!body) return copy;
+    memset(copy + MUTATE_HEAD, 'b', count);
+    uvhttp__http2_put_head(copy, count, UVHTTP__HTTP2_DATA, frame[4] & UVHTTP__HTTP2_FLAG_END_STREAM,
+                           uvhttp__http2_get32(copy + 5));
+    *size = MUTATE_HEAD + count;
+    return copy;
 }
 
 /* Replaces data[from..to) by `frame`. Returns the size of all; unchanged, if it does not fit. */

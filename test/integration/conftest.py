@@ -87,7 +87,7 @@ def target(tmp_path_factory):
     stop_all(servers)
 
 
-@pytest.fixture(params=["http", "https"])
+@pytest.fixture(params=["http", pytest.param("https", marks=pytest.mark.tls)])
 def make_site(request, serve, pki):
     """Starts a server that is asked over HTTP/2, in clear or over TLS."""
     return lambda *args, **options: Site(serve, pki, request.param, *args, **options)

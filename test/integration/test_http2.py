@@ -67,6 +67,15 @@ def test_what_is_almost_the_preface_is_http_1(serve):
         assert connection.response().status == 505  # not as the second request
 
 
+def test_another_preface_ends_the_connection(serve):
+    """What h2spec sends in its case 3.5.2. RFC 9113 section 3.4 lets the GOAWAY be left out; a client of HTTP/1 may read why."""
+    server = serve()
+    with wire.Connection(server.address) as connection:
+        connection.send(b"INVALID CONNECTION PREFACE\r\n\r\n")
+        assert connection.response().status == 400
+        connection.assert_closed()
+
+
 def test_http2_can_be_switched_off(serve, pki):
     address = (HOST, free_port())
     server = serve("http_test_server", "--tls-listen", "%s:%d" % address, *pki.use("a"), settings={"http2": "off"})

@@ -7,9 +7,11 @@ import threading
 import time
 
 import pytest
+from hyperframe import frame as frames
 
 from harness import EXAMPLES, poll
 from wire import Closed, request
+from wire_h2 import Raw
 
 
 def send_get(connection, target="/n/1"):
@@ -94,6 +96,49 @@ def test_the_longest_idle_connection_makes_room_for_a_new_client(serve, loops):
     for connection in order[8:]:
         connection.send(REST)
         assert connection.response().body == b"1"
+
+
+@pytest.mark.parametrize("requests", [0, 3])
+def test_an_http2_connection_that_makes_room_gets_goaway_first(make_site, requests):
+    """Its client then knows that none of the requests which cross the end was processed."""
+    site = make_site(settings={"max_connections": 5, "io_threads": 1})
+    idle = [site.client() for _ in range(5)]
+    for client in idle:
+        client.sync()
+        for _ in range(requests):
+            assert client.get("/n/1").text == "1"
+    before = time.monotonic()
+    new = [send_part(site.server.connect()) for _ in range(5)]
+    for client in idle:
+        with pytest.raises(Closed):  # no reset
+            client.until(lambda: False)
+        assert {goaway.error_code for goaway in client.goaways} == {0}
+        assert client.goaway.last_stream_id == max(2 * requests - 1, 0)
+    for connection in new:
+        connection.send(REST)
+        assert connection.response().body == b"1"
+    assert time.monotonic() - before < 5, "no place waits for the client that has left it"
+    assert json.loads(new[0].get("/counters").body)["connections_evicted"] == 5
+    for client in idle:
+        client.close()
+
+
+def test_an_http2_connection_keeps_its_place_from_the_first_byte_of_a_frame_on(serve):
+    server = serve(settings={"max_connections": 2, "io_threads": 1})
+    with Raw(server.address) as client, server.connect() as other:
+        client.send(client.headers(1, flags=["END_HEADERS"], method="POST", path="/body"))
+        client.send(frames.DataFrame(1, data=b"body", flags=["END_STREAM"]))
+        assert client.status(1) == 200
+        again = client.headers(3).serialize()
+        client.send(again[:1])
+        assert other.get("/n/1").body == b"1"  # what was sent before has been seen
+        send_part(other)
+        waiting = send_get(server.connect())
+        assert waiting.quiet(0.5), "neither is idle"
+        client.send(again[1:])
+        assert client.status(3) == 200
+        assert waiting.response().body == b"1"
+        client.expect_goaway(0)
 
 
 def test_a_connection_on_which_nothing_was_ever_sent_is_idle(serve):

@@ -18,6 +18,8 @@ from harness import HOST, free_port, poll
 from pki import OPTIONS, VERSIONS, ByHand, Pki, TlsConnection, needs_mbedtls, needs_openssl, openssl, records
 from wire import request
 
+pytestmark = pytest.mark.tls
+
 
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):

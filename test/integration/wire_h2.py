@@ -64,10 +64,11 @@ def decoded(fields):
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in fields]
 
 
-def open_socket(address, context=None, name="a.test", **options):
+def open_socket(address, context=None, name="a.test", session=None, ragged_eof=True, **options):
+    """ragged_eof: an end without close_notify is one, too."""
     made = wire.open_socket(address, **options)
     if context:
-        made = context.wrap_socket(made, server_hostname=name)
+        made = context.wrap_socket(made, server_hostname=name, session=session, suppress_ragged_eofs=ragged_eof)
         assert made.selected_alpn_protocol() == "h2"
     return made
 

@@ -318,6 +318,23 @@ static void test_shutdown_in_two_phases(void **state) {
     peer_deinit(&peer);
 }
 
+static void test_shutdown_at_once(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    WIRE(wire);
+    put_get(&wire, 1);
+    feed_wire(&peer, &wire);
+    respond(&peer, uvhttp__http2_find(&peer.http2, 1), 0);
+    peer.sent_size = 0;
+    uvhttp__http2_shutdown_now(&peer.http2);
+    uvhttp__http2_shutdown_now(&peer.http2);
+    take_control(&peer);
+    assert_string_equal(peer.sent, "goaway 1 NO_ERROR\n");
+    assert_true(uvhttp__http2_done(&peer.http2));
+    peer_deinit(&peer);
+}
+
 static void test_the_last_ids_end_the_connection(void **state) {
     (void)state;
     static peer_t peer;
@@ -344,6 +361,7 @@ int main(void) {
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_each_allocation_may_fail),
         cmocka_unit_test(test_shutdown_in_two_phases),
+        cmocka_unit_test(test_shutdown_at_once),
         cmocka_unit_test(test_the_last_ids_end_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
