@@ -38,6 +38,10 @@ int uvhttp__exchange_open_outgoing(uvhttp__exchange_t *exchange);
 
 extern const uvhttp__request_ops_t uvhttp__exchange_request_ops;
 
+/* A request that knows nothing of its connection yet refers to what all requests of the connection show of it, if they
+ * do, and there is memory. */
+void uvhttp__exchange_share_origin(uvhttp__exchange_t *exchange);
+
 /* --- the way to the handler (run.c) --- */
 
 /* Routes a request whose body has not come. Returns what its route says, or NULL if there is none. */
@@ -90,8 +94,8 @@ void uvhttp__exchange_own_response(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_conclude(uvhttp__exchange_t *exchange);
 /* Any thread: nobody works on it any more. */
 static inline void uvhttp__exchange_ended(uvhttp__exchange_t *exchange) {
-    if (exchange->orphans) uvhttp__orphans_leave(exchange->orphans);
-    exchange->orphans = NULL;
+    if (exchange->orphaned) uvhttp__orphans_leave(exchange->orphans);
+    exchange->orphaned = false;
 }
 /* The rest of uvhttp__exchange_abort, when no worker thread has the exchange any more. */
 void uvhttp__exchange_gone(uvhttp__exchange_t *exchange, int status);

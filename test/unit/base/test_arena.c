@@ -252,13 +252,12 @@ static void test_out_of_memory_at_any_place_is_borne(void **state) {
 
 int main(void) {
     test_allocator_install();
-    return RUN_TESTS(test_memory_is_aligned_and_does_not_overlap,
-                     test_first_block_of_the_caller_is_used_before_the_heap, test_first_block_may_be_unaligned,
-                     test_reset_keeps_one_ordinary_block, test_a_request_of_a_whole_block_may_use_the_kept_one,
-                     test_big_request_leaves_the_block_in_use, test_limit_is_exact_and_holds_in_the_fast_path,
-                     test_absurd_size_without_limit_is_out_of_memory, test_copy_is_terminated,
-                     test_an_arena_without_memory_of_its_owner_begins_small,
-                     test_what_is_reserved_stands_in_one_block_of_that_size,
-                     test_uncounted_memory_has_no_limit_and_takes_no_more_than_it_needs,
-                     test_out_of_memory_at_any_place_is_borne);
+    return RUN_TESTS(
+        test_memory_is_aligned_and_does_not_overlap, test_first_block_of_the_caller_is_used_before_the_heap,
+        test_first_block_may_be_unaligned, test_reset_keeps_one_ordinary_block,
+        test_a_request_of_a_whole_block_may_use_the_kept_one, test_big_request_leaves_the_block_in_use,
+        test_limit_is_exact_and_holds_in_the_fast_path, test_absurd_size_without_limit_is_out_of_memory,
+        test_copy_is_terminated, test_an_arena_without_memory_of_its_owner_begins_small,
+        test_what_is_reserved_stands_in_one_block_of_that_size,
+        test_uncounted_memory_has_no_limit_and_takes_no_more_than_it_needs, test_out_of_memory_at_any_place_is_borne);
 }
