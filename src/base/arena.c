@@ -16,8 +16,10 @@ struct uvhttp__arena_block {
 /* What is above gets a block of its own, so that at most half of an ordinary block is wasted. */
 #define BLOCK_SHARE (BLOCK_DATA / 2)
 
-/* From this size on an uncounted allocation does not begin an ordinary block. */
-#define OWN_MIN 256
+/* Data of the small blocks that are kept for the next request. An arena without a block of the caller's begins with the
+ * smallest: most requests need nothing more, and many may wait. */
+#define SMALL_MIN (256 - sizeof(uvhttp__arena_block_t))
+#define SMALL_MAX (512 - sizeof(uvhttp__arena_block_t))
 
 static_assert(offsetof(uvhttp__arena_block_t, data) == 16, "the data of a block is aligned like the block");
 
@@ -39,14 +41,21 @@ void uvhttp__arena_init(uvhttp__arena_t *arena, void *first, size_t first_size, 
     if (first) use(arena, first, first_size);
 }
 
+static bool is_worth_keeping(const uvhttp__arena_t *arena, const uvhttp__arena_block_t *block) {
+    bool ordinary = block->size == BLOCK_DATA || block->size <= SMALL_MAX;
+    return ordinary && (!arena->spare || block->size > arena->spare->size);
+}
+
 void uvhttp__arena_reset_blocks(uvhttp__arena_t *arena) {
     uvhttp__arena_block_t *next, *block = arena->blocks;
     for (; block; block = next) {
         next = block->next;
-        if (!arena->spare && block->size == BLOCK_DATA)
+        if (is_worth_keeping(arena, block)) {
+            uvhttp__arena_block_t *smaller = arena->spare;
             arena->spare = block;
-        else
-            block_free(block);
+            block = smaller;
+        }
+        block_free(block);
     }
     if (arena->spare) UVHTTP__POISON(arena->spare->data, arena->spare->size);
     arena->blocks = NULL;
@@ -61,8 +70,8 @@ void uvhttp__arena_deinit(uvhttp__arena_t *arena) {
 
 /* A block for `size` bytes, already among the arena's own; NULL when out of memory. */
 static uvhttp__arena_block_t *block_take(uvhttp__arena_t *arena, size_t size) {
-    uvhttp__arena_block_t *block = size == BLOCK_DATA ? arena->spare : NULL;
-    if (block) {
+    uvhttp__arena_block_t *block = arena->spare;
+    if (block && block->size >= size) {
         arena->spare = NULL;
         UVHTTP__UNPOISON(block->data, block->size);
     } else {
@@ -76,13 +85,20 @@ static uvhttp__arena_block_t *block_take(uvhttp__arena_t *arena, size_t size) {
     return block;
 }
 
+/* Of the block that is to have room for `size` bytes, which are not too many for one. */
+static size_t block_size(const uvhttp__arena_t *arena, size_t size) {
+    if (arena->spare && arena->spare->size >= size) return size;
+    if (arena->first || arena->blocks || size > SMALL_MAX) return BLOCK_DATA;
+    return size <= SMALL_MIN ? SMALL_MIN : SMALL_MAX;
+}
+
 /* There was no room, or the limit is near. A new block needs no padding: all are aligned to 16. */
 void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t alignment) {
     assert(alignment <= 16 && arena->used <= arena->size_max);
     (void)alignment;
     if (size > arena->size_max - arena->used) return NULL;
     bool own = size > BLOCK_SHARE;
-    uvhttp__arena_block_t *block = block_take(arena, own ? size : BLOCK_DATA);
+    uvhttp__arena_block_t *block = block_take(arena, own ? size : block_size(arena, size));
     if (!block) return NULL;
     arena->used += size;
     if (own) return block->data; /* the block in use stays in use: it may have room for more */
@@ -93,10 +109,13 @@ void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t align
 }
 
 void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t alignment) {
-    size_t room = (size_t)(arena->end - arena->at);
-    if (size >= OWN_MIN && size + alignment > room && !arena->spare) {
-        uvhttp__arena_block_t *block = block_take(arena, size);
-        return block ? block->data : NULL;
+    size_t padding = (size_t) - (uintptr_t)arena->at & (alignment - 1);
+    if (padding + size > (size_t)(arena->end - arena->at)) {
+        if (size > SMALL_MIN && !(arena->spare && arena->spare->size >= size)) {
+            uvhttp__arena_block_t *block = block_take(arena, size);
+            return block ? block->data : NULL;
+        }
+        uvhttp__arena_reserve(arena, size > SMALL_MIN ? size : SMALL_MIN);
     }
     size_t used = arena->used, size_max = arena->size_max;
     arena->size_max = SIZE_MAX;
@@ -104,6 +123,12 @@ void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t 
     arena->used = used;
     arena->size_max = size_max;
     return memory;
+}
+
+void uvhttp__arena_reserve(uvhttp__arena_t *arena, size_t size) {
+    if (size <= (size_t)(arena->end - arena->at)) return;
+    uvhttp__arena_block_t *block = block_take(arena, (size + 15) & ~(size_t)15);
+    if (block) use(arena, block->data, block->size);
 }
 
 uvhttp_str_t uvhttp__arena_copy(uvhttp__arena_t *arena, uvhttp_str_t str) {

@@ -15,7 +15,7 @@ typedef struct uvhttp__arena_block uvhttp__arena_block_t;
 typedef struct uvhttp__arena {
     char *at, *end;                /* free bytes of the block in use; both NULL before the first */
     uvhttp__arena_block_t *blocks; /* own blocks, in any order */
-    uvhttp__arena_block_t *spare;  /* a block of the default size that is not in use, or NULL */
+    uvhttp__arena_block_t *spare;  /* a block that is not in use: of the default size, or a small one; or NULL */
     char *first;                   /* the caller's block, or NULL */
     size_t first_size;             /* bytes */
     size_t used;                   /* bytes handed out since init or reset, rounded up as they were aligned */
@@ -28,7 +28,8 @@ static_assert(sizeof(uvhttp__arena_t) == 8 * sizeof(void *), "an arena is part o
  * `size_max` bounds what is handed out; SIZE_MAX: no limit. Allocates nothing. */
 void uvhttp__arena_init(uvhttp__arena_t *arena, void *first, size_t first_size, size_t size_max);
 
-/* Gives back everything that was allocated, keeping at most one block of the default size for the next request. */
+/* Gives back everything that was allocated, keeping at most one block for the next request: of the default size or
+ * less. */
 void uvhttp__arena_reset_blocks(uvhttp__arena_t *arena);
 static inline void uvhttp__arena_reset(uvhttp__arena_t *arena) {
     if (__builtin_expect(arena->blocks != NULL, 0)) uvhttp__arena_reset_blocks(arena);
@@ -68,9 +69,13 @@ UVHTTP_MUST_USE static inline char *uvhttp__arena_alloc_bytes(uvhttp__arena_t *a
 }
 
 /* The same, `alignment` of 1 to 16, for the library's own, which is bounded elsewhere: neither held up by the limit nor
- * counted in `used`, so that the limit stays exactly what the application may have. What is large and has no room gets
- * a block of its size, so that a request which waits holds no more than it needs. NULL only when out of memory. */
+ * counted in `used`, so that the limit stays exactly what the application may have. It never begins a block of the
+ * default size, so that a request which waits holds no more than it needs. NULL only when out of memory. */
 UVHTTP_MUST_USE void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t alignment);
+
+/* The next `size` bytes, alignment included, are to come from one block: if there is no room, from one of that
+ * size, or the one that was kept. Without memory nothing happens. */
+void uvhttp__arena_reserve(uvhttp__arena_t *arena, size_t size);
 
 /* A copy of `str` with a NUL behind it that is not counted. Returns data NULL when there is no memory. */
 uvhttp_str_t uvhttp__arena_copy(uvhttp__arena_t *arena, uvhttp_str_t str);

@@ -86,12 +86,16 @@ static int collect(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
     return UVHTTP_OK;
 }
 
-/* Behind the body, if that was collected; not before its lines are whole. */
-static void show_trailer(uvhttp__exchange_t *exchange) {
+/* Behind the body, if that was collected; not before its lines are whole. Returns 0 or UVHTTP_E_NOMEM. */
+static int show_trailer(uvhttp__exchange_t *exchange) {
     uvhttp_request_t *req = &exchange->request;
+    const uvhttp__intake_t *intake = exchange->intake;
     size_t before = req->body.size;
-    if (exchange->body && exchange->body_size > before)
-        req->trailer = (uvhttp_str_t){exchange->body + before, exchange->body_size - before};
+    if (!intake->data || intake->size <= before) return UVHTTP_OK;
+    uvhttp__request_extras_t *extras = uvhttp__request_extras(req);
+    if (!extras) return UVHTTP_E_NOMEM;
+    extras->trailer = (uvhttp_str_t){intake->data + before, intake->size - before};
+    return UVHTTP_OK;
 }
 
 /* The rest of the way of a request that was routed. */
@@ -106,15 +110,16 @@ static void run_routed(uvhttp__exchange_t *exchange) {
 /* --- as it comes --- */
 
 void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_t size, bool last) {
-    if (size > exchange->body_max - exchange->body_seen) {
+    uvhttp__intake_t *intake = exchange->intake;
+    if (size > intake->max - intake->seen) {
         uvhttp__exchange_refuse(exchange, UVHTTP_E_HTTP_BODY_TOO_LARGE);
         return;
     }
-    exchange->body_seen += size;
+    intake->seen += size;
     exchange->receiving = !last;
     uvhttp_str_t piece = {data, size};
     int status = size > 0 && !exchange->incoming ? collect(exchange, piece) : UVHTTP_OK;
-    if (last) show_trailer(exchange);
+    if (last && status == UVHTTP_OK) status = show_trailer(exchange);
     if (status != UVHTTP_OK)
         uvhttp__exchange_refuse(exchange, status);
     else if (exchange->incoming)
@@ -132,7 +137,7 @@ static void leave_open(uvhttp__exchange_t *exchange) {
 
 /* The handler runs now. */
 static void start_stream(uvhttp__exchange_t *exchange) {
-    int status = exchange->request.head.content_length > exchange->body_max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
+    int status = exchange->request.head.content_length > exchange->intake->max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
                  : uvhttp__exchange_own(exchange) != UVHTTP_OK || !uvhttp__incoming_new(exchange) ? UVHTTP_E_NOMEM
                                                                                                   : UVHTTP_OK;
     if (status != UVHTTP_OK) {
@@ -145,9 +150,9 @@ static void start_stream(uvhttp__exchange_t *exchange) {
 
 /* The handler runs when the body is there. What comes whole, now, is used where it is. */
 static void start_collecting(uvhttp__exchange_t *exchange, bool whole) {
-    int status = exchange->request.head.content_length > exchange->body_max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
-                 : whole                                                    ? UVHTTP_OK
-                                                                            : uvhttp__exchange_own(exchange);
+    int status = exchange->request.head.content_length > exchange->intake->max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
+                 : whole                                                       ? UVHTTP_OK
+                                                                               : uvhttp__exchange_own(exchange);
     exchange->body_whole = whole;
     if (status != UVHTTP_OK) {
         uvhttp__exchange_refuse(exchange, status);
@@ -177,8 +182,13 @@ static void refuse_tunnel(uvhttp__exchange_t *exchange) {
 
 void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
     const uvhttp_server_config_t *config = config_of(exchange);
+    if (uvhttp__exchange_take_in(exchange) != UVHTTP_OK) {
+        exchange->way = (uvhttp__way_t){.chain = NULL};
+        leave_open(exchange);
+        uvhttp__exchange_refuse(exchange, UVHTTP_E_NOMEM);
+        return;
+    }
     exchange->receiving = true;
-    exchange->body_seen = 0;
     if (exchange->request.head.form == UVHTTP__FORM_AUTHORITY) {
         refuse_tunnel(exchange);
         return;
@@ -186,9 +196,9 @@ void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
     const uvhttp_route_options_t *options = uvhttp__exchange_route(exchange);
     uvhttp__exchange_start_rate(exchange);
     bool streamed = options && options->stream_body;
-    exchange->body_max = options && options->body_size_max > 0 ? options->body_size_max
-                         : streamed                            ? UINT64_MAX
-                                                               : config->body_size_max;
+    exchange->intake->max = options && options->body_size_max > 0 ? options->body_size_max
+                            : streamed                            ? UINT64_MAX
+                                                                  : config->body_size_max;
     if (streamed) {
         start_stream(exchange);
     } else if (exchange->way.route && exchange->way.chain->head_count == 0) {

@@ -13,14 +13,16 @@ static uvhttp__rate_limits_t rate_limits(const uvhttp__exchange_t *exchange) {
 
 void uvhttp__exchange_start_rate(uvhttp__exchange_t *exchange) {
     const uvhttp__rate_limits_t limits = rate_limits(exchange);
-    uvhttp__rate_start(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen, uvhttp__exchange_now_ms(exchange));
+    uvhttp__intake_t *intake = exchange->intake;
+    uvhttp__rate_start(&intake->rate, &limits, (uint32_t)intake->seen, uvhttp__exchange_now_ms(exchange));
 }
 
 bool uvhttp__exchange_client_is_late(uvhttp__exchange_t *exchange) {
     if (!exchange->receiving || !uvhttp__exchange_takes(exchange)) return false;
     const uvhttp__rate_limits_t limits = rate_limits(exchange);
-    uvhttp__rate_verdict_t verdict = uvhttp__rate_look(&exchange->body_rate, &limits, (uint32_t)exchange->body_seen,
-                                                       uvhttp__exchange_now_ms(exchange));
+    uvhttp__intake_t *intake = exchange->intake;
+    uvhttp__rate_verdict_t verdict =
+        uvhttp__rate_look(&intake->rate, &limits, (uint32_t)intake->seen, uvhttp__exchange_now_ms(exchange));
     if (verdict == UVHTTP__RATE_FINE) return false;
     uvhttp__counters_t *counters = &exchange->worker->worker->counters;
     if (verdict == UVHTTP__RATE_STALLED)

@@ -15,14 +15,14 @@ typedef enum uvhttp__deferred_state {
     UVHTTP__DEFERRED_ABORTED,
 } uvhttp__deferred_state_t;
 
+/* A request that waits has one: what is "under the lock" is so under the lock of its address (deferred_handle.c). */
 struct uvhttp_deferred {
-    pthread_mutex_t lock;
-    uint32_t count;                 /* references; under the lock */
-    uvhttp__deferred_state_t state; /* under the lock */
+    uint32_t count; /* references; under the lock */
+    uint8_t state;  /* uvhttp__deferred_state_t; under the lock */
+    bool held;      /* under the lock: a worker thread has the response still, messages wait in `posts` */
     uvhttp__loop_t *loop;
     uvhttp__exchange_t *exchange; /* written on the loop's thread under the lock */
     uvhttp__post_t abandon;       /* the message that the last reference becomes if nobody has answered */
-    bool held;                    /* under the lock: a worker thread has the response still, messages wait in `posts` */
     uvhttp__mpsc_t posts;
     void (*on_abort)(uvhttp_deferred_t *deferred, void *user);
     void *on_abort_user;

@@ -3,6 +3,16 @@
 #include "base/alloc.h"
 #include "exchange/deferred.h"
 
+/* Handles share locks: many wait, each with its request, and each is locked for a moment. No thread holds two. */
+#define FOUR_OF(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
+static pthread_mutex_t locks[] = {FOUR_OF(FOUR_OF(FOUR_OF(PTHREAD_MUTEX_INITIALIZER)))};
+enum { LOCKS = sizeof locks / sizeof *locks };
+
+static pthread_mutex_t *lock_of(const uvhttp_deferred_t *deferred) {
+    /* Of an address the low bits say little. */
+    return &locks[((uintptr_t)deferred >> 5 ^ (uintptr_t)deferred >> 11) % LOCKS];
+}
+
 /* --- references --- */
 
 /* Under the lock. */
@@ -16,7 +26,7 @@ static void give_to_loop(uvhttp_deferred_t *deferred, uvhttp__post_t *post) {
 /* Gives a reference back. The last one of an open handle becomes a message, so that the client gets a 500. */
 void uvhttp_deferred_release(uvhttp_deferred_t *deferred) {
     if (!deferred) return;
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     bool last = --deferred->count == 0;
     bool abandoned = last && deferred->state == UVHTTP__DEFERRED_OPEN;
     if (abandoned) {
@@ -24,44 +34,43 @@ void uvhttp_deferred_release(uvhttp_deferred_t *deferred) {
         deferred->state = UVHTTP__DEFERRED_ANSWERED;
         give_to_loop(deferred, &deferred->abandon);
     }
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
     if (!last || abandoned) return;
     if (deferred->state == UVHTTP__DEFERRED_ABORTED) uvhttp__exchange_free(deferred->exchange);
-    pthread_mutex_destroy(&deferred->lock);
     uvhttp__free(deferred);
 }
 
 void uvhttp_deferred_retain(uvhttp_deferred_t *deferred) {
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     deferred->count++;
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
 }
 
 /* --- messages --- */
 
 int uvhttp__deferred_post(uvhttp_deferred_t *deferred, uvhttp__post_t *post, uvhttp__deferred_state_t next) {
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     int status = deferred->state == UVHTTP__DEFERRED_ABORTED    ? UVHTTP_E_ABORTED
                  : deferred->state == UVHTTP__DEFERRED_ANSWERED ? UVHTTP_E_STATE
                                                                 : UVHTTP_OK;
     if (status == UVHTTP_OK) {
-        deferred->state = next;
+        deferred->state = (uint8_t)next;
         deferred->count++;
         give_to_loop(deferred, post);
     }
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
     return status;
 }
 
 void uvhttp__deferred_let_go(uvhttp_deferred_t *deferred) {
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     deferred->held = false;
     uvhttp__mpsc_node_t *next, *node = uvhttp__mpsc_take(&deferred->posts);
     for (; node; node = next) {
         next = node->next;
         uvhttp__loop_post(deferred->loop, UVHTTP__CONTAINER_OF(node, uvhttp__post_t, node));
     }
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
 }
 
 /* --- on the loop --- */
@@ -72,13 +81,13 @@ void uvhttp__deferred_adopt(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exc
 }
 
 bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred) {
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     bool open = deferred->state == UVHTTP__DEFERRED_OPEN;
     if (open)
         deferred->state = UVHTTP__DEFERRED_ABORTED;
     else
         deferred->exchange = NULL; /* the answer is on its way and will find nobody */
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
     if (!open) return false;
     if (deferred->on_abort) deferred->on_abort(deferred, deferred->on_abort_user);
     return true;
@@ -86,23 +95,23 @@ bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred) {
 
 void uvhttp__deferred_detach(uvhttp_deferred_t *deferred) {
     deferred->exchange->deferred = NULL;
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     deferred->state = UVHTTP__DEFERRED_ANSWERED;
     deferred->exchange = NULL;
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
 }
 
 bool uvhttp__deferred_is_open(uvhttp_deferred_t *deferred) {
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     bool open = deferred->state == UVHTTP__DEFERRED_OPEN;
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
     return open;
 }
 
 /* --- on any thread --- */
 
 bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred) {
-    pthread_mutex_t *lock = &((uvhttp_deferred_t *)(uintptr_t)deferred)->lock;
+    pthread_mutex_t *lock = lock_of(deferred);
     pthread_mutex_lock(lock);
     bool aborted = deferred->state == UVHTTP__DEFERRED_ABORTED;
     pthread_mutex_unlock(lock);
@@ -110,8 +119,8 @@ bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred) {
 }
 
 uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred) {
-    pthread_mutex_lock(&deferred->lock);
+    pthread_mutex_lock(lock_of(deferred));
     uvhttp_request_t *request = deferred->exchange ? &deferred->exchange->request : NULL;
-    pthread_mutex_unlock(&deferred->lock);
+    pthread_mutex_unlock(lock_of(deferred));
     return request;
 }

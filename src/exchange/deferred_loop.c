@@ -36,7 +36,6 @@ static uvhttp_deferred_t *new_handle(uvhttp__exchange_t *exchange, bool held) {
     if (!deferred) return NULL;
     deferred->count = 1;
     deferred->held = held;
-    pthread_mutex_init(&deferred->lock, NULL);
     uvhttp__mpsc_init(&deferred->posts);
     deferred->loop = exchange->worker->worker->loop;
     deferred->exchange = exchange;

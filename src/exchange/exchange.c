@@ -25,7 +25,7 @@ static int sink_begin(uvhttp_response_t *res) {
     exchange->begun = true;
     int status = uvhttp__exchange_open_outgoing(exchange);
     if (status == UVHTTP_OK)
-        status = exchange->protocol->begin(exchange, res->coder ? UVHTTP_SIZE_UNKNOWN : res->stream_size);
+        status = exchange->protocol->begin(exchange, res->coder ? UVHTTP_SIZE_UNKNOWN : res->body.stream_size);
     if (status == UVHTTP_E_NOMEM) exchange->protocol->reset(exchange, status); /* nothing can follow a lost head */
     return status;
 }
@@ -78,9 +78,7 @@ static int sink_interim(uvhttp_response_t *res, int status, uvhttp_str_t fields)
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
     if (!exchange->protocol || exchange->coroutine || uvhttp__exchange_leave(exchange) != UVHTTP_OK) return NULL;
-    uvhttp_deferred_t *deferred = uvhttp__deferred_new(exchange);
-    if (deferred) uvhttp__exchange_set_aside(exchange);
-    return deferred;
+    return uvhttp__exchange_set_aside(exchange) == UVHTTP_OK ? uvhttp__deferred_new(exchange) : NULL;
 }
 
 static const uvhttp__response_sink_t sink = {.begin = sink_begin,
@@ -95,25 +93,25 @@ static const uvhttp__response_sink_t sink = {.begin = sink_begin,
 
 static NOINLINE uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
     const uvhttp__service_t *service = worker->service;
-    char *memory = uvhttp__malloc(pool->protocol->offset + sizeof(uvhttp__exchange_t));
+    uint16_t offset = pool->protocol->offset, arena_size = pool->protocol->arena_size;
+    char *memory = uvhttp__malloc(offset + sizeof(uvhttp__exchange_t) + arena_size);
     if (!memory) return NULL;
-    uvhttp__exchange_t *exchange = (uvhttp__exchange_t *)(void *)(memory + pool->protocol->offset);
-    uvhttp__arena_init(&exchange->arena, exchange->first, sizeof exchange->first,
+    uvhttp__exchange_t *exchange = (uvhttp__exchange_t *)(void *)(memory + offset);
+    uvhttp__arena_init(&exchange->arena, arena_size > 0 ? (char *)(exchange + 1) : NULL, arena_size,
                        service->config.request_memory_max > SIZE_MAX ? SIZE_MAX
                                                                      : (size_t)service->config.request_memory_max);
     uvhttp__request_init(&exchange->request, &exchange->arena, &uvhttp__exchange_request_ops);
     uvhttp__response_init(&exchange->response, &exchange->request, &exchange->arena, &sink);
-    exchange->memory = memory;
+    exchange->offset = offset;
     exchange->worker = worker;
     exchange->pool = pool;
-    exchange->orphans = NULL;
     atomic_init(&exchange->home, uvhttp__thread_number());
     return exchange;
 }
 
 /* In two pieces: of one, the compiler makes an instruction that takes long to start. */
 static inline void clear(uvhttp__exchange_t *exchange) {
-    enum { SIZE = offsetof(uvhttp__exchange_t, start_turn) - offsetof(uvhttp__exchange_t, deferred), PIECE = 48 };
+    enum { SIZE = offsetof(uvhttp__exchange_t, offset) - offsetof(uvhttp__exchange_t, deferred), PIECE = 48 };
     char *from = (char *)&exchange->deferred;
     memset(from, 0, PIECE);
     memset(from + PIECE, 0, SIZE - PIECE);

@@ -10,13 +10,23 @@
 #include "exchange/outgoing.h"
 #include "exchange/service.h"
 
-#define UVHTTP__EXCHANGE_ARENA_SIZE 512
+/* A body that comes; in the arena. */
+typedef struct uvhttp__intake {
+    char *data;            /* collected, on the heap; NULL while it is a view */
+    size_t size, capacity; /* of that, with the trailer behind it */
+    uint64_t seen;         /* bytes that have come */
+    uint64_t max;
+    uvhttp__rate_t rate;
+} uvhttp__intake_t;
+
+typedef struct uvhttp__spool uvhttp__spool_t;
 
 /* A body that the handler takes as it comes; in the arena. */
 typedef struct uvhttp__incoming {
     uvhttp_body_data_cb on_data;
     uvhttp_body_end_cb on_end; /* NULL: the handler did not ask for the body */
     void *user;
+    uvhttp__spool_t *spool; /* it is received before a worker thread runs the handler; until done; or NULL */
     uint64_t paused_at_ms;
     uint32_t piece_max; /* bytes for the next on_data, 0: read_buffer_size */
     bool handler_runs;  /* it may ask for the body */
@@ -30,13 +40,6 @@ typedef struct uvhttp__upgrade {
     const uvhttp_tcp_handlers_t *handlers;  /* of that */
     void *user;
 } uvhttp__upgrade_t;
-
-/* Why there is no route. */
-typedef struct uvhttp__unrouted {
-    int status; /* of routing */
-    uvhttp__match_outcome_t outcome;
-    uint32_t allow;
-} uvhttp__unrouted_t;
 
 /* What an exchange asks of the protocol that carries it. All functions run on the loop's thread, for an exchange whose
  * client is there (exchange->protocol). */
@@ -82,58 +85,57 @@ struct uvhttp__protocol {
     bool (*drains)(const uvhttp__exchange_t *exchange);
     /* For what a request shows of its connection, and nothing else. */
     uvhttp__conn_t *(*connection)(const uvhttp__exchange_t *exchange);
-    size_t offset; /* of the exchange, the last member, in the memory that the protocol has for each request */
     uvhttp__framing_t framing; /* of bodies of responses that it pulls */
+    /* Of a connection with many exchanges: that of which `shared` is theirs. NULL: there is none. */
+    uvhttp__orphans_t *(*orphans)(const uvhttp__exchange_t *exchange);
+    uint16_t offset;     /* of the exchange, the last member, in the memory that the protocol has for each request */
+    uint16_t arena_size; /* bytes that the arena of an exchange begins with: a multiple of 16, or 0 */
 };
 
-typedef struct uvhttp__spool uvhttp__spool_t;
-
+/* One that waits, for its application or for a window, waits with many others: what few have is in the arena. */
 struct uvhttp__exchange {
-    uvhttp_request_t request;
+    _Alignas(16) uvhttp_request_t request;
     uvhttp_response_t response;
-    uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred */
-    uvhttp__arena_t aside; /* of the request while it is deferred; written when request.arena is this one */
+    uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred: then it has one in this one */
     const uvhttp__protocol_t
         *protocol; /* NULL: the client has gone. Only the loop's thread may look: uvhttp__exchange_protocol */
     uvhttp__http_worker_t *worker; /* only while its loop is known to live: not for a deferred handle's threads */
     uvhttp__exchange_pool_t *pool; /* the same */
-    char *memory;                  /* that it is the last member of */
     _Atomic uint64_t
         home; /* number of the loop's thread; 0: the loop has done with it, and a deferred handle keeps it */
-    uvhttp__exchange_t *next_free;
-    uvhttp__orphans_t *orphans; /* it is counted there until it ends (uvhttp__exchange_orphan); NULL: it is not */
 
-    uvhttp_deferred_t *deferred;         /* NULL: not deferred. From here on: zero at the beginning */
+    union {
+        uvhttp_deferred_t *deferred;   /* NULL: not deferred. From here on: zero at the beginning */
+        uvhttp__exchange_t *next_free; /* in the pool */
+    };
     struct uvhttp__call *call;           /* a worker thread runs the handler, or will; NULL: none does */
     struct uvhttp__coroutine *coroutine; /* the handler runs in one that has not ended; NULL: no */
     uvhttp__incoming_t *incoming;        /* the handler takes the body as it comes; NULL: it does not */
-    uvhttp__spool_t *spool;              /* the body is received before a worker thread runs the handler; until done */
+    uvhttp__intake_t *intake;            /* NULL: there is no body */
     uvhttp__outgoing_t *outgoing;        /* the body of the response, in the arena; NULL: none is pulled */
-    uint64_t answer_by_ms;               /* loop time at which the application is late; 0: it has time */
-    const char *borrowed; /* the receive buffer that the head stands in, and its fields in worker->fields; NULL once
-                             both are copies */
-    char *body;           /* collected, NULL while it is a view */
-    size_t body_size, body_capacity;  /* of it, with the trailer behind it */
+    union {
+        uint64_t answer_by_ms;      /* loop time at which the application is late; 0: it has time */
+        uvhttp__orphans_t *orphans; /* `orphaned`: it is counted there until it ends */
+    };
     const uvhttp__upgrade_t *upgrade; /* a response of 101 gives the connection to this protocol; in the arena */
     uint32_t borrowers;               /* queued output that still points into the arena, and calls (pin) */
     int16_t failure; /* a UVHTTP_E_* code: the rest of the request is not read; the response says why */
+    bool borrowed; /* the head stands in the receive buffer, and its fields in worker->fields: they are no copies yet */
+    bool responded;  /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows */
     bool released;   /* goes back to the pool when the last borrower has gone */
     bool may_go_on;  /* deferred by a middleware: uvhttp_deferred_next */
     bool body_waits; /* ... before the body was read: it is not wanted yet */
-    bool may_leave;  /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
     bool receiving;  /* the end of its body has not come */
     bool body_whole; /* the whole body comes with the next call, and may stay where it is */
-    bool begun; /* the protocol has the head of a streamed response: the loop may look, whoever writes the response */
-    bool responded; /* the protocol has the whole response: only uvhttp__exchange_finished or _abort follows. To here */
+    bool may_leave;  /* uvhttp__exchange_leave: nothing of the request is the loop's or the server's */
+    bool orphaned;   /* uvhttp__exchange_orphan */
+    bool begun; /* the protocol has the head of a streamed response: the loop may look, whoever writes it. To here */
 
+    uint16_t offset; /* of the protocol: the exchange is the last member of its memory */
     uint32_t start_turn;
-    uint64_t start_ns;  /* turn in which the head was seen whole */
-    uint64_t body_seen; /* bytes that have come; body_* are written when there is a body to wait for */
-    uint64_t body_max;
-    uvhttp__rate_t body_rate;
-    uvhttp__way_t way;           /* through middleware to the handler */
-    uvhttp__unrouted_t unrouted; /* if way.route is NULL */
-    _Alignas(16) char first[UVHTTP__EXCHANGE_ARENA_SIZE];
+    uint64_t start_ns; /* turn in which the head was seen whole */
+    uvhttp__way_t way; /* through middleware to the handler */
+    /* behind it: bytes of the arena, the protocol's arena_size of them */
 };
 
 /* For the fields of the head that is read, limits.header_count_max of them: they are the loop's, as the bytes of the
@@ -204,12 +206,13 @@ void uvhttp__exchange_finished(uvhttp__exchange_t *exchange);
 /* Counts it in `orphans` until it has ended: until it is released and no handler, job, coroutine or deferred handle has
  * it. For a protocol that is about to abort it, or that has put another one in its place. */
 static inline void uvhttp__exchange_orphan(uvhttp__exchange_t *exchange, uvhttp__orphans_t *orphans) {
+    exchange->orphaned = true;
     exchange->orphans = uvhttp__orphans_join(orphans);
 }
 /* Any thread: nobody works on it any more. */
 static inline void uvhttp__exchange_ended(uvhttp__exchange_t *exchange) {
-    if (exchange->orphans) uvhttp__orphans_leave(exchange->orphans);
-    exchange->orphans = NULL;
+    if (exchange->orphaned) uvhttp__orphans_leave(exchange->orphans);
+    exchange->orphaned = false;
 }
 /* The client has gone, or (status) nobody waits any more: hooks, abort callbacks; the exchange is released, or left to
  * the deferred handle. */
@@ -226,6 +229,10 @@ static inline bool uvhttp__exchange_takes(const uvhttp__exchange_t *exchange) {
 static inline void uvhttp__exchange_pin(uvhttp__exchange_t *exchange) {
     exchange->borrowers++;
 }
+/* The file or memory that the body is received in, before a worker thread runs the handler; NULL: none. */
+static inline uvhttp__spool_t *uvhttp__exchange_spool(const uvhttp__exchange_t *exchange) {
+    return exchange->incoming ? exchange->incoming->spool : NULL;
+}
 /* Returns whether its client still waits for its response; if not, it must not be used. */
 bool uvhttp__exchange_unpin(uvhttp__exchange_t *exchange);
 /* Loop's thread: back to the pool, now or when nothing borrows from it any more. on_done has been called. */
@@ -236,6 +243,8 @@ void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool);
 /* The head with its fields and a body view are copied: the receive buffer and the loop's array are free for the next.
  * Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);
+/* What follows takes memory for a copy of the head and `more` bytes: they are to stand together. */
+void uvhttp__exchange_reserve(uvhttp__exchange_t *exchange, size_t more);
 /* In its place for want of memory: the head is as of a request that nobody has read. */
 void uvhttp__exchange_forget_head(uvhttp__exchange_t *exchange);
 /* Before another thread sees the exchange, or it may outlive its connection (a worker thread, a deferred handle, a
@@ -243,8 +252,10 @@ void uvhttp__exchange_forget_head(uvhttp__exchange_t *exchange);
  * or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
 /* The request gets memory of its own, for the thread that will have it: the loop goes on to take the response's from
- * `arena`. Both may take what is left of request_memory_max now. */
-void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
+ * `arena`. Both may take what is left of request_memory_max now. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
+/* Makes exchange->intake, if there is none. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__exchange_take_in(uvhttp__exchange_t *exchange);
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size);
 
 /* --- upgrade.c --- */

@@ -25,7 +25,7 @@ size_t uvhttp__exchange_piece_max(const uvhttp__exchange_t *exchange) {
 void uvhttp__incoming_resume(uvhttp__exchange_t *exchange) {
     uvhttp__incoming_t *incoming = exchange->incoming;
     if (!is_open(exchange)) return;
-    uvhttp__rate_excuse(&exchange->body_rate, uvhttp__exchange_now_ms(exchange) - incoming->paused_at_ms);
+    uvhttp__rate_excuse(&exchange->intake->rate, uvhttp__exchange_now_ms(exchange) - incoming->paused_at_ms);
     incoming->paused_at_ms = uvhttp__exchange_now_ms(exchange);
     exchange->answer_by_ms = 0;
     uvhttp__exchange_watch(exchange);

@@ -5,29 +5,42 @@
 #include "base/alloc.h"
 #include "base/hot.h"
 #include "exchange/exchange.h"
+#include "exchange/origin.h"
 
 /* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
 #define POOL_MAX 32
+
+/* Most addresses of clients, as text, take less. */
+#define ORIGIN_TEXT_SIZE 48
 
 /* --- release --- */
 
 /* Nobody but the loop has the request any more. */
 static NOINLINE void forget_aside(uvhttp__exchange_t *exchange) {
-    uvhttp__arena_deinit(&exchange->aside);
+    uvhttp__arena_deinit(exchange->request.arena);
     exchange->request.arena = &exchange->arena;
+}
+
+static NOINLINE void give_back_body(uvhttp__exchange_t *exchange) {
+    uvhttp__free(exchange->intake->data);
+    exchange->intake = NULL;
+}
+
+/* What is not in the arena. */
+static inline void give_back(uvhttp__exchange_t *exchange) {
+    if (UNLIKELY(exchange->intake != NULL)) give_back_body(exchange);
+    if (UNLIKELY(exchange->request.arena != &exchange->arena)) forget_aside(exchange);
+}
+
+static void free_memory(uvhttp__exchange_t *exchange) {
+    uvhttp__arena_deinit(&exchange->arena);
+    uvhttp__free((char *)exchange - exchange->offset);
 }
 
 void uvhttp__exchange_free(uvhttp__exchange_t *exchange) {
     uvhttp__exchange_ended(exchange);
-    if (exchange->request.arena == &exchange->aside) forget_aside(exchange);
-    uvhttp__arena_deinit(&exchange->arena);
-    uvhttp__free(exchange->body);
-    uvhttp__free(exchange->memory);
-}
-
-static NOINLINE void give_back_body(uvhttp__exchange_t *exchange) {
-    uvhttp__free(exchange->body);
-    exchange->body = NULL;
+    give_back(exchange);
+    free_memory(exchange);
 }
 
 static inline void recycle(uvhttp__exchange_t *exchange) {
@@ -36,8 +49,7 @@ static inline void recycle(uvhttp__exchange_t *exchange) {
         uvhttp__exchange_free(exchange);
         return;
     }
-    if (UNLIKELY(exchange->body != NULL)) give_back_body(exchange);
-    if (UNLIKELY(exchange->request.arena == &exchange->aside)) forget_aside(exchange);
+    give_back(exchange);
     uvhttp__arena_reset(&exchange->arena);
     exchange->next_free = pool->free;
     pool->free = exchange;
@@ -66,7 +78,7 @@ void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool) {
     uvhttp__exchange_t *next;
     for (uvhttp__exchange_t *exchange = pool->free; exchange; exchange = next) {
         next = exchange->next_free;
-        uvhttp__exchange_free(exchange);
+        free_memory(exchange);
     }
     pool->free = NULL;
 }
@@ -96,22 +108,32 @@ UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
 
 /* --- what it owns --- */
 
+static size_t own_size(const uvhttp__exchange_t *exchange) {
+    const uvhttp__head_t *head = &exchange->request.head;
+    return exchange->borrowed ? head->header_count * sizeof(uvhttp__field_t) + head->size : 0;
+}
+
+void uvhttp__exchange_reserve(uvhttp__exchange_t *exchange, size_t more) {
+    size_t head = (own_size(exchange) + 7) & ~(size_t)7; /* what follows is aligned to 8 */
+    uvhttp__arena_reserve(&exchange->arena, head + more);
+}
+
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange) {
     if (!exchange->borrowed) return UVHTTP_OK;
     uvhttp_request_t *req = &exchange->request;
     uvhttp_str_t body = req->body;
-    if (body.size > 0 && !exchange->body && uvhttp__exchange_body_append(exchange, body.data, body.size) != UVHTTP_OK)
-        return UVHTTP_E_NOMEM;
+    bool is_view = body.size > 0 && !(exchange->intake && exchange->intake->data);
+    if (is_view && uvhttp__exchange_body_append(exchange, body.data, body.size) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     /* The head is bounded by the limits, not by what an application may allocate. */
     size_t fields_size = req->head.header_count * sizeof(uvhttp__field_t);
     uvhttp__field_t *fields =
-        uvhttp__arena_alloc_uncounted(&exchange->arena, fields_size + req->head.size, _Alignof(uvhttp__field_t));
+        uvhttp__arena_alloc_uncounted(&exchange->arena, own_size(exchange), _Alignof(uvhttp__field_t));
     if (!fields) return UVHTTP_E_NOMEM;
     char *copy = (char *)fields + fields_size;
     memcpy(fields, req->head.headers, fields_size);
-    memcpy(copy, exchange->borrowed, req->head.size);
+    memcpy(copy, req->base, req->head.size);
     uvhttp__request_rebase(req, copy, fields);
-    exchange->borrowed = NULL;
+    exchange->borrowed = false;
     return UVHTTP_OK;
 }
 
@@ -121,11 +143,14 @@ void uvhttp__exchange_forget_head(uvhttp__exchange_t *exchange) {
         .headers = uvhttp__exchange_fields(exchange), .method = req->head.method, .version = req->head.version};
     req->base = "";
     req->body = (uvhttp_str_t){NULL, 0};
-    exchange->borrowed = NULL;
+    exchange->borrowed = false;
 }
 
 int uvhttp__exchange_leave(uvhttp__exchange_t *exchange) {
     if (exchange->may_leave) return UVHTTP_OK;
+    uvhttp__exchange_share_origin(exchange);
+    size_t origin_size = exchange->request.origin ? 0 : sizeof(uvhttp__origin_t) + ORIGIN_TEXT_SIZE;
+    uvhttp__exchange_reserve(exchange, sizeof(uvhttp__arena_t) + origin_size);
     int status = uvhttp__exchange_own(exchange);
     if (status == UVHTTP_OK) status = uvhttp__request_own_params(&exchange->request);
     if (status == UVHTTP_OK) status = uvhttp__request_learn(&exchange->request, UVHTTP__ORIGIN_ALL);
@@ -133,37 +158,52 @@ int uvhttp__exchange_leave(uvhttp__exchange_t *exchange) {
     return status;
 }
 
-void uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange) {
-    const uvhttp__arena_t *arena = &exchange->arena;
-    if (exchange->request.arena == &exchange->aside) return; /* it was deferred before */
-    uvhttp__arena_init(&exchange->aside, NULL, 0, arena->size_max - arena->used);
-    exchange->request.arena = &exchange->aside;
+int uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange) {
+    uvhttp__arena_t *arena = &exchange->arena;
+    if (exchange->request.arena != arena) return UVHTTP_OK; /* it was deferred before */
+    uvhttp__arena_t *aside = uvhttp__arena_alloc_uncounted(arena, sizeof *aside, _Alignof(uvhttp__arena_t));
+    if (!aside) return UVHTTP_E_NOMEM;
+    uvhttp__arena_init(aside, NULL, 0, arena->size_max - arena->used);
+    exchange->request.arena = aside;
+    return UVHTTP_OK;
+}
+
+int uvhttp__exchange_take_in(uvhttp__exchange_t *exchange) {
+    if (exchange->intake) return UVHTTP_OK;
+    uvhttp__intake_t *intake =
+        uvhttp__arena_alloc_uncounted(&exchange->arena, sizeof *intake, _Alignof(uvhttp__intake_t));
+    if (!intake) return UVHTTP_E_NOMEM;
+    *intake = (uvhttp__intake_t){0};
+    exchange->intake = intake;
+    return UVHTTP_OK;
 }
 
 static int append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
-    if (exchange->body_size + size > exchange->body_capacity) {
+    if (uvhttp__exchange_take_in(exchange) != UVHTTP_OK) return UVHTTP_E_NOMEM;
+    uvhttp__intake_t *intake = exchange->intake;
+    if (intake->size + size > intake->capacity) {
         /* Grown by what has come, not by what was announced, so that an announcement costs nothing. */
-        size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 4096;
-        if (capacity < exchange->body_size + size) capacity = exchange->body_size + size;
-        char *body = uvhttp__realloc(exchange->body, capacity);
+        size_t capacity = intake->capacity ? intake->capacity * 2 : 4096;
+        if (capacity < intake->size + size) capacity = intake->size + size;
+        char *body = uvhttp__realloc(intake->data, capacity);
         if (!body) return UVHTTP_E_NOMEM;
-        exchange->body = body;
-        exchange->body_capacity = capacity;
+        intake->data = body;
+        intake->capacity = capacity;
     }
-    memcpy(exchange->body + exchange->body_size, data, size);
-    exchange->body_size += size;
+    memcpy(intake->data + intake->size, data, size);
+    intake->size += size;
     return UVHTTP_OK;
 }
 
 int uvhttp__exchange_body_append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
     if (append(exchange, data, size) != UVHTTP_OK) return UVHTTP_E_NOMEM;
-    exchange->request.body = (uvhttp_str_t){exchange->body, exchange->body_size};
+    exchange->request.body = (uvhttp_str_t){exchange->intake->data, exchange->intake->size};
     return UVHTTP_OK;
 }
 
 int uvhttp__exchange_trailer(uvhttp__exchange_t *exchange, const char *data, size_t size) {
     if (append(exchange, data, size) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     uvhttp_request_t *req = &exchange->request;
-    if (req->body.size > 0) req->body.data = exchange->body;
+    if (req->body.size > 0) req->body.data = exchange->intake->data;
     return UVHTTP_OK;
 }

@@ -1,6 +1,10 @@
 /* Owns: what a request shows of its connection, and of the time; the protocol is asked while there is one. */
 #include "exchange/origin.h"
 
+#include <string.h>
+
+#include "base/alloc.h"
+
 static const uvhttp__exchange_t *exchange_of_request(const uvhttp_request_t *req) {
     return (const uvhttp__exchange_t *)(const void *)((const char *)req - offsetof(uvhttp__exchange_t, request));
 }
@@ -18,15 +22,20 @@ static void write_peer(const uvhttp_request_t *req, char text[UVHTTP__PEER_TEXT_
     if (conn) (void)uvhttp__conn_peer(conn, text);
 }
 
+/* A proxy that is trusted says of each request who it comes from. */
+static bool is_proxy(const uvhttp__exchange_t *exchange, const uvhttp__peer_t *address) {
+    const uvhttp__trust_t *trust = &exchange->worker->service->trust;
+    return trust->header != UVHTTP__PROXY_HEADER_NONE && uvhttp__ip_ranges_have(trust->ranges, address);
+}
+
 static void read_client(uvhttp_request_t *req, uvhttp__client_t *client) {
     const uvhttp__exchange_t *exchange = exchange_of_request(req);
     uvhttp__conn_t *conn = connection_of(exchange);
-    const uvhttp__trust_t *trust = &exchange->worker->service->trust;
     if (!conn) return;
     client->address = uvhttp__conn_client(conn);
     client->https = uvhttp_tcp_is_tls(conn);
-    if (trust->header == UVHTTP__PROXY_HEADER_NONE || !uvhttp__ip_ranges_have(trust->ranges, &client->address)) return;
-    if (!uvhttp__forwarded_resolve(req, trust, client))
+    if (!is_proxy(exchange, &client->address)) return;
+    if (!uvhttp__forwarded_resolve(req, &exchange->worker->service->trust, client))
         uvhttp__counters_add(&exchange->worker->worker->counters, forwarded_ignored, 1);
 }
 
@@ -35,6 +44,40 @@ static bool read_tls(const uvhttp_request_t *req, const char **subject) {
     if (!conn || !uvhttp_tcp_is_tls(conn)) return false;
     *subject = uvhttp_tcp_client_subject(conn);
     return true;
+}
+
+/* --- what all requests of one connection show --- */
+
+static uvhttp__origin_t *make_shared(uvhttp__conn_t *conn) {
+    char peer[UVHTTP__PEER_TEXT_MAX] = "unknown", client[UVHTTP__IP_TEXT_MAX];
+    (void)uvhttp__conn_peer(conn, peer);
+    const uvhttp__peer_t address = uvhttp__conn_client(conn);
+    const char *subject = uvhttp_tcp_is_tls(conn) ? uvhttp_tcp_client_subject(conn) : NULL;
+    size_t peer_size = strlen(peer), client_size = uvhttp__peer_text(&address, client);
+    size_t subject_size = subject ? strlen(subject) + 1 : 0;
+    uvhttp__origin_t *origin = uvhttp__calloc(1, sizeof *origin + peer_size + client_size + subject_size + 2);
+    if (!origin) return NULL;
+    char *text = (char *)(origin + 1), *client_text = text + peer_size + 1,
+         *subject_text = client_text + client_size + 1;
+    memcpy(text, peer, peer_size);
+    memcpy(client_text, client, client_size);
+    if (subject) memcpy(subject_text, subject, subject_size);
+    *origin = (uvhttp__origin_t){.peer = {text, peer_size},
+                                 .client = {.address = address, .https = uvhttp_tcp_is_tls(conn)},
+                                 .client_text = {client_text, client_size},
+                                 .subject = subject ? subject_text : NULL,
+                                 .tls = uvhttp_tcp_is_tls(conn),
+                                 .known = UVHTTP__ORIGIN_ALL};
+    return origin;
+}
+
+void uvhttp__exchange_share_origin(uvhttp__exchange_t *exchange) {
+    const uvhttp__protocol_t *protocol = exchange->protocol;
+    uvhttp__orphans_t *orphans = protocol && protocol->orphans ? protocol->orphans(exchange) : NULL;
+    if (!orphans || exchange->request.origin) return;
+    if (!orphans->shared) orphans->shared = make_shared(protocol->connection(exchange));
+    uvhttp__origin_t *origin = orphans->shared;
+    if (origin && !is_proxy(exchange, &origin->client.address)) exchange->request.origin = origin;
 }
 
 /* --- what any thread may ask for, also when the loop is gone: nothing of it is read unless the caller runs on it ---

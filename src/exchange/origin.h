@@ -6,4 +6,8 @@
 
 extern const uvhttp__request_ops_t uvhttp__exchange_request_ops;
 
+/* A request that knows nothing of its connection yet refers to what all requests of the connection show of it, if they
+ * do, and there is memory. */
+void uvhttp__exchange_share_origin(uvhttp__exchange_t *exchange);
+
 #endif

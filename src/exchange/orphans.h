@@ -11,18 +11,24 @@
 
 typedef struct uvhttp__orphans {
     _Atomic uint32_t references; /* one of each of them, and one of the connection */
+    void *shared; /* on the heap: what all exchanges of the connection refer to, for as long as one of them may; or NULL
+                   */
 } uvhttp__orphans_t;
 
 /* The connection's; NULL: no memory. */
 static inline uvhttp__orphans_t *uvhttp__orphans_new(void) {
     uvhttp__orphans_t *orphans = uvhttp__malloc(sizeof *orphans);
-    if (orphans) atomic_init(&orphans->references, 1);
+    if (!orphans) return NULL;
+    atomic_init(&orphans->references, 1);
+    orphans->shared = NULL;
     return orphans;
 }
 
 /* Any thread: one of them has ended, or the connection has. */
 static inline void uvhttp__orphans_leave(uvhttp__orphans_t *orphans) {
-    if (atomic_fetch_sub_explicit(&orphans->references, 1, memory_order_acq_rel) == 1) uvhttp__free(orphans);
+    if (atomic_fetch_sub_explicit(&orphans->references, 1, memory_order_acq_rel) != 1) return;
+    uvhttp__free(orphans->shared);
+    uvhttp__free(orphans);
 }
 
 /* The connection's thread: one more. */

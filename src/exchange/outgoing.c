@@ -76,10 +76,10 @@ static uvhttp__piece_t memory_piece(const char *data, uint64_t size) {
 }
 
 static int put_next_part(uvhttp__outgoing_t *outgoing) {
-    const uvhttp__body_parts_t *parts = outgoing->rest.parts;
+    const uvhttp__body_parts_t *parts = outgoing->rest->parts;
     const uvhttp__body_part_t *part = &parts->parts[outgoing->next_part++];
     uvhttp__keeper_t keeper = {NULL, NULL};
-    if (part->held) keeper = (uvhttp__keeper_t){outgoing->rest.release, outgoing->rest.arg};
+    if (part->held) keeper = (uvhttp__keeper_t){outgoing->rest->release, outgoing->rest->arg};
     if (!part->data)
         return put_file(outgoing, parts->blocking,
                         &(uvhttp__file_t){.fd = parts->fd,
@@ -96,7 +96,7 @@ static int put_next_part(uvhttp__outgoing_t *outgoing) {
 }
 
 static bool has_parts(const uvhttp__outgoing_t *outgoing) {
-    return outgoing->rest.kind == UVHTTP__BODY_PARTS && outgoing->next_part < outgoing->rest.parts->count;
+    return outgoing->rest && outgoing->next_part < outgoing->rest->parts->count;
 }
 
 /* --- what is put in --- */
@@ -122,7 +122,7 @@ int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *reco
     uvhttp__keeper_t keeper = {NULL, NULL};
     switch (body.kind) {
         case UVHTTP__BODY_CONTENT: return put_content(outgoing, &body);
-        case UVHTTP__BODY_PARTS: outgoing->rest = body; return UVHTTP_OK;
+        case UVHTTP__BODY_PARTS: outgoing->rest = recorded; return UVHTTP_OK;
         case UVHTTP__BODY_FILE:
             return put_file(outgoing, port,
                             &(uvhttp__file_t){.fd = body.fd,
@@ -226,7 +226,7 @@ static int peek_part(const uvhttp__outgoing_part_t *part, bool by_sendfile, uvht
 /* An empty queue takes the next part of its body. */
 static void refill(uvhttp__outgoing_t *outgoing) {
     if (!outgoing->first && outgoing->failure == UVHTTP_OK && has_parts(outgoing))
-        outgoing->failure = put_next_part(outgoing);
+        outgoing->failure = (int16_t)put_next_part(outgoing);
 }
 
 int uvhttp__outgoing_peek(uvhttp__outgoing_t *outgoing, bool by_sendfile, uvhttp__piece_t *piece) {
@@ -280,7 +280,7 @@ void uvhttp__outgoing_release(uvhttp__outgoing_t *outgoing) {
         uvhttp__keeper_release(keeper);
     }
     while (has_parts(outgoing))
-        if (outgoing->rest.parts->parts[outgoing->next_part++].held) outgoing->rest.release(outgoing->rest.arg);
+        if (outgoing->rest->parts->parts[outgoing->next_part++].held) outgoing->rest->release(outgoing->rest->arg);
     outgoing->size = 0;
     outgoing->failure = UVHTTP_E_ABORTED;
 }

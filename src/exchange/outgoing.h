@@ -21,19 +21,18 @@ typedef struct uvhttp__outgoing {
     uvhttp__outgoing_part_t *first, *last;
     uint64_t size;               /* bytes that were not consumed */
     uvhttp__outgoing_part_t own; /* a complete body's only part that is in the list; or the bytes that are lent */
-    uvhttp__body_t rest;         /* PARTS: those that have yet to come, from next_part on */
-    uvhttp__work_port_t *port;   /* reads the files of a complete body */
+    const uvhttp__body_t *rest;  /* of the kind PARTS: those that have yet to come, from next_part on; NULL: none */
     uvhttp__framing_t framing;   /* of the protocol, for files that are read into memory */
     uint32_t next_part;
-    int failure; /* why the rest cannot be had; 0: it can */
+    int16_t failure; /* why the rest cannot be had; 0: it can */
     bool ended;
 } uvhttp__outgoing_t;
 
 /* ready: as for uvhttp__file_reader_new, after a peek that has returned UVHTTP_E_AGAIN because of a file. */
 void uvhttp__outgoing_init(uvhttp__outgoing_t *outgoing, void (*ready)(uvhttp__outgoing_t *outgoing),
                            struct uvhttp__exchange *exchange);
-/* All of a complete body, which is none afterwards. memory: keeps a body of the kind MEMORY. port: reads a file that
- * brings no port of its own. Returns 0 or UVHTTP_E_NOMEM: everything was released. */
+/* All of a complete body, which is none afterwards, but stays where it is. memory: keeps a body of the kind MEMORY.
+ * port: reads a file that brings no port of its own. Returns 0 or UVHTTP_E_NOMEM: everything was released. */
 int uvhttp__outgoing_put_body(uvhttp__outgoing_t *outgoing, uvhttp__body_t *body, uvhttp__keeper_t memory,
                               uvhttp__work_port_t *port);
 /* The next bytes of a streamed body, which stay the caller's: they can be pulled until uvhttp__outgoing_take_back. */

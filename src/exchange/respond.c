@@ -133,7 +133,7 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *old, int code) {
     uvhttp__exchange_t *made = old->protocol->replace(old);
     if (!made) return NULL;
-    made->way = (uvhttp__way_t){.next = SIZE_MAX}; /* the hooks of the one that is given up tell of the request */
+    made->way = (uvhttp__way_t){.next = UINT32_MAX}; /* the hooks of the one that is given up tell of the request */
     detach(old, code);
     return made;
 }

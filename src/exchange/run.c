@@ -8,38 +8,40 @@
 /* 405 and OPTIONS name what there is (RFC 9110 sections 15.5.6 and 9.3.7). */
 static void answer_unrouted(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
-    const uvhttp__unrouted_t *unrouted = &exchange->unrouted;
-    if (unrouted->status != UVHTTP_OK) {
-        uvhttp__counters_error(&exchange->worker->worker->counters, unrouted->status);
-        uvhttp__response_fail_by(res, unrouted->status, uvhttp_error_http_status(unrouted->status), "Bad Request\n");
+    const uvhttp__unrouted_t unrouted = exchange->way.unrouted;
+    if (unrouted.why < 0) {
+        uvhttp__counters_error(&exchange->worker->worker->counters, unrouted.why);
+        uvhttp__response_fail_by(res, unrouted.why, uvhttp_error_http_status(unrouted.why), "Bad Request\n");
         return;
     }
-    if (unrouted->outcome == UVHTTP__MATCH_NOT_FOUND) {
+    if (unrouted.why == UVHTTP__MATCH_NOT_FOUND) {
         uvhttp__response_fail(res, 404, "Not Found\n");
         return;
     }
-    if (unrouted->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED && exchange->request.head.method == UVHTTP_METHOD_OTHER)
+    if (unrouted.why == UVHTTP__MATCH_METHOD_NOT_ALLOWED && exchange->request.head.method == UVHTTP_METHOD_OTHER)
         uvhttp__response_fail(res, 501, "Not Implemented\n"); /* a method that nobody knows (RFC 9110 section 9.1) */
-    else if (unrouted->outcome == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
+    else if (unrouted.why == UVHTTP__MATCH_METHOD_NOT_ALLOWED)
         uvhttp__response_fail(res, 405, "Method Not Allowed\n");
     else
         (void)uvhttp_response_empty(res, 204);
     char text[UVHTTP__ALLOW_TEXT_MAX];
-    size_t size = uvhttp__allow_text(unrouted->allow, text);
+    size_t size = uvhttp__allow_text(unrouted.allow, text);
     (void)uvhttp__response_put_header(res, (uvhttp_str_t){"Allow", 5}, (uvhttp_str_t){text, size}, true);
 }
 
 static NOINLINE void route_otherwise(uvhttp__exchange_t *exchange) {
     uvhttp__match_t match;
     int status = uvhttp__router_route(exchange->worker->service->router, &exchange->request, &match);
-    exchange->way = (uvhttp__way_t){match.chain, match.route, 0};
-    if (!match.route) exchange->unrouted = (uvhttp__unrouted_t){status, match.outcome, match.allow};
+    exchange->way = (uvhttp__way_t){.chain = match.chain, .route = match.route};
+    int why = status != UVHTTP_OK ? status : (int)match.outcome;
+    if (!match.route)
+        exchange->way.unrouted = (uvhttp__unrouted_t){.allow = (uint16_t)match.allow, .why = (int16_t)why};
 }
 
 static inline void route(uvhttp__exchange_t *exchange) {
     const uvhttp__route_t *found = uvhttp__router_find(exchange->worker->service->router, &exchange->request);
     if (LIKELY(found != NULL))
-        exchange->way = (uvhttp__way_t){found->chain, found, 0};
+        exchange->way = (uvhttp__way_t){.chain = found->chain, .route = found};
     else
         route_otherwise(exchange);
 }

@@ -266,7 +266,7 @@ int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exch
         uvhttp__free(spool);
         return UVHTTP_E_NOMEM;
     }
-    exchange->spool = spool;
+    exchange->incoming->spool = spool;
     exchange->incoming->piece_max = (uint32_t)spool->memory_max;
     return uvhttp__body_take(exchange, on_data, on_end, spool);
 }

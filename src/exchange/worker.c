@@ -70,8 +70,8 @@ static int sink_end(uvhttp_response_t *res) {
 
 static uvhttp_deferred_t *sink_defer(uvhttp_response_t *res) {
     uvhttp__exchange_t *exchange = uvhttp__exchange_of(res);
-    exchange->call->deferred = uvhttp__deferred_new_held(exchange);
-    if (exchange->call->deferred) uvhttp__exchange_set_aside(exchange);
+    bool aside = uvhttp__exchange_set_aside(exchange) == UVHTTP_OK;
+    exchange->call->deferred = aside ? uvhttp__deferred_new_held(exchange) : NULL;
     return exchange->call->deferred;
 }
 
@@ -88,7 +88,8 @@ int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece, uint32_
     *piece = (uvhttp_str_t){NULL, 0};
     uvhttp__call_t *call = running;
     if (!call || &call->exchange->request != req) return UVHTTP_E_STATE;
-    if (call->exchange->spool) return uvhttp__spool_read(call->exchange->spool, piece);
+    uvhttp__spool_t *spool = uvhttp__exchange_spool(call->exchange);
+    if (spool) return uvhttp__spool_read(spool, piece);
     call->timeout_ms = timeout_ms;
     int status = await(call, UVHTTP__CALL_READ);
     if (status == UVHTTP_OK) *piece = call->piece;
@@ -102,7 +103,8 @@ static void run(uvhttp__job_t *job) {
     running = call;
     route->inner(&exchange->request, &exchange->response, route->inner_user);
     running = NULL;
-    if (exchange->spool) uvhttp__spool_close_file(exchange->spool);
+    uvhttp__spool_t *spool = uvhttp__exchange_spool(exchange);
+    if (spool) uvhttp__spool_close_file(spool);
 }
 
 /* --- on the loop: operations --- */
@@ -202,7 +204,7 @@ static void on_returned(uvhttp__job_t *job, bool cancelled) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job);
     uvhttp__exchange_t *exchange = call->exchange;
     uvhttp_deferred_t *deferred = call->deferred;
-    if (!exchange->spool) uvhttp__pull_close(&call->pull);
+    if (!uvhttp__exchange_spool(exchange)) uvhttp__pull_close(&call->pull);
     exchange->response.sink = call->sink;
     uvhttp__call_end(call);
     if (cancelled) uvhttp__response_unavailable(&exchange->response, UVHTTP_E_WORK_CANCELLED);
@@ -251,7 +253,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     pthread_cond_init(&call->returned, NULL);
     uvhttp__list_init(&call->link);
     uvhttp__timer_init(&call->deadline, uvhttp__wheel_kind(&worker->worker->loop->wheel, on_deadline, NULL));
-    if (!exchange->spool) uvhttp__pull_open(&call->pull, exchange, on_piece);
+    if (!uvhttp__exchange_spool(exchange)) uvhttp__pull_open(&call->pull, exchange, on_piece);
     uint32_t patience_ms = worker->service->config.worker_queue_timeout_ms;
     uvhttp__loop_t *loop = worker->worker->loop;
     if (patience_ms > 0) uvhttp__timer_set_after(&loop->wheel, &call->deadline, loop->now_ns, patience_ms);

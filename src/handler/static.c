@@ -146,6 +146,7 @@ static void refuse(uvhttp_response_t *res, int status) {
 static void redirect(const uvhttp_request_t *req, uvhttp_response_t *res) {
     static const char hex[] = "0123456789ABCDEF";
     uvhttp_str_t path = uvhttp_request_path(req), query = uvhttp_request_query(req);
+    const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
     uint32_t slash = 0; /* the next one that stays escaped */
     char *location = uvhttp_request_alloc(uvhttp_response_request(res), 3 * path.size + query.size + 3), *at = location;
     if (!location) {
@@ -154,7 +155,7 @@ static void redirect(const uvhttp_request_t *req, uvhttp_response_t *res) {
     }
     for (size_t i = 0; i < path.size; i++) {
         unsigned char c = (unsigned char)path.data[i];
-        if (slash < req->slash_count && req->slashes[slash] == i) {
+        if (slash < extras->slash_count && extras->slashes[slash] == i) {
             *at++ = '%';
             slash++;
         } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("/-._~", c)) {
@@ -287,9 +288,10 @@ void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t 
     uvhttp_str_t path = uvhttp_request_path(req);
     /* The wildcard is the last parameter, and the end of the path. A '/' that was escaped is no separator, and a name
      * cannot have it. */
-    assert(req->param_count > 0);
-    size_t size = req->params[req->param_count - 1].size, begin = path.size - size;
-    bool possible = req->slash_count == 0 || req->slashes[req->slash_count - 1] + 2 < begin;
+    const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
+    assert(extras->param_count > 0);
+    size_t size = extras->params[extras->param_count - 1].size, begin = path.size - size;
+    bool possible = extras->slash_count == 0 || extras->slashes[extras->slash_count - 1] + 2 < begin;
     path = (uvhttp_str_t){path.data + begin, size};
     uvhttp__static_entry_t *entry = possible ? uvhttp__static_cache_find(cache, path) : NULL;
     if (entry && entry->ready) {

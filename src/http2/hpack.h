@@ -165,8 +165,8 @@ int uvhttp__hpack_read_rest(uvhttp__hpack_reader_t *reader);
 
 typedef struct uvhttp__hpack_block uvhttp__hpack_block_t;
 
-/* Where entries of the table are, found by a hash; a slot that is full forgets the oldest. Allocated with the first
- * entry. */
+/* Where entries of the table are, found by a hash; a slot that is full forgets the oldest. Allocated when the table has
+ * had more entries than can be looked at one by one. */
 typedef struct uvhttp__hpack_finder uvhttp__hpack_finder_t;
 
 typedef struct uvhttp__hpack_encoder {

@@ -10,6 +10,11 @@
  * they would push out what repeats. */
 enum { INSERTIONS_MAX = 8, INSERTION_SLOTS = 64 };
 
+/* So many entries of a new table are found without a finder: few connections ever send more fields that repeat. */
+enum { SCANNED_MAX = INSERTIONS_MAX };
+
+enum { FIELD_SIZE_MAX = UVHTTP__HPACK_TABLE_SIZE_MAX / 2 }; /* bytes of an entry's text */
+
 /* Numbers of entries whose hash is the same, the newest first. To be compared: they may be gone. */
 typedef struct numbers {
     uint32_t newest[4];
@@ -106,23 +111,35 @@ static inline size_t slot_of(const char *text, size_t size) {
     return uvhttp__hash(text, size) % UVHTTP__HPACK_FIND_SLOTS;
 }
 
+static bool matches(const uvhttp__hpack_table_t *table, uint32_t age, const char *text, size_t name_size,
+                    size_t value_size, bool any_value) {
+    uvhttp__hpack_entry_t entry = *uvhttp__hpack_table_entry(table, age);
+    if (any_value) entry.value_size = 0;
+    return uvhttp__hpack_table_equals(table, &entry, text, name_size, value_size);
+}
+
 /* The index of the entry among `numbers` with this name, and with this value behind it unless it is any; 0: none. */
 static uint32_t find(const uvhttp__hpack_table_t *table, const numbers_t *numbers, const char *text, size_t name_size,
                      size_t value_size, bool any_value) {
     for (size_t i = 0; i < sizeof numbers->newest / sizeof *numbers->newest; ++i) {
         uint32_t age = table->inserted - 1 - numbers->newest[i];
-        if (age >= table->count) continue;
-        uvhttp__hpack_entry_t entry = *uvhttp__hpack_table_entry(table, age);
-        if (any_value) entry.value_size = 0;
-        if (uvhttp__hpack_table_equals(table, &entry, text, name_size, value_size))
+        if (age < table->count && matches(table, age, text, name_size, value_size, any_value))
             return UVHTTP__HPACK_STATIC_COUNT + 1 + age;
     }
     return 0;
 }
 
+/* The same among all entries, which are few as long as there is no finder. */
+static uint32_t scan(const uvhttp__hpack_table_t *table, const char *text, size_t name_size, size_t value_size,
+                     bool any_value) {
+    for (uint32_t age = 0; age < table->count; ++age)
+        if (matches(table, age, text, name_size, value_size, any_value)) return UVHTTP__HPACK_STATIC_COUNT + 1 + age;
+    return 0;
+}
+
 static uint32_t find_field(const uvhttp__hpack_encoder_t *encoder, const char *text, size_t name_size,
                            size_t value_size) {
-    if (!encoder->finder) return 0;
+    if (!encoder->finder) return scan(&encoder->table, text, name_size, value_size, false);
     const numbers_t *numbers = &encoder->finder->fields[slot_of(text, name_size + value_size)];
     return find(&encoder->table, numbers, text, name_size, value_size, false);
 }
@@ -130,13 +147,38 @@ static uint32_t find_field(const uvhttp__hpack_encoder_t *encoder, const char *t
 static uint32_t find_name(const uvhttp__hpack_encoder_t *encoder, const char *text, size_t name_size,
                           uvhttp__hpack_name_t name) {
     if (name != UVHTTP__HPACK_NAME_OTHER && name <= UVHTTP__HPACK_STATIC_COUNT) return name;
-    if (!encoder->finder) return 0;
+    if (!encoder->finder) return scan(&encoder->table, text, name_size, 0, true);
     return find(&encoder->table, &encoder->finder->names[slot_of(text, name_size)], text, name_size, 0, true);
 }
 
 static void add_number(numbers_t *numbers, uint32_t number) {
     memmove(numbers->newest + 1, numbers->newest, sizeof numbers->newest - sizeof *numbers->newest);
     numbers->newest[0] = number;
+}
+
+static uint8_t *insertions_of(uvhttp__hpack_finder_t *finder, const char *name, size_t name_size) {
+    return &finder->insertions[uvhttp__hash(name, name_size) % INSERTION_SLOTS];
+}
+
+static void add_entry(uvhttp__hpack_finder_t *finder, const char *text, size_t name_size, size_t value_size,
+                      uint32_t number) {
+    add_number(&finder->fields[slot_of(text, name_size + value_size)], number);
+    add_number(&finder->names[slot_of(text, name_size)], number);
+}
+
+/* A finder of the entries that there are. Returns false without memory. */
+static NOINLINE bool make_finder(uvhttp__hpack_encoder_t *encoder) {
+    const uvhttp__hpack_table_t *table = &encoder->table;
+    char text[FIELD_SIZE_MAX + UVHTTP__HPACK_COPY];
+    encoder->finder = uvhttp__calloc(1, sizeof *encoder->finder);
+    if (!encoder->finder) return false;
+    for (uint32_t age = table->count; age-- > 0;) {
+        const uvhttp__hpack_entry_t *entry = uvhttp__hpack_table_entry(table, age);
+        uvhttp__hpack_table_copy(table, entry->offset, (size_t)entry->name_size + entry->value_size, text);
+        add_entry(encoder->finder, text, entry->name_size, entry->value_size, table->inserted - 1 - age);
+        ++*insertions_of(encoder->finder, text, entry->name_size);
+    }
+    return true;
 }
 
 /* For what is inserted: it is sent once, and refers to many times. */
@@ -161,21 +203,20 @@ bool uvhttp__hpack_put_inserted(uvhttp__hpack_encoder_t *encoder, char **out, co
     uvhttp__hpack_table_t *table = &encoder->table;
     /* One field must not push out most of the others. */
     if (name_size + value_size + UVHTTP__HPACK_FIELD_OVERHEAD > table->size_max / 2u) return false;
-    if (!encoder->finder && !(encoder->finder = uvhttp__calloc(1, sizeof *encoder->finder))) return false;
+    if (UNLIKELY(!encoder->finder && table->inserted >= SCANNED_MAX) && !make_finder(encoder)) return false;
     if (!uvhttp__hpack_table_reserve(table, name_size + value_size)) return false;
     uint32_t name_index = find_name(encoder, text, name_size, name);
     *out = put_literal(*out, UVHTTP__HPACK_INSERTED, name_index, text, name_size, value_size);
     int status = uvhttp__hpack_table_insert(table, text, name_size, value_size, (uint8_t)name, 0);
     (void)status; /* there is room */
-    add_number(&encoder->finder->fields[slot_of(text, name_size + value_size)], table->inserted - 1);
-    add_number(&encoder->finder->names[slot_of(text, name_size)], table->inserted - 1);
+    if (encoder->finder) add_entry(encoder->finder, text, name_size, value_size, table->inserted - 1);
     return true;
 }
 
 /* Whether the field is worth a place in the table. */
 static bool may_insert(uvhttp__hpack_encoder_t *encoder, const char *text, size_t name_size) {
     if (!encoder->finder) return true;
-    uint8_t *insertions = &encoder->finder->insertions[uvhttp__hash(text, name_size) % INSERTION_SLOTS];
+    uint8_t *insertions = insertions_of(encoder->finder, text, name_size);
     if (*insertions == INSERTIONS_MAX) return false;
     ++*insertions;
     return true;

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-enum { TEXT_FIRST = 256, TEXT_MAX = UVHTTP__HPACK_TABLE_SIZE_MAX, ENTRIES_FIRST = 8 };
+enum { TEXT_FIRST = 64, TEXT_MAX = UVHTTP__HPACK_TABLE_SIZE_MAX, ENTRIES_FIRST = 4 };
 
 static_assert(UVHTTP__HPACK_TABLE_SIZE_MAX <= UINT16_MAX, "sizes and offsets are 16 bits");
 

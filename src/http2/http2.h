@@ -159,8 +159,6 @@ typedef enum uvhttp__http2_phase {
     UVHTTP__HTTP2_FAILED,  /* connection error: nothing is read or written any more but the control bytes */
 } uvhttp__http2_phase_t;
 
-typedef struct uvhttp__http2_chunk uvhttp__http2_chunk_t;
-
 /* Bytes on the heap, charged to the memory of the connection. */
 typedef struct uvhttp__http2_buffer {
     char *data;
@@ -177,7 +175,8 @@ typedef struct uvhttp__http2 {
     /* streams.c */
     uvhttp__http2_stream_t **buckets;
     uvhttp__http2_stream_t *free;
-    uvhttp__http2_chunk_t *chunks;
+    uvhttp__http2_stream_t **chunks; /* chunk_count of them, of UVHTTP__HTTP2_CHUNK_STREAMS slots */
+    uint32_t chunk_count;
     uint32_t bucket_mask;
     uint32_t stream_count;   /* slots in use */
     uint32_t orphan_count;   /* the caller's: work of released streams that has not ended; counts as they did */

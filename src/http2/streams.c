@@ -4,10 +4,8 @@
 #include "base/alloc.h"
 #include "http2/http2_internal.h"
 
-struct uvhttp__http2_chunk {
-    uvhttp__http2_chunk_t *next;
-    uvhttp__http2_stream_t streams[UVHTTP__HTTP2_CHUNK_STREAMS];
-};
+/* Bytes of a chunk: a power of two, which no allocator rounds up. The pointers to chunks stand elsewhere. */
+#define CHUNK_SIZE (UVHTTP__HTTP2_CHUNK_STREAMS * sizeof(uvhttp__http2_stream_t))
 
 /* --- memory --- */
 
@@ -31,29 +29,36 @@ static size_t bucket_bytes(const uvhttp__http2_t *http2) {
 }
 
 void uvhttp__http2_streams_deinit(uvhttp__http2_t *http2) {
-    for (uvhttp__http2_chunk_t *chunk = http2->chunks, *next; chunk; chunk = next) {
-        next = chunk->next;
-        uvhttp__free(chunk);
-        uvhttp__http2_discharge(http2, sizeof *chunk);
-    }
+    for (uint32_t i = 0; i < http2->chunk_count; i++) uvhttp__free(http2->chunks[i]);
+    uvhttp__free(http2->chunks);
+    uvhttp__http2_discharge(http2, http2->chunk_count * (CHUNK_SIZE + sizeof *http2->chunks));
     http2->chunks = NULL;
+    http2->chunk_count = 0;
     if (http2->buckets == http2->own_buckets) return;
     uvhttp__http2_discharge(http2, bucket_bytes(http2));
     uvhttp__free(http2->buckets);
     http2->buckets = http2->own_buckets;
 }
 
-static bool add_chunk(uvhttp__http2_t *http2) {
-    if (uvhttp__http2_charge(http2, sizeof(uvhttp__http2_chunk_t)) != UVHTTP_OK) return false;
-    uvhttp__http2_chunk_t *chunk = uvhttp__malloc(sizeof *chunk);
-    if (!chunk) {
-        uvhttp__http2_discharge(http2, sizeof *chunk);
-        return false;
-    }
-    chunk->next = http2->chunks;
-    http2->chunks = chunk;
-    free_slots(http2, chunk->streams, UVHTTP__HTTP2_CHUNK_STREAMS);
+/* Returns false without memory. */
+static bool make_chunk(uvhttp__http2_t *http2) {
+    size_t count = http2->chunk_count;
+    uvhttp__http2_stream_t **chunks = uvhttp__realloc(http2->chunks, (count + 1) * sizeof *chunks);
+    if (!chunks) return false;
+    http2->chunks = chunks;
+    chunks[count] = uvhttp__malloc(CHUNK_SIZE);
+    if (!chunks[count]) return false;
+    http2->chunk_count++;
+    free_slots(http2, chunks[count], UVHTTP__HTTP2_CHUNK_STREAMS);
     return true;
+}
+
+static bool add_chunk(uvhttp__http2_t *http2) {
+    const size_t size = CHUNK_SIZE + sizeof *http2->chunks;
+    if (uvhttp__http2_charge(http2, size) != UVHTTP_OK) return false;
+    if (make_chunk(http2)) return true;
+    uvhttp__http2_discharge(http2, size);
+    return false;
 }
 
 static uvhttp__http2_stream_t **bucket_of(const uvhttp__http2_t *http2, uint32_t id) {

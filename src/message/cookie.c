@@ -59,29 +59,33 @@ bool uvhttp_request_cookie(const uvhttp_request_t *req, const char *name, uvhttp
 
 /* The place is kept as offsets: the head may move. */
 static place_t recall_place(const uvhttp_request_t *req) {
-    place_t place = {.field = req->last_cookie.field};
+    const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
+    place_t place = {.field = extras->last_cookie.field};
     if (place.field == 0) return place;
     uvhttp_str_t whole;
     (void)uvhttp_request_header_at(req, place.field - 1, NULL, &whole);
-    place.rest = (uvhttp_str_t){whole.data + whole.size - req->last_cookie.left, req->last_cookie.left};
+    place.rest = (uvhttp_str_t){whole.data + whole.size - extras->last_cookie.left, extras->last_cookie.left};
     return place;
 }
 
 bool uvhttp_request_cookie_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
-    uvhttp_request_t *memo = (uvhttp_request_t *)(uintptr_t)req; /* one thread's */
+    /* One thread's. Without memory the place is not kept. */
+    uvhttp__request_extras_t *memo = uvhttp__request_extras((uvhttp_request_t *)(uintptr_t)req);
     uvhttp_str_t found_name = {NULL, 0}, found_value = {NULL, 0};
-    bool known = req->cookie_known && index >= req->last_cookie.index;
-    size_t at = known ? req->last_cookie.index : 0;
+    bool known = memo && memo->cookie_known && index >= memo->last_cookie.index;
+    size_t at = known ? memo->last_cookie.index : 0;
     place_t place = known ? recall_place(req) : (place_t){.field = 0}, before = place;
     bool found = next_cookie(req, &place, &found_name, &found_value);
     for (; found && at < index; at++) {
         before = place;
         found = next_cookie(req, &place, &found_name, &found_value);
     }
-    memo->cookie_known = found;
-    memo->last_cookie.index = at;
-    memo->last_cookie.field = before.field;
-    memo->last_cookie.left = (uint32_t)before.rest.size;
+    if (memo) {
+        memo->cookie_known = found;
+        memo->last_cookie.index = (uint32_t)at;
+        memo->last_cookie.field = (uint32_t)before.field;
+        memo->last_cookie.left = (uint32_t)before.rest.size;
+    }
     return show(found, found_name, found_value, name, value);
 }
 

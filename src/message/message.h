@@ -9,6 +9,7 @@
 #include <uvhttp/response.h>
 
 #include "base/arena.h"
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/head.h"
@@ -40,6 +41,7 @@ typedef struct uvhttp__origin {
     uvhttp_str_t client_text; /* as uvhttp_request_client */
     const char *subject;      /* of the client's certificate, terminated; NULL: none */
     bool tls;                 /* the connection is encrypted */
+    uint8_t known;            /* UVHTTP__ORIGIN_*: the parts that have been learnt */
 } uvhttp__origin_t;
 
 enum { /* parts of it */
@@ -79,6 +81,34 @@ typedef struct uvhttp__note {
     uvhttp_str_t text;
 } uvhttp__note_t;
 
+/* What most requests do not have, so that one that waits need not hold it; pointers are into the arena. */
+typedef struct uvhttp__request_extras {
+    uvhttp_str_t trailer;    /* "Name: value" lines with CRLF, well-formed; the session sets it */
+    const char *decoded;     /* the decoded path; NULL: the raw path */
+    uint32_t decoded_size;   /* bytes */
+    uint32_t slash_count;    /* how many %2F were left in it */
+    const uint32_t *slashes; /* where those stand, ascending */
+    uvhttp__note_t *notes;   /* last one first */
+    uint32_t param_count;
+    uint32_t query_count;
+    uvhttp__span_t *params; /* of the route's pattern */
+    const uvhttp_str_t *param_names;
+    const char *param_text; /* what params are offsets into; NULL: the decoded path */
+    const char *query_text;
+    const uvhttp__query_param_t *query_params;
+    struct {
+        uint32_t index; /* of the cookie that was asked for last */
+        uint32_t field; /* where it is found: as of uvhttp_request_header_next, ... */
+        uint32_t left;  /* ... and how many bytes of the field before that have not been looked at */
+    } last_cookie;      /* so that asking for one cookie after the other reads the fields once */
+    struct {
+        uint32_t index, offset; /* of the trailer field that was asked for last, in `trailer` */
+    } last_trailer;             /* the same */
+    bool cookie_known;          /* last_cookie holds */
+    bool trailer_known;         /* last_trailer does */
+    bool query_parsed;
+} uvhttp__request_extras_t;
+
 /* The first group is the session's; everything is an offset from `base`, so that the head can be copied elsewhere. The
  * second group belongs to this folder. */
 struct uvhttp_request {
@@ -87,35 +117,13 @@ struct uvhttp_request {
 
     uvhttp_str_t
         body; /* whole, unchunked; the session sets it, also after a rebase. From here on: zero after a reset */
-    uvhttp_str_t trailer;   /* "Name: value" lines with CRLF, well-formed; the session sets it */
-    const char *decoded;    /* the decoded path, in the arena; NULL: the raw path */
-    const char *param_text; /* what params are offsets into; NULL: the decoded path */
     void *data;
-    uvhttp__note_t *notes; /* last one first */
-    uint32_t query_count;
-    uint32_t slash_count; /* how many %2F were left in the decoded path */
-    uint8_t param_count;
-    bool query_parsed;
-    uint8_t origin_known;   /* UVHTTP__ORIGIN_*: the parts of it that have been learnt */
-    bool cookie_known : 1;  /* last_cookie is of this request */
-    bool trailer_known : 1; /* last_trailer is. To here */
-    uint32_t decoded_size;
-    struct {
-        size_t index;  /* of the cookie that was asked for last */
-        size_t field;  /* where it is found: as of uvhttp_request_header_next, ... */
-        uint32_t left; /* ... and how many bytes of the field before that have not been looked at */
-    } last_cookie;     /* so that asking for one cookie after the other reads the fields once */
-    struct {
-        size_t index, offset; /* of the trailer field that was asked for last, in `trailer` */
-    } last_trailer;           /* the same */
-    const uint32_t *slashes;  /* where those %2F stand in the decoded path, ascending */
-    const uvhttp_str_t *param_names;
-    const char *query_text;
-    const uvhttp__query_param_t *query_params;
-    uvhttp__arena_t *arena; /* the session's to set: what the thread that reads the request takes memory from */
+    /* In the arena; NULL: there are none. Atomic: hooks of an aborted response look for what was there before another
+     * thread got the request, which may be adding what it asks for. */
+    _Atomic(uvhttp__request_extras_t *) extras;
+    uvhttp__origin_t *origin; /* in the arena; NULL: nothing of it is known. To here */
+    uvhttp__arena_t *arena;   /* the session's to set: what the thread that reads the request takes memory from */
     const uvhttp__request_ops_t *ops; /* set once by init */
-    uvhttp__origin_t origin;          /* see origin_known */
-    uvhttp__span_t *params;           /* param_count of them, in the arena */
 };
 
 /* For the life of the exchange: memory of the request comes from `arena`, which the session resets between requests. */
@@ -124,7 +132,24 @@ void uvhttp__request_init(uvhttp_request_t *req, uvhttp__arena_t *arena, const u
 /* Forgets the last request (a few ns: base and head are the session's to write, all of them). The arena is the
  * session's to reset. */
 static inline void uvhttp__request_reset(uvhttp_request_t *req) {
-    memset(&req->body, 0, offsetof(uvhttp_request_t, decoded_size) - offsetof(uvhttp_request_t, body));
+    memset(&req->body, 0, offsetof(uvhttp_request_t, arena) - offsetof(uvhttp_request_t, body));
+}
+
+/* NULL: there are none. */
+static inline uvhttp__request_extras_t *uvhttp__request_find_extras(const uvhttp_request_t *req) {
+    return atomic_load_explicit(&req->extras, memory_order_acquire);
+}
+/* For writing; NULL: out of memory. */
+uvhttp__request_extras_t *uvhttp__request_make_extras(uvhttp_request_t *req);
+static inline uvhttp__request_extras_t *uvhttp__request_extras(uvhttp_request_t *req) {
+    uvhttp__request_extras_t *extras = uvhttp__request_find_extras(req);
+    return extras ? extras : uvhttp__request_make_extras(req);
+}
+/* For reading. */
+extern const uvhttp__request_extras_t uvhttp__request_no_extras;
+static inline const uvhttp__request_extras_t *uvhttp__request_see_extras(const uvhttp_request_t *req) {
+    const uvhttp__request_extras_t *extras = uvhttp__request_find_extras(req);
+    return extras ? extras : &uvhttp__request_no_extras;
 }
 
 /* The head has been copied to new_base, and its fields array to new_fields. Views handed out before are void. */
@@ -169,7 +194,8 @@ bool uvhttp__members_have(const uvhttp_request_t *req, const char *name, uvhttp_
  * UVHTTP_E_NOMEM. */
 int uvhttp__request_learn_missing(uvhttp_request_t *req, unsigned parts);
 static inline int uvhttp__request_learn(uvhttp_request_t *req, unsigned parts) {
-    return (req->origin_known & parts) == parts ? UVHTTP_OK : uvhttp__request_learn_missing(req, parts);
+    bool known = req->origin && (req->origin->known & parts) == parts;
+    return known ? UVHTTP_OK : uvhttp__request_learn_missing(req, parts);
 }
 
 /* Who the request comes from. Threads as for uvhttp__request_learn. */
@@ -232,8 +258,16 @@ typedef struct uvhttp__body {
         uint64_t offset; /* FILE */
         const uvhttp__body_parts_t *parts;
     };
-    void (*release)(void *arg); /* REF, CONTENT and PARTS only, else not written; may be NULL for REF */
-    void *arg;                  /* the same */
+    union {
+        struct {
+            void (*release)(void *arg); /* REF, CONTENT and PARTS only, else not written; may be NULL for REF */
+            void *arg;                  /* the same */
+        };
+        struct {                  /* of a streamed response, whose kind is NONE */
+            uint64_t stream_size; /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
+            uint64_t stream_left; /* bytes of it not yet written */
+        };
+    };
 } uvhttp__body_t;
 
 /* From this size on what is sent often goes by sendfile(2). */
@@ -305,7 +339,8 @@ typedef struct uvhttp__trailers {
     char text[];
 } uvhttp__trailers_t;
 
-#define UVHTTP__CHECKED_TYPE_MAX 48 /* bytes of a Content-Type that is remembered, with its terminator */
+/* Bytes of a Content-Type that is remembered, with its terminator: "application/json; charset=utf-8" and shorter. */
+#define UVHTTP__CHECKED_TYPE_MAX 32
 
 struct uvhttp_response {
     uint16_t status; /* 0: none yet. From here on: zero after a reset */
@@ -315,16 +350,14 @@ struct uvhttp_response {
     uint32_t content_type_size;
     uvhttp__hook_t *finish_hooks; /* last registered first */
     uvhttp__hook_t *done_hooks;
-    uvhttp__trailers_t *trailers;        /* in the arena; NULL: none */
-    uvhttp__coder_t *coder;              /* NULL: pieces leave as they are */
-    uvhttp__body_t body;                 /* to here */
-    const char *content_type;            /* in the arena or static, without CR or LF; content_type_size 0: none */
-    char *headers;                       /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */
-    char checked_type[48];               /* the last Content-Type that was checked, kept over resets */
-    uint8_t checked_type_size;           /* 0: none */
-    int16_t code;                        /* BY_SERVER only, else not written: a UVHTTP_E_* code */
-    uint64_t stream_size;                /* what begin() was given: bytes or UVHTTP_SIZE_UNKNOWN */
-    uint64_t stream_left;                /* bytes of it not yet written */
+    uvhttp__trailers_t *trailers; /* in the arena; NULL: none */
+    uvhttp__coder_t *coder;       /* NULL: pieces leave as they are */
+    uvhttp__body_t body;          /* to here */
+    const char *content_type;     /* in the arena or static, without CR or LF; content_type_size 0: none */
+    char *headers;                /* "Name: value\r\n" of the user's fields but Content-Type, in the arena */
+    char checked_type[UVHTTP__CHECKED_TYPE_MAX]; /* the last Content-Type that was checked, kept over resets */
+    uint8_t checked_type_size;                   /* 0: none */
+    int16_t code;                                /* BY_SERVER only, else not written: a UVHTTP_E_* code */
     uint64_t sent_size;                  /* bytes of the body handed over; the session's, once the head is written */
     uvhttp_request_t *request;           /* set once by init */
     uvhttp__arena_t *arena;              /* set once by init */

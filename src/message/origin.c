@@ -12,17 +12,19 @@ static uvhttp_str_t copy(uvhttp_request_t *req, const char *text, size_t size) {
     return (uvhttp_str_t){memory, size};
 }
 
+static const uvhttp__client_t unknown = {.address.kind = UVHTTP__PEER_UNKNOWN};
+
 static bool learn_peer(uvhttp_request_t *req) {
     char text[UVHTTP__PEER_TEXT_MAX] = "unknown";
     if (req->ops->peer) req->ops->peer(req, text);
-    req->origin.peer = copy(req, text, strlen(text));
-    return req->origin.peer.data != NULL;
+    req->origin->peer = copy(req, text, strlen(text));
+    return req->origin->peer.data != NULL;
 }
 
 static bool learn_client(uvhttp_request_t *req) {
-    uvhttp__origin_t *origin = &req->origin;
+    uvhttp__origin_t *origin = req->origin;
     char text[UVHTTP__IP_TEXT_MAX];
-    origin->client = (uvhttp__client_t){.address.kind = UVHTTP__PEER_UNKNOWN};
+    origin->client = unknown;
     if (req->ops->client) req->ops->client(req, &origin->client);
     origin->client_text = copy(req, text, uvhttp__peer_text(&origin->client.address, text));
     return origin->client_text.data != NULL;
@@ -30,18 +32,25 @@ static bool learn_client(uvhttp_request_t *req) {
 
 static bool learn_tls(uvhttp_request_t *req) {
     const char *subject = NULL;
-    req->origin.tls = req->ops->tls && req->ops->tls(req, &subject);
-    req->origin.subject = subject ? copy(req, subject, strlen(subject)).data : NULL;
-    return !subject || req->origin.subject;
+    req->origin->tls = req->ops->tls && req->ops->tls(req, &subject);
+    req->origin->subject = subject ? copy(req, subject, strlen(subject)).data : NULL;
+    return !subject || req->origin->subject;
+}
+
+static bool make_origin(uvhttp_request_t *req) {
+    req->origin = uvhttp__arena_alloc_uncounted(req->arena, sizeof *req->origin, _Alignof(uvhttp__origin_t));
+    if (req->origin) *req->origin = (uvhttp__origin_t){.client = unknown};
+    return req->origin != NULL;
 }
 
 int uvhttp__request_learn_missing(uvhttp_request_t *req, unsigned parts) {
     static bool (*const learn[])(uvhttp_request_t * req) = {learn_peer, learn_client, learn_tls};
+    if (!req->origin && !make_origin(req)) return UVHTTP_E_NOMEM;
     for (unsigned i = 0; i < sizeof learn / sizeof *learn; i++) {
         unsigned part = 1u << i;
-        if (!(parts & part) || (req->origin_known & part)) continue;
+        if (!(parts & part) || (req->origin->known & part)) continue;
         if (!learn[i](req)) return UVHTTP_E_NOMEM;
-        req->origin_known |= (uint8_t)part;
+        req->origin->known |= (uint8_t)part;
     }
     return UVHTTP_OK;
 }
@@ -50,7 +59,7 @@ int uvhttp__request_learn_missing(uvhttp_request_t *req, unsigned parts) {
 
 uvhttp_str_t uvhttp_request_peer(uvhttp_request_t *req) {
     if (uvhttp__request_learn(req, UVHTTP__ORIGIN_PEER) != UVHTTP_OK) return (uvhttp_str_t){NULL, 0};
-    return req->origin.peer;
+    return req->origin->peer;
 }
 
 uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req) {
@@ -64,13 +73,14 @@ uvhttp_str_t uvhttp_request_peer_address(uvhttp_request_t *req) {
 }
 
 const uvhttp__client_t *uvhttp__request_client(uvhttp_request_t *req) {
-    (void)uvhttp__request_learn(req, UVHTTP__ORIGIN_CLIENT); /* for want of memory only its text is missing */
-    return &req->origin.client;
+    /* For want of memory its text is missing, or it is unknown: then nobody trusts it. */
+    (void)uvhttp__request_learn(req, UVHTTP__ORIGIN_CLIENT);
+    return req->origin ? &req->origin->client : &unknown;
 }
 
 uvhttp_str_t uvhttp_request_client(uvhttp_request_t *req) {
     if (uvhttp__request_learn(req, UVHTTP__ORIGIN_CLIENT) != UVHTTP_OK) return (uvhttp_str_t){NULL, 0};
-    return req->origin.client_text;
+    return req->origin->client_text;
 }
 
 uvhttp_str_t uvhttp_request_client_scheme(uvhttp_request_t *req) {

@@ -9,6 +9,18 @@ void uvhttp__request_init(uvhttp_request_t *req, uvhttp__arena_t *arena, const u
     *req = (uvhttp_request_t){.arena = arena, .ops = ops};
 }
 
+const uvhttp__request_extras_t uvhttp__request_no_extras;
+
+uvhttp__request_extras_t *uvhttp__request_make_extras(uvhttp_request_t *req) {
+    uvhttp__request_extras_t *extras =
+        uvhttp__arena_alloc_uncounted(req->arena, sizeof *extras, _Alignof(uvhttp__request_extras_t));
+    if (!extras) return NULL;
+    *extras = (uvhttp__request_extras_t){.trailer = {NULL, 0}};
+    /* Release: who finds them finds them empty. */
+    atomic_store_explicit(&req->extras, extras, memory_order_release);
+    return extras;
+}
+
 UVHTTP__HOT uvhttp_method_t uvhttp_request_method(const uvhttp_request_t *req) {
     return (uvhttp_method_t)req->head.method;
 }
@@ -35,7 +47,8 @@ uvhttp_str_t uvhttp_request_target(const uvhttp_request_t *req) {
 }
 
 UVHTTP__HOT uvhttp_str_t uvhttp_request_path(const uvhttp_request_t *req) {
-    if (req->decoded) return (uvhttp_str_t){req->decoded, req->decoded_size};
+    const uvhttp__request_extras_t *extras = uvhttp__request_find_extras(req);
+    if (UNLIKELY(extras && extras->decoded)) return (uvhttp_str_t){extras->decoded, extras->decoded_size};
     return uvhttp__span_str(req->base, req->head.path);
 }
 
@@ -78,17 +91,18 @@ void *uvhttp_request_alloc(uvhttp_request_t *req, size_t size) {
 /* --- notes --- */
 
 int uvhttp__request_set_note(uvhttp_request_t *req, const void *key, uvhttp_str_t text) {
-    uvhttp__note_t *note = uvhttp__arena_alloc(req->arena, sizeof *note + text.size);
+    uvhttp__request_extras_t *extras = uvhttp__request_extras(req);
+    uvhttp__note_t *note = extras ? uvhttp__arena_alloc(req->arena, sizeof *note + text.size) : NULL;
     if (!note) return UVHTTP_E_NOMEM;
     char *copy = (char *)(note + 1);
     if (text.size) memcpy(copy, text.data, text.size);
-    *note = (uvhttp__note_t){req->notes, key, {copy, text.size}};
-    req->notes = note;
+    *note = (uvhttp__note_t){extras->notes, key, {copy, text.size}};
+    extras->notes = note;
     return UVHTTP_OK;
 }
 
 uvhttp_str_t uvhttp__request_note(const uvhttp_request_t *req, const void *key) {
-    for (const uvhttp__note_t *note = req->notes; note; note = note->next)
+    for (const uvhttp__note_t *note = uvhttp__request_see_extras(req)->notes; note; note = note->next)
         if (note->key == key) return note->text;
     return (uvhttp_str_t){NULL, 0};
 }
@@ -175,26 +189,29 @@ static bool next_trailer(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *v
 }
 
 bool uvhttp_request_trailer_at(const uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
-    uvhttp_request_t *memo = (uvhttp_request_t *)(uintptr_t)req; /* one thread's */
-    bool known = req->trailer_known && index >= req->last_trailer.index;
-    size_t at = known ? req->last_trailer.index : 0, offset = known ? req->last_trailer.offset : 0;
-    uvhttp_str_t rest = req->trailer, name_here, value_here;
+    const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
+    uvhttp__request_extras_t *memo = uvhttp__request_find_extras(req); /* one thread's */
+    bool known = extras->trailer_known && index >= extras->last_trailer.index;
+    size_t at = known ? extras->last_trailer.index : 0, offset = known ? extras->last_trailer.offset : 0;
+    uvhttp_str_t rest = extras->trailer, name_here, value_here;
     if (offset > 0) rest = (uvhttp_str_t){rest.data + offset, rest.size - offset};
     bool found = next_trailer(&rest, &name_here, &value_here);
     for (; found && at < index; at++) {
-        offset = req->trailer.size - rest.size;
+        offset = extras->trailer.size - rest.size;
         found = next_trailer(&rest, &name_here, &value_here);
     }
-    memo->trailer_known = found;
-    memo->last_trailer.index = at;
-    memo->last_trailer.offset = offset;
+    if (memo) {
+        memo->trailer_known = found;
+        memo->last_trailer.index = (uint32_t)at;
+        memo->last_trailer.offset = (uint32_t)offset;
+    }
     if (name) *name = name_here;
     if (value) *value = value_here;
     return found;
 }
 
 uvhttp_str_t uvhttp_request_trailer(const uvhttp_request_t *req, const char *wanted_text) {
-    uvhttp_str_t wanted = uvhttp__str_from(wanted_text), rest = req->trailer, name, value;
+    uvhttp_str_t wanted = uvhttp__str_from(wanted_text), rest = uvhttp__request_see_extras(req)->trailer, name, value;
     while (next_trailer(&rest, &name, &value))
         if (uvhttp__str_equal_nocase(name, wanted)) return value;
     return value;
@@ -203,11 +220,12 @@ uvhttp_str_t uvhttp_request_trailer(const uvhttp_request_t *req, const char *wan
 /* --- parameters of the route --- */
 
 uvhttp_str_t uvhttp_request_param(const uvhttp_request_t *req, const char *name) {
+    const uvhttp__request_extras_t *extras = uvhttp__request_see_extras(req);
     uvhttp_str_t wanted = uvhttp__str_from(name);
-    for (size_t i = 0; i < req->param_count; ++i) {
-        if (!uvhttp__str_equal(req->param_names[i], wanted)) continue;
-        const char *text = req->param_text ? req->param_text : uvhttp_request_path(req).data;
-        return uvhttp__span_str(text, req->params[i]);
+    for (size_t i = 0; i < extras->param_count; ++i) {
+        if (!uvhttp__str_equal(extras->param_names[i], wanted)) continue;
+        const char *text = extras->param_text ? extras->param_text : uvhttp_request_path(req).data;
+        return uvhttp__span_str(text, extras->params[i]);
     }
     return (uvhttp_str_t){NULL, 0};
 }

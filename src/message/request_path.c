@@ -88,69 +88,74 @@ UVHTTP__HOT int uvhttp__request_decode_path(uvhttp_request_t *req) {
     }
     int status = decode(&writer, raw);
     if (status != 0) return status;
-    req->decoded = writer.out;
-    req->decoded_size = (uint32_t)writer.size;
-    req->slashes = writer.slashes;
-    req->slash_count = (uint32_t)writer.slash_count;
+    uvhttp__request_extras_t *extras = uvhttp__request_extras(req);
+    if (!extras) return UVHTTP_E_NOMEM;
+    extras->decoded = writer.out;
+    extras->decoded_size = (uint32_t)writer.size;
+    extras->slashes = writer.slashes;
+    extras->slash_count = (uint32_t)writer.slash_count;
     return 0;
 }
 
-/* Copies one parameter to `out` with its kept %2F decoded; returns the size. *slash: the first of req->slashes to look
+/* Copies one parameter to `out` with its kept %2F decoded; returns the size. *slash: the first of path->slashes to look
  * at. */
-static size_t decode_param(const uvhttp_request_t *req, uvhttp__span_t span, size_t *slash, char *out) {
+static size_t decode_param(const uvhttp__request_extras_t *path, uvhttp__span_t span, size_t *slash, char *out) {
     size_t size = 0, at = span.offset, end = at + span.size;
     while (at < end) {
-        while (*slash < req->slash_count && req->slashes[*slash] < at) ++*slash;
-        if (*slash < req->slash_count && req->slashes[*slash] == at) {
+        while (*slash < path->slash_count && path->slashes[*slash] < at) ++*slash;
+        if (*slash < path->slash_count && path->slashes[*slash] == at) {
             out[size++] = '/';
             at += 3;
         } else {
-            out[size++] = req->decoded[at++];
+            out[size++] = path->decoded[at++];
         }
     }
     return size;
 }
 
 int uvhttp__request_own_params(uvhttp_request_t *req) {
-    size_t count = req->param_count, size = count * sizeof(uvhttp_str_t);
+    uvhttp__request_extras_t *extras = uvhttp__request_find_extras(req);
+    size_t count = extras ? extras->param_count : 0, size = count * sizeof(uvhttp_str_t);
     if (count == 0) return UVHTTP_OK;
-    for (size_t i = 0; i < count; ++i) size += req->param_names[i].size;
+    for (size_t i = 0; i < count; ++i) size += extras->param_names[i].size;
     uvhttp_str_t *names = uvhttp__arena_alloc_uncounted(req->arena, size, _Alignof(uvhttp_str_t));
     if (!names) return UVHTTP_E_NOMEM;
     char *text = (char *)(names + count);
     for (size_t i = 0; i < count; ++i) {
-        names[i] = (uvhttp_str_t){text, req->param_names[i].size};
-        memcpy(text, req->param_names[i].data, names[i].size);
+        names[i] = (uvhttp_str_t){text, extras->param_names[i].size};
+        memcpy(text, extras->param_names[i].data, names[i].size);
         text += names[i].size;
     }
-    req->param_names = names;
+    extras->param_names = names;
     return UVHTTP_OK;
 }
 
 int uvhttp__request_set_params(uvhttp_request_t *req, const uvhttp_str_t *names, const uvhttp__span_t *params,
                                size_t count) {
     assert(count <= UVHTTP__PARAM_MAX);
-    req->param_count = 0;
+    uvhttp__request_extras_t *extras = count ? uvhttp__request_extras(req) : uvhttp__request_find_extras(req);
+    if (extras) extras->param_count = 0;
     if (count == 0) return 0;
-    req->params = uvhttp__arena_alloc_uncounted(req->arena, count * sizeof *params, _Alignof(uvhttp__span_t));
-    if (!req->params) return UVHTTP_E_NOMEM;
-    memcpy(req->params, params, count * sizeof *params);
-    req->param_names = names;
-    req->param_count = (uint8_t)count;
-    req->param_text = NULL;
-    if (LIKELY(req->slash_count == 0)) return 0;
+    if (!extras) return UVHTTP_E_NOMEM;
+    extras->params = uvhttp__arena_alloc_uncounted(req->arena, count * sizeof *params, _Alignof(uvhttp__span_t));
+    if (!extras->params) return UVHTTP_E_NOMEM;
+    memcpy(extras->params, params, count * sizeof *params);
+    extras->param_names = names;
+    extras->param_count = (uint32_t)count;
+    extras->param_text = NULL;
+    if (LIKELY(extras->slash_count == 0)) return 0;
     /* Parameters do not overlap, so that decoded ones fit into the size of the path. */
-    char *text = uvhttp__arena_alloc_bytes(req->arena, req->decoded_size);
+    char *text = uvhttp__arena_alloc_bytes(req->arena, extras->decoded_size);
     if (!text) {
-        req->param_count = 0;
+        extras->param_count = 0;
         return UVHTTP_E_NOMEM;
     }
     size_t used = 0, slash = 0;
     for (size_t i = 0; i < count; ++i) {
-        size_t size = decode_param(req, params[i], &slash, text + used);
-        req->params[i] = (uvhttp__span_t){(uint32_t)used, (uint32_t)size};
+        size_t size = decode_param(extras, params[i], &slash, text + used);
+        extras->params[i] = (uvhttp__span_t){(uint32_t)used, (uint32_t)size};
         used += size;
     }
-    req->param_text = text;
+    extras->param_text = text;
     return 0;
 }

@@ -37,23 +37,28 @@ static void parse_query(uvhttp_request_t *req) {
     uvhttp_str_t query = uvhttp_request_query(req);
     size_t count_max = 1;
     for (size_t i = 0; i < query.size && count_max < UVHTTP__QUERY_PARAM_MAX; ++i) count_max += query.data[i] == '&';
-    if (query.size) {
-        uvhttp__query_param_t *params = uvhttp__arena_alloc(req->arena, count_max * sizeof *params);
-        char *text = params ? uvhttp__arena_alloc_bytes(req->arena, query.size) : NULL;
-        if (!text) return;
-        req->query_count = (uint32_t)parse_pairs(query, text, params, count_max);
-        req->query_params = params;
-        req->query_text = text;
-    }
-    req->query_parsed = true;
+    uvhttp__request_extras_t *extras = query.size ? uvhttp__request_extras(req) : NULL;
+    if (!extras) return;
+    uvhttp__query_param_t *params = uvhttp__arena_alloc(req->arena, count_max * sizeof *params);
+    char *text = params ? uvhttp__arena_alloc_bytes(req->arena, query.size) : NULL;
+    if (!text) return;
+    extras->query_count = (uint32_t)parse_pairs(query, text, params, count_max);
+    extras->query_params = params;
+    extras->query_text = text;
+    extras->query_parsed = true;
+}
+
+static const uvhttp__request_extras_t *parsed(uvhttp_request_t *req) {
+    if (!uvhttp__request_see_extras(req)->query_parsed) parse_query(req);
+    return uvhttp__request_see_extras(req);
 }
 
 bool uvhttp_request_query_param(uvhttp_request_t *req, const char *name, uvhttp_str_t *value) {
-    if (!req->query_parsed) parse_query(req);
+    const uvhttp__request_extras_t *extras = parsed(req);
     uvhttp_str_t wanted = uvhttp__str_from(name);
-    for (size_t i = 0; i < req->query_count; ++i) {
-        if (!uvhttp__str_equal(uvhttp__span_str(req->query_text, req->query_params[i].name), wanted)) continue;
-        if (value) *value = uvhttp__span_str(req->query_text, req->query_params[i].value);
+    for (size_t i = 0; i < extras->query_count; ++i) {
+        if (!uvhttp__str_equal(uvhttp__span_str(extras->query_text, extras->query_params[i].name), wanted)) continue;
+        if (value) *value = uvhttp__span_str(extras->query_text, extras->query_params[i].value);
         return true;
     }
     if (value) *value = (uvhttp_str_t){NULL, 0};
@@ -61,10 +66,10 @@ bool uvhttp_request_query_param(uvhttp_request_t *req, const char *name, uvhttp_
 }
 
 bool uvhttp_request_query_at(uvhttp_request_t *req, size_t index, uvhttp_str_t *name, uvhttp_str_t *value) {
-    if (!req->query_parsed) parse_query(req);
-    bool found = index < req->query_count;
+    const uvhttp__request_extras_t *extras = parsed(req);
+    bool found = index < extras->query_count;
     const uvhttp_str_t none = {NULL, 0};
-    if (name) *name = found ? uvhttp__span_str(req->query_text, req->query_params[index].name) : none;
-    if (value) *value = found ? uvhttp__span_str(req->query_text, req->query_params[index].value) : none;
+    if (name) *name = found ? uvhttp__span_str(extras->query_text, extras->query_params[index].name) : none;
+    if (value) *value = found ? uvhttp__span_str(extras->query_text, extras->query_params[index].value) : none;
     return found;
 }

@@ -15,7 +15,7 @@ struct uvhttp__hook {
 /* Whether fields behind the body would be sent, and be understood. */
 static bool takes_trailers(const uvhttp_response_t *res) {
     const uvhttp_request_t *req = res->request;
-    if (res->stream_size != UVHTTP_SIZE_UNKNOWN || !uvhttp__status_has_body(res->status)) return false;
+    if (res->body.stream_size != UVHTTP_SIZE_UNKNOWN || !uvhttp__status_has_body(res->status)) return false;
     if (req->head.version == UVHTTP_HTTP_1_0 || req->head.method == UVHTTP_HEAD) return false;
     return uvhttp__members_have(req, "TE", UVHTTP__STR("trailers"));
 }
@@ -33,7 +33,7 @@ int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *conten
     uvhttp__body_release(&res->body);
     uvhttp__response_set_type(res, type);
     res->status = (uint16_t)status;
-    res->stream_size = res->stream_left = size;
+    res->body.stream_size = res->body.stream_left = size;
     res->flags = (uint16_t)((res->flags & ~(unsigned)UVHTTP__RESPONSE_ANSWERED) | UVHTTP__RESPONSE_BEGUN);
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_ABORTED)) return UVHTTP_E_ABORTED;
     if (res->headers_size > 0 && !takes_trailers(res)) uvhttp__response_remove_fields(res, UVHTTP__STR("Trailer"));
@@ -53,13 +53,13 @@ int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size)
     if (problem != 0) return problem;
     if (!data && size) return UVHTTP_E_INVALID;
     if (size == 0) return 0; /* an empty chunk would end the body */
-    bool sized = res->stream_size != UVHTTP_SIZE_UNKNOWN;
-    if (sized && size > res->stream_left) {
+    bool sized = res->body.stream_size != UVHTTP_SIZE_UNKNOWN;
+    if (sized && size > res->body.stream_left) {
         res->flags |= UVHTTP__RESPONSE_MISSIZED;
         return UVHTTP_E_INVALID;
     }
     problem = res->coder ? res->coder->write(res->coder, res, data, size) : res->sink->write(res, data, size);
-    if (problem == 0 && sized) res->stream_left -= size;
+    if (problem == 0 && sized) res->body.stream_left -= size;
     return problem;
 }
 
@@ -68,7 +68,7 @@ int uvhttp_response_end(uvhttp_response_t *res) {
     if (problem != 0) return problem;
     /* The answer to HEAD, and 204 and 304, announce a size that is never sent. */
     bool has_body = res->request->head.method != UVHTTP_HEAD && uvhttp__status_has_body(res->status);
-    if (has_body && res->stream_size != UVHTTP_SIZE_UNKNOWN && res->stream_left)
+    if (has_body && res->body.stream_size != UVHTTP_SIZE_UNKNOWN && res->body.stream_left)
         res->flags |= UVHTTP__RESPONSE_MISSIZED;
     res->flags |= UVHTTP__RESPONSE_ENDED;
     if (res->coder && res->coder->end(res->coder, res) != 0) res->flags |= UVHTTP__RESPONSE_MISSIZED;

@@ -49,7 +49,8 @@ static bool worth_compressing(const compression_t *self, const uvhttp_response_t
 
 static bool size_fits(const compression_t *self, const uvhttp_response_t *res) {
     const uvhttp__body_t *body = &res->body;
-    if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN)) return self->streams && res->stream_size >= self->size_min;
+    if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN))
+        return self->streams && res->body.stream_size >= self->size_min;
     if (body->kind == UVHTTP__BODY_NONE || body->kind >= UVHTTP__BODY_FILE) return false;
     return body->size >= self->size_min && body->size <= self->size_max;
 }

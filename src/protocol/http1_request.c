@@ -106,7 +106,7 @@ static ALWAYS_INLINE size_t on_head(uvhttp__session_t *session, uvhttp__http1_st
     uvhttp__counters_add(counters_of(session), requests, 1);
     session->request_count++;
     session->turn_requests++;
-    exchange->borrowed = base;
+    exchange->borrowed = true;
     exchange->request.base = base;
     stream->keep_alive =
         head->keep_alive && session->request_count != uvhttp__session_config(session)->keepalive_requests;

@@ -85,7 +85,8 @@ const uvhttp__protocol_t uvhttp__http1_protocol = {.respond = uvhttp__http1_resp
                                                    .is_open = is_open,
                                                    .drains = drains,
                                                    .connection = connection,
-                                                   .offset = offsetof(uvhttp__http1_stream_t, exchange)};
+                                                   .offset = offsetof(uvhttp__http1_stream_t, exchange),
+                                                   .arena_size = 512};
 
 /* --- reading --- */
 

@@ -54,7 +54,7 @@ void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size
     uvhttp_request_t *req = &exchange->request;
     uvhttp__http1_read_refused(data, size, exchange->worker->service->head_limits.line_size_max, &req->head);
     req->base = req->head.size > 0 ? data : "";
-    exchange->borrowed = req->head.size > 0 ? data : NULL;
+    exchange->borrowed = req->head.size > 0;
     exchange->way = (uvhttp__way_t){.chain = NULL};
     if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
 }

@@ -21,9 +21,7 @@ UVHTTP__HOT uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_con
     uvhttp__list_init(&carrier->link);
     uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
     carrier->deadline_ms = UINT64_MAX;
-    carrier->sent = 0;
-    carrier->held = (uvhttp__http2_held_t){NULL, 0, 0, 0};
-    carrier->trailer = (uvhttp_str_t){NULL, 0};
+    carrier->inbound = NULL;
     carrier->kept = carrier->copied = 0;
     carrier->charged = 0;
     carrier->cut_code = UVHTTP_OK;
@@ -34,14 +32,25 @@ UVHTTP__HOT uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_con
     return carrier;
 }
 
+int uvhttp__http2_carrier_expect(uvhttp__http2_carrier_t *carrier) {
+    carrier->inbound = uvhttp__arena_alloc_uncounted(&carrier->exchange.arena, sizeof *carrier->inbound,
+                                                     _Alignof(uvhttp__http2_inbound_t));
+    if (!carrier->inbound) return UVHTTP_E_NOMEM;
+    *carrier->inbound = (uvhttp__http2_inbound_t){.trailer = {NULL, 0}};
+    return UVHTTP_OK;
+}
+
+static NOINLINE void free_inbound(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__free(carrier->inbound->held.data);
+    uvhttp__free((char *)(uintptr_t)carrier->inbound->trailer.data);
+    carrier->inbound = NULL;
+}
+
 /* Nothing reaches it any more. */
 static ALWAYS_INLINE void detach(uvhttp__http2_carrier_t *carrier) {
     if (UNLIKELY(uvhttp__list_linked(&carrier->link))) uvhttp__list_remove(&carrier->link);
     if (UNLIKELY(uvhttp__timer_active(&carrier->timer))) uvhttp__timer_stop(wheel_of(carrier), &carrier->timer);
-    if (UNLIKELY(carrier->held.data != NULL)) uvhttp__free(carrier->held.data);
-    if (UNLIKELY(carrier->trailer.data != NULL)) uvhttp__free((char *)(uintptr_t)carrier->trailer.data);
-    carrier->held.data = NULL;
-    carrier->trailer.data = NULL;
+    if (UNLIKELY(carrier->inbound != NULL)) free_inbound(carrier);
     uvhttp__http2_discharge(&carrier->connection->core, carrier->charged);
     carrier->connection->kept -= carrier->kept;
     carrier->charged = 0;
@@ -95,10 +104,18 @@ uint64_t uvhttp__http2_memory(const uvhttp__http2_connection_t *connection) {
            uvhttp__hpack_encoder_memory(&connection->encoder);
 }
 
+/* Bytes on the heap. */
+static uint64_t kept_of(const uvhttp__http2_carrier_t *carrier) {
+    const uvhttp__intake_t *intake = carrier->exchange.intake;
+    const uvhttp__http2_inbound_t *inbound = carrier->inbound;
+    uint64_t size = (intake ? intake->capacity : 0) + (uint64_t)carrier->copied;
+    return inbound ? size + inbound->held.capacity + inbound->trailer.size : size;
+}
+
 bool uvhttp__http2_carrier_account(uvhttp__http2_carrier_t *carrier) {
     uvhttp__http2_connection_t *connection = carrier->connection;
-    uint64_t before = carrier->kept;
-    carrier->kept = carrier->exchange.body_capacity + carrier->held.capacity + carrier->trailer.size + carrier->copied;
+    uint64_t before = carrier->kept, now = kept_of(carrier);
+    carrier->kept = now < UINT32_MAX ? (uint32_t)now : UINT32_MAX;
     connection->kept += carrier->kept - before;
     return carrier->kept <= before || connection->core.stream_count == 1 ||
            uvhttp__http2_memory(connection) <= connection->of_loop->limits.connection_memory_max;
@@ -126,7 +143,8 @@ static const uvhttp__rate_limits_t *output_limits(const uvhttp__http2_carrier_t 
 void uvhttp__http2_carrier_watch(uvhttp__http2_carrier_t *carrier) {
     if (carrier->watched) return;
     carrier->watched = true;
-    uvhttp__rate_start(&carrier->rate, output_limits(carrier), (uint32_t)carrier->sent, now_ms(carrier));
+    uvhttp__rate_start(&carrier->rate, output_limits(carrier), (uint32_t)carrier->exchange.response.sent_size,
+                       now_ms(carrier));
     uvhttp__http2_carrier_arm(carrier);
 }
 
@@ -157,7 +175,7 @@ static void check_rate(uvhttp__http2_carrier_t *carrier) {
     carrier->watched = uvhttp__http2_carrier_left(carrier) > 0;
     if (!carrier->watched) return;
     if (!uvhttp__http2_is_late(carrier->connection->conn, &carrier->rate, output_limits(carrier),
-                               (uint32_t)carrier->sent, waits_for_window(carrier)))
+                               (uint32_t)carrier->exchange.response.sent_size, waits_for_window(carrier)))
         return;
     carrier->watched = false;
     uvhttp__http2_carrier_cut(carrier, UVHTTP__HTTP2_CANCEL, UVHTTP_E_TIMEOUT);

@@ -51,20 +51,24 @@ typedef struct uvhttp__http2_held {
     uint32_t at, size, capacity; /* `size` bytes from `at` on */
 } uvhttp__http2_held_t;
 
+/* What has come of a request that has a body, or becomes a tunnel; in the exchange's arena. */
+typedef struct uvhttp__http2_inbound {
+    uvhttp__http2_held_t held;
+    uvhttp_str_t trailer; /* on the heap, while bytes before it are held */
+} uvhttp__http2_inbound_t;
+
 /* One exchange on a stream. */
 typedef struct uvhttp__http2_carrier {
     uvhttp__http2_connection_t *connection;
     uvhttp__http2_stream_t *stream; /* NULL: released */
     uvhttp__list_t link;            /* in connection->due, if due */
     uvhttp__timer_t timer;
-    uint64_t deadline_ms; /* the exchange's; UINT64_MAX: none */
-    uint64_t sent;        /* bytes of the response's body */
-    uvhttp__rate_t rate;  /* of those, while `watched` */
-    uvhttp__http2_held_t held;
-    uvhttp_str_t trailer; /* of the request, on the heap, while bytes before it are held */
-    uint64_t kept;        /* bytes of connection->kept */
-    uint64_t copied;      /* bytes of the response's body that are copies of ours */
-    uint32_t charged;     /* bytes of the core's memory */
+    uint64_t deadline_ms;             /* the exchange's; UINT64_MAX: none */
+    uvhttp__rate_t rate;              /* of the response's body, while `watched` */
+    uvhttp__http2_inbound_t *inbound; /* NULL: the request was whole with its head */
+    uint32_t kept;                    /* bytes of connection->kept; UINT32_MAX: so many or more */
+    uint32_t copied;                  /* bytes of the response's body that are copies of ours; the same */
+    uint32_t charged;                 /* bytes of the core's memory */
     int16_t cut_code;
     uint8_t due;
     bool body_open;              /* the end of the request has not been given to the exchange */
@@ -201,6 +205,12 @@ static inline uint64_t uvhttp__http2_carrier_left(const uvhttp__http2_carrier_t 
 void uvhttp__http2_carrier_cut(uvhttp__http2_carrier_t *carrier, uvhttp__http2_error_t error, int code);
 /* Bytes that are kept for the connection: what the core counts, bodies, and tables. */
 uint64_t uvhttp__http2_memory(const uvhttp__http2_connection_t *connection);
+/* Bytes of the response's body that are copies of ours. */
+static inline void uvhttp__http2_carrier_set_copied(uvhttp__http2_carrier_t *carrier, uint64_t size) {
+    carrier->copied = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+}
+/* Makes carrier->inbound. Returns 0 or UVHTTP_E_NOMEM. */
+int uvhttp__http2_carrier_expect(uvhttp__http2_carrier_t *carrier);
 /* What is kept for the carrier may have changed. Returns whether it may be kept: it is not more than before, or below
  * http2_connection_memory_max with all else, or of the only stream, which other limits bound as over HTTP/1. */
 bool uvhttp__http2_carrier_account(uvhttp__http2_carrier_t *carrier);

@@ -26,7 +26,8 @@ static void want_body(uvhttp__exchange_t *exchange) {
     uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
     if (carrier->owes_continue) (void)uvhttp__http2_send_interim(carrier, 100, (uvhttp_str_t){NULL, 0});
     carrier->owes_continue = false;
-    if (carrier->held.size > 0 || (carrier->ended_in && carrier->body_open))
+    const uvhttp__http2_inbound_t *inbound = carrier->inbound;
+    if (inbound && (inbound->held.size > 0 || (carrier->ended_in && carrier->body_open)))
         uvhttp__http2_carrier_set_due(carrier, UVHTTP__HTTP2_DUE_BODY);
 }
 
@@ -99,6 +100,10 @@ static uvhttp__conn_t *connection_of(const uvhttp__exchange_t *exchange) {
     return uvhttp__http2_carrier_of(exchange)->connection->conn;
 }
 
+static uvhttp__orphans_t *orphans_of(const uvhttp__exchange_t *exchange) {
+    return uvhttp__http2_carrier_of(exchange)->connection->orphans;
+}
+
 const uvhttp__protocol_t uvhttp__http2_protocol = {
     .respond = uvhttp__http2_respond,
     .begin = uvhttp__http2_begin,
@@ -114,5 +119,6 @@ const uvhttp__protocol_t uvhttp__http2_protocol = {
     .is_open = is_open,
     .drains = drains,
     .connection = connection_of,
+    .orphans = orphans_of,
     .offset = offsetof(uvhttp__http2_carrier_t, exchange),
     .framing = {.head_size = UVHTTP__HTTP2_FRAME_HEAD_SIZE, .payload_max = UVHTTP__HTTP2_RECORD_PAYLOAD}};

@@ -52,7 +52,7 @@ static size_t piece_size(const uvhttp__http2_carrier_t *carrier, size_t size) {
 
 /* The end of a request that has trailers, or whose last bytes were given without saying so. */
 static void give_end(uvhttp__http2_carrier_t *carrier) {
-    uvhttp_str_t trailer = carrier->trailer;
+    uvhttp_str_t trailer = carrier->inbound->trailer;
     int status = UVHTTP_OK;
     if (trailer.data) status = uvhttp__exchange_trailer(&carrier->exchange, trailer.data, trailer.size);
     if (status == UVHTTP_OK)
@@ -62,12 +62,12 @@ static void give_end(uvhttp__http2_carrier_t *carrier) {
 }
 
 void uvhttp__http2_give_held(uvhttp__http2_carrier_t *carrier) {
-    uvhttp__http2_held_t *held = &carrier->held;
+    uvhttp__http2_held_t *held = &carrier->inbound->held;
     while (held->size > 0) {
         if (carrier->responded || !uvhttp__exchange_takes(&carrier->exchange)) return;
         size_t size = piece_size(carrier, held->size);
         const char *data = held->data + held->at;
-        bool last = size == held->size && carrier->ended_in && !carrier->trailer.data;
+        bool last = size == held->size && carrier->ended_in && !carrier->inbound->trailer.data;
         held->at += (uint32_t)size;
         held->size -= (uint32_t)size;
         if (!give_piece(carrier, data, size, last)) return;
@@ -82,7 +82,7 @@ void uvhttp__http2_give_held(uvhttp__http2_carrier_t *carrier) {
 static void give(uvhttp__http2_carrier_t *carrier, const char *data, size_t size, bool last) {
     do {
         if (!uvhttp__exchange_takes(&carrier->exchange)) {
-            if (uvhttp__http2_hold(&carrier->held, data, size) != UVHTTP_OK)
+            if (uvhttp__http2_hold(&carrier->inbound->held, data, size) != UVHTTP_OK)
                 uvhttp__exchange_refuse(&carrier->exchange, UVHTTP_E_NOMEM);
             else
                 (void)may_keep(carrier);
@@ -97,7 +97,7 @@ static void give(uvhttp__http2_carrier_t *carrier, const char *data, size_t size
 
 /* The tunnel is not open yet. */
 static void hold_for_tunnel(uvhttp__http2_carrier_t *carrier, uvhttp_str_t data) {
-    if (uvhttp__http2_hold(&carrier->held, data.data, data.size) == UVHTTP_OK)
+    if (uvhttp__http2_hold(&carrier->inbound->held, data.data, data.size) == UVHTTP_OK)
         (void)may_keep(carrier);
     else
         uvhttp__exchange_refuse(&carrier->exchange, UVHTTP_E_NOMEM);
@@ -120,9 +120,9 @@ static void on_data(uvhttp__http2_connection_t *connection, const uvhttp__http2_
         return;
     }
     carrier->owes_continue = false;
-    if (carrier->held.size == 0) {
+    if (carrier->inbound->held.size == 0) {
         if (data.size > 0 || event->end) give(carrier, data.data, data.size, event->end);
-    } else if (uvhttp__http2_hold(&carrier->held, data.data, data.size) != UVHTTP_OK) {
+    } else if (uvhttp__http2_hold(&carrier->inbound->held, data.data, data.size) != UVHTTP_OK) {
         uvhttp__exchange_refuse(&carrier->exchange, UVHTTP_E_NOMEM);
     } else {
         (void)may_keep(carrier);
@@ -141,7 +141,7 @@ static bool keep_trailer(uvhttp__http2_carrier_t *carrier, uvhttp_str_t text) {
     char *copy = text.size > 0 ? uvhttp__malloc(text.size) : NULL;
     if (text.size > 0 && !copy) return false;
     if (copy) memcpy(copy, text.data, text.size);
-    carrier->trailer = (uvhttp_str_t){copy, text.size};
+    carrier->inbound->trailer = (uvhttp_str_t){copy, text.size};
     return true;
 }
 
@@ -187,7 +187,8 @@ static void drop(uvhttp__http2_carrier_t *carrier, uvhttp__http2_error_t error) 
 static void refuse_head(uvhttp__http2_carrier_t *carrier, int code) {
     uvhttp__exchange_t *exchange = &carrier->exchange;
     uvhttp_request_t *req = &exchange->request;
-    req->base = exchange->borrowed = carrier->connection->of_loop->scratch;
+    req->base = carrier->connection->of_loop->scratch;
+    exchange->borrowed = true;
     exchange->way = (uvhttp__way_t){.chain = NULL};
     if (req->head.path.size > 0 && uvhttp__request_decode_path(req) != UVHTTP_OK) req->head.path.size = 0;
     uvhttp__exchange_refuse(exchange, code);
@@ -217,7 +218,8 @@ static inline bool is_last(const uvhttp__http2_connection_t *connection) {
 
 /* What the request makes the connection keep. */
 static inline bool charge(uvhttp__http2_carrier_t *carrier) {
-    uint32_t size = (uint32_t)sizeof *carrier + carrier->exchange.request.head.size;
+    const uvhttp__head_t *head = &carrier->exchange.request.head;
+    uint32_t size = (uint32_t)(sizeof *carrier + head->header_count * sizeof(uvhttp__field_t)) + head->size;
     const uvhttp__http2_connection_t *connection = carrier->connection;
     const uvhttp__http2_limits_t *limits = connection->core.limits;
     if (UNLIKELY(connection->kept > 0) && uvhttp__http2_memory(connection) + size > limits->connection_memory_max) {
@@ -230,6 +232,10 @@ static inline bool charge(uvhttp__http2_carrier_t *carrier) {
 }
 
 static NOINLINE void start_body(uvhttp__http2_carrier_t *carrier) {
+    if (uvhttp__http2_carrier_expect(carrier) != UVHTTP_OK) {
+        drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
+        return;
+    }
     carrier->body_open = true;
     carrier->owes_continue = carrier->exchange.request.head.expect_continue;
     uvhttp__exchange_run_with_body(&carrier->exchange, false);
@@ -240,7 +246,8 @@ static inline void start(uvhttp__http2_carrier_t *carrier, const uvhttp__http2_r
     uvhttp__exchange_t *exchange = &carrier->exchange;
     const uvhttp__head_t *head = &exchange->request.head;
     const char *base = connection->of_loop->scratch;
-    exchange->request.base = exchange->borrowed = base;
+    exchange->request.base = base;
+    exchange->borrowed = true;
     if (UNLIKELY(request->priority.size > 0))
         uvhttp__http2_set_priority(&connection->core, carrier->stream,
                                    uvhttp__http2_parse_priority(uvhttp__span_str(base, request->priority)));
@@ -257,7 +264,8 @@ static inline void start(uvhttp__http2_carrier_t *carrier, const uvhttp__http2_r
     connection->request_count++;
     if (UNLIKELY(is_last(connection))) uvhttp__conn_drain_alone(connection->conn);
     if (UNLIKELY(request->extended_connect)) {
-        if (uvhttp__http2_accept_connect(carrier, uvhttp__span_str(base, request->protocol)) != UVHTTP_OK)
+        if (uvhttp__http2_carrier_expect(carrier) != UVHTTP_OK ||
+            uvhttp__http2_accept_connect(carrier, uvhttp__span_str(base, request->protocol)) != UVHTTP_OK)
             drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
         else if (uvhttp__exchange_run(exchange))
             uvhttp__http2_respond(exchange);

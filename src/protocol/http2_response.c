@@ -76,7 +76,9 @@ static void account_waiting(uvhttp__http2_carrier_t *carrier) {
 /* A body that does not leave now is pulled, as windows open. */
 static NOINLINE void keep_body(uvhttp__http2_carrier_t *carrier) {
     uvhttp__exchange_t *exchange = &carrier->exchange;
-    if (exchange->response.body.kind == UVHTTP__BODY_MEMORY) carrier->copied = exchange->response.body.size;
+    if (exchange->response.body.kind == UVHTTP__BODY_MEMORY)
+        uvhttp__http2_carrier_set_copied(carrier, exchange->response.body.size);
+    uvhttp__exchange_reserve(exchange, sizeof(uvhttp__outgoing_t));
     if (uvhttp__exchange_own(exchange) != UVHTTP_OK || uvhttp__exchange_open_body(exchange) != UVHTTP_OK) {
         give_up(carrier, UVHTTP_E_NOMEM);
         return;
@@ -198,7 +200,7 @@ int uvhttp__http2_body_ready(uvhttp__exchange_t *exchange) {
     uvhttp__http2_carrier_watch(carrier);
     uvhttp__http2_set_due(carrier->connection);
     if (outgoing->size > UVHTTP__PIECE_COPY_MAX) carrier->wants_writable = true;
-    if (!carrier->responded) carrier->copied = outgoing->size; /* of a complete one it is known */
+    if (!carrier->responded) uvhttp__http2_carrier_set_copied(carrier, outgoing->size); /* else it is known */
     account_waiting(carrier);
     return UVHTTP_OK;
 }

@@ -61,7 +61,6 @@ static void send_piece(uvhttp__http2_carrier_t *carrier, uint32_t size) {
     } else if (status != UVHTTP_OK) {
         uvhttp__http2_carrier_cut(carrier, UVHTTP__HTTP2_INTERNAL_ERROR, status);
     } else {
-        carrier->sent += piece.size;
         carrier->exchange.response.sent_size += piece.size;
         bool written =
             uvhttp__http2_wire_data(carrier->connection, carrier->stream, &piece, keeper, ends_with_data(carrier));

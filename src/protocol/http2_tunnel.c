@@ -448,9 +448,9 @@ uvhttp__http2_tunnel_t *uvhttp__http2_tunnel_new(const uvhttp__http2_carrier_t *
 
 /* What has come for it meanwhile is its from here on. */
 void uvhttp__http2_tunnel_open(uvhttp__http2_tunnel_t *tunnel, uvhttp__http2_carrier_t *carrier) {
-    tunnel->held = carrier->held;
+    tunnel->held = carrier->inbound->held;
     tunnel->ended_in = carrier->ended_in;
-    carrier->held = (uvhttp__http2_held_t){NULL, 0, 0, 0};
+    carrier->inbound->held = (uvhttp__http2_held_t){NULL, 0, 0, 0};
     tunnel->stream->user = tunnel;
     tunnel->stream->flags |= UVHTTP__HTTP2_TUNNEL;
     uvhttp__counters_add(&conn_of(tunnel)->worker->counters, upgrades, 1);

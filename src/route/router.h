@@ -135,11 +135,20 @@ int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, 
 /* "GET, HEAD, OPTIONS" for an allow mask, terminated; returns its size. */
 size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]);
 
+/* Why there is no route. */
+typedef struct uvhttp__unrouted {
+    uint16_t allow; /* as uvhttp__match_t.allow */
+    int16_t why;    /* a UVHTTP_E_* code of routing, or a uvhttp__match_outcome_t */
+} uvhttp__unrouted_t;
+
+static_assert(UVHTTP_METHOD_COUNT <= 16, "a bit of uvhttp__unrouted_t.allow for each method");
+
 /* A chain, where to go on in it, and the route at its end or NULL. */
 typedef struct uvhttp__way {
     const uvhttp__chain_t *chain;
     const uvhttp__route_t *route;
-    size_t next; /* index of the middleware that runs next */
+    uint32_t next;               /* index of the middleware that runs next */
+    uvhttp__unrouted_t unrouted; /* if route is NULL */
 } uvhttp__way_t;
 
 /* Middleware from way->next to before `end`, on this thread, until one says UVHTTP_STOP (returns that; way->next is the

@@ -22,9 +22,10 @@ bool uvhttp_request_is_tls(const uvhttp_request_t *req) {
     if (!req) return false;
     /* Written only to remember what does not change; for want of memory only the subject is missing. */
     (void)uvhttp__request_learn((uvhttp_request_t *)(uintptr_t)req, UVHTTP__ORIGIN_TLS);
-    return req->origin.tls;
+    const char *subject = NULL;
+    return req->origin ? req->origin->tls : req->ops->tls && req->ops->tls(req, &subject);
 }
 
 const char *uvhttp_request_client_subject(uvhttp_request_t *req) {
-    return req && uvhttp__request_learn(req, UVHTTP__ORIGIN_TLS) == UVHTTP_OK ? req->origin.subject : NULL;
+    return req && uvhttp__request_learn(req, UVHTTP__ORIGIN_TLS) == UVHTTP_OK ? req->origin->subject : NULL;
 }

@@ -96,8 +96,9 @@ static void test_a_request_of_a_whole_block_may_use_the_kept_one(void **state) {
     (void)state;
     uvhttp__arena_t arena;
     uvhttp__arena_init(&arena, NULL, 0, SIZE_MAX);
-    assert_non_null(uvhttp__arena_alloc(&arena, 1));
+    assert_non_null(uvhttp__arena_alloc(&arena, 1000));
     uvhttp__arena_reset(&arena);
+    assert_int_equal(test_allocator_live_bytes(), UVHTTP__ARENA_BLOCK_SIZE);
     char *memory = uvhttp__arena_alloc(&arena, UVHTTP__ARENA_BLOCK_SIZE - 2 * sizeof(void *));
     assert_non_null(memory);
     memset(memory, 1, UVHTTP__ARENA_BLOCK_SIZE - 2 * sizeof(void *));
@@ -179,6 +180,53 @@ static void test_uncounted_memory_has_no_limit_and_takes_no_more_than_it_needs(v
     assert_int_equal(test_allocator_live(), 0);
 }
 
+static void test_an_arena_without_memory_of_its_owner_begins_small(void **state) {
+    (void)state;
+    uvhttp__arena_t arena;
+    uvhttp__arena_init(&arena, NULL, 0, SIZE_MAX);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 15; i++) assert_non_null(uvhttp__arena_alloc(&arena, 16));
+        assert_int_equal(test_allocator_live_bytes(), 256);
+        uvhttp__arena_reset(&arena);
+        assert_int_equal(test_allocator_live_bytes(), 256);
+    }
+    /* Of what a request has used, the next one finds the largest that is small, or the one of the default size. */
+    assert_non_null(uvhttp__arena_alloc(&arena, 400));
+    assert_int_equal(test_allocator_live_bytes(), 256 + 512);
+    uvhttp__arena_reset(&arena);
+    assert_int_equal(test_allocator_live_bytes(), 512);
+    size_t count = test_allocator_count();
+    assert_non_null(uvhttp__arena_alloc(&arena, 400));
+    assert_int_equal(test_allocator_count(), count);
+    assert_non_null(uvhttp__arena_alloc(&arena, 400));
+    uvhttp__arena_reset(&arena);
+    assert_int_equal(test_allocator_live_bytes(), UVHTTP__ARENA_BLOCK_SIZE);
+    uvhttp__arena_deinit(&arena);
+    assert_int_equal(test_allocator_live(), 0);
+}
+
+static void test_what_is_reserved_stands_in_one_block_of_that_size(void **state) {
+    (void)state;
+    uvhttp__arena_t arena;
+    uvhttp__arena_init(&arena, NULL, 0, 0);
+    uvhttp__arena_reserve(&arena, 100);
+    assert_in_range(test_allocator_live_bytes(), 100, 128);
+    size_t count = test_allocator_count();
+    char *first = uvhttp__arena_alloc_uncounted(&arena, 61, 1);
+    char *second = uvhttp__arena_alloc_uncounted(&arena, 32, 8);
+    assert_non_null(first);
+    assert_ptr_equal(second, first + 64);
+    assert_int_equal(test_allocator_count(), count);
+    uvhttp__arena_reserve(&arena, 8);
+    assert_int_equal(test_allocator_count(), count); /* there is room */
+    test_allocator_fail_at(1);
+    uvhttp__arena_reserve(&arena, 1000);
+    test_allocator_fail_at(0);
+    assert_ptr_equal(uvhttp__arena_alloc_uncounted(&arena, 8, 8), second + 32);
+    uvhttp__arena_deinit(&arena);
+    assert_int_equal(test_allocator_live(), 0);
+}
+
 static void some_requests(void *user) {
     (void)user;
     uvhttp__arena_t arena;
@@ -204,11 +252,12 @@ static void test_out_of_memory_at_any_place_is_borne(void **state) {
 
 int main(void) {
     test_allocator_install();
-    return RUN_TESTS(test_memory_is_aligned_and_does_not_overlap,
-                     test_first_block_of_the_caller_is_used_before_the_heap, test_first_block_may_be_unaligned,
-                     test_reset_keeps_one_ordinary_block, test_a_request_of_a_whole_block_may_use_the_kept_one,
-                     test_big_request_leaves_the_block_in_use, test_limit_is_exact_and_holds_in_the_fast_path,
-                     test_absurd_size_without_limit_is_out_of_memory, test_copy_is_terminated,
-                     test_uncounted_memory_has_no_limit_and_takes_no_more_than_it_needs,
-                     test_out_of_memory_at_any_place_is_borne);
+    return RUN_TESTS(
+        test_memory_is_aligned_and_does_not_overlap, test_first_block_of_the_caller_is_used_before_the_heap,
+        test_first_block_may_be_unaligned, test_reset_keeps_one_ordinary_block,
+        test_a_request_of_a_whole_block_may_use_the_kept_one, test_big_request_leaves_the_block_in_use,
+        test_limit_is_exact_and_holds_in_the_fast_path, test_absurd_size_without_limit_is_out_of_memory,
+        test_copy_is_terminated, test_an_arena_without_memory_of_its_owner_begins_small,
+        test_what_is_reserved_stands_in_one_block_of_that_size,
+        test_uncounted_memory_has_no_limit_and_takes_no_more_than_it_needs, test_out_of_memory_at_any_place_is_borne);
 }

@@ -19,6 +19,7 @@ enum { TAKEN_MAX = 256, KEEPERS_MAX = 300 };
 /* What a protocol has pulled, and what it still holds. */
 typedef struct taker {
     uvhttp__outgoing_t outgoing;
+    uvhttp__body_t body; /* in parts: it stays while they are taken */
     char taken[TAKEN_MAX];
     size_t size;
     uvhttp__keeper_t held[KEEPERS_MAX];
@@ -308,9 +309,10 @@ static void put_parts(taker_t *taker, uvhttp__body_parts_t *parts) {
                                             {.data = "<c>", .size = 3}};
     *parts = (uvhttp__body_parts_t){.fd = -1, .count = PARTS};
     memcpy(parts->parts, all, sizeof all);
-    uvhttp__body_t body = {
+    taker->body = (uvhttp__body_t){
         .kind = UVHTTP__BODY_PARTS, .size = 20, .parts = parts, .release = count_release, .arg = &taker->released};
-    assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, (uvhttp__keeper_t){NULL, NULL}, NULL), 0);
+    assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &taker->body, (uvhttp__keeper_t){NULL, NULL}, NULL),
+                     0);
 }
 
 static void test_parts_are_one_body_and_are_released_one_by_one(void **state) {
@@ -417,12 +419,13 @@ static uvhttp__body_parts_t *put_file_parts(taker_t *taker, bool copied) {
     *parts = (uvhttp__body_parts_t){.fd = -1, .copied = copied, .count = 2};
     parts->parts[0] = (uvhttp__body_part_t){.data = "<a>", .size = 3};
     parts->parts[1] = (uvhttp__body_part_t){.size = FILE_SIZE, .held = true};
-    uvhttp__body_t body = {.kind = UVHTTP__BODY_PARTS,
-                           .size = 3 + FILE_SIZE,
-                           .parts = parts,
-                           .release = count_release,
-                           .arg = &taker->released};
-    assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, (uvhttp__keeper_t){NULL, NULL}, NULL), 0);
+    taker->body = (uvhttp__body_t){.kind = UVHTTP__BODY_PARTS,
+                                   .size = 3 + FILE_SIZE,
+                                   .parts = parts,
+                                   .release = count_release,
+                                   .arg = &taker->released};
+    assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &taker->body, (uvhttp__keeper_t){NULL, NULL}, NULL),
+                     0);
     return parts;
 }
 

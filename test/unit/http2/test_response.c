@@ -174,6 +174,24 @@ static void test_values_that_change_are_soon_not_indexed(void **state) {
     assert_true(encoder.table.inserted < 17);
 }
 
+/* What a connection with few requests holds, and what is found again when the table has become one of many entries. */
+static void test_tables_hold_what_their_fields_need(void **state) {
+    (void)state;
+    uvhttp__http2_response_t response = plain();
+    for (int i = 0; i < 3; ++i) write_response(&response);
+    assert_int_equal(encoder.table.count, 4);
+    assert_true(uvhttp__hpack_encoder_memory(&encoder) <= 384);
+    assert_true(uvhttp__hpack_decoder_memory(&decoder) <= 192);
+    response.fields = str("X-0: a\r\nX-1: a\r\nX-2: a\r\nX-3: a\r\nX-4: a\r\nX-5: a\r\nX-6: a\r\nX-7: a\r\n");
+    for (int i = 0; i < 3; ++i) write_response(&response);
+    uint32_t inserted = encoder.table.inserted;
+    assert_true(inserted > 8);
+    response = plain();
+    assert_string_equal(write_response(&response), PLAIN_1);
+    assert_int_equal(block_size, 4 + 1 + 5);
+    assert_int_equal(encoder.table.inserted, inserted);
+}
+
 static void test_table_size_of_the_peer(void **state) {
     (void)state;
     uvhttp__http2_response_t response = plain();
@@ -336,6 +354,7 @@ int main(void) {
         TEST(test_fields_of_a_connection_are_left_out),
         TEST(test_secrets_are_never_indexed),
         TEST(test_values_that_change_are_soon_not_indexed),
+        TEST(test_tables_hold_what_their_fields_need),
         TEST(test_table_size_of_the_peer),
         TEST(test_many_seconds),
         TEST(test_large_fields),

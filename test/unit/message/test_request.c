@@ -123,10 +123,10 @@ static void test_peer_is_asked_for_once(void **state) {
 
 static void test_peer_address_has_no_port(void **state) {
     (void)state;
-    ex.req.origin_known |= UVHTTP__ORIGIN_PEER;
-    ex.req.origin.peer = STR("192.0.2.1:50000");
+    uvhttp__origin_t origin = {.known = UVHTTP__ORIGIN_PEER, .peer = STR("192.0.2.1:50000")};
+    ex.req.origin = &origin;
     assert_str(uvhttp_request_peer_address(&ex.req), "192.0.2.1");
-    ex.req.origin.peer = STR("unix:/run/a:1");
+    origin.peer = STR("unix:/run/a:1");
     assert_str(uvhttp_request_peer_address(&ex.req), "unix:/run/a:1");
 }
 

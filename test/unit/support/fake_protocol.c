@@ -319,7 +319,7 @@ static uvhttp__exchange_t *replace(uvhttp__exchange_t *exchange) {
         made->request.head.path.size = 0;
         made->request.head.header_count = 0;
     }
-    made->borrowed = NULL;
+    made->borrowed = false;
     return made;
 }
 
@@ -351,7 +351,8 @@ const uvhttp__protocol_t fake_protocol = {.respond = respond,
                                           .is_open = is_open,
                                           .drains = drains,
                                           .connection = no_connection,
-                                          .offset = offsetof(slot_t, exchange)};
+                                          .offset = offsetof(slot_t, exchange),
+                                          .arena_size = 512};
 
 /* --- requests --- */
 
@@ -399,7 +400,7 @@ static void fill_head(fake_stream_t *stream) {
         head->content_length = request->body_size;
     }
     exchange->request.base = text;
-    exchange->borrowed = text;
+    exchange->borrowed = true;
 }
 
 fake_stream_t *fake_new(fake_connection_t *connection, const fake_request_t *request) {

@@ -1,0 +1,130 @@
+/* Owns: tests of streams that wait, as thousands may: what each of them takes, and what its request still shows. */
+#include "support/failing_allocator.h"
+#include "support/http2_client.h"
+
+enum { STREAMS = 100, STREAM_MEMORY_MAX = 1023 };
+
+static struct {
+    atomic_uint begun;
+    uvhttp_deferred_t *kept[STREAMS];
+} work;
+
+static void wait_for_it(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    unsigned count = atomic_load(&work.begun);
+    work.kept[count] = uvhttp_response_defer(res);
+    atomic_store(&work.begun, count + 1);
+}
+
+static void text(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req, (void)user;
+    (void)uvhttp_response_text(res, 200, "here");
+}
+
+static void release_all(void) {
+    for (unsigned i = 0; i < atomic_load(&work.begun); i++) uvhttp_deferred_release(work.kept[i]);
+    atomic_store(&work.begun, 0);
+}
+
+static serving_t *serve(void **state) {
+    serving_t *serving = *state;
+    memset(&work, 0, sizeof work);
+    serving->config.min_send_rate = 0;
+    serving_make(serving);
+    assert_int_equal(uvhttp_get(serving->server, "/wait", wait_for_it, NULL), 0);
+    assert_int_equal(uvhttp_get(serving->server, "/text", text, NULL), 0);
+    serving_start(serving);
+    return serving;
+}
+
+static h2_out_t out;
+static h2_frame_t frame;
+
+static void send_all(int fd) {
+    assert_int_equal(send(fd, out.data, out.size, MSG_NOSIGNAL), out.size);
+    out.size = 0;
+}
+
+/* The windows of its streams are closed. */
+static int open_connection(const serving_t *serving) {
+    int fd = client_socket();
+    struct sockaddr_in address = loopback(serving->port);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    out.size = 0;
+    h2_put_preface(&out);
+    h2_put_setting(&out, 4, 0);
+    return fd;
+}
+
+/* All requests before it have been served as far as they can. */
+static void round_trip(int fd) {
+    h2_put_frame(&out, H2_PING, 0, 0, "waiting.", 8);
+    send_all(fd);
+    do h2_expect(fd, H2_PING, 0, &frame);
+    while (!(frame.flags & H2_ACK));
+}
+
+/* Bytes that each stream but the first takes. */
+static size_t memory_of_a_stream(int fd, const char *path) {
+    h2_put_request(&out, 1, false, path, true);
+    round_trip(fd);
+    size_t before = test_allocator_live_bytes();
+    for (uint32_t i = 1; i < STREAMS; i++) h2_put_request(&out, 2 * i + 1, false, path, true);
+    round_trip(fd);
+    return (test_allocator_live_bytes() - before) / (STREAMS - 1);
+}
+
+static void test_a_deferred_stream_takes_less_than_a_kilobyte(void **state) {
+    serving_t *serving = serve(state);
+    int fd = open_connection(serving);
+    size_t size = memory_of_a_stream(fd, "/wait");
+    assert_int_equal(atomic_load(&work.begun), STREAMS);
+    assert_in_range(size, 64, STREAM_MEMORY_MAX);
+    release_all();
+    serving_leave(serving, fd);
+}
+
+static void test_a_stream_without_a_window_takes_less_than_a_kilobyte(void **state) {
+    serving_t *serving = serve(state);
+    int fd = open_connection(serving);
+    assert_in_range(memory_of_a_stream(fd, "/text"), 64, STREAM_MEMORY_MAX);
+    serving_leave(serving, fd);
+}
+
+static bool all_are_aborted(void) {
+    for (unsigned i = 0; i < STREAMS; i++)
+        if (!uvhttp_deferred_aborted(work.kept[i])) return false;
+    return true;
+}
+
+static void test_deferred_requests_show_their_client_when_it_has_gone(void **state) {
+    serving_t *serving = serve(state);
+    int fd = open_connection(serving);
+    (void)memory_of_a_stream(fd, "/wait");
+    struct sockaddr_in own;
+    socklen_t size = sizeof own;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&own, &size), 0);
+    char peer[32];
+    snprintf(peer, sizeof peer, "127.0.0.1:%u", (unsigned)ntohs(own.sin_port));
+    close(fd);
+    WAIT_UNTIL(all_are_aborted());
+    for (unsigned i = 0; i < STREAMS; i++) {
+        uvhttp_request_t *req = uvhttp_deferred_request(work.kept[i]);
+        assert_string_equal(uvhttp_request_peer(req).data, peer);
+        assert_string_equal(uvhttp_request_client(req).data, "127.0.0.1");
+        assert_string_equal(uvhttp_request_client_scheme(req).data, "http");
+        assert_memory_equal(uvhttp_request_path(req).data, "/wait", 5);
+        assert_memory_equal(uvhttp_request_header(req, "host").data, uvhttp_request_host(req).data,
+                            uvhttp_request_host(req).size);
+        uvhttp_deferred_release(work.kept[i]); /* the last of them is the last that knows the client */
+    }
+    serving_stop(serving);
+}
+
+int main(void) {
+    test_allocator_install();
+    uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
+    return RUN_ON_EACH(test_a_deferred_stream_takes_less_than_a_kilobyte,
+                       test_a_stream_without_a_window_takes_less_than_a_kilobyte,
+                       test_deferred_requests_show_their_client_when_it_has_gone);
+}
