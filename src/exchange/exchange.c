@@ -94,10 +94,11 @@ static const uvhttp__response_sink_t sink = {.begin = sink_begin,
 static NOINLINE uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
     const uvhttp__service_t *service = worker->service;
     uint16_t offset = pool->protocol->offset, arena_size = pool->protocol->arena_size;
-    char *memory = uvhttp__malloc(offset + sizeof(uvhttp__exchange_t) + arena_size);
+    size_t end = offset + sizeof(uvhttp__exchange_t), first = (end + 15) & ~(size_t)15;
+    char *memory = uvhttp__malloc(arena_size > 0 ? first + arena_size : end);
     if (!memory) return NULL;
     uvhttp__exchange_t *exchange = (uvhttp__exchange_t *)(void *)(memory + offset);
-    uvhttp__arena_init(&exchange->arena, arena_size > 0 ? (char *)(exchange + 1) : NULL, arena_size,
+    uvhttp__arena_init(&exchange->arena, arena_size > 0 ? memory + first : NULL, arena_size,
                        service->config.request_memory_max > SIZE_MAX ? SIZE_MAX
                                                                      : (size_t)service->config.request_memory_max);
     uvhttp__request_init(&exchange->request, &exchange->arena, &uvhttp__exchange_request_ops);

@@ -94,7 +94,7 @@ struct uvhttp__protocol {
 
 /* One that waits, for its application or for a window, waits with many others: what few have is in the arena. */
 struct uvhttp__exchange {
-    _Alignas(16) uvhttp_request_t request;
+    uvhttp_request_t request;
     uvhttp_response_t response;
     uvhttp__arena_t arena; /* of the response, and of the request unless it is deferred: then it has one in this one */
     const uvhttp__protocol_t
@@ -135,7 +135,7 @@ struct uvhttp__exchange {
     uint32_t start_turn;
     uint64_t start_ns; /* turn in which the head was seen whole */
     uvhttp__way_t way; /* through middleware to the handler */
-    /* behind it: bytes of the arena, the protocol's arena_size of them */
+    /* behind it, aligned: bytes of the arena, the protocol's arena_size of them */
 };
 
 /* For the fields of the head that is read, limits.header_count_max of them: they are the loop's, as the bytes of the

@@ -71,14 +71,14 @@ typedef struct uvhttp__http2_carrier {
     uint32_t charged;                 /* bytes of the core's memory */
     int16_t cut_code;
     uint8_t due;
-    bool body_open;              /* the end of the request has not been given to the exchange */
-    bool ended_in;               /* the end of the request has come */
-    bool owes_continue;          /* 100 has to be sent before the client sends its body */
-    bool head_sent;              /* ... of the response */
-    bool responded;              /* only finished or aborted follows */
-    bool wants_writable;         /* uvhttp__exchange_writable is owed */
-    bool watched;                /* the rate of its response is looked at */
-    bool connects;               /* extended CONNECT: it becomes a tunnel, or is refused */
+    bool body_open : 1;          /* the end of the request has not been given to the exchange */
+    bool ended_in : 1;           /* the end of the request has come */
+    bool owes_continue : 1;      /* 100 has to be sent before the client sends its body */
+    bool head_sent : 1;          /* ... of the response */
+    bool responded : 1;          /* only finished or aborted follows */
+    bool wants_writable : 1;     /* uvhttp__exchange_writable is owed */
+    bool watched : 1;            /* the rate of its response is looked at */
+    bool connects : 1;           /* extended CONNECT: it becomes a tunnel, or is refused */
     uvhttp__exchange_t exchange; /* last */
 } uvhttp__http2_carrier_t;
 
