@@ -191,6 +191,16 @@ def test_a_run_that_is_hidden_behind_a_better_one_is_seen(place: Path, capsys: p
     assert "- PERF-2026-01-01-001: medium, uvhttp, valid, 15,000 requests/s, 25.00 us of CPU per request\n" in report
 
 
+def test_a_scenario_that_is_not_published_is_seen(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert publish(place, *RUNS, more=("--without", "medium")) == 1
+    assert "are left out: say why with --because" in capsys.readouterr().err and not (place / "docs").exists()
+    assert publish(place, more=("--without", "medium", "--because", "its server is not understood")) == 0
+    kept = collection.load(place / "docs" / "data" / "2026-01-01" / "baseline.json")
+    assert "medium" not in {r.test_scenario.name for r in kept.records}
+    report = next((place / "docs" / "reports" / "2026-01-01").glob("*-baseline.md")).read_text()
+    assert "because its server is not understood:\n\n- PERF-2026-01-01-003: medium, uvhttp, valid, " in report
+
+
 def test_another_server_that_failed_is_published_without_figures(place: Path) -> None:
     failed = [replace(r, checks=(Check("errors", False, "5 timeout"),)) for r in PEERS[6:]]
     assert publish(place, *PEERS[:6], *failed) == 0

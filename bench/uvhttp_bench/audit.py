@@ -80,9 +80,10 @@ def left_out(entries: Sequence[Entry], records: Sequence[Record]) -> list[Entry]
 
 
 def rivals(left: Sequence[Entry], records: Sequence[Record]) -> list[Entry]:
-    """Those of them that measured the same: somebody chose."""
+    """Those of them that measured the same, or were made in the same session (--without): somebody chose."""
     same = {(r.kind, r.test_scenario.name, r.test_scenario.target) for r in records}
-    return [entry for entry in left if (entry.kind, entry.scenario, entry.target) in same]
+    sessions = {r.session for r in records}
+    return [entry for entry in left if (entry.kind, entry.scenario, entry.target) in same or entry.session in sessions]
 
 
 def chosen_because(left: Sequence[Entry], records: Sequence[Record], because: str) -> None:
@@ -145,7 +146,7 @@ def _in_order(entries: Sequence[Entry], where: str) -> list[Entry]:
 
 
 def left_lines(kept: Kept) -> list[str]:
-    """For a report: each run of the same scenarios that is not published, with its figures and its status."""
+    """For a report: each run of the same scenarios or sessions that is not published, with its figures and its status."""
     lines = []
     for entry in rivals(kept.left, kept.records):
         rate = "" if entry.requests_per_second is None else f", {entry.requests_per_second:,.0f} requests/s"

@@ -97,7 +97,9 @@ def with_left_out(report: Report, data: collection.Kept) -> Report:
     if not lines:
         return report
     last = report.sections[-1]
-    why = Text(f"**Runs of the same scenarios at this revision that are not published**, because {data.because}:")
+    why = Text(
+        f"**Runs of the same scenarios or sessions at this revision that are not published**, because {data.because}:"
+    )
     ended = replace(last, blocks=(*last.blocks, why, Bullets(tuple(lines))))
     return replace(report, sections=(*report.sections[:-1], ended))
 

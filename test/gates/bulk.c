@@ -3,6 +3,7 @@
  * size; GET /copied: the bytes copied so far.
  *
  *   gate_bulk uring|libuv PORT HTTPS_PORT DIRECTORY */
+/* Needs: static tls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

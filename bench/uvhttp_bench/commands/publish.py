@@ -30,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--because", default="", metavar="TEXT", help="why other runs of the same scenarios at this revision are left out"
     )
+    parser.add_argument(
+        "--without",
+        default="",
+        metavar="SCENARIO,...",
+        help="scenarios of these sessions that the report only lists (--because)",
+    )
     parser.add_argument("--page", type=Path, action="append", help="instead of README.md and README.zh-CN.md (English)")
     parser.add_argument("--directory", type=Path, default=repository.REPORTS.parent, help="default %(default)s")
     parser.add_argument("--database", type=Path, default=repository.DATABASE, help="SQLite (default %(default)s)")
@@ -39,6 +45,7 @@ def _sessions(args: argparse.Namespace) -> dict[str, list[Record]]:
     if not args.database.exists():
         raise MissingError(f"{args.database}: nothing measured yet: uvhttp-bench run")
     found: dict[str, list[Record]] = {}
+    without = {name.strip() for name in args.without.split(",") if name.strip()}
     with database.opened(args.database) as store:
         for kind, name in KINDS.items():
             last = store.last_session(kind)
@@ -49,6 +56,7 @@ def _sessions(args: argparse.Namespace) -> dict[str, list[Record]]:
                 if not more:
                     raise MissingError(f"{args.database}: no session {session} of {kind}")
                 records = publication.joined(records, more)
+            records = [r for r in records if r.test_scenario.name not in without]
             if records:
                 found[name] = records
     if not found:
