@@ -28,6 +28,8 @@ OTHERS = {
     "test_http2_abuse": "HTTP/2 itself",
     "test_http2_clients": "HTTP/2 itself",
     "test_http2_frames": "HTTP/2 itself",
+    "test_http2_oracle": "frames without a server",
+    "test_http2_tls": "HTTP/2 itself",
     "test_http2_websocket": "HTTP/2 itself",
     "test_interim": "interim responses of both protocols, whose clients show them differently",
     "test_limits": "connections and bytes of heads; for HTTP/2 test_http2_frames",
