@@ -162,7 +162,7 @@ def test_the_pages_of_a_file_are_not_impossibly_fast(tmp_path: Path) -> None:
     """Who sends by sendfile copies nothing: what one CPU can copy there and back is not the limit of it."""
     file = tmp_path / "file"
     file.write_bytes(bytes(1 << 20))
-    limit_mb = measure.measure_bandwidth()
+    limit_mb = measure.measure_bandwidth()  # and once more below: the machine may change in between
     into, taken = bytearray(1 << 16), 0
     with socket.create_server(("127.0.0.1", 0)) as listener:
         sender = socket.create_connection(listener.getsockname())
@@ -175,6 +175,7 @@ def test_the_pages_of_a_file_are_not_impossibly_fast(tmp_path: Path) -> None:
             while sent > 0:
                 sent -= receiver.recv_into(into)
         spent = time.thread_time() - started
+    limit_mb = max(limit_mb, measure.measure_bandwidth())
     assert gates.bandwidth(replace(good(), transfer_rate_mbps=taken / spent / 2**20), limit_mb).passed
 
 
