@@ -120,6 +120,7 @@ static void test_whole_responses_are_read(void **state) {
         {"HTTP/1.1 204 No Content\r\n\r\nrest", 204, "", .rest = "rest"},
         {"HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\n\r\n", 304, "", .close = false},
         {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", 200, "", .to_head = true},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 9223372036854775807\r\n\r\n", 200, "", .to_head = true},
         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 200, "", .to_head = true},
         {"HTTP/1.1 200 OK\r\n\r\n", 200, "", .to_head = true},
         {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
@@ -164,6 +165,9 @@ static void test_what_is_not_a_response_is_refused(void **state) {
         {"HTTP/2 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"HTTP/2.1 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"HTTP/1.x 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1x1 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/2.0 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
+        {"HTTP/1.1\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"HTTP/1.12 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"http/1.1 200 OK\r\n\r\n", UVHTTP_E_HTTP_VERSION},
         {"echo: nothing like it", UVHTTP_E_HTTP_VERSION},
