@@ -12,7 +12,7 @@ from uvhttp_bench.exits import BenchError, UsageError
 from uvhttp_bench.model import database, floors
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
-from uvhttp_bench.output import tables
+from uvhttp_bench.output import floors_table, tables
 from uvhttp_bench.scenarios import catalog
 
 
@@ -84,7 +84,47 @@ def test_a_void_repeat_voids_the_scenario_and_its_grade() -> None:
     ],
 )
 def test_grades_are_those_of_the_standards_table(scenario: str, figures: tuple[float, ...], grade: str) -> None:
-    assert floors.grade(scenario, *figures) == grade
+    assert floors.grade(scenario, floors.Figures(*figures)) == grade
+
+
+def test_a_slow_generator_leaves_bounds_that_are_graded() -> None:
+    """40,000 requests/s over 10 connections: no faster generator would see a mean above 0.25 ms."""
+    slow = Check("generator", False, "the generator used 95% of its CPUs", "throughput")
+    found = summary.summarize_records([run(40000, Histogram((100,), (5000,)), slow)])
+    assert found.status == "bounded" and found.rate_text() == ">= 40,000" and found.latency_p99_ms is None
+    assert found.graded == floors.Figures(40000, 0.25, 0.1, bounds=True) and found.grade == floors.REACHED
+    rows = floors_table.rows([found])
+    assert [row[5] for row in rows] == [">= 40,000", "<= 0.250", "<= 0.100"] and {row[6] for row in rows} == {floors.REACHED}
+    assert floors_table.notes([found]) == [f"low: {floors_table.BOUNDS}"]
+
+
+def test_bounds_that_miss_the_minimum_say_nothing() -> None:
+    """The server may reach it with a faster generator: the seed's floor is 10,000 requests/s."""
+    slow = Check("generator", False, "", "throughput")
+    found = summary.summarize_records([run(9000, Histogram((100,), (5000,)), slow)])
+    assert found.graded.bounds and found.grade == ""
+    assert {row[6] for row in floors_table.rows([found])} == {"lower bound"}
+
+
+def test_connections_that_a_generator_left_idle_leave_no_p99() -> None:
+    good = run(40000, Histogram((100,), (5000,)))
+    idle = run(40000, Histogram((100,), (5000,)), Check("busy connections", False, "", "throughput"))
+    found = summary.summarize_records([good, idle])
+    assert found.graded == floors.Figures(40000, 0.25, None, bounds=True) and found.grade == ""
+
+
+def test_pipelined_requests_under_way_bound_the_mean() -> None:
+    slow = run(40000, Histogram((100,), (5000,)), Check("generator", False, "", "throughput"))
+    found = summary.summarize_records([replace(slow, inputs=replace(slow.inputs, pipeline=4))])
+    assert found.graded.latency_avg_ms == 1.0
+
+
+@pytest.mark.parametrize("spoilt", [Check("errors", False, "404"), Check("machine", False, "", "throughput", unstable=True)])
+def test_nothing_but_a_slow_generator_leaves_bounds(spoilt: Check) -> None:
+    slow = Check("generator", False, "", "throughput")
+    found = summary.summarize_records([run(40000, Histogram((100,), (5000,)), slow, spoilt)])
+    assert found.graded == floors.Figures(None, None, None) and found.grade == ""
+    assert [row[5] for row in floors_table.rows([found])] == ["", "", ""] and floors_table.notes([found]) == []
 
 
 def test_scenarios_are_those_of_the_contract() -> None:

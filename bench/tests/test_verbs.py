@@ -8,11 +8,12 @@ import pytest
 from test_model import some_record
 
 from uvhttp_bench import cli, revisions, rounds, session
-from uvhttp_bench.commands import baseline, check, compare
+from uvhttp_bench.commands import check, compare
 from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.model import collection, database
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import Check, Record
+from uvhttp_bench.output import floors_table
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.stats import verdict
 
@@ -148,7 +149,7 @@ def test_a_figure_below_the_minimum_ends_with_3_and_nothing_to_grade_with_77(tmp
     assert cli.dispatch(["baseline", "show", *kept(tmp_path / "empty")]) == 77
     (tmp_path / "x.json").write_text('{"records": []}')
     assert cli.dispatch(["baseline", "show", str(tmp_path / "x.json")]) == 1
-    assert baseline.grade_rows([]) == []
+    assert floors_table.rows([]) == []
 
 
 # --- check ---

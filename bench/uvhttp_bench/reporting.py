@@ -12,7 +12,7 @@ from uvhttp_bench.model import collection, floors
 from uvhttp_bench.model.histogram import Histogram
 from uvhttp_bench.model.record import VALID, VOID, Record, worst
 from uvhttp_bench.model.self_check import SelfCheck
-from uvhttp_bench.output import charts, self_check_table, words
+from uvhttp_bench.output import charts, floors_table, self_check_table, words
 from uvhttp_bench.output.tables import number
 from uvhttp_bench.report_blocks import Block, Bullets, Facts, Heading, Picture, Report, Section, Table, Text
 from uvhttp_bench.report_peers import filled, marks
@@ -377,16 +377,7 @@ def _conclusion(material: Material, summaries: Sequence[ScenarioSummary]) -> Sec
     graded = (
         [s for s in summaries if s.grade and _ours(_of(material.records, s)[0])] if not _several(material.records) else []
     )
-    heads = ("scenario", "figure", "minimum", "recommended", "standard's own", "measured", "grade")
-    rows: list[tuple[str, ...]] = []
-    for s in graded:
-        floor, n = floors.FLOORS[s.scenario], number
-        for name, levels, value, digits in (
-            ("req/s", floor.requests_per_second, s.requests_per_second.median, 0),
-            ("mean ms", floor.latency_avg_ms, s.latency_avg_ms, 3),
-            ("P99 ms", floor.latency_p99_ms, s.latency_p99_ms, 3),
-        ):
-            rows.append((s.scenario, name, *(n(level, digits) for level in levels), n(value, digits), s.grade))
+    rows = floors_table.rows(graded)
     blocks: list[Block] = [Text(findings.states(material.records))]
     explained = [
         f"{words.STATUS[status]}: {text}"
@@ -396,7 +387,8 @@ def _conclusion(material: Material, summaries: Sequence[ScenarioSummary]) -> Sec
     if explained:
         blocks.append(Bullets(tuple(explained)))
     if rows:
-        blocks.append(Table("Against the standard's floors", heads, tuple(rows)))
+        blocks.append(Table("Against the standard's floors", floors_table.HEADS, tuple(rows)))
+        blocks += [Text(f"{note}.") for note in floors_table.notes(graded)]
     below = [s.scenario for s in graded if s.grade == floors.BELOW]
     if below:
         blocks.append(Text(f"Below the standard's minimum: {', '.join(below)}."))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from uvhttp_bench.model import floors
 from uvhttp_bench.model.histogram import Histogram
-from uvhttp_bench.model.record import UNSTABLE, VALID, VOID, Record, worst
+from uvhttp_bench.model.record import BOUNDED, BUSY, UNSTABLE, VALID, VOID, Record, worst
 from uvhttp_bench.stats.descriptive import Summary, summarize
 
 
@@ -28,8 +28,9 @@ class ScenarioSummary:
     context_switches_per_sec: float | None
     system_calls_per_request: float | None
     transfer_rate_mbps: float
-    grade: str  # against the standard's floors; empty where there is none, or the figures do not hold
+    grade: str  # of `graded`, against the standard's floors; empty where there is none, or no figure to grade
     reasons: tuple[str, ...]  # checks that failed, each once
+    graded: floors.Figures
     rate_holds: bool = True
 
     def rate_text(self, digits: int = 0) -> str:
@@ -48,6 +49,18 @@ class ScenarioSummary:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def _bounds(records: Sequence[Record], rate: float, p99_ms: float | None) -> floors.Figures:
+    """Of runs whose load generator was too slow for the server, and nothing else was wrong with.
+
+    Mean: a closed loop has at most its N requests under way, so that by Little's law a faster generator would see N / X at most,
+    and its X would not be smaller. P99: what the generator saw contains its own delay, as long as all N were under way; when it
+    left connections idle (the check `BUSY`), they were not, and a faster one might see more."""
+    run, pipeline = records[0].test_scenario, max(record.inputs.pipeline for record in records)
+    idle = any(check.name == BUSY and not check.passed for record in records for check in record.checks)
+    mean_ms = 1000 * run.connections * pipeline / rate if rate else None
+    return floors.Figures(rate, mean_ms, None if idle else p99_ms, bounds=True)
 
 
 def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
@@ -70,8 +83,10 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
         for name, percent in (("p50", 50.0), ("p95", 95.0), ("p99", 99.0), ("p999", 99.9))
     }
     holds = all(record.holds("throughput") for record in records)
+    bounds = _bounds(records, rate.median, percentiles["p99"]) if status == BOUNDED else None
     if not holds:  # a check took them away: they appear nowhere
         mean_ms, max_us, percentiles = None, None, dict.fromkeys(percentiles)
+    graded = bounds or floors.Figures(rate.median if holds else None, mean_ms, percentiles["p99"])
     calls = [record.resources.system_calls_per_request for record in records]
     return ScenarioSummary(
         scenario=records[0].test_scenario.name,
@@ -91,8 +106,9 @@ def summarize_records(records: Sequence[Record]) -> ScenarioSummary:
         context_switches_per_sec=_mean([record.resources.context_switches_per_sec for record in records]),
         system_calls_per_request=_mean(calls),
         transfer_rate_mbps=sum(record.results.transfer_rate_mbps for record in records) / len(records),
-        grade=floors.grade(records[0].test_scenario.name, rate.median, mean_ms, percentiles["p99"]) if holds else "",
+        grade=floors.grade(records[0].test_scenario.name, graded),
         reasons=tuple(reasons),
+        graded=graded,
         rate_holds=holds,
     )
 

@@ -12,12 +12,12 @@ from uvhttp_bench.loads.base import allow_many_files
 from uvhttp_bench.measure import Plan
 from uvhttp_bench.model import collection, database, floors
 from uvhttp_bench.model.record import UNSTABLE, VOID, Environment, Record
-from uvhttp_bench.output import regression_table, tables
+from uvhttp_bench.output import floors_table, regression_table, tables
 from uvhttp_bench.output.progress import Steps
 from uvhttp_bench.scenarios import catalog
 from uvhttp_bench.scenarios.catalog import REGRESSION as REGRESSION_REPEATS
 from uvhttp_bench.scenarios.catalog import Scenario
-from uvhttp_bench.summary import ScenarioSummary, by_scenario
+from uvhttp_bench.summary import by_scenario
 from uvhttp_bench.targets.uvhttp import Uvhttp
 
 HELP = (
@@ -109,30 +109,12 @@ def _show(args: argparse.Namespace) -> int:
     return FINE
 
 
-def grade_rows(summaries: Sequence[ScenarioSummary]) -> list[tuple[str, ...]]:
-    n = tables.number
-    rows: list[tuple[str, ...]] = []
-    for s in summaries:
-        floor = floors.FLOORS.get(s.scenario)
-        if not floor:
-            continue
-        for name, levels, value, digits in (
-            ("req/s", floor.requests_per_second, s.requests_per_second.median, 0),
-            ("mean ms", floor.latency_avg_ms, s.latency_avg_ms, 3),
-            ("P99 ms", floor.latency_p99_ms, s.latency_p99_ms, 3),
-        ):
-            minimum, recommended, reached = (n(level, digits) for level in levels)
-            rows.append((s.scenario, name, minimum, recommended, reached, n(value, digits), s.grade or s.status))
-    return rows
-
-
 def _grade(args: argparse.Namespace) -> int:
     summaries = by_scenario(_kept(args) if args.file else _session_records(args))
-    rows = grade_rows(summaries)
+    rows, heads = floors_table.rows(summaries), floors_table.HEADS
     if not rows:
         raise MissingError("no run of low, medium or high, which have floors: uvhttp-bench run")
-    heads = ("scenario", "figure", "minimum", "recommended", "standard's own", "measured", "grade")
-    tables.show(args.format, heads, rows, [dict(zip(heads, r, strict=True)) for r in rows])
+    tables.show(args.format, heads, rows, [dict(zip(heads, r, strict=True)) for r in rows], floors_table.notes(summaries))
     return REGRESSION if any(s.grade == floors.BELOW for s in summaries) else FINE
 
 

@@ -21,9 +21,21 @@ FLOORS = {
 }
 
 
-def grade(scenario: str, rate: float | None, mean_ms: float | None, p99_ms: float | None) -> str:
+@dataclass(frozen=True)
+class Figures:
+    """What is graded; None: there is no such figure. `bounds`: of a server that waited for its load generator. Its rate can only be
+    higher, its latencies only lower, so that a step which these figures reach is reached, and one that they miss is unknown."""
+
+    requests_per_second: float | None
+    latency_avg_ms: float | None
+    latency_p99_ms: float | None
+    bounds: bool = False
+
+
+def grade(scenario: str, figures: Figures) -> str:
     """The lowest step that one of the three figures reaches; empty for a scenario without a floor, or without a figure."""
     floor = FLOORS.get(scenario)
+    rate, mean_ms, p99_ms = figures.requests_per_second, figures.latency_avg_ms, figures.latency_p99_ms
     if floor is None or rate is None or mean_ms is None or p99_ms is None:
         return ""
     steps = 3
@@ -39,4 +51,4 @@ def grade(scenario: str, rate: float | None, mean_ms: float | None, p99_ms: floa
                 break
             reached += 1
         steps = min(steps, reached)
-    return (BELOW, MINIMUM, RECOMMENDED, REACHED)[steps]
+    return "" if figures.bounds and not steps else (BELOW, MINIMUM, RECOMMENDED, REACHED)[steps]
