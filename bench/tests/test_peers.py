@@ -245,6 +245,13 @@ def test_a_file_is_compared_by_every_generator_of_a_round(tmp_path: Path) -> Non
         assert all(check.passed for check in record.checks if check.name in ("errors", "answer before", "answer after"))
 
 
+def test_a_cross_check_measures_the_peers_too(tmp_path: Path) -> None:
+    where = ["--database", str(tmp_path / "db.sqlite"), "--results", str(tmp_path)]
+    server = ["--server", str(HERE / "stub_server.py"), "--servers", "uvhttp-uring"]
+    cli.dispatch(["peers", "medium", "--tool", "wrk", *server, "--rounds", "1", "--seconds", "1", "--rates", "", *where])
+    assert read(tmp_path / "peers" / "medium_uvhttp-uring_1.json").test_scenario.tool == "wrk"
+
+
 def test_the_jvm_is_warmed_up_for_as_long_as_it_is_told() -> None:
     made = peers.known(jvm_warmup_seconds=4)["tomcat"]
     assert isinstance(made, tomcat.Tomcat) and made.warmup_seconds == 4 and "for 4 s" in made.note

@@ -1,5 +1,6 @@
 """Owns: the runs of one command: every scenario and repeat, each record on disk before the next run starts."""
 
+import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,15 @@ def turns(
         return seconds or shortened or (float(s.seconds_quick) if quick else s.seconds)
 
     return [Turn(s, seconds_of(s), repeats or (QUICK_REPEATS if quick else s.repeats)) for s in chosen]
+
+
+def add_tool_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tool",
+        choices=("auto", Wrk.name, H2load.name, UvhttpLoad.name),
+        default="auto",
+        help="load generator; auto: uvhttp-load (default), the others cross-check",
+    )
 
 
 def load_for(scenario: Scenario, tool: str, rate: float | None = None) -> Load:

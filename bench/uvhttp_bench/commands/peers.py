@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jvm-warmup", type=float, default=WARMUP_SECONDS, help="seconds before each run of Tomcat (default 10)"
     )
+    session.add_tool_argument(parser)
     parser.add_argument("--server", type=Path, help="performance_test to measure (default: of this build)")
     parser.add_argument("--server-cpus", help="as in 0 or 0,2-3 (default: the first)")
     parser.add_argument("--generator-cpus", help="default: the others")
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
             deadline=math.inf if args.minutes is None else time.monotonic() + 60 * args.minutes,
         )
         with database.opened(args.database) as store:
-            versus = Versus(options, lambda scenario: session.load_for(scenario, "auto"), store, steps.say)
+            versus = Versus(options, lambda scenario: session.load_for(scenario, args.tool), store, steps.say)
             try:
                 versus.run(chosen, targets)
             except KeyboardInterrupt:
