@@ -1,15 +1,23 @@
 /* Owns: windows of both directions (RFC 9113 section 5.2, 6.9). May include: base.
  *
  * Credit goes back when bytes are consumed, not when they come, and in steps of half a window, so that there are two
- * frames per window. */
+ * frames per window. Smaller steps would have more frames, each of them a send of ours and a receive of the client's;
+ * of larger ones a window holds no whole number, so that a client at a distance would wait for the rest. */
 #include "http2/http2_internal.h"
+
+static void return_credit(uvhttp__http2_t *http2, uint32_t id, int32_t *window, uint32_t *consumed) {
+    *window += (int32_t)*consumed;
+    uvhttp__http2_control_number(http2, UVHTTP__HTTP2_WINDOW_UPDATE, id, *consumed);
+    *consumed = 0;
+}
+
+static void return_connection_credit(uvhttp__http2_t *http2) {
+    return_credit(http2, 0, &http2->receive_window, &http2->consumed);
+}
 
 void uvhttp__http2_consume_connection(uvhttp__http2_t *http2, size_t size) {
     http2->consumed += (uint32_t)size;
-    if (LIKELY(2 * http2->consumed < http2->limits->connection_window)) return;
-    http2->receive_window += (int32_t)http2->consumed;
-    uvhttp__http2_control_number(http2, UVHTTP__HTTP2_WINDOW_UPDATE, 0, http2->consumed);
-    http2->consumed = 0;
+    if (UNLIKELY(2 * http2->consumed >= http2->limits->connection_window)) return_connection_credit(http2);
 }
 
 /* Until the peer has acknowledged our SETTINGS it may know the default only, and must not wait for more than that. */
@@ -18,13 +26,14 @@ static uint32_t window_of_streams(const uvhttp__http2_t *http2) {
     return http2->settings_acked || window < UVHTTP__HTTP2_WINDOW_DEFAULT ? window : UVHTTP__HTTP2_WINDOW_DEFAULT;
 }
 
+/* The connection's credit goes along with a stream's, in the same send: while a large body comes, its own is never the
+ * only frame. */
 static void consume_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
     stream->consumed += (uint32_t)size;
     if (stream->flags & (UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_RESET)) return;
     if (2 * stream->consumed < window_of_streams(http2)) return;
-    stream->receive_window += (int32_t)stream->consumed;
-    uvhttp__http2_control_number(http2, UVHTTP__HTTP2_WINDOW_UPDATE, stream->id, stream->consumed);
-    stream->consumed = 0;
+    return_credit(http2, stream->id, &stream->receive_window, &stream->consumed);
+    if (http2->consumed >= http2->limits->connection_credit_min) return_connection_credit(http2);
 }
 
 void uvhttp__http2_consume(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {

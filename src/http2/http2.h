@@ -56,6 +56,8 @@ typedef struct uvhttp__http2_limits {
     uint32_t streams_max;           /* streams whose owners have work: SETTINGS_MAX_CONCURRENT_STREAMS; <= 32768 */
     uint32_t connection_window;     /* bytes of all bodies that are received and not consumed; 65535..1 MiB */
     uint32_t stream_window;         /* the same of one stream: SETTINGS_INITIAL_WINDOW_SIZE; at most a quarter of it */
+    uint32_t connection_credit_min; /* bytes consumed from which on the connection's credit goes along with a stream's;
+                                       alone it goes from half its window on */
     uint32_t header_table_size;     /* SETTINGS_HEADER_TABLE_SIZE: what the decoder's table may grow to, bytes */
     uint32_t header_list_size_max;  /* SETTINGS_MAX_HEADER_LIST_SIZE; what reads a head enforces it */
     uint32_t header_block_size_max; /* encoded bytes of one header block */

@@ -1,9 +1,10 @@
 /* A server of large bodies, in clear and by TLS, that counts what is copied meanwhile by memcpy and memmove of anybody
  * in the process. GET /files/NAME: a file of DIRECTORY; POST /streamed: takes a body as it comes and responds with its
- * size; GET /copied: the bytes copied so far.
+ * size; GET /counts: so far the bytes copied, the pieces of such bodies, and the loop iterations.
  *
  *   gate_bulk uring|libuv PORT HTTPS_PORT DIRECTORY */
 /* Needs: static tls. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,26 +13,33 @@
 #include "support/copied.h"
 
 static unsigned long long streamed_bytes; /* one body at a time */
+static unsigned long long piece_count;
 
-static void respond(uvhttp_response_t *res, unsigned long long number) {
-    char text[32];
-    snprintf(text, sizeof text, "%llu", number);
-    uvhttp_response_text(res, 200, text);
+static void see_counter(const char *name, const char *help, uint64_t value, void *user) {
+    (void)help;
+    if (strcmp(name, "engine_turns") == 0) *(uint64_t *)user = value;
 }
 
-static void tell_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)user;
-    respond(res, atomic_load(&copied));
+static void tell_counts(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    uint64_t turns = 0;
+    uvhttp_server_counters(user, see_counter, &turns);
+    char text[80];
+    snprintf(text, sizeof text, "%llu %llu %" PRIu64, atomic_load(&copied), piece_count, turns);
+    uvhttp_response_text(res, 200, text);
 }
 
 static void take(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
     (void)req, (void)res, (void)user;
     streamed_bytes += data.size;
+    piece_count++;
 }
 
 static void end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
     (void)req, (void)user;
-    if (status == 0) respond(res, streamed_bytes);
+    char text[32];
+    snprintf(text, sizeof text, "%llu", streamed_bytes);
+    if (status == 0) uvhttp_response_text(res, 200, text);
 }
 
 static void streamed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -52,7 +60,7 @@ int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(&config);
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     uvhttp_static(server, "/files", argv[4], NULL);
-    uvhttp_get(server, "/copied", tell_copied, NULL);
+    uvhttp_get(server, "/counts", tell_counts, server);
     uvhttp_post(server, "/streamed", streamed, NULL);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     char address[32];

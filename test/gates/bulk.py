@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What a large body costs over HTTP/2 by TLS, against the same over HTTP/1: bytes copied per byte of content, counted by the
-server's own memcpy and memmove (TLS library included), on both engines, and records of TLS. A frame that does not stand in
-one place, or does not fill a record, breaks it."""
+server's own memcpy and memmove (TLS library included), on both engines; records of TLS that the server sends; and of an upload
+the pieces that the application gets, the credit that goes back, and the loop iterations. A frame that does not stand in one
+place, or does not fill a record, breaks it, and credit that goes back in many steps."""
 import itertools
 import os
 import pathlib
@@ -15,6 +16,8 @@ import gate
 
 PROGRAM = gate.BUILD_DIR / "test" / "bin" / "gate_bulk"
 SIZE = 8 << 20  # bytes of a body
+FRAME = 16000  # bytes of a DATA frame of ours: credit comes due at no multiple of it
+STEP = 1 << 17  # bytes of credit that goes back at once: half a window
 DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 7, 8
 NAMES = {"down": "a file", "up": "a streamed request body"}
 
@@ -102,7 +105,7 @@ class Http2(Connection):
     def __init__(self, port):
         super().__init__(port, "h2")
         self.stream, self.windows, self.initial = -1, {0: 65535}, 65535
-        self.body, self.ended = bytearray(), False
+        self.body, self.ended, self.updates = bytearray(), False, 0
         largest = struct.pack(">HI", 4, 2**31 - 1)
         self.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, largest))
         self.send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**31 - 1 - 65535)))
@@ -118,6 +121,7 @@ class Http2(Connection):
             self.body += payload
         if kind in (DATA, HEADERS):
             self.ended = bool(flags & 1)
+        self.updates += kind == WINDOW_UPDATE
         if kind == WINDOW_UPDATE and stream in self.windows:
             self.windows[stream] += struct.unpack(">I", payload)[0]
         if kind == SETTINGS and not flags & 1:
@@ -154,22 +158,36 @@ class Http2(Connection):
             at += len(part)
             for stream in self.windows:
                 self.windows[stream] -= len(part)
-            pieces = [part[i : i + 16384] for i in range(0, len(part), 16384)]
+            pieces = [part[i : i + FRAME] for i in range(0, len(part), FRAME)]
             self.send(b"".join(frame(DATA, int(at == len(body) and piece is pieces[-1]), self.stream, piece) for piece in pieces))
         return self.response()
 
 
+def counts(client):
+    """What the server has counted, then what has come: records, and frames of credit."""
+    counted = [int(number) for number in client.get(b"/counts").split()]
+    return [*counted, client.records, getattr(client, "updates", 0)]
+
+
 def transfer(client, what, content):
-    """Bytes that the server has copied for it, and records that have come."""
-    before, records = int(client.get(b"/copied")), client.records
+    """What it has added to the counts."""
+    before = counts(client)
     if what == "down":
         good = client.get(b"/files/large.bin") == content
     else:
         good = int(client.post(b"/streamed", content)) == len(content)
     if not good:
         sys.exit(f"BROKEN  {what}: the content is wrong")
-    records = client.records - records
-    return (int(client.get(b"/copied")) - before) / len(content), records
+    return [after - count for count, after in zip(before, counts(client))]
+
+
+def check_up(name, http1, http2):
+    """A piece ends with its frame or with its record. Credit of the connection goes in the record of a stream's."""
+    _, pieces, turns, records, updates = http2
+    gate.check(f"{name}: pieces", pieces, SIZE // FRAME + SIZE // 16384 + 3, f"HTTP/1: {http1[1]}")
+    gate.check(f"{name}: loop iterations", turns, SIZE // 16384, f"HTTP/1: {http1[2]}")
+    gate.check(f"{name}: WINDOW_UPDATE frames", updates, 2 * (SIZE // STEP))
+    gate.check(f"{name}: records", records, SIZE // STEP + 4)
 
 
 def main():
@@ -186,11 +204,14 @@ def main():
                     results[kind, what] = transfer(client, what, content)
                     client.socket.close()
                 for what, name in NAMES.items():
-                    (copied1, _), (copied2, records) = results[Http1, what], results[Http2, what]
+                    http1, http2 = results[Http1, what], results[Http2, what]
+                    copied1, copied2 = http1[0] / SIZE, http2[0] / SIZE
                     gate.check(f"{engine}, {name}: bytes copied per byte", copied2, copied1 + 0.02, f"HTTP/1: {copied1:.3f}")
                     if what == "down":
-                        gate.check(f"{engine}, {name}: records", records, SIZE // 16375 + 3)
-                if min(copied for copied, _ in results.values()) < 0.9:
+                        gate.check(f"{engine}, {name}: records", http2[3], SIZE // 16375 + 3)
+                    else:
+                        check_up(f"{engine}, {name}", http1, http2)
+                if min(result[0] for result in results.values()) < 0.9 * SIZE:
                     gate.check(f"{engine}: copies not seen", 1, 0)
     gate.finish()
 

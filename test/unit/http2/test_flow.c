@@ -98,11 +98,38 @@ static void test_credit_is_returned_in_halves(void **state) {
     for (unsigned i = 0; i < 7; i++) feed_data(&peer, 1, 16384);
     assert_int_equal(peer.sent_size, 0);
     feed_data(&peer, 1, 16384);
-    assert_string_equal(peer.sent, "window 1 +131072\n");
-    for (unsigned i = 0; i < 8; i++) feed_data(&peer, 3, 16384);
+    assert_string_equal(peer.sent, "window 1 +131072\nwindow 0 +131072\n");
     for (unsigned i = 0; i < 16; i++) feed_data(&peer, 3, 16384);
-    assert_string_equal(peer.sent, "window 1 +131072\nwindow 3 +131072\nwindow 3 +131072\nwindow 0 +524288\n"
-                                   "window 3 +131072\n");
+    assert_string_equal(peer.sent, "window 1 +131072\nwindow 0 +131072\nwindow 3 +131072\nwindow 0 +131072\n"
+                                   "window 3 +131072\nwindow 0 +131072\n");
+    peer_deinit(&peer);
+}
+
+/* No stream comes to half its window. */
+static void test_credit_of_many_small_bodies_is_returned_in_halves(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    (void)open_streams(&peer, 63);
+    feed_ack(&peer);
+    for (unsigned i = 0; i < 63; i++) feed_data(&peer, 1 + i / 2 * 2, 8192);
+    assert_int_equal(peer.sent_size, 0);
+    feed_data(&peer, 63, 8192);
+    assert_string_equal(peer.sent, "window 0 +524288\n");
+    peer_deinit(&peer);
+}
+
+static void test_little_credit_of_the_connection_waits(void **state) {
+    (void)state;
+    static peer_t peer;
+    uvhttp__http2_limits_t limits;
+    uvhttp__http2_limits_default(&limits);
+    limits.stream_window = 65535;
+    peer_init_with(&peer, &limits);
+    (void)open_streams(&peer, 1);
+    feed_ack(&peer);
+    for (unsigned i = 0; i < 4; i++) feed_data(&peer, 1, 16384);
+    assert_string_equal(peer.sent, "window 1 +32768\nwindow 1 +32768\nwindow 0 +65536\n");
     peer_deinit(&peer);
 }
 
@@ -391,6 +418,8 @@ int main(void) {
         cmocka_unit_test(test_a_window_that_is_exceeded),
         cmocka_unit_test(test_the_window_of_the_connection_holds_all_streams),
         cmocka_unit_test(test_credit_is_returned_in_halves),
+        cmocka_unit_test(test_credit_of_many_small_bodies_is_returned_in_halves),
+        cmocka_unit_test(test_little_credit_of_the_connection_waits),
         cmocka_unit_test(test_credit_of_the_connection_is_never_lost),
         cmocka_unit_test(test_windows_of_the_peer),
         cmocka_unit_test(test_windows_of_the_peer_that_overflow),
