@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
 """Owns: the table of attacks on HTTP/2: ten connections attack beside fifty that are served, and what the others notice of
-it. By hand, on a machine that does nothing else: what CI asserts (error codes, counters, memory) is in
-test/integration/test_http2_abuse.py and test_http2_frames.py.
+it. By hand, on a machine that does nothing else; what CI asserts is in test/integration/test_http2_abuse.py and
+test_http2_frames.py. Fails if an attack is not met as attacks.py says, if it costs more memory than it may, if a request of
+the others fails, or if their P99 is above twice what it is in calm and above 5 ms.
 
-    python3 test/attacks/run.py --build build [--seconds 4] [--only WORD]
+    ./dev attacks [--backend uring] [--seconds 2] [--only WORD] [--control WORD]
 
-Needs PyPI hpack and hyperframe (build/venv has them)."""
+The first CPU is the server's alone. Generator and attackers share the next, on which the attackers run only when nobody else
+wants to (SCHED_IDLE): their own need of CPU, which a real attacker has on a machine of their own, is not in the P99 of the others.
+--control shows what is left of it: the attack goes to another server, which runs beside the attackers as they do, and the
+others are served by one that nobody attacks; then the same with attackers that do not yield, as a comparison."""
 import argparse
 import collections
 import contextlib
+import http.client
 import json
+import multiprocessing
 import os
 import pathlib
 import select
@@ -20,99 +26,20 @@ import tempfile
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
-import hpack
-from hyperframe import frame as frames
+from attacks import ATTACKS
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 ATTACKERS, SERVED, RATE = 10, 50, 2000
+WARM_UP = 0.5  # seconds, of the generator, while the attack is under way
+TIMEOUT = 1  # of the server, in seconds
+START_SECONDS = 20
+# http2_connection_memory_max counts what is asked of the allocator, not what that takes from the system: half as much again
+# for each connection, and what a loop has of its own.
+MEMORY_KIB = ATTACKERS * 1536 + 4096
 CODES = ["NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED", "FRAME_SIZE_ERROR",
-         "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM"]
-WHOLE = ("END_HEADERS", "END_STREAM")
-
-
-def joined(parts):
-    return b"".join(part if isinstance(part, bytes) else part.serialize() for part in parts)
-
-
-def block(path="/n/1", method="GET", fields=(), indexed=()):
-    encoder = hpack.Encoder()
-    head = [(":method", method), (":scheme", "http"), (":authority", "a"), (":path", path), *fields]
-    return encoder.encode([hpack.NeverIndexedHeaderTuple(*one) if one[0] == ":path" else one for one in head])
-
-
-def settings(**values):
-    return PREFACE + frames.SettingsFrame(0, settings={getattr(frames.SettingsFrame, name): value for name, value in values.items()}).serialize()
-
-
-START = settings()
-NUMBERS = range(1, 20001, 2)
-
-
-def streams(make, per_part=500):
-    """make(number) for new streams, in parts."""
-    return [joined(make(number) for number in NUMBERS[at : at + per_part]) for at in range(0, len(NUMBERS), per_part)]
-
-
-def head(number, end=True, data=None, **options):
-    data = block(**options) if data is None else data
-    return joined([frames.HeadersFrame(number, data=data, flags=list(WHOLE if end else WHOLE[:1]))])
-
-
-GET, LATER = block(), block("/later?ms=1000")
-POST = block("/body", "POST")
-BOMB_FIELDS = [("x-bomb", "v" * 3900)]
-
-
-def bomb():
-    encoder = hpack.Encoder()
-    first = encoder.encode([(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/n/1"), *BOMB_FIELDS * 7])
-    rest = encoder.encode([(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/n/1"), *BOMB_FIELDS * 7])
-    return [head(1, data=first) + joined(head(number, data=rest) for number in range(3, 201, 2))]
-
-
-def priority_update(number):
-    payload = number.to_bytes(4, "big") + b"u=1"
-    return len(payload).to_bytes(3, "big") + b"\x10\0\0\0\0\0" + payload
-
-
-def flood(frame, before=b"", size=65536):
-    one = joined([frame])
-    return [before] + [one * (size // len(one))] * 1000
-
-
-OPEN = head(1, end=False, data=POST)
-RESET = lambda number: frames.RstStreamFrame(number, error_code=8)
-
-# name: (what is sent first, parts that follow, whether the connection is then held open, whether replies are read)
-ATTACKS = {
-    "rapid reset": (START, streams(lambda n: head(n, data=LATER) + RESET(n).serialize()), False, True),
-    "resets that we are made to send": (START, streams(lambda n: head(n, data=LATER) + frames.WindowUpdateFrame(n, window_increment=0).serialize()), False, True),
-    "CONTINUATION flood": (START, [frames.HeadersFrame(1, data=GET).serialize()] + [joined([frames.ContinuationFrame(1, data=b"\0\1a" + b"\x7f\x80\x78" + b"v" * 16000)])] * 1000, False, True),
-    "empty CONTINUATION flood": (START, flood(frames.ContinuationFrame(1, data=b""), frames.HeadersFrame(1, data=GET).serialize()), False, True),
-    "slow CONTINUATION": (START, [frames.HeadersFrame(1, data=GET).serialize()], True, True),
-    "header bomb behind a zero window": (settings(INITIAL_WINDOW_SIZE=0), bomb(), True, True),
-    "header block that cannot be decoded": (START, [head(1, data=b"\xff\xff\xff\xff\xff\xff\xff\xff\x7f")], False, True),
-    "alternating table sizes": (START, streams(lambda n: head(n, data=b"\x20\x3f\xe1\x1f" + GET)), False, True),
-    "SETTINGS flood": (START, flood(frames.SettingsFrame(0)), False, True),
-    "PING flood": (START, flood(frames.PingFrame(0, opaque_data=b"12345678")), False, True),
-    "PING flood, replies not read": (START, flood(frames.PingFrame(0, opaque_data=b"12345678")), False, False),
-    "empty DATA flood": (START, flood(frames.DataFrame(1), OPEN), False, True),
-    "padding flood": (START, flood(frames.DataFrame(1, pad_length=1, flags=["PADDED"]), OPEN), False, True),
-    "PRIORITY_UPDATE flood": (START, flood(priority_update(1001)), False, True),
-    "WINDOW_UPDATE flood": (START, flood(frames.WindowUpdateFrame(0, window_increment=1)), False, True),
-    "unknown frame flood": (START, flood(b"\0\0\1\x42\0\0\0\0\1x"), False, True),
-    "zero window": (settings(INITIAL_WINDOW_SIZE=0), [joined(head(n, path="/copy?size=200000") for n in range(1, 201, 2))], True, True),
-    "window of one byte": (settings(INITIAL_WINDOW_SIZE=1), [joined(head(n, path="/static?size=60000") for n in range(1, 201, 2))]
-                           + [joined(frames.WindowUpdateFrame(n, window_increment=1) for n in range(1, 201, 2))] * 200, True, True),
-    "streams that are never finished": (START, [joined(head(n, end=False, data=POST) for n in range(1, 201, 2))], True, True),
-    "slow preface": (b"PRI * HT", [], True, True),
-    "SETTINGS not acknowledged": (START, [head(1, data=GET)], True, True),
-    "hoarded uploads": (START, [joined(head(n, end=False, data=POST) for n in range(1, 201, 2))]
-                        + [joined(frames.DataFrame(n, data=b"x" * 10000) for n in range(1, 201, 2))] * 6, True, True),
-    "malformed requests": (START, streams(lambda n: head(n, data=block(fields=[("x y", "1")]))), False, True),
-    "requests as fast as they go": (START, streams(lambda n: head(n, data=GET)), False, True),
-}
+         "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM"]  # fmt: skip
+DATA, RST_STREAM, GOAWAY = 0, 3, 7
+CPUS = sorted(os.sched_getaffinity(0))
+SERVER_CPU, CLIENT_CPU = CPUS[0], CPUS[1 % len(CPUS)]
 
 
 class Attacker(threading.Thread):
@@ -128,127 +55,236 @@ class Attacker(threading.Thread):
                 self.once()
 
     def once(self):
-        first, parts, hold, reads = self.attack
         with socket.socket() as one:
-            if not reads:
+            if not self.attack.reads:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            one.settimeout(2)
+            one.settimeout(TIMEOUT + 1)
             one.connect(self.address)
             self.connections += 1
-            self.pending, self.fine = b"", True
-            try:
-                one.sendall(first)
-                for part in parts:
-                    if self.stop.is_set() or not self.fine:
-                        break
-                    one.sendall(part)
-                    if reads:
-                        self.read(one, 0)
-            except OSError:
-                pass
-            until = time.monotonic() + (60 if hold else 0.5)
-            while reads and self.fine and time.monotonic() < until and not self.stop.is_set():
-                self.read(one, 0.1)
+            self.pending, self.open = b"", True
+            with contextlib.suppress(OSError):
+                self.send(one)
+            until = time.monotonic() + (60 if self.attack.hold else 0.2)
+            while self.open and time.monotonic() < until and not self.stop.is_set():
+                self.wait(one, 0.1)
+
+    def send(self, one):
+        one.sendall(self.attack.first)
+        for part in self.attack.parts:
+            if self.stop.is_set() or not self.open:
+                break
+            one.sendall(part)
+            self.wait(one, self.attack.pause)
+
+    def wait(self, one, seconds):
+        """Reads; or notices only that the server has gone."""
+        if self.attack.reads:
+            self.read(one, seconds)
+        elif seconds:
+            poll = select.poll()
+            poll.register(one, select.POLLRDHUP)
+            self.open = not poll.poll(seconds * 1000)
 
     def read(self, one, seconds):
         try:
-            while self.fine and select.select([one], [], [], seconds)[0]:
+            while self.open and select.select([one], [], [], seconds)[0]:
                 data = one.recv(1 << 18)
-                self.fine = bool(data)
+                self.open = bool(data)
                 self.note(data)
                 seconds = 0
         except OSError:
-            self.fine = False
+            self.open = False
 
     def note(self, data):
-        self.pending += data
-        while len(self.pending) >= 9:
-            size = int.from_bytes(self.pending[:3], "big")
-            if len(self.pending) < 9 + size:
-                return
-            kind, payload = self.pending[3], self.pending[9 : 9 + size]
-            if kind == 7 and payload[4:8] != b"\0\0\0\0":
+        data, at = self.pending + data, 0
+        while len(data) - at >= 9:
+            size = int.from_bytes(data[at : at + 3], "big")
+            if len(data) - at < 9 + size:
+                break
+            kind, payload = data[at + 3], data[at + 9 : at + 9 + size]
+            if kind == GOAWAY and payload[4:8] != b"\0\0\0\0":
                 self.codes["GOAWAY " + CODES[payload[7]]] += 1
-            if kind == 3:
+            elif kind == RST_STREAM and payload != b"\0\0\0\0":
                 self.codes["RST_STREAM " + CODES[payload[3]]] += 1
-            self.pending = self.pending[9 + size :]
+            at += 9 + size
+        self.pending = data[at:]
 
 
-def cpu_seconds(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def measure(build, address, seconds, nice):
-    command = ["nice", "-n", nice, build / "dist/bin/uvhttp-load", "--h2", "-c", str(SERVED), "-t", "1", "-R", str(RATE), "-d", f"{seconds}s", "-w", "2s", "-j", "-"]
-    done = subprocess.run([*map(str, command), "http://%s:%d/n/1" % address], capture_output=True, text=True, timeout=seconds + 60)
-    return json.loads(done.stdout)
-
-
-def resident(pid, field="VmRSS"):
-    return int(pathlib.Path(f"/proc/{pid}/status").read_text().split(field + ":")[1].split()[0])
+def attack_until_told(address, number, compete, pipe):
+    """The process of the attackers: tells that it has begun, and in the end what has come back."""
+    if not compete:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    stop = threading.Event()
+    attackers = [Attacker(address, ATTACKS[number], stop) for _ in range(ATTACKERS)]
+    for one in attackers:
+        one.start()
+    pipe.send("started")
+    pipe.recv()
+    stop.set()
+    for one in attackers:
+        one.join(TIMEOUT + 2)
+    pipe.send((sum(one.connections for one in attackers), sum((one.codes for one in attackers), collections.Counter())))
 
 
 @contextlib.contextmanager
-def serving(build, address, nice):
-    command = ["nice", "-n", nice, build / "test/bin/http_test_server", "--listen", "%s:%d" % address, "--set", "io_threads=1", "--set", "connection_timeout=2",
-               "--set", "body_timeout=2", "--set", "write_timeout=2"]
-    with tempfile.TemporaryFile() as log:
-        server = subprocess.Popen(list(map(str, command)), stderr=log)
+def attacked(address, number, compete=False):
+    """The results are in the list when the block has ended."""
+    results = []
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.Process(target=attack_until_told, args=(address, number, compete, theirs), daemon=True)
+    process.start()
+    try:
+        ours.recv()
+        yield results
+        ours.send("stop")
+        results.extend(ours.recv())
+        process.join()
+    finally:
+        process.kill()
+
+
+class Server:
+    def __init__(self, build, backend, beside_attackers=False):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.address = probe.getsockname()
+        settings = {"io_threads": 1, "connection_timeout": TIMEOUT, "body_timeout": TIMEOUT, "write_timeout": TIMEOUT}
+        command = [build / "test/bin/http_test_server", "--listen", "%s:%d" % self.address]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        cpu = CLIENT_CPU if beside_attackers else SERVER_CPU
+        prefix = ["taskset", "-c", cpu, *(["chrt", "-i", 0] if beside_attackers else [])]
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([str(word) for word in [*prefix, *command]], stderr=self.log, env={**os.environ, "UVHTTP_ENGINE": backend})
+
+    def __enter__(self):
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until and self.process.poll() is None:
+            with contextlib.suppress(OSError):
+                self.counters()
+                return self
+            time.sleep(0.02)
+        self.__exit__()
+        raise RuntimeError("the server has not started")
+
+    def __exit__(self, *unused):
+        self.process.terminate()
         try:
-            time.sleep(0.5)
-            yield server
-        finally:
-            server.terminate()
-            server.wait()
+            self.process.wait(TIMEOUT + 5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def counters(self):
+        connection = http.client.HTTPConnection(*self.address, timeout=10)
+        connection.request("GET", "/counters")
+        found = json.loads(connection.getresponse().read())
+        connection.close()
+        return found
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident(self, field):
+        return int(pathlib.Path(f"/proc/{self.process.pid}/status").read_text().split(field + ":")[1].split()[0])
 
 
-def late(result):
-    """How late the generator itself was: what it adds to the P99, for want of CPU."""
-    return result["generator"]["late_p99_ns"] / 1e6
+def measure(build, server, seconds):
+    """What fifty connections see, at a fixed rate; latencies count from when a request was due."""
+    command = [build / "dist/bin/uvhttp-load", "--h2", "-c", SERVED, "-t", 1, "-R", RATE, "-d", f"{seconds}s", "-w", f"{WARM_UP}s", "-j", "-",
+               "http://%s:%d/n/1" % server.address]  # fmt: skip
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=seconds + 60)
+    result = json.loads(done.stdout)
+    return {
+        "p50": result["latency"]["p50"] / 1e6,
+        "p99": result["latency"]["p99"] / 1e6,
+        "late": result["generator"]["late_p99_ns"] / 1e6,
+        "failed": result["results"]["errors"]["total"] + result["results"]["unanswered"],
+    }
 
 
-def p99(result):
-    return result["latency"]["p99"] / 1e6
+def calm(build, backend, seconds):
+    """The median of three: one disturbance is no measure for all attacks."""
+    with Server(build, backend) as server:
+        return sorted((measure(build, server, seconds) for _ in range(3)), key=lambda one: one["p99"])[1]
 
 
-def attack(build, name, seconds, nice):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = probe.getsockname()
-    with serving(build, address, nice) as server:
-        calm = measure(build, address, seconds, nice)
-        before, stop = resident(server.pid), threading.Event()
-        attackers = [Attacker(address, ATTACKS[name], stop) for _ in range(ATTACKERS)]
-        for one in attackers:
-            one.start()
-        used = cpu_seconds(server.pid)
-        under = measure(build, address, seconds, nice)
-        used = cpu_seconds(server.pid) - used
-        stop.set()
-        for one in attackers:
-            one.join(10)
-        grown = resident(server.pid, "VmHWM") - before
-    codes = sum((one.codes for one in attackers), collections.Counter())
-    return calm, under, used / (seconds + 2), grown, sum(one.connections for one in attackers), codes
+def row(name, cve, p99, late, cpu, failed, memory, connections, told, verdict):
+    print(f"| {name} | {cve} | {p99:.2f} | {late:.2f} | {cpu:.0%} | {failed} | {memory} | {connections} | {told} | {verdict} |", flush=True)
+
+
+def faults(attack, calm, under, memory, seen):
+    if under["failed"]:
+        yield "requests failed"
+    if under["p99"] > max(2 * calm["p99"], 5):
+        yield "P99"
+    if memory > MEMORY_KIB:
+        yield "memory"
+    yield from (f"no {codes}" for codes in attack.expects if not any(seen.get(code) for code in codes.split("|")))
+    yield from (code for code in seen if code.endswith("INTERNAL_ERROR"))
+
+
+def suffer(build, backend, number, calm, seconds):
+    """Returns whether all was well."""
+    attack = ATTACKS[number]
+    with Server(build, backend) as server:
+        before = server.resident("VmRSS")
+        with attacked(server.address, number) as results:
+            used, since = server.cpu_seconds(), time.monotonic()
+            under = measure(build, server, seconds)
+            cpu = (server.cpu_seconds() - used) / (time.monotonic() - since)
+            counters = {name: value for name, value in server.counters().items() if value}
+        memory = server.resident("VmHWM") - before
+    connections, codes = results
+    told = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))
+    expected = [name for names in attack.expects for name in names.split("|")]
+    told = ", ".join([told] * bool(told) + [f"{name} {counters[name]}" for name in expected if name in counters]) or "-"
+    wrong = list(faults(attack, calm, under, memory, {**counters, **codes}))
+    row(attack.name, attack.cve, under["p99"], under["late"], cpu, under["failed"], memory, connections, told, ", ".join(wrong) or "ok")
+    return not wrong
+
+
+def suffer_elsewhere(build, backend, number, seconds, compete):
+    with Server(build, backend) as server, Server(build, backend, beside_attackers=True) as other:
+        with attacked(other.address, number, compete) as results:
+            used, since = server.cpu_seconds(), time.monotonic()
+            under = measure(build, server, seconds)
+            cpu = (server.cpu_seconds() - used) / (time.monotonic() - since)
+    name = f"control{', attackers compete with the generator' * compete}: {ATTACKS[number].name}"
+    row(name, "", under["p99"], under["late"], cpu, under["failed"], "", results[0], "", "")
+
+
+def table(options, backend):
+    """Returns whether all was well."""
+    build, good = options.build.absolute(), True
+    quiet = calm(build, backend, options.seconds)
+    print(f"{backend}, in calm: P50 {quiet['p50']:.2f} ms, P99 {quiet['p99']:.2f} ms, generator late {quiet['late']:.2f} ms. The server has "
+          f"CPU {SERVER_CPU}, generator and attackers (SCHED_IDLE) CPU {CLIENT_CPU}.\n")  # fmt: skip
+    print("| attack | | P99 ms | generator late ms | server CPU | failed | memory KiB | connections | told | |")
+    print("|---" * 10 + "|")
+    for number, attack in enumerate(ATTACKS):
+        if options.only in attack.name:
+            good = suffer(build, backend, number, quiet, options.seconds) and good
+        if options.control is not None and options.control in attack.name:
+            for compete in (False, True):
+                suffer_elsewhere(build, backend, number, options.seconds, compete)
+    print()
+    return good
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
-    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--backend", choices=("uring", "libuv"), help="one backend only")
+    parser.add_argument("--seconds", type=int, default=2, help="of each measurement")
     parser.add_argument("--only", default="", help="attacks whose name has this in it")
-    parser.add_argument("--nice", type=int, default=0, help="of server and generator, on a machine that others use")
+    parser.add_argument("--control", metavar="WORD", help="controls of attacks whose name has this in it")
     options = parser.parse_args()
-    print("| attack | calm P99 ms | attacked P99 ms | generator late ms | server CPU | failed | memory KiB | connections | codes |")
-    print("|---" * 9 + "|")
-    for name in ATTACKS:
-        if options.only not in name:
-            continue
-        calm, under, cpu, grown, connections, codes = attack(options.build.absolute(), name, options.seconds, options.nice)
-        told = ", ".join(f"{code} {count}" for code, count in codes.most_common(2)) or "-"
-        mark = "" if p99(under) <= max(2 * p99(calm), 5) else " **"
-        print(f"| {name} | {p99(calm):.2f} | {p99(under):.2f}{mark} | {late(under):.2f} | {cpu:.0%} | {under['results']['errors']['total']} | {grown} | {connections} | {told} |", flush=True)
+    os.sched_setaffinity(0, {CLIENT_CPU})  # and all that is started from here, but for the server
+    results = [table(options, backend) for backend in ([options.backend] if options.backend else ["uring", "libuv"])]
+    sys.exit(0 if all(results) else 1)
 
 
 if __name__ == "__main__":

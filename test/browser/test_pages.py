@@ -1,8 +1,6 @@
-"""Pages as a person sees them: those of the examples, and one of everything that HTTP/2 carries."""
+"""Pages as a person sees them: those of the examples."""
 
 import json
-
-from harness import HOST, free_port
 
 
 def url(server, path="/"):
@@ -75,36 +73,4 @@ def test_a_page_comes_by_https(serve, open_page):
     server = serve("https")
     page = open_page(url(server).replace("http:", "https:"), ignore_https_errors=True)
     assert page.evaluate("performance.getEntriesByType('navigation')[0].nextHopProtocol") == "h2"
-    assert server.process.poll() is None
-
-
-PIXEL = '<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20" fill="green"/></svg>'
-
-PAGE = """<!doctype html><title>t</title><link rel="icon" href="data:,"><p id="events"></p><p id="socket"></p>
-<script>
-for (let i = 0; i < 100; i++) document.write(`<img width=40 height=20 src="image-${i}.svg">`);
-let ticks = 0;
-const source = new EventSource("/trickle?events=1&ms=20");
-source.onmessage = event => { ticks += event.data === "tick"; document.getElementById("events").innerText = "ticks " + ticks; };
-const socket = new WebSocket("wss://" + location.host + "/tls/ws");
-socket.onopen = () => socket.send("x".repeat(300000));
-socket.onmessage = event => { document.getElementById("socket").innerText = "echo " + event.data.length; };
-</script>"""
-
-
-def test_images_events_and_a_websocket_share_one_connection(serve, open_page, tmp_path):
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "page.html").write_text(PAGE)
-    for i in range(100):
-        (tmp_path / "site" / f"image-{i}.svg").write_text(PIXEL)
-    origin = f"{HOST}:{free_port()}"
-    server = serve("http_test_server", "--tls-listen", origin, "--development", "yes", "--tls-static", tmp_path / "site")
-    page = open_page(f"https://{origin}/tls/files/page.html", ignore_https_errors=True)
-    page.wait_for_selector("text=echo 300000")
-    page.wait_for_function("ticks >= 10")
-    assert page.evaluate("[...document.images].filter(image => image.complete && image.naturalWidth === 40).length") == 100
-    protocols = page.evaluate("performance.getEntries().map(entry => entry.nextHopProtocol).filter(Boolean)")
-    assert len(protocols) >= 101 and set(protocols) == {"h2"}
-    counters = page.evaluate("fetch('/counters').then(answer => answer.json())")
-    assert counters["http2_connections"] == 1 and counters["connections_open"] == 1
     assert server.process.poll() is None

@@ -1,5 +1,7 @@
-"""The gRPC example, with the library that clients of gRPC use."""
+"""The gRPC example, with the library that clients of gRPC use: in clear, over TLS, and through proxies that speak HTTP/2 to
+both sides."""
 import concurrent.futures
+import contextlib
 import os
 import ssl
 import threading
@@ -7,6 +9,7 @@ import threading
 import pytest
 
 import harness
+from proxies import haproxy, needs, nginx
 from wire_h2 import Client
 
 grpc = pytest.importorskip("grpc")
@@ -29,11 +32,19 @@ def text(value):
     return b"\x0a" + data + bytes([size]) + value
 
 
-@pytest.fixture(params=["clear", "tls"])
-def server(serve, request):
+PROXIES = {
+    "nginx": lambda server, folder: nginx(server.address, folder, "grpc_pass grpc://backend; grpc_socket_keepalive on;"),
+    "haproxy": lambda server, folder: haproxy(server.address, folder, "proto h2", bind="proto h2"),
+}
+
+
+@pytest.fixture(params=["clear", "tls", *(pytest.param(name, marks=needs(name)) for name in PROXIES)])
+def server(serve, request, tmp_path):
+    """`way`: how it is reached; `front`: where."""
     one = serve("grpc", *(["tls"] if request.param == "tls" else []))
-    one.tls = request.param == "tls"
-    return one
+    one.way = request.param
+    with PROXIES[one.way](one, tmp_path) if one.way in PROXIES else contextlib.nullcontext(one.address) as one.front:
+        yield one
 
 
 def certificate(address):
@@ -42,8 +53,8 @@ def certificate(address):
 
 @pytest.fixture
 def channel(server):
-    target = "%s:%d" % server.address
-    if server.tls:
+    target = "%s:%d" % server.front
+    if server.way == "tls":
         credentials = grpc.ssl_channel_credentials(certificate(server.address))
         options = [*OPTIONS, ("grpc.ssl_target_name_override", "localhost")]
         made = grpc.secure_channel(target, credentials, options)
@@ -102,8 +113,14 @@ def test_errors_have_status_and_message(channel):
     error = failure(lambda: hello(channel)(text(b""), timeout=TIMEOUT))
     assert (error.code(), error.details()) == (grpc.StatusCode.INVALID_ARGUMENT, "a name is missing")
     assert failure(lambda: hello(channel)(b"\xff\xff", timeout=TIMEOUT)).code() == grpc.StatusCode.INVALID_ARGUMENT
-    assert failure(lambda: hello(channel)(text(bytes(5 << 20)), timeout=TIMEOUT)).code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert failure(lambda: channel.unary_unary("/Greeter/None")(b"", timeout=TIMEOUT)).code() == grpc.StatusCode.UNIMPLEMENTED
+    assert hello(channel)(text(b"again"), timeout=TIMEOUT) == text(b"Hello, again!")
+
+
+def test_a_message_that_is_too_large_is_refused_before_it_has_come(server, channel):
+    if server.way == "haproxy":
+        pytest.skip("haproxy 2.6 drops a response that RST_STREAM(NO_ERROR) follows while it sends the request: its issue 1219")
+    assert failure(lambda: hello(channel)(text(bytes(5 << 20)), timeout=TIMEOUT)).code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert hello(channel)(text(b"again"), timeout=TIMEOUT) == text(b"Hello, again!")
 
 
@@ -130,7 +147,7 @@ def test_a_deadline_ends_the_call(channel):
 
 def test_the_server_holds_to_the_deadline_by_itself(server):
     """A client that names one and does nothing about it."""
-    if server.tls:
+    if server.way != "clear":
         pytest.skip("in clear")
     with Client(server.address) as client:
         fields = [("content-type", "application/grpc"), ("te", "trailers"), ("grpc-timeout", "100m")]

@@ -1,26 +1,20 @@
 """HTTP/2 as programs of others speak it: curl, nghttp, httpx, Node, Go, and nginx and haproxy in front of the server. Those
 that are not installed are skipped."""
-import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 
 import httpx
 import pytest
 
-from harness import HOST, free_port, poll
 from neutral import Http1, Http2
+from proxies import CHECK, haproxy, needs, nginx
 
 LARGE = 64 << 20
 WINDOW_SETTINGS = {"http2_stream_window": 65535, "http2_connection_window": 262144}
-
-
-def needs(program):
-    return pytest.mark.skipif(not shutil.which(program), reason=f"{program} is not installed")
 
 
 def run(*command, seconds=60, **options):
@@ -185,68 +179,6 @@ def test_go(go_client, site):
 # --- proxies in front ---
 
 
-@contextlib.contextmanager
-def running(*command, address, log):
-    """A program that listens on the address, until the end of the block."""
-    with open(log, "wb") as output:
-        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-
-    def listens():
-        assert process.poll() is None, log.read_text()
-        with contextlib.suppress(OSError):
-            Http1(address).close()
-            return True
-
-    try:
-        poll(listens)
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-NGINX = """
-daemon off; master_process off; error_log stderr; pid %(folder)s/nginx.pid;
-events { worker_connections 100; }
-http {
-    access_log off; client_max_body_size 10m;
-    client_body_temp_path %(folder)s/b; proxy_temp_path %(folder)s/p; fastcgi_temp_path %(folder)s/f;
-    uwsgi_temp_path %(folder)s/u; scgi_temp_path %(folder)s/s;
-    upstream backend { server %(backend)s; keepalive 8; }
-    server {
-        listen %(listen)s http2;
-        location / { proxy_pass http://backend; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host; }
-    }
-}
-"""
-
-HAPROXY = """
-global
-    log stderr format raw local0 warning
-defaults
-    mode http
-    timeout connect 10s
-    timeout client 30s
-    timeout server 30s
-    http-reuse always
-frontend front
-    bind %(listen)s
-    default_backend back
-backend back
-    option httpchk
-    http-check send meth GET uri / hdr Host test
-    server one %(backend)s %(options)s
-"""
-
-
-def join(address):
-    return "%s:%d" % address[:2]
-
-
 def visit(connection):
     """What a client sees through a proxy is what it sees without."""
     for i in range(50):
@@ -264,10 +196,9 @@ def visit(connection):
 @needs("nginx")
 def test_nginx_in_front(serve, tmp_path):
     """HTTP/2 of its clients, HTTP/1.1 to us."""
-    server, address = serve(), (HOST, free_port())
-    path = tmp_path / "nginx.conf"
-    path.write_text(NGINX % {"folder": tmp_path, "backend": join(server.address), "listen": join(address)})
-    with running("nginx", "-c", path, "-p", tmp_path, "-e", "stderr", address=address, log=tmp_path / "nginx.log"), Http2(address) as client:
+    server = serve()
+    options = 'proxy_pass http://backend; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;'
+    with nginx(server.address, tmp_path, options) as address, Http2(address) as client:
         visit(client)
     assert server.counter("http2_connections") == 0
 
@@ -276,10 +207,7 @@ def test_nginx_in_front(serve, tmp_path):
 def test_haproxy_in_front(site, tmp_path):
     """HTTP/1.1 of its clients, HTTP/2 to us: by prior knowledge, or by ALPN."""
     options = f"ssl alpn h2 ca-file {site.pki.ca} verifyhost a.test check check-alpn h2" if site.context else "proto h2 check"
-    address = (HOST, free_port())
-    path = tmp_path / "haproxy.cfg"
-    path.write_text(HAPROXY % {"backend": join(site.address), "listen": join(address), "options": options})
-    with running("haproxy", "-db", "-f", path, address=address, log=tmp_path / "haproxy.log"), Http1(address) as client:
+    with haproxy(site.address, tmp_path, options, check=CHECK) as address, Http1(address) as client:
         visit(client)
     assert site.server.counter("http2_connections") > 0 and site.server.counter("http2_connection_errors") == 0
 
