@@ -434,6 +434,10 @@ void sim_server_plan(uint64_t seed) {
     sim_proxy_listens = sim_one_in(&random, 5);
     sim_access_logged = sim_one_in(&random, 3);
     sim_places_are_few = sim_one_in(&random, 4);
+    bool wide = sim_one_in(&random, 4);
+    sim_h2_connection_window = wide ? 1 << 20 : 65535 + sim_below(&random, 2) * sim_below(&random, 50000);
+    sim_h2_stream_window = wide ? 1 << 18 : 16384 + sim_below(&random, 16384);
+    if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
     sim_access_log_reset();
 }
 
@@ -470,6 +474,8 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->body_timeout = SIM_BODY_TIMEOUT_S;
     config->write_timeout = SIM_WRITE_TIMEOUT_S;
     config->drain_timeout = SIM_DRAIN_S;
+    config->http2_connection_window = sim_h2_connection_window;
+    config->http2_stream_window = sim_h2_stream_window < 16384 ? 16384 : sim_h2_stream_window;
     config->spool_memory = sim_one_in(&random, 2) ? 4096 : 65536;
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
@@ -496,6 +502,8 @@ static void add_routes(uvhttp_server_t *server) {
     uvhttp_route(server, UVHTTP_POST, "/live/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true, .live_body = true});
     uvhttp_route(server, UVHTTP_POST, "/cobody/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_post(server, "/early/:tag/:size/:ms", on_mem, NULL);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_websocket(
         server, "/ws",

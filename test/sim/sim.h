@@ -151,6 +151,8 @@ int sim_server_listen(struct uvhttp_server *server);
 /* Of the seed, known before there is a server. */
 void sim_server_plan(uint64_t seed);
 extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
+/* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
+extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
 extern bool sim_places_are_few; /* fewer than clients: idle connections are closed to make room */
 
 #define SIM_PORT 8000u
@@ -164,5 +166,7 @@ extern bool sim_places_are_few; /* fewer than clients: idle connections are clos
 #define SIM_BODY_TIMEOUT_S 100u
 #define SIM_WRITE_TIMEOUT_S 120u
 #define SIM_DRAIN_S 600u
+#define SIM_CREDIT_S 90u             /* nobody waits for credit longer */
+#define SIM_PROBED_WINDOW_MAX 119999u /* a body of half of it is cheap */
 
 #endif
