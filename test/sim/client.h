@@ -38,7 +38,7 @@ typedef enum op_kind {
     OP_UPGRADE,     /* to WebSocket */
     OP_MESSAGE,     /* of WebSocket: `body` bytes for a message of `size` bytes */
     OP_PING,
-    OP_CLOSE, /* frame */
+    OP_CLOSE,    /* frame */
     OP_SETTINGS, /* of HTTP/2: windows of `size` bytes */
     OP_SETTLE,   /* all credit of HTTP/2 has come back */
 } op_kind_t;

@@ -23,6 +23,9 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     sim_failing = memory_fails;
     stopped = false;
     stop_ns = sim_one_in(&random, 3) ? sim_now_ns + sim_below(&random, 4000) * SIM_MS : SIM_NEVER;
+    bool herd = sim_one_in(&random, 10); /* all come at once, and with them the stop, if any */
+    uint64_t herd_ns = sim_now_ns + sim_below(&random, 1000) * SIM_MS;
+    if (herd && sim_one_in(&random, 2)) stop_ns = herd_ns + sim_below(&random, 3000) * UINT64_C(1000);
     for (uint32_t i = 0; i < client_count; i++) {
         client_t *client = &clients[i];
         client->id = i;
@@ -30,6 +33,7 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
         client->random = sim_random_of(seed, 0x2000 + i);
         client->deadline_ns = SIM_NEVER;
         sim_client_plan(client);
+        if (herd) client->next_ns = herd_ns;
         for (uint32_t op = 0; op < client->op_count; op++) client->dropped[op] = drop->ops[i] >> op & 1;
         client->done = drop->clients >> i & 1;
     }
@@ -67,7 +71,7 @@ static bool is_crossed(const client_t *client) {
 static void connection_ended(client_t *client, bool reset) {
     sim_trace("client sees the end", client->id, reset);
     const request_t *lost = sim_http_unanswered(client);
-    bool crossed = is_crossed(client);
+    bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
     bool excused = client->closes || client->wild || sim_failing;
     if (client->h2 && !reset && !crossed && !sim_failing && !stopped) sim_h2_check_offence(client);
     if (!excused && is_cut(client)) sim_fail("client %u: the connection ended inside of a response", client->id);
@@ -174,7 +178,8 @@ static bool flush_first(client_t *client) {
     if (client->h2 && client->blocked) sim_h2_check_starved(client, false); /* it is not credit that it waits for */
     if (client->flushing && client->out_at >= client->out_size) sim_h2_pumped(client);
     client->flushing = client->flushing && client->out_at < client->out_size;
-    return client->flushing || sim_transport_busy(client);
+    bool owes = client->control_size > 0 && client->out_at >= client->out_size;
+    return client->flushing || owes || sim_transport_busy(client);
 }
 
 static bool awaits(client_t *client, const op_t *op) {
@@ -239,13 +244,15 @@ static uint64_t soon(client_t *client) {
 /* When it has something to do by itself; what the server does wakes it before. */
 static uint64_t next_of(client_t *client) {
     bool stuck = client->flushing && client->blocked; /* the op comes behind that */
-    uint64_t next = client->fin ? client->moved_ns + SIM_FIN_S * 1000 * SIM_MS : stuck ? SIM_NEVER : client->deadline_ns;
+    uint64_t next = client->fin ? client->moved_ns + SIM_FIN_S * 1000 * SIM_MS
+                    : stuck     ? SIM_NEVER
+                                : client->deadline_ns;
     if (client->read_ns > sim_now_ns && client->read_ns < next) next = client->read_ns;
     bool acts = sim_client_readable(client->conn) && client->read_ns <= sim_now_ns;
     if (client->at < client->op_count) {
         op_kind_t kind = client->ops[client->at].kind;
-        bool waits = kind == OP_WAIT || kind == OP_SETTLE || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE || kind == OP_UPGRADE ||
-                     client->blocked || sim_transport_busy(client);
+        bool waits = kind == OP_WAIT || kind == OP_SETTLE || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE ||
+                     kind == OP_UPGRADE || client->blocked || sim_transport_busy(client);
         acts = acts || (!client->started && !sim_transport_busy(client)) || !waits;
     }
     bool sends = client->control_size > 0 || client->out_at < client->out_size || sim_h2_can_pump(client);

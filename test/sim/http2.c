@@ -1,4 +1,5 @@
-/* Owns: HTTP/2 as a client hears it (prior knowledge): the model of the responses, of resets and of the end. Every byte of DATA is checked against the tag of the request whose stream it is on. */
+/* Owns: HTTP/2 as a client hears it (prior knowledge): the model of the responses, of resets and of the end. Every byte
+ * of DATA is checked against the tag of the request whose stream it is on. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,9 +194,7 @@ static void take_frame(client_t *client, const char *frame, uint32_t size) {
         case UVHTTP__HTTP2_HEADERS: take_headers(client, id, flags, payload, size); break;
         case UVHTTP__HTTP2_DATA: take_data(client, id, flags, payload, size); break;
         case UVHTTP__HTTP2_RST_STREAM: take_reset(client, id, uvhttp__http2_get32(payload)); break;
-        case UVHTTP__HTTP2_SETTINGS:
-            take_settings(client, flags, payload, size);
-            break;
+        case UVHTTP__HTTP2_SETTINGS: take_settings(client, flags, payload, size); break;
         case UVHTTP__HTTP2_PING:
             if (flags)
                 sim_h2_ping_acked(client);
@@ -205,9 +204,7 @@ static void take_frame(client_t *client, const char *frame, uint32_t size) {
         case UVHTTP__HTTP2_GOAWAY:
             take_goaway(client, uvhttp__http2_get32(payload), uvhttp__http2_get32(payload + 4));
             break;
-        case UVHTTP__HTTP2_WINDOW_UPDATE:
-            sim_h2_window_came(client, id, uvhttp__http2_get32(payload));
-            break;
+        case UVHTTP__HTTP2_WINDOW_UPDATE: sim_h2_window_came(client, id, uvhttp__http2_get32(payload)); break;
         default: sim_fail("client %u: a frame of type %d", client->id, frame[3]);
     }
 }
@@ -215,7 +212,8 @@ static void take_frame(client_t *client, const char *frame, uint32_t size) {
 void sim_h2_take(client_t *client, const char *data, size_t size) {
     struct sim_h2 *h2 = client->h2;
     for (size_t at = 0; at < size;) {
-        uint32_t want = h2->have < FRAME_HEAD_SIZE ? FRAME_HEAD_SIZE : FRAME_HEAD_SIZE + (uvhttp__http2_get32(h2->frame) >> 8);
+        uint32_t want =
+            h2->have < FRAME_HEAD_SIZE ? FRAME_HEAD_SIZE : FRAME_HEAD_SIZE + (uvhttp__http2_get32(h2->frame) >> 8);
         if (want > sizeof h2->frame) sim_fail("client %u: a frame of %u bytes", client->id, want);
         size_t part = want - h2->have < size - at ? want - h2->have : size - at;
         memcpy(h2->frame + h2->have, data + at, part);

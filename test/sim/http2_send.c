@@ -6,7 +6,7 @@
 
 #include "http2.h"
 
-enum { BODY_MAX = 60000, PIECE_MAX = 16000, NOWHERE = UINT32_MAX, HOSTILE_SIZE = 1 << 18 };
+enum { BODY_MAX = 60000, PIECE_MAX = 16000, HOSTILE_SIZE = 1 << 18 };
 
 /* --- frames --- */
 
@@ -111,7 +111,7 @@ void sim_h2_request(client_t *client, const op_t *op) {
     uint32_t at = client->asked, tag = (client->id << 8 | at) + 0x1000;
     uint32_t body = op->route >= ECHO && op->body > BODY_MAX ? BODY_MAX : op->route >= ECHO ? op->body : 0;
     stream_t *stream = &client->h2->streams[at];
-    *stream = (stream_t){.body = body, .cut_at = op->cut ? sim_below(&client->random, body + 1) : NOWHERE};
+    *stream = (stream_t){.body = body, .cut_at = op->cut ? sim_below(&client->random, body + 1) : UINT32_MAX};
     stream->trailer = op->chunked && op->route >= ECHO && sim_one_in(&client->random, 4);
     stream->ended = body == 0 && !stream->trailer;
     sim_h2_credit_open(client->h2, stream);
@@ -129,6 +129,7 @@ void sim_h2_request(client_t *client, const op_t *op) {
 void sim_h2_probe(client_t *client, uint32_t body) {
     client->h2->pads = false; /* not a byte more */
     sim_h2_request(client, &(op_t){.kind = OP_REQUEST, .route = UPLOAD, .size = 1, .body = body});
+    client->requests[client->asked - 1].begin = client->sent_size;
 }
 
 bool sim_h2_is_sent(const client_t *client, uint32_t at) {
@@ -255,9 +256,7 @@ static void put_flood(client_t *client, writer_t *out, uint8_t kind) {
                 break;
             case PINGS: memset(sim_h2_put_frame(out, 8, UVHTTP__HTTP2_PING, 0, 0), 1, 8); break;
             case SETTINGS: sim_h2_put_frame(out, 0, UVHTTP__HTTP2_SETTINGS, 0, 0); break;
-            default:
-                sim_h2_put_number(out, UVHTTP__HTTP2_WINDOW_UPDATE, 0, 1);
-                client->h2->receive_window++;
+            default: sim_h2_put_number(out, UVHTTP__HTTP2_WINDOW_UPDATE, 0, 1); client->h2->receive_window++;
         }
     }
 }
@@ -365,6 +364,7 @@ static void put_offence(client_t *client, writer_t *out, uint8_t kind) {
 }
 
 void sim_h2_raw(client_t *client, const op_t *op) {
+    bool polite = !client->wild;
     client->wild = client->h2->mute = true;
     writer_t out;
     start_out(client, &out, HOSTILE_SIZE);
@@ -377,4 +377,5 @@ void sim_h2_raw(client_t *client, const op_t *op) {
         while (out.size < op->size) out.data[out.size++] = (char)sim_random(&client->random);
     }
     client->out_size = out.size;
+    if (!polite) client->h2->due_error = 0; /* it has brought another one by now */
 }

@@ -3,12 +3,11 @@
 
 #include "client.h"
 
-const char *const sim_route_names[] = {"mem", "ref",   "defer", "stream", "sized", "work", "coro",
-                                       "job", "files", "echo",  "upload", "spool", "live", "cobody",
-                                       "early"};
-static const char *const op_names[] = {"request", "wait",        "pause",   "raw",     "stop reading", "fin",
-                                       "reset",   "await close", "upgrade", "message", "ping",         "close frame",
-                                       "settings",    "settle"};
+const char *const sim_route_names[] = {"mem",   "ref",  "defer",  "stream", "sized", "work",   "coro", "job",
+                                       "files", "echo", "upload", "spool",  "live",  "cobody", "early"};
+static const char *const op_names[] = {"request", "wait",        "pause",       "raw",     "stop reading",
+                                       "fin",     "reset",       "await close", "upgrade", "message",
+                                       "ping",    "close frame", "settings",    "settle"};
 
 static void add(client_t *client, op_t op) {
     if (client->op_count < OPS_MAX) client->ops[client->op_count++] = op;
@@ -119,7 +118,8 @@ static void plan_http2(client_t *client, bool slow) {
 static void plan_hostile_http2(client_t *client) {
     sim_random_t *r = &client->plan;
     bool tiny = client->piece_max <= 40;
-    uint32_t kind = sim_below(r, 3) ? sim_below(r, 8) : SIM_H2_FIRST_OFFENCE + sim_below(r, SIM_H2_OFFENCES_END - SIM_H2_FIRST_OFFENCE);
+    uint32_t kind = sim_below(r, 3) ? sim_below(r, 8)
+                                    : SIM_H2_FIRST_OFFENCE + sim_below(r, SIM_H2_OFFENCES_END - SIM_H2_FIRST_OFFENCE);
     sim_h2_new(client, kind == 7 ? 0 : 65535);
     for (uint32_t i = sim_below(r, 3); i > 0 && kind != 7; i--) add(client, plan_request(client, tiny));
     op_t large = {.kind = OP_REQUEST, .route = (route_t)(sim_below(r, 2) ? STREAM : REF), .size = 400000};

@@ -77,6 +77,28 @@ static void on_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         (void)uvhttp_response_header_remove(res, "X-Tag");
 }
 
+/* --- who it is from --- */
+
+/* What a request shows of its connection, on any thread, also when its client has gone meanwhile: a snapshot. */
+static void check_origin(uvhttp_request_t *req, uint32_t tag) {
+    if (tag < 0x1000 || sim_failing) return; /* a hostile client's */
+    char expected[32];
+    uvhttp_str_t said = uvhttp_request_header(req, "X-From"), client = uvhttp_request_client(req),
+                 peer = uvhttp_request_peer(req), scheme = uvhttp_request_client_scheme(req);
+    int size = snprintf(expected, sizeof expected, "127.0.0.1:%u", SIM_PEER_PORT + (tag - 0x1000) / 0x100);
+    bool unknown = peer.size == 7 && memcmp(peer.data, "unknown", 7) == 0; /* it had gone before */
+    if (!unknown && (peer.size != (size_t)size || memcmp(peer.data, expected, peer.size) != 0))
+        sim_fail("request %x is taken for one of %.*s", tag, (int)peer.size, peer.data);
+    if (said.size > 0 && (client.size != said.size || memcmp(client.data, said.data, said.size) != 0))
+        sim_fail("request %x of %.*s is taken for one of %.*s", tag, (int)said.size, said.data, (int)client.size,
+                 client.data);
+    const char *subject = uvhttp_request_client_subject(req);
+    snprintf(expected, sizeof expected, SIM_SUBJECT, (tag - 0x1000) / 0x100);
+    if (subject && strcmp(subject, expected) != 0) sim_fail("request %x is taken for one of %s", tag, subject);
+    if (said.size == 0 && uvhttp_request_is_tls(req) != (scheme.size == 5))
+        sim_fail("request %x: TLS is not what it was", tag);
+}
+
 /* --- deferred --- */
 
 static call_t *call_new(const uvhttp_request_t *req) {
@@ -132,6 +154,8 @@ static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
 static void run_job(void *user) {
     call_t *call = user;
     if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);
+    uvhttp_request_t *req = uvhttp_deferred_request(call->deferred);
+    if (req) check_origin(req, call->tag);
     answer_deferred(call);
 }
 
@@ -214,6 +238,7 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t call = read_call(req);
     if (call.ms) nanosleep(&(struct timespec){.tv_sec = call.ms / 1000, .tv_nsec = call.ms % 1000 * 1000000L}, NULL);
+    check_origin(req, call.tag);
     if (call.tag % 3)
         write_waiting(res, &call);
     else
@@ -223,7 +248,9 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t call = read_call(req);
-    if (uvhttp_coro_sleep(call.ms) != UVHTTP_OK) return;
+    int slept = uvhttp_coro_sleep(call.ms);
+    check_origin(req, call.tag);
+    if (slept != UVHTTP_OK) return;
     if (call.tag % 3)
         write_waiting(res, &call);
     else
