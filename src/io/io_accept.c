@@ -134,6 +134,8 @@ void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
         } else if (errno == EAGAIN || errno == EWOULDBLOCK || !is_of_one_connection(errno) ||
                    ++failures > ACCEPT_FAILURES_MAX) {
             return;
+        } else if (errno == EINTR) {
+            continue; /* a signal: it has taken none */
         }
         left--;
     }

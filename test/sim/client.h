@@ -22,6 +22,7 @@ typedef enum route {
     SPOOL,
     LIVE,
     COBODY,
+    EARLY, /* HTTP/2: the response does not wait for the body */
     ROUTES
 } route_t;
 
@@ -37,7 +38,9 @@ typedef enum op_kind {
     OP_UPGRADE,     /* to WebSocket */
     OP_MESSAGE,     /* of WebSocket: `body` bytes for a message of `size` bytes */
     OP_PING,
-    OP_CLOSE, /* frame */
+    OP_CLOSE,    /* frame */
+    OP_SETTINGS, /* of HTTP/2: windows of `size` bytes */
+    OP_SETTLE,   /* all credit of HTTP/2 has come back */
 } op_kind_t;
 
 typedef struct op {
@@ -155,17 +158,57 @@ const request_t *sim_http_unanswered(const client_t *client);
 /* window: of its streams; 0: it never opens one. */
 void sim_h2_new(client_t *client, uint32_t window);
 void sim_h2_free(client_t *client);
-/* Preface and SETTINGS. Returns their size. */
-size_t sim_h2_begin(const client_t *client, char *data);
-void sim_h2_request(client_t *client, const op_t *op);
-void sim_h2_raw(client_t *client, const op_t *op);
 void sim_h2_take(client_t *client, const char *data, size_t size);
-/* Credit that is due, into client->control. */
-void sim_h2_credit(client_t *client);
 void sim_h2_answered(client_t *client);
 /* By the server's GOAWAY. */
 bool sim_h2_is_refused(const client_t *client, const request_t *request);
 bool sim_h2_is_cut(const client_t *client);
+/* The connection has ended, politely on both sides. */
+void sim_h2_check_end(const client_t *client);
+/* What the client has done brings an error, and the connection has ended otherwise than by a reset. */
+void sim_h2_check_offence(const client_t *client);
+
+/* http2_send.c */
+/* What a hostile client sends that breaks a rule of flow control: op.raw. */
+enum {
+    SIM_H2_FIRST_OFFENCE = 8,
+    SIM_H2_OVERFLOW = SIM_H2_FIRST_OFFENCE, /* of the connection's window */
+    SIM_H2_STREAM_OVERFLOW,
+    SIM_H2_STREAM_OVERRUN, /* more than the window */
+    SIM_H2_CONNECTION_OVERRUN,
+    SIM_H2_ZERO_UPDATE,
+    SIM_H2_ZERO_STREAM_UPDATE,
+    SIM_H2_LARGE_SETTING,
+    SIM_H2_SETTINGS_OVERFLOW,
+    SIM_H2_IDLE_DATA,
+    SIM_H2_ENDED_DATA,
+    SIM_H2_OFFENCES_END
+};
+/* Preface and SETTINGS. Returns their size. */
+size_t sim_h2_begin(const client_t *client, char *data);
+void sim_h2_request(client_t *client, const op_t *op);
+void sim_h2_raw(client_t *client, const op_t *op);
+bool sim_h2_may_ask(const client_t *client);
+/* The request with this number was sent whole. */
+bool sim_h2_is_sent(const client_t *client, uint32_t at);
+/* Bodies are not whole, or streams are to be reset. */
+bool sim_h2_sends(const client_t *client);
+/* There is credit for some of that. */
+bool sim_h2_can_pump(const client_t *client);
+/* The next frame of a body into client->out; false: there is none. */
+bool sim_h2_pump(client_t *client);
+/* client->out was sent. */
+void sim_h2_pumped(client_t *client);
+
+/* http2_credit.c */
+/* Credit that is due, into client->control. */
+void sim_h2_credit(client_t *client);
+void sim_h2_settings(client_t *client, const op_t *op);
+/* When it will have waited for credit too long. */
+uint64_t sim_h2_starves_ns(const client_t *client);
+void sim_h2_check_starved(client_t *client, bool starved);
+/* Goes on with the check of all credit; whether that is done. Every response has come before. */
+bool sim_h2_settle(client_t *client);
 
 /* websocket.c */
 void sim_ws_upgrade(client_t *client);

@@ -23,6 +23,9 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
     sim_failing = memory_fails;
     stopped = false;
     stop_ns = sim_one_in(&random, 3) ? sim_now_ns + sim_below(&random, 4000) * SIM_MS : SIM_NEVER;
+    bool herd = sim_one_in(&random, 10); /* all come at once, and with them the stop, if any */
+    uint64_t herd_ns = sim_now_ns + sim_below(&random, 1000) * SIM_MS;
+    if (herd && sim_one_in(&random, 2)) stop_ns = herd_ns + sim_below(&random, 3000) * UINT64_C(1000);
     for (uint32_t i = 0; i < client_count; i++) {
         client_t *client = &clients[i];
         client->id = i;
@@ -30,6 +33,7 @@ void sim_world_new(uint64_t seed, const sim_drop_t *drop, bool memory_fails) {
         client->random = sim_random_of(seed, 0x2000 + i);
         client->deadline_ns = SIM_NEVER;
         sim_client_plan(client);
+        if (herd) client->next_ns = herd_ns;
         for (uint32_t op = 0; op < client->op_count; op++) client->dropped[op] = drop->ops[i] >> op & 1;
         client->done = drop->clients >> i & 1;
     }
@@ -67,13 +71,15 @@ static bool is_crossed(const client_t *client) {
 static void connection_ended(client_t *client, bool reset) {
     sim_trace("client sees the end", client->id, reset);
     const request_t *lost = sim_http_unanswered(client);
-    bool crossed = is_crossed(client);
+    bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
     bool excused = client->closes || client->wild || sim_failing;
+    if (client->h2 && !reset && !crossed && !sim_failing && !stopped) sim_h2_check_offence(client);
     if (!excused && is_cut(client)) sim_fail("client %u: the connection ended inside of a response", client->id);
     excused = excused || crossed;
     bool late = lost && ((stopped && lost->sent_ns >= stopped_ns) || (client->h2 && sim_h2_is_refused(client, lost)));
     if (!excused && lost && !late)
         sim_fail("client %u: request %x was sent and has no response", client->id, lost->tag);
+    if (!excused && client->h2) sim_h2_check_end(client);
     if (!excused && !stopped && client->at < client->op_count && client->ops[client->at].kind != OP_AWAIT_CLOSE)
         sim_fail("client %u: the server has closed for no reason that the client knows", client->id);
     finish(client);
@@ -120,6 +126,7 @@ static void begin_op(client_t *client, const op_t *op) {
         case OP_REQUEST: sim_http_request(client, op); break;
         case OP_RAW: sim_http_raw(client, op); break;
         case OP_UPGRADE: sim_ws_upgrade(client); break;
+        case OP_SETTINGS: sim_h2_settings(client, op); break;
         case OP_MESSAGE:
         case OP_PING:
         case OP_CLOSE: begin_frame(client, op); break;
@@ -146,6 +153,13 @@ static void send_some(client_t *client) {
     client->blocked = sent == 0;
 }
 
+/* Whether a body of HTTP/2 is next, or else what the script says. */
+static bool pumps(client_t *client) {
+    if (!client->h2 || client->out_at < client->out_size || sim_transport_busy(client)) return false;
+    bool waits = client->started || client->at >= client->op_count;
+    return waits || sim_one_in(&client->random, 2);
+}
+
 /* What precedes the first request, and frames that answer the server's: between two of its own. Returns whether
  * something of that is still to be sent or awaited. */
 static bool flush_first(client_t *client) {
@@ -156,12 +170,19 @@ static bool flush_first(client_t *client) {
         client->flushing = true;
         client->blocked = false;
     }
+    if (!client->flushing && pumps(client) && sim_h2_pump(client)) {
+        client->flushing = true;
+        client->blocked = false;
+    }
     if (client->flushing && client->out_at < client->out_size) send_some(client);
+    if (client->h2 && client->blocked) sim_h2_check_starved(client, false); /* it is not credit that it waits for */
+    if (client->flushing && client->out_at >= client->out_size) sim_h2_pumped(client);
     client->flushing = client->flushing && client->out_at < client->out_size;
-    return client->flushing || sim_transport_busy(client);
+    bool owes = client->control_size > 0 && client->out_at >= client->out_size;
+    return client->flushing || owes || sim_transport_busy(client);
 }
 
-static bool awaits(const client_t *client, const op_t *op) {
+static bool awaits(client_t *client, const op_t *op) {
     switch (op->kind) {
         case OP_REQUEST:
         case OP_RAW:
@@ -170,7 +191,8 @@ static bool awaits(const client_t *client, const op_t *op) {
         case OP_CLOSE:
         case OP_FIN: return client->out_at < client->out_size;
         case OP_UPGRADE: return client->out_at < client->out_size || client->answered < client->asked;
-        case OP_WAIT: return client->answered < client->asked || !sim_ws_quiet(client);
+        case OP_WAIT: return client->answered < client->asked || !sim_ws_quiet(client) || sim_h2_sends(client);
+        case OP_SETTLE: return client->out_at < client->out_size || !sim_h2_settle(client);
         case OP_PAUSE: return client->deadline_ns > sim_now_ns;
         case OP_AWAIT_CLOSE: return true;
         default: return false;
@@ -179,6 +201,7 @@ static bool awaits(const client_t *client, const op_t *op) {
 
 static void end_op(client_t *client, const op_t *op) {
     bool asks = op->kind == OP_REQUEST || op->kind == OP_UPGRADE || op->kind == OP_MESSAGE;
+    if (asks && client->h2) asks = client->asked > 0 && sim_h2_is_sent(client, client->asked - 1);
     if (asks && !op->cut && client->asked > 0) client->requests[client->asked - 1].sent_ns = sim_now_ns;
     if (op->kind == OP_FIN) {
         client->wild = client->fin = true;
@@ -220,17 +243,21 @@ static uint64_t soon(client_t *client) {
 
 /* When it has something to do by itself; what the server does wakes it before. */
 static uint64_t next_of(client_t *client) {
-    uint64_t next = client->fin ? client->moved_ns + SIM_FIN_S * 1000 * SIM_MS : client->deadline_ns;
+    bool stuck = client->flushing && client->blocked; /* the op comes behind that */
+    uint64_t next = client->fin ? client->moved_ns + SIM_FIN_S * 1000 * SIM_MS
+                    : stuck     ? SIM_NEVER
+                                : client->deadline_ns;
     if (client->read_ns > sim_now_ns && client->read_ns < next) next = client->read_ns;
     bool acts = sim_client_readable(client->conn) && client->read_ns <= sim_now_ns;
     if (client->at < client->op_count) {
         op_kind_t kind = client->ops[client->at].kind;
-        bool waits = kind == OP_WAIT || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE || kind == OP_UPGRADE ||
-                     client->blocked || sim_transport_busy(client);
+        bool waits = kind == OP_WAIT || kind == OP_SETTLE || kind == OP_PAUSE || kind == OP_AWAIT_CLOSE ||
+                     kind == OP_UPGRADE || client->blocked || sim_transport_busy(client);
         acts = acts || (!client->started && !sim_transport_busy(client)) || !waits;
     }
-    bool sends = client->control_size > 0 || client->out_at < client->out_size;
+    bool sends = client->control_size > 0 || client->out_at < client->out_size || sim_h2_can_pump(client);
     acts = acts || (sends && !client->blocked);
+    if (sim_h2_starves_ns(client) < next) next = sim_h2_starves_ns(client);
     uint64_t at = acts ? soon(client) : SIM_NEVER;
     return at < next ? at : next;
 }

@@ -30,6 +30,8 @@ uint64_t sim_now_ns;
 static descriptor_t descriptors[FD_MAX];
 static sim_random_t kernel_random;
 static uint64_t kernel_seed;
+static uint32_t accept_fails_in; /* one in so many calls */
+static uint64_t refused_ns;      /* when one has failed for want of descriptors or memory */
 
 /* --- descriptors --- */
 
@@ -60,6 +62,8 @@ void sim_kernel_reset(uint64_t seed) {
     kernel_seed = seed;
     kernel_random = sim_random_of(seed, 0x4b);
     sim_rings_reset(seed);
+    refused_ns = 0;
+    accept_fails_in = sim_one_in(&kernel_random, 12) ? 2 : 64;
     sim_now_ns = UINT64_C(1000000000000) + sim_random(&kernel_random) % 1000000000u;
 }
 
@@ -194,7 +198,7 @@ static sim_conn_t *conn_new(uint32_t client, void *arg) {
     conn->random = sim_random_of(kernel_seed, 0x10000 + client);
     conn->arg = arg;
     conn->client = client;
-    conn->port = (uint16_t)(20000 + client);
+    conn->port = (uint16_t)(SIM_PEER_PORT + client);
     conn->fd = -1;
     queue_open(&conn->to_server, &conn->random);
     queue_open(&conn->to_client, &conn->random);
@@ -286,6 +290,10 @@ uint64_t sim_server_received(const sim_conn_t *conn) {
 
 bool sim_server_has_looked(const sim_conn_t *conn, uint64_t size) {
     return conn->looked && conn->looked_at <= size;
+}
+
+bool sim_was_never_accepted(const sim_conn_t *conn) {
+    return conn->never_accepted;
 }
 
 bool sim_server_has_closed(const sim_conn_t *conn) {
@@ -384,6 +392,25 @@ int __wrap_getpeername(int fd, struct sockaddr *address, socklen_t *size) {
     return name_of(it->conn->port, address, size);
 }
 
+static sim_conn_t *take_first(descriptor_t *listener) {
+    sim_conn_t *conn = listener->backlog[0];
+    listener->waiting--;
+    memmove(listener->backlog, listener->backlog + 1, listener->waiting * sizeof(sim_conn_t *));
+    return conn;
+}
+
+/* ECONNABORTED is about a connection that has gone, which leaves the backlog with that. */
+static int fail_accept(descriptor_t *listener) {
+    static const int errors[] = {ECONNABORTED, EMFILE, ENFILE, ENOMEM, EINTR};
+    int error = errors[sim_below(&kernel_random, 5)];
+    if (error == ECONNABORTED && !listener->backlog[0]->client_rst) error = EINTR;
+    if (error == ECONNABORTED) server_close(take_first(listener));
+    if (error != ECONNABORTED && error != EINTR) refused_ns = sim_now_ns;
+    sim_trace("accept4 fails", (uint64_t)error, 0);
+    errno = error;
+    return -1;
+}
+
 int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags) {
     (void)address, (void)size, (void)flags;
     descriptor_t *listener = sim_find(fd, "accept4");
@@ -391,17 +418,10 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
         errno = EAGAIN;
         return -1;
     }
-    if (sim_one_in(&kernel_random, 64)) {
-        static const int errors[] = {ECONNABORTED, EMFILE, ENFILE, ENOMEM, EINTR};
-        errno = errors[sim_below(&kernel_random, 5)];
-        sim_trace("accept4 fails", (uint64_t)errno, 0);
-        return -1;
-    }
+    if (sim_one_in(&kernel_random, accept_fails_in)) return fail_accept(listener);
     int made = sim_descriptor_new(STREAM);
     if (made < 0) return -1;
-    sim_conn_t *conn = listener->backlog[0];
-    listener->waiting--;
-    memmove(listener->backlog, listener->backlog + 1, listener->waiting * sizeof(sim_conn_t *));
+    sim_conn_t *conn = take_first(listener);
     descriptors[made - FD_FIRST].conn = conn;
     conn->fd = made;
     sim_trace("accept", conn->client, (uint64_t)made);
@@ -532,6 +552,7 @@ int __wrap_close(int fd) {
     if (it->kind == EPOLL) free(it->set);
     for (uint32_t i = 0; i < it->waiting; i++) { /* who waits in a backlog is reset */
         it->backlog[i]->linger_zero = true;
+        it->backlog[i]->never_accepted = refused_ns == sim_now_ns;
         server_close(it->backlog[i]);
     }
     descriptor_t was = *it;

@@ -3,10 +3,11 @@
 
 #include "client.h"
 
-const char *const sim_route_names[] = {"mem", "ref",   "defer", "stream", "sized", "work", "coro",
-                                       "job", "files", "echo",  "upload", "spool", "live", "cobody"};
-static const char *const op_names[] = {"request", "wait",        "pause",   "raw",     "stop reading", "fin",
-                                       "reset",   "await close", "upgrade", "message", "ping",         "close frame"};
+const char *const sim_route_names[] = {"mem",   "ref",  "defer",  "stream", "sized", "work",   "coro", "job",
+                                       "files", "echo", "upload", "spool",  "live",  "cobody", "early"};
+static const char *const op_names[] = {"request", "wait",        "pause",       "raw",     "stop reading",
+                                       "fin",     "reset",       "await close", "upgrade", "message",
+                                       "ping",    "close frame", "settings",    "settle"};
 
 static void add(client_t *client, op_t op) {
     if (client->op_count < OPS_MAX) client->ops[client->op_count++] = op;
@@ -27,7 +28,7 @@ static void plan_file(sim_random_t *r, op_t *op, bool slow) {
 static op_t plan_request(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     uint32_t size_max = slow ? 8000 : sim_one_in(r, 20) ? 300000 : 30000;
-    op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, ROUTES)};
+    op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, client->h2 ? ROUTES : EARLY)};
     op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
     op.ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500);
@@ -107,14 +108,18 @@ static void plan_http2(client_t *client, bool slow) {
         op.cut = sim_one_in(r, 8);
         add(client, op);
         if (sim_one_in(r, 3)) plan_pauses(client, slow);
+        if (sim_one_in(r, 12)) add(client, (op_t){.kind = OP_SETTINGS, .size = 500 + sim_below(r, 100000)});
     }
+    add(client, (op_t){.kind = OP_WAIT});
+    add(client, (op_t){.kind = OP_SETTLE});
     plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
 }
 
 static void plan_hostile_http2(client_t *client) {
     sim_random_t *r = &client->plan;
     bool tiny = client->piece_max <= 40;
-    uint32_t kind = sim_below(r, 8);
+    uint32_t kind = sim_below(r, 3) ? sim_below(r, 8)
+                                    : SIM_H2_FIRST_OFFENCE + sim_below(r, SIM_H2_OFFENCES_END - SIM_H2_FIRST_OFFENCE);
     sim_h2_new(client, kind == 7 ? 0 : 65535);
     for (uint32_t i = sim_below(r, 3); i > 0 && kind != 7; i--) add(client, plan_request(client, tiny));
     op_t large = {.kind = OP_REQUEST, .route = (route_t)(sim_below(r, 2) ? STREAM : REF), .size = 400000};

@@ -77,6 +77,28 @@ static void on_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         (void)uvhttp_response_header_remove(res, "X-Tag");
 }
 
+/* --- who it is from --- */
+
+/* What a request shows of its connection, on any thread, also when its client has gone meanwhile: a snapshot. */
+static void check_origin(uvhttp_request_t *req, uint32_t tag) {
+    if (tag < 0x1000 || sim_failing) return; /* a hostile client's */
+    char expected[32];
+    uvhttp_str_t said = uvhttp_request_header(req, "X-From"), client = uvhttp_request_client(req),
+                 peer = uvhttp_request_peer(req), scheme = uvhttp_request_client_scheme(req);
+    int size = snprintf(expected, sizeof expected, "127.0.0.1:%u", SIM_PEER_PORT + (tag - 0x1000) / 0x100);
+    bool unknown = peer.size == 7 && memcmp(peer.data, "unknown", 7) == 0; /* it had gone before */
+    if (!unknown && (peer.size != (size_t)size || memcmp(peer.data, expected, peer.size) != 0))
+        sim_fail("request %x is taken for one of %.*s", tag, (int)peer.size, peer.data);
+    if (said.size > 0 && (client.size != said.size || memcmp(client.data, said.data, said.size) != 0))
+        sim_fail("request %x of %.*s is taken for one of %.*s", tag, (int)said.size, said.data, (int)client.size,
+                 client.data);
+    const char *subject = uvhttp_request_client_subject(req);
+    snprintf(expected, sizeof expected, SIM_SUBJECT, (tag - 0x1000) / 0x100);
+    if (subject && strcmp(subject, expected) != 0) sim_fail("request %x is taken for one of %s", tag, subject);
+    if (said.size == 0 && uvhttp_request_is_tls(req) != (scheme.size == 5))
+        sim_fail("request %x: TLS is not what it was", tag);
+}
+
 /* --- deferred --- */
 
 static call_t *call_new(const uvhttp_request_t *req) {
@@ -132,6 +154,8 @@ static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
 static void run_job(void *user) {
     call_t *call = user;
     if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);
+    uvhttp_request_t *req = uvhttp_deferred_request(call->deferred);
+    if (req) check_origin(req, call->tag);
     answer_deferred(call);
 }
 
@@ -214,6 +238,7 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t call = read_call(req);
     if (call.ms) nanosleep(&(struct timespec){.tv_sec = call.ms / 1000, .tv_nsec = call.ms % 1000 * 1000000L}, NULL);
+    check_origin(req, call.tag);
     if (call.tag % 3)
         write_waiting(res, &call);
     else
@@ -223,7 +248,9 @@ static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 static void on_coro(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t call = read_call(req);
-    if (uvhttp_coro_sleep(call.ms) != UVHTTP_OK) return;
+    int slept = uvhttp_coro_sleep(call.ms);
+    check_origin(req, call.tag);
+    if (slept != UVHTTP_OK) return;
     if (call.tag % 3)
         write_waiting(res, &call);
     else
@@ -434,6 +461,10 @@ void sim_server_plan(uint64_t seed) {
     sim_proxy_listens = sim_one_in(&random, 5);
     sim_access_logged = sim_one_in(&random, 3);
     sim_places_are_few = sim_one_in(&random, 4);
+    bool wide = sim_one_in(&random, 4);
+    sim_h2_connection_window = wide ? 1 << 20 : 65535 + sim_below(&random, 2) * sim_below(&random, 50000);
+    sim_h2_stream_window = wide ? 1 << 18 : 16384 + sim_below(&random, 16384);
+    if (sim_h2_stream_window > sim_h2_connection_window / 4) sim_h2_stream_window = sim_h2_connection_window / 4;
     sim_access_log_reset();
 }
 
@@ -470,6 +501,8 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->body_timeout = SIM_BODY_TIMEOUT_S;
     config->write_timeout = SIM_WRITE_TIMEOUT_S;
     config->drain_timeout = SIM_DRAIN_S;
+    config->http2_connection_window = sim_h2_connection_window;
+    config->http2_stream_window = sim_h2_stream_window < 16384 ? 16384 : sim_h2_stream_window;
     config->spool_memory = sim_one_in(&random, 2) ? 4096 : 65536;
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
@@ -496,6 +529,8 @@ static void add_routes(uvhttp_server_t *server) {
     uvhttp_route(server, UVHTTP_POST, "/live/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true, .live_body = true});
     uvhttp_route(server, UVHTTP_POST, "/cobody/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_COROUTINE);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_post(server, "/early/:tag/:size/:ms", on_mem, NULL);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_websocket(
         server, "/ws",

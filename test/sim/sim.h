@@ -70,6 +70,8 @@ void sim_client_reset(sim_conn_t *conn);
 /* The client is done with it: its memory goes when the server has closed, too. */
 void sim_client_close(sim_conn_t *conn);
 bool sim_server_has_closed(const sim_conn_t *conn);
+/* For want of descriptors or memory it was still in the backlog when the listener closed. */
+bool sim_was_never_accepted(const sim_conn_t *conn);
 /* Bytes of the client that the server has read. */
 uint64_t sim_server_received(const sim_conn_t *conn);
 /* Whether it asked for bytes that wait, and found none, last when no more than `size` had come in all. */
@@ -151,9 +153,12 @@ int sim_server_listen(struct uvhttp_server *server);
 /* Of the seed, known before there is a server. */
 void sim_server_plan(uint64_t seed);
 extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
+/* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
+extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
 extern bool sim_places_are_few; /* fewer than clients: idle connections are closed to make room */
 
 #define SIM_PORT 8000u
+#define SIM_PEER_PORT 20000u /* of client 0, and so on */
 #define SIM_PORT_TLS 1u
 #define SIM_PORT_PROXY 2u
 
@@ -164,5 +169,7 @@ extern bool sim_places_are_few; /* fewer than clients: idle connections are clos
 #define SIM_BODY_TIMEOUT_S 100u
 #define SIM_WRITE_TIMEOUT_S 120u
 #define SIM_DRAIN_S 600u
+#define SIM_CREDIT_S 90u              /* nobody waits for credit longer */
+#define SIM_PROBED_WINDOW_MAX 119999u /* a body of half of it is cheap */
 
 #endif

@@ -7,6 +7,10 @@
 
 #include "sim.h"
 
+/* The certificate of a client, by its number, as the null cipher has it. */
+#define SIM_SUBJECT "CN=client %u"
+#define SIM_SUBJECT_SIZE 24
+
 typedef struct sim_tls sim_tls_t;
 typedef void (*sim_tls_sink)(void *arg, const char *data, size_t size);
 

@@ -11,21 +11,19 @@ import argparse
 import collections
 import concurrent.futures
 import dataclasses
-import json
 import os
 import pathlib
 import random
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 
+from build_objects import Objects
 from source_text import ROOT, TOKEN
 
-CACHE = "ccache"  # each mutant is compiled once: nothing is gained by keeping it
 SKIPPED = 77
 SWAPS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+=": "-=", "-=": "+=",
          "++": "--", "--": "++", "+": "-", "-": "+", "true": "false", "false": "true"}
@@ -150,14 +148,11 @@ def sources_of(test):
     return found or sys.exit(f"mutate: no tests {test}")
 
 
-class Build:
+class Build(Objects):
     """A build directory with the unit tests."""
 
     def __init__(self, folder, tests):
-        self.folder = folder
-        subprocess.run(["cmake", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", folder], check=True, stdout=subprocess.DEVNULL)
-        entries = json.loads((folder / "compile_commands.json").read_text())
-        self.commands = {os.path.relpath(entry["file"], ROOT): entry for entry in entries if "/test/sim/" not in entry["command"]}
+        super().__init__(folder)
         sources = (path for test in tests for path in sources_of(test))
         programs = [f"test_{path.parent.name}_{path.stem.removeprefix('test_')}" for path in sources]
         programs = [program for program in programs if (folder / f"CMakeFiles/{program}.dir").is_dir()]  # of this configuration
@@ -185,23 +180,6 @@ class Build:
                     os.killpg(process.pid, 9)
                 except ProcessLookupError:
                     pass
-
-    def compile(self, path, source, target):
-        """Whether it compiles; warnings do not count."""
-        entry = self.commands[path]
-        words = [word for word in shlex.split(entry["command"]) if os.path.basename(word) != CACHE]
-        output = words.index("-o")
-        del words[output : output + 2]
-        words = [word for word in words if word not in ("-c", entry["file"]) and not re.match(r"-Werror|-M[DTF]?", word)]
-        words += ["-w", "-g0", "-iquote", str((ROOT / path).parent), "-c", source.name, "-o", target.name]
-        # Object code may have the name of its source in it: it is the same for all.
-        return subprocess.run(words, cwd=target.parent, stderr=subprocess.DEVNULL).returncode == 0
-
-    def link(self, program, mutated, target):
-        words = shlex.split((self.folder / f"CMakeFiles/{program}.dir/link.txt").read_text())
-        output = words.index("-o")
-        words[output : output + 2] = [str(mutated), "-o", str(target)]
-        subprocess.run(words, cwd=self.folder, check=True)
 
 
 class Runner:
@@ -242,7 +220,7 @@ class Runner:
             if mutated.read_bytes() == original:
                 return "equal", ""
             for program in self.order():
-                self.build.link(program, mutated, folder / program)
+                self.build.link(f"CMakeFiles/{program}.dir", [mutated], folder / program)
                 if self.build.run(folder / program, min(5 + 5 * self.build.times[program], self.seconds)) != 0:
                     with self.lock:
                         self.kills[program] += 1

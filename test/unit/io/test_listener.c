@@ -1,4 +1,8 @@
 /* Owns: tests of listeners on every engine: each kind of address, pausing, closing, running out of descriptors. */
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "support/io_server.h"
 
 static int client_to(const char *text) {
@@ -175,6 +179,36 @@ static void test_closing_a_listener_takes_the_backlog_first(void **state) {
     server_leave(server, fd);
 }
 
+/* This program's own: a signal interrupts so many calls. */
+static atomic_int interrupts;
+
+int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict size, int flags) {
+    if (atomic_load(&interrupts) > 0 && atomic_fetch_sub(&interrupts, 1) > 0) {
+        errno = EINTR;
+        return -1;
+    }
+    return (int)syscall(SYS_accept4, fd, address.__sockaddr__, size, flags);
+}
+
+/* Seed 270 of the simulation: each signal cost a connection. */
+static void test_signals_cost_no_connection_of_the_backlog(void **state) {
+    server_t *server = *state;
+    int fds[3];
+    server_start(server, &echo_ops);
+    server_call(server, pause_listener, NULL);
+    server_settle(server);
+    for (int i = 0; i < 3; i++) {
+        fds[i] = client_connect(server->port);
+        client_send(fds[i], "ping", 4);
+    }
+    atomic_store(&interrupts, 2);
+    server_call(server, close_listener, NULL);
+    for (int i = 0; i < 3; i++) client_expect(fds[i], "ping", 4);
+    server_wait(server, EV_LISTENER_CLOSED, 1);
+    assert_true(atomic_load(&interrupts) <= 0);
+    for (int i = 0; i < 3; i++) server_leave(server, fds[i]);
+}
+
 static void test_thousand_connections(void **state) {
     server_t *server = *state;
     enum { CLIENTS = 1000 };
@@ -292,6 +326,7 @@ int main(void) {
         ON_EACH(test_pause_and_resume_in_one_turn_end_up_listening),
         ON_EACH(test_listener_closed_inside_on_accept_is_told_once),
         ON_EACH(test_closing_a_listener_takes_the_backlog_first),
+        ON_EACH(test_signals_cost_no_connection_of_the_backlog),
         ON_EACH(test_thousand_connections),
         ON_EACH(test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once),
         ON_EACH(test_listener_that_is_parked_can_be_closed),
