@@ -5,50 +5,15 @@
  *   gate_bulk uring|libuv PORT HTTPS_PORT DIRECTORY */
 /* Needs: static tls. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <uvhttp.h>
 
-#include "support/copied.h"
-
-static unsigned long long streamed_bytes; /* one body at a time */
-
-static void respond(uvhttp_response_t *res, unsigned long long number) {
-    char text[32];
-    snprintf(text, sizeof text, "%llu", number);
-    uvhttp_response_text(res, 200, text);
-}
-
-static void tell_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)req, (void)user;
-    respond(res, atomic_load(&copied));
-}
-
-static void take(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
-    (void)req, (void)res, (void)user;
-    streamed_bytes += data.size;
-}
-
-static void end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
-    (void)req, (void)user;
-    if (status == 0) respond(res, streamed_bytes);
-}
-
-static void streamed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)res, (void)user;
-    streamed_bytes = 0;
-    (void)uvhttp_request_on_body(req, take, end, NULL);
-}
+#include "support/bodies.h"
+#include "support/server.h"
 
 int main(int argc, char **argv) {
     if (argc != 5) return 2;
     uvhttp_server_config_t config;
-    uvhttp_server_config_default(&config);
-    config.engine = strcmp(argv[1], "uring") == 0 ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_LIBUV;
-    config.io_threads = 1;
-    config.quiet = true;
-    config.handler_warn_ms = config.worker_warn_ms = 0;
-    config.worker_idle_timeout = 0;
+    server_settings(&config, argv[1]);
     uvhttp_server_t *server = uvhttp_server_new(&config);
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     uvhttp_static(server, "/files", argv[4], NULL);
@@ -58,10 +23,12 @@ int main(int argc, char **argv) {
     char address[32];
     snprintf(address, sizeof address, "127.0.0.1:%s", argv[3]);
     int status = uvhttp_server_listen_tls(server, address, tls, NULL);
-    snprintf(address, sizeof address, "127.0.0.1:%s", argv[2]);
-    if (status == 0) status = uvhttp_server_run(server, address);
-    if (status != 0) fprintf(stderr, "bulk: %s\n", uvhttp_error_message(status));
-    uvhttp_server_free(server);
+    if (status == 0) {
+        status = server_run(server, argv[2], "bulk");
+    } else {
+        fprintf(stderr, "bulk: %s\n", uvhttp_error_message(status));
+        uvhttp_server_free(server);
+    }
     uvhttp_tls_free(tls);
     return status == 0 ? 0 : 1;
 }
