@@ -15,9 +15,6 @@
 #include "obs/histogram.h"
 #include "route/router.h"
 
-#define UVHTTP__OK_LINE "HTTP/1.1 200 OK\r\n"
-#define UVHTTP__OK_LINE_SIZE (sizeof UVHTTP__OK_LINE - 1)
-
 typedef struct uvhttp__protocol uvhttp__protocol_t;
 typedef struct uvhttp__exchange uvhttp__exchange_t;
 
@@ -66,8 +63,8 @@ typedef struct uvhttp__http_worker {
     uint64_t look_ns;                  /* a turn that takes so long is looked at: warn_ns, or 0 while timed */
     uint64_t warn_ns;                  /* UINT64_MAX: off */
     uint64_t timed_until_ms, told_at_ms;
-    uint64_t date_until_ms; /* loop time at which the date below is out of date */
-    char ok_and_date[UVHTTP__OK_LINE_SIZE + sizeof "Date: \r\n" - 1 + UVHTTP__DATE_SIZE];
+    uint64_t date_until_ms;       /* loop time at which the date below is out of date */
+    char date[UVHTTP__DATE_SIZE]; /* of responses, by protocol/date.h */
     uvhttp__field_t *fields; /* limits.header_count_max, of the head that is read: an exchange that owns its head has a
                                  copy */
     uvhttp__histogram_t response_time; /* ns */

@@ -34,9 +34,14 @@ static inline size_t head_max(const uvhttp_response_t *res) {
 
 /* Status line and date. */
 static inline char *put_beginning(char *out, int status, const uvhttp__http_worker_t *worker) {
-    if (LIKELY(status == 200)) return put(out, worker->ok_and_date, sizeof worker->ok_and_date);
-    out += uvhttp__http1_write_status_line(out, status);
-    return put(out, worker->ok_and_date + UVHTTP__OK_LINE_SIZE, sizeof worker->ok_and_date - UVHTTP__OK_LINE_SIZE);
+    if (LIKELY(status == 200)) {
+        out = PUT(out, "HTTP/1.1 200 OK\r\nDate: ");
+    } else {
+        out += uvhttp__http1_write_status_line(out, status);
+        out = PUT(out, "Date: ");
+    }
+    out = put(out, worker->date, sizeof worker->date);
+    return PUT(out, "\r\n");
 }
 
 /* A type that is remembered is copied by its buffer's size: no call, no loop. */

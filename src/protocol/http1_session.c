@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/hot.h"
 #include "protocol/http1_session.h"
+#include "protocol/idle.h"
 
 static_assert(sizeof(uvhttp__session_t) <= 240, "memory of an idle connection: at most 320 bytes with all overhead");
 static_assert(sizeof(uvhttp__http1_stream_t) <= 1536, "a request that waits, until its arena grows");
@@ -246,12 +247,7 @@ void uvhttp__session_on_timer(uvhttp__conn_t *conn) {
     } else {
         /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
          * one. */
-        if (uvhttp__conn_drains(conn))
-            ; /* no request came */
-        else if (session->request_count == 0)
-            uvhttp__counters_add(counters_of(session), timeouts_header, 1);
-        else
-            uvhttp__counters_add(counters_of(session), timeouts_keepalive, 1);
+        uvhttp__count_idle_end(conn, session->request_count);
         uvhttp__conn_finish(&session->conn);
     }
 }

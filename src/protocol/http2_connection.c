@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hot.h"
+#include "protocol/idle.h"
 
 static_assert(sizeof(uvhttp__http2_connection_t) <= 1280,
               "an idle connection: 1.5 KB with its session and the allocator");
@@ -415,12 +416,7 @@ void uvhttp__http2_on_sent(uvhttp__conn_t *conn) {
 
 /* Nothing was asked for some time. */
 static void end_idle(uvhttp__http2_connection_t *connection) {
-    if (uvhttp__conn_drains(connection->conn))
-        ; /* no request came */
-    else if (connection->request_count == 0)
-        uvhttp__counters_add(counters_of(connection), timeouts_header, 1);
-    else
-        uvhttp__counters_add(counters_of(connection), timeouts_keepalive, 1);
+    uvhttp__count_idle_end(connection->conn, connection->request_count);
     uvhttp__http2_shutdown_now(&connection->core);
 }
 

@@ -17,7 +17,7 @@ static ALWAYS_INLINE uvhttp__http2_response_t head_of(const uvhttp__http2_carrie
                                       .content_type = {res->content_type, res->content_type_size},
                                       .fields = {res->headers, res->headers_size},
                                       .content_length = sized ? length : UVHTTP__HTTP2_LENGTH_NONE,
-                                      .date = uvhttp__http_date(worker),
+                                      .date = worker->date,
                                       .date_id = worker->date_until_ms};
 }
 

@@ -110,16 +110,14 @@ static const uvhttp__conn_ops_t http2_ops = {.on_data = uvhttp__http2_on_data,
                                              .on_drain = uvhttp__http2_on_drain,
                                              .on_closed = uvhttp__http2_on_closed};
 
-static const uvhttp__conn_ops_t unknown_ops = {.on_data = uvhttp__select_on_data,
-                                               .on_end = uvhttp__session_on_end,
-                                               .on_sent = uvhttp__session_on_sent,
-                                               .on_timer = uvhttp__session_on_timer,
-                                               .output_limits = uvhttp__session_output_limits,
-                                               .is_idle = uvhttp__session_is_idle,
-                                               .is_new = uvhttp__session_is_new,
-                                               .phase = uvhttp__session_phase,
-                                               .on_drain = uvhttp__session_on_drain,
-                                               .on_closed = uvhttp__session_on_closed};
+/* Of a connection that speaks HTTP/1, or about which nothing else is known yet. */
+#define SESSION_OPS                                                                                                    \
+    .on_end = uvhttp__session_on_end, .on_sent = uvhttp__session_on_sent, .on_timer = uvhttp__session_on_timer,        \
+    .output_limits = uvhttp__session_output_limits, .is_idle = uvhttp__session_is_idle,                                \
+    .is_new = uvhttp__session_is_new, .phase = uvhttp__session_phase, .on_drain = uvhttp__session_on_drain,            \
+    .on_closed = uvhttp__session_on_closed
+
+static const uvhttp__conn_ops_t unknown_ops = {SESSION_OPS, .on_data = uvhttp__select_on_data};
 
 /* By the numbers of protocol/select.h. */
 static const uvhttp__conn_ops_t *const others[] = {[UVHTTP__PROTOCOL_HTTP2 - 1] = &http2_ops,
@@ -135,13 +133,5 @@ const uvhttp__conn_ops_t uvhttp__http_conn_ops = {.conn_size = sizeof(uvhttp__se
                                                   .on_turn_end = on_turn_end,
                                                   .on_open = uvhttp__select_on_open,
                                                   .on_data = uvhttp__session_on_data,
-                                                  .on_end = uvhttp__session_on_end,
-                                                  .on_sent = uvhttp__session_on_sent,
-                                                  .on_timer = uvhttp__session_on_timer,
-                                                  .output_limits = uvhttp__session_output_limits,
-                                                  .is_idle = uvhttp__session_is_idle,
-                                                  .is_new = uvhttp__session_is_new,
-                                                  .phase = uvhttp__session_phase,
-                                                  .on_drain = uvhttp__session_on_drain,
-                                                  .on_closed = uvhttp__session_on_closed,
+                                                  SESSION_OPS,
                                                   .others = others};

@@ -2,20 +2,12 @@
  * memcpy and memmove of anybody in the process. GET /copied: the bytes copied so far.
  *
  *   gate_bodies uring|libuv PORT */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <uvhttp.h>
 
-#include "support/copied.h"
+#include "support/bodies.h"
+#include "support/server.h"
 
 /* --- the routes --- */
-
-static void respond(uvhttp_response_t *res, unsigned long long number) {
-    char text[32];
-    snprintf(text, sizeof text, "%llu", number);
-    uvhttp_response_text(res, 200, text);
-}
 
 static void tell_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
@@ -41,25 +33,6 @@ static void in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     unsigned long long bytes = 0;
     while (uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER) == 0) bytes += piece.size;
     respond(res, bytes);
-}
-
-/* On the loop; one body at a time. */
-static unsigned long long streamed_bytes;
-
-static void take(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
-    (void)req, (void)res, (void)user;
-    streamed_bytes += data.size;
-}
-
-static void end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
-    (void)req, (void)user;
-    if (status == 0) respond(res, streamed_bytes);
-}
-
-static void streamed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)res, (void)user;
-    streamed_bytes = 0;
-    (void)uvhttp_request_on_body(req, take, end, NULL);
 }
 
 /* Pauses after each piece, and resumes in another iteration. */
@@ -89,12 +62,7 @@ static void paused(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 int main(int argc, char **argv) {
     if (argc != 3) return 2;
     uvhttp_server_config_t config;
-    uvhttp_server_config_default(&config);
-    config.engine = strcmp(argv[1], "uring") == 0 ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_LIBUV;
-    config.io_threads = 1;
-    config.quiet = true;
-    config.handler_warn_ms = config.worker_warn_ms = 0;
-    config.worker_idle_timeout = 0;
+    server_settings(&config, argv[1]);
     config.body_size_max = 64 << 20;
     uvhttp_server_t *server = uvhttp_server_new(&config);
     const struct {
@@ -115,10 +83,5 @@ int main(int argc, char **argv) {
         if (uvhttp_route_options(server, &routes[i].options) != 0)
             uvhttp_post(server, routes[i].path, buffered, NULL); /* this build has no such mode */
     }
-    char address[32];
-    snprintf(address, sizeof address, "127.0.0.1:%s", argv[2]);
-    int status = uvhttp_server_run(server, address);
-    if (status != 0) fprintf(stderr, "bodies: %s\n", uvhttp_error_message(status));
-    uvhttp_server_free(server);
-    return status == 0 ? 0 : 1;
+    return server_run(server, argv[2], "bodies");
 }

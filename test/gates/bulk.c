@@ -6,14 +6,11 @@
 /* Needs: static tls. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <uvhttp.h>
 
-#include "support/copied.h"
-
-static unsigned long long streamed_bytes; /* one body at a time */
-static unsigned long long piece_count;
+#include "support/bodies.h"
+#include "support/server.h"
 
 static void see_counter(const char *name, const char *help, uint64_t value, void *user) {
     (void)help;
@@ -29,34 +26,10 @@ static void tell_counts(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     uvhttp_response_text(res, 200, text);
 }
 
-static void take(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
-    (void)req, (void)res, (void)user;
-    streamed_bytes += data.size;
-    piece_count++;
-}
-
-static void end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
-    (void)req, (void)user;
-    char text[32];
-    snprintf(text, sizeof text, "%llu", streamed_bytes);
-    if (status == 0) uvhttp_response_text(res, 200, text);
-}
-
-static void streamed(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)res, (void)user;
-    streamed_bytes = 0;
-    (void)uvhttp_request_on_body(req, take, end, NULL);
-}
-
 int main(int argc, char **argv) {
     if (argc != 5) return 2;
     uvhttp_server_config_t config;
-    uvhttp_server_config_default(&config);
-    config.engine = strcmp(argv[1], "uring") == 0 ? UVHTTP_ENGINE_URING : UVHTTP_ENGINE_LIBUV;
-    config.io_threads = 1;
-    config.quiet = true;
-    config.handler_warn_ms = config.worker_warn_ms = 0;
-    config.worker_idle_timeout = 0;
+    server_settings(&config, argv[1]);
     uvhttp_server_t *server = uvhttp_server_new(&config);
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     uvhttp_static(server, "/files", argv[4], NULL);
@@ -66,10 +39,12 @@ int main(int argc, char **argv) {
     char address[32];
     snprintf(address, sizeof address, "127.0.0.1:%s", argv[3]);
     int status = uvhttp_server_listen_tls(server, address, tls, NULL);
-    snprintf(address, sizeof address, "127.0.0.1:%s", argv[2]);
-    if (status == 0) status = uvhttp_server_run(server, address);
-    if (status != 0) fprintf(stderr, "bulk: %s\n", uvhttp_error_message(status));
-    uvhttp_server_free(server);
+    if (status == 0) {
+        status = server_run(server, argv[2], "bulk");
+    } else {
+        fprintf(stderr, "bulk: %s\n", uvhttp_error_message(status));
+        uvhttp_server_free(server);
+    }
     uvhttp_tls_free(tls);
     return status == 0 ? 0 : 1;
 }

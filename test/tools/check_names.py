@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Owns: the check that what documents and comments name is there: files, functions and types of the library, and in a row
-that names both the function in its file."""
+"""Owns: the check that what documents and comments name is there: files, functions and types of the library, tests, and in
+a row that names both the function in its file. A row of a promise names tests that hold it."""
 import pathlib
 import re
 import subprocess
@@ -11,6 +11,7 @@ from source_text import ROOT, TOKEN, report
 FENCE = re.compile(r"^```.*?^```", re.S | re.M)
 CODE = re.compile(r"`([^`\n]+)`")
 FILE = re.compile(r"[\w*-][\w*.-]*(?:/[\w*.-]+)*\.(?:c|h|hpp|py|sh)")
+TEST = re.compile(rf"({FILE.pattern})::(\w+)")
 SOURCE = re.compile(r"[\w/.-]*\w\.c\b")
 INTERNAL = re.compile(r"\buvhttp__\w+")
 # Written by CMake, read by the program of a reader, or of a history that is told.
@@ -47,20 +48,41 @@ class Names:
             if sources and not any(re.search(rf"\b{function}\b", self.files[path]) for path in sources):
                 yield f"{where}: {function} is in none of {', '.join(sources)}"
 
+    def is_test(self, name, test):
+        """Whether pytest or cmocka runs it: a function in a C file is listed too."""
+        for path in self.paths_of(name):
+            if path.startswith("test/") and path.endswith(".py") and re.search(rf"^def {test}\(", self.files[path], re.M):
+                return True
+            if path.startswith("test/unit/") and len(re.findall(rf"\b{test}\b", self.files[path])) > 1:
+                return True
+        return False
+
+    def check_promise(self, where, line):
+        """A row of a table whose last column says which tests hold it."""
+        held_by = CODE.findall(line.rstrip(" |").rsplit("|", 1)[-1])
+        if not any(TEST.fullmatch(code) or FILE.fullmatch(code) for code in held_by):
+            yield f"{where}: no test holds this"
+
     def check_document(self, path, text):
         plain = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
-        of_functions = False
+        of_functions = of_promises = False
         for number, line in enumerate(plain.splitlines(), 1):
             where = f"{path}:{number}"
             for code in CODE.findall(line):
                 if FILE.fullmatch(code) and not self.is_file(code):
                     yield f"{where}: there is no file {code}"
+                test = TEST.fullmatch(code)
+                if test and not self.is_test(test[1], test[2]):
+                    yield f"{where}: there is no test {code}"
                 for name in INTERNAL.findall(code):
                     if name not in self.words and name != ANY and not name.endswith("_"):
                         yield f"{where}: there is no {name}"
             of_functions = line.startswith("|") and (of_functions or "| file | function |" in line)
             if of_functions:
                 yield from self.check_row(where, line)
+            if of_promises and line.startswith("| "):
+                yield from self.check_promise(where, line)
+            of_promises = line.startswith("|") and (of_promises or line.endswith("| held by |"))
 
     def check_comments(self, path, text):
         for match in TOKEN.finditer(text):

@@ -165,6 +165,20 @@ class NamesTest(unittest.TestCase):
                 self.assertEqual(len(self.problems(document="\n" + text + "\n")), 1)
         self.assertEqual(self.problems(comment="\n/* As\n * in server/session.c. */\n"), ["src/io/d.c:2: there is no file server/session.c"])
 
+    TESTS = {"test/integration/test_a.py": "def test_b(server):\n    pass\n# test_c(\n", "test/unit/io/test_d.c": "test_e(void **state)\ntest_f(void **state)\n{test_e}\n"}
+
+    def promised(self, cell):
+        document = f"| what | held by |\n|---|---|\n| x | {cell} |\n"
+        return list(check_names.Names(self.TESTS | {"docs/d.md": document}).problems())
+
+    def test_a_promise_is_held_by_tests_that_are_there(self):
+        for cell in ("`test_a.py::test_b`", "`io/test_d.c::test_e`", "all of `test_a.py`", "`test_a.py::test_b`, `test_d.c::test_e`"):
+            with self.subTest(cell):
+                self.assertEqual(self.promised(cell), [])
+        for cell in ("", "care", "`test_b`", "`test_a.py::test_c`", "`test_gone.py::test_b`", "`test_d.c::test_f`", "`test_a.py::test_e`"):
+            with self.subTest(cell):
+                self.assertEqual(len(self.promised(cell)), 1)
+
 
 class StyleTest(unittest.TestCase):
     def test_good_file_passes(self):

@@ -67,7 +67,9 @@ static void test_another_thread_answers(void **state) {
     assert_false(uvhttp_deferred_aborted(deferred));
     assert_int_equal(uvhttp_deferred_header(deferred, "X-From", "afar"), UVHTTP_OK);
     assert_int_equal(uvhttp_deferred_header(deferred, "X-From", "a\r\nb"), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp_deferred_send(deferred, 99, NULL, "", 0), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_send(deferred, 199, NULL, "", 0), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_send(deferred, 600, NULL, "", 0), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp_deferred_send(deferred, 200, NULL, NULL, 1), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp_deferred_text(deferred, 201, "made"), UVHTTP_OK);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "again"), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_deferred_json(deferred, 200, "{}"), UVHTTP_E_STATE);
@@ -82,6 +84,18 @@ static void test_another_thread_answers(void **state) {
     serving_stop(serving);
     assert_int_equal(dones_ok, 1);
     assert_int_equal(aborts + dones_aborted, 0);
+}
+
+static void test_the_first_and_the_last_status_are_sent(void **state) {
+    begin(state);
+    for (int status = 200; status <= 599; status += 399) {
+        int fd = client_ask(*state, GET("/later"));
+        uvhttp_deferred_t *deferred = take();
+        assert_int_equal(uvhttp_deferred_send(deferred, status, NULL, NULL, 0), UVHTTP_OK);
+        uvhttp_deferred_release(deferred);
+        client_read_last(fd, status);
+    }
+    serving_stop(*state);
 }
 
 static void test_a_body_of_any_size_is_copied(void **state) {
@@ -571,7 +585,8 @@ static void test_on_stop_is_not_called_behind_the_last_release(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
-    return RUN_ON_EACH(test_another_thread_answers, test_a_body_of_any_size_is_copied, test_the_request_stays_readable,
+    return RUN_ON_EACH(test_another_thread_answers, test_the_first_and_the_last_status_are_sent,
+                       test_a_body_of_any_size_is_copied, test_the_request_stays_readable,
                        test_a_client_that_goes_is_told_once, test_on_abort_may_release_the_last_reference,
                        test_released_without_an_answer_is_a_500, test_send_ref_releases_once_whatever_happens,
                        test_run_streams_piece_by_piece, test_a_stream_that_is_given_up_is_cut_off,

@@ -67,6 +67,23 @@ static void test_no_body_is_an_end_without_data(void **state) {
     assert_int_equal(counter(serving, "handler_no_answer"), 2);
 }
 
+static void test_a_deferred_answer_may_follow_the_end_of_no_body(void **state) {
+    serving_t *serving = *state;
+    streaming_start(serving, plain);
+    atomic_store(&seen.defer, true);
+    atomic_store(&seen.no_answer, true);
+    int fd = client_ask(serving, HEAD(""));
+    WAIT_UNTIL(atomic_load(&seen.ends) == 1);
+    uvhttp_deferred_t *deferred = atomic_load(&seen.deferred);
+    assert_int_equal(uvhttp_deferred_text(deferred, 200, "later"), UVHTTP_OK);
+    uvhttp_deferred_release(deferred);
+    assert_string_equal(client_read(fd)->body, "later");
+    client_send_text(fd, GET("/hello"));
+    expect_hello(fd);
+    close(fd);
+    assert_int_equal(counter(serving, "handler_no_answer"), 0);
+}
+
 static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
@@ -491,19 +508,19 @@ static void test_a_server_that_drains_lets_the_body_come(void **state) {
 
 int main(void) {
     test_allocator_install();
-    return RUN_ON_EACH(test_a_sized_body_comes_in_order_and_the_next_request_is_answered,
-                       test_a_chunked_body_byte_by_byte_with_trailers, test_a_whole_chunked_message_in_one_piece,
-                       test_no_body_is_an_end_without_data, test_100_is_sent_when_the_handler_wants_the_body,
-                       test_no_100_and_the_end_of_the_connection_for_an_early_answer,
-                       test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away,
-                       test_a_large_or_chunked_rest_ends_the_connection_after_the_answer,
-                       test_a_handler_that_neither_answers_nor_asks_gets_500,
-                       test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer,
-                       test_a_deferred_answer_without_on_body_leaves_the_body_unread,
-                       test_a_paused_handler_holds_back_a_client_of_64_mib,
-                       test_pausing_from_another_thread_and_in_the_handler,
-                       test_a_client_that_goes_at_any_byte_is_told_once, test_a_reset_reaches_a_paused_handler,
-                       test_a_malformed_chunk_is_told_and_answered, test_what_comes_can_be_sent_back_at_once,
-                       test_another_thread_answers_before_the_body_is_there,
-                       test_a_body_waits_for_a_middleware_that_waits, test_a_server_that_drains_lets_the_body_come);
+    return RUN_ON_EACH(
+        test_a_sized_body_comes_in_order_and_the_next_request_is_answered,
+        test_a_chunked_body_byte_by_byte_with_trailers, test_a_whole_chunked_message_in_one_piece,
+        test_no_body_is_an_end_without_data, test_a_deferred_answer_may_follow_the_end_of_no_body,
+        test_100_is_sent_when_the_handler_wants_the_body, test_no_100_and_the_end_of_the_connection_for_an_early_answer,
+        test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away,
+        test_a_large_or_chunked_rest_ends_the_connection_after_the_answer,
+        test_a_handler_that_neither_answers_nor_asks_gets_500,
+        test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer,
+        test_a_deferred_answer_without_on_body_leaves_the_body_unread,
+        test_a_paused_handler_holds_back_a_client_of_64_mib, test_pausing_from_another_thread_and_in_the_handler,
+        test_a_client_that_goes_at_any_byte_is_told_once, test_a_reset_reaches_a_paused_handler,
+        test_a_malformed_chunk_is_told_and_answered, test_what_comes_can_be_sent_back_at_once,
+        test_another_thread_answers_before_the_body_is_there, test_a_body_waits_for_a_middleware_that_waits,
+        test_a_server_that_drains_lets_the_body_come);
 }

@@ -97,6 +97,20 @@ static void test_an_exchange_is_one_allocation_of_little_more_than_a_kilobyte(vo
     loop_free(loop);
 }
 
+static void test_a_pool_keeps_so_many_exchanges_and_no_more(void **state) {
+    (void)state;
+    enum { KEPT = 32, TAKEN = KEPT + 3 };
+    loop_t *loop = loop_new();
+    size_t before = test_allocator_live();
+    uvhttp__exchange_t *taken[TAKEN];
+    for (int i = 0; i < TAKEN; i++) assert_non_null(taken[i] = uvhttp__exchange_new(loop->http, &loop->pool));
+    assert_int_equal(test_allocator_live(), before + TAKEN);
+    for (int i = 0; i < TAKEN; i++) uvhttp__exchange_release(taken[i]);
+    assert_int_equal(loop->pool.free_count, KEPT);
+    assert_int_equal(test_allocator_live(), before + KEPT);
+    loop_free(loop);
+}
+
 static void test_a_head_that_is_owned_survives_the_next_one(void **state) {
     (void)state;
     loop_t *loop = loop_new();
@@ -158,6 +172,6 @@ static void test_without_memory_nothing_is_owned(void **state) {
 int main(void) {
     test_allocator_install();
     return RUN_TESTS(test_an_exchange_is_one_allocation_of_little_more_than_a_kilobyte,
-                     test_a_head_that_is_owned_survives_the_next_one,
+                     test_a_pool_keeps_so_many_exchanges_and_no_more, test_a_head_that_is_owned_survives_the_next_one,
                      test_a_large_head_is_copied_into_memory_of_its_size, test_without_memory_nothing_is_owned);
 }

@@ -1,4 +1,5 @@
 /* Owns: tests of middleware that waits and then passes the request on: uvhttp_deferred_next. */
+#include "support/failing_allocator.h"
 #include "support/http_server.h"
 
 static _Atomic(uvhttp_deferred_t *) slot;
@@ -138,8 +139,42 @@ static void test_a_client_that_did_not_wait_is_not_passed_on(void **state) {
     assert_true(handled + went_on_gone <= 50);
 }
 
+static void never(uvhttp_response_t *res, void *user) {
+    (void)res, (void)user;
+    abort();
+}
+
+static int use(uvhttp_deferred_t *deferred, int call) {
+    switch (call) {
+        case 0: return uvhttp_deferred_next(deferred, decide, "never");
+        case 1: return uvhttp_deferred_run(deferred, never, NULL);
+        case 2: return uvhttp_deferred_header(deferred, "X-Never", "x");
+        default: return uvhttp_deferred_text(deferred, 200, "never");
+    }
+}
+
+static void test_a_call_without_memory_says_so_and_changes_nothing(void **state) {
+    serving_t *serving = *state;
+    begin(state, handle);
+    int fd = client_ask(serving, GET("/things/seven"));
+    uvhttp_deferred_t *deferred = take();
+    for (int call = 0; call < 4; call++) {
+        test_allocator_fail_at(1);
+        int status = use(deferred, call);
+        test_allocator_fail_at(0);
+        assert_int_equal(status, UVHTTP_E_NOMEM);
+    }
+    go_on(deferred, NULL);
+    answer_t *answer = client_read(fd);
+    assert_string_equal(answer->body, "seven");
+    assert_null(strstr(answer->text, "X-Never"));
+    serving_leave(serving, fd);
+}
+
 int main(void) {
+    test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(test_a_middleware_that_waited_passes_the_request_on, test_the_handler_behind_it_may_wait_too,
-                       test_a_client_that_did_not_wait_is_not_passed_on);
+                       test_a_client_that_did_not_wait_is_not_passed_on,
+                       test_a_call_without_memory_says_so_and_changes_nothing);
 }

@@ -28,7 +28,8 @@ static void assert_told(const char *text) {
 }
 
 static void on_event(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp_multipart_event_t *event, void *user) {
-    (void)req, (void)user;
+    (void)req;
+    if (user != told) abort();
     switch (event->kind) {
         case UVHTTP_MULTIPART_PART:
             tell((uvhttp_str_t){"<", 1});
@@ -43,7 +44,8 @@ static void on_event(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp
 }
 
 static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
-    (void)req, (void)user;
+    (void)req;
+    if (user != told) abort();
     tell(status == UVHTTP_OK ? (uvhttp_str_t){"$", 1}
                              : (uvhttp_str_t){uvhttp_error_name(status), strlen(uvhttp_error_name(status))});
     if (status == UVHTTP_OK) uvhttp_response_text(res, 200, "fine");
@@ -59,7 +61,7 @@ static void form(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     pthread_mutex_unlock(&text_lock);
     uvhttp_deferred_t *deferred = defer ? uvhttp_response_defer(res) : NULL;
     if (begin_first) uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN);
-    int status = uvhttp_request_on_multipart(req, &limits, on_event, on_end, NULL);
+    int status = uvhttp_request_on_multipart(req, &limits, on_event, on_end, told);
     if (status != UVHTTP_OK) uvhttp_response_text(res, uvhttp_error_http_status(status), uvhttp_error_name(status));
     atomic_store(&handle, deferred);
 }

@@ -33,17 +33,10 @@ static int encode(uvhttp__stream_t *stream, const char *data, size_t size) {
     return uvhttp__filter_put(stream, data, size);
 }
 
-static void do_nothing(uvhttp__stream_t *stream) {
-    (void)stream;
-}
-
-static bool unread(const uvhttp__stream_t *stream) {
-    (void)stream;
-    return false;
-}
-
-static const uvhttp__filter_ops_t filter_ops = {
-    .encode = encode, .encode_end = do_nothing, .closing = do_nothing, .unread = unread};
+static const uvhttp__filter_ops_t filter_ops = {.encode = encode,
+                                                .encode_end = filter_does_nothing,
+                                                .closing = filter_does_nothing,
+                                                .unread = filter_holds_nothing};
 
 /* --- the server --- */
 
@@ -62,23 +55,13 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
 static const uvhttp__stream_ops_t ops = {
     .on_data = on_data, .on_end = peer_close_at_end, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
 
-static void on_accept(uvhttp__listener_t *listener, int fd) {
-    server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
-    peer_t *peer = peer_new(server);
-    uvhttp__stream_open(&peer->stream, server->loop, fd, server->ops);
-    if (uvhttp__stream_set_filter(&peer->stream, &fixture.filter, &ops) != UVHTTP_OK ||
-        uvhttp__stream_read_start(&peer->stream) != 0)
-        count_event(server, EV_WRONG, 1);
-    count_event(server, EV_OPENED, 1);
-}
-
 /* What the filter is given of the pieces, which the client gets as they are. */
 static void expect_encoded(server_t *server, const char *orders, const char *sizes) {
     memset(&fixture, 0, sizeof fixture);
     fixture.filter = (uvhttp__filter_t){.ops = &filter_ops};
     fixture.orders = orders;
     fixture.data = pattern_new(4 * PIECE);
-    server->listener_ops.on_accept = on_accept;
+    server->filter = &fixture.filter;
     server_start(server, &ops);
     int fd = client_connect(server->port);
     client_send(fd, "x", 1);

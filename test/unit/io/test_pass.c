@@ -60,21 +60,12 @@ static int pass_end(uvhttp__stream_t *stream) {
     return send(stream->fd, "BYE", 3, MSG_DONTWAIT | MSG_NOSIGNAL) == 3 ? UVHTTP_OK : UVHTTP_E_AGAIN;
 }
 
-static void closing(uvhttp__stream_t *stream) {
-    (void)stream;
-}
-
-static bool unread(const uvhttp__stream_t *stream) {
-    (void)stream;
-    return false;
-}
-
 static const uvhttp__filter_ops_t filter_ops = {.encode = encode,
                                                 .encode_end = encode_end,
                                                 .pass = pass,
                                                 .pass_end = pass_end,
-                                                .closing = closing,
-                                                .unread = unread};
+                                                .closing = filter_does_nothing,
+                                                .unread = filter_holds_nothing};
 
 /* --- the server: l large file, s small file, t text, r text by reference, c text of the turn that is large, e end ---
  */
@@ -134,16 +125,6 @@ static void on_sent(uvhttp__stream_t *stream) {
 static const uvhttp__stream_ops_t ops = {
     .on_data = on_data, .on_end = peer_close_at_end, .on_sent = on_sent, .on_closed = peer_on_closed};
 
-static void on_accept(uvhttp__listener_t *listener, int fd) {
-    server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
-    peer_t *peer = peer_new(server);
-    uvhttp__stream_open(&peer->stream, server->loop, fd, server->ops);
-    if (uvhttp__stream_set_filter(&peer->stream, &fixture.filter, &ops) != UVHTTP_OK ||
-        uvhttp__stream_read_start(&peer->stream) != 0)
-        count_event(server, EV_WRONG, 1);
-    count_event(server, EV_OPENED, 1);
-}
-
 static void start(server_t *server) {
     char path[] = "/tmp/uvhttp-pass-XXXXXX";
     memset(&fixture, 0, sizeof fixture);
@@ -152,7 +133,7 @@ static void start(server_t *server) {
     memset(turn_text, 'c', sizeof turn_text);
     fixture.fd = mkstemp(path);
     assert_true(fixture.fd >= 0 && unlink(path) == 0 && write(fixture.fd, fixture.data, FILE_SIZE) == FILE_SIZE);
-    server->listener_ops.on_accept = on_accept;
+    server->filter = &fixture.filter;
     server_start(server, &ops);
 }
 

@@ -156,8 +156,19 @@ void server_on_accept(uvhttp__listener_t *listener, int fd) {
     server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
     peer_t *peer = peer_new(server);
     uvhttp__stream_open(&peer->stream, server->loop, fd, server->ops);
-    if (uvhttp__stream_read_start(&peer->stream) != 0) count_event(server, EV_WRONG, 1);
+    int status = server->filter ? uvhttp__stream_set_filter(&peer->stream, server->filter, server->ops) : UVHTTP_OK;
+    if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&peer->stream);
+    if (status != UVHTTP_OK) count_event(server, EV_WRONG, 1);
     count_event(server, EV_OPENED, 1);
+}
+
+void filter_does_nothing(uvhttp__stream_t *stream) {
+    (void)stream;
+}
+
+bool filter_holds_nothing(const uvhttp__stream_t *stream) {
+    (void)stream;
+    return false;
 }
 
 static void server_on_accept_error(uvhttp__listener_t *listener, int status) {

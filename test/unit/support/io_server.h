@@ -71,6 +71,7 @@ typedef struct server {
     uvhttp__listener_t listener;
     uvhttp__listener_ops_t listener_ops;
     const uvhttp__stream_ops_t *ops;
+    uvhttp__filter_t *filter; /* a test may set one before server_start: that of every connection, with `ops` */
     uvhttp__list_t peers;
     int listen_fd; /* a test may set one before server_start */
     int port;
@@ -145,6 +146,9 @@ extern const uvhttp__stream_ops_t echo_ops;
 /* --- life of the server --- */
 
 void server_on_accept(uvhttp__listener_t *listener, int fd);
+/* For uvhttp__filter_ops_t, of a filter that keeps no bytes. */
+void filter_does_nothing(uvhttp__stream_t *stream);
+bool filter_holds_nothing(const uvhttp__stream_t *stream);
 int server_setup(void **state);
 int server_teardown(void **state);
 int listen_loopback(int *port);
