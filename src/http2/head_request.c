@@ -4,7 +4,7 @@
 
 #include "base/hot.h"
 #include "base/method.h"
-#include "http2/field.h"
+#include "http2/field_path.h"
 #include "http2/head_assembly.h"
 #include "http2/hpack_huffman.h"
 #include "http2/hpack_static.h"
