@@ -31,12 +31,16 @@ void uvhttp__arena_init(uvhttp__arena_t *arena, void *first, size_t first_size, 
 /* Gives back everything that was allocated, keeping at most one block for the next request: of the default size or
  * less. */
 void uvhttp__arena_reset_blocks(uvhttp__arena_t *arena);
-static inline void uvhttp__arena_reset(uvhttp__arena_t *arena) {
-    if (__builtin_expect(arena->blocks != NULL, 0)) uvhttp__arena_reset_blocks(arena);
+/* The same if nothing was allocated. */
+static inline void uvhttp__arena_rewind(uvhttp__arena_t *arena) {
     arena->used = 0;
     arena->at = arena->first;
     arena->end = arena->first ? arena->first + arena->first_size : NULL;
     if (arena->first) UVHTTP__POISON(arena->first, arena->first_size);
+}
+static inline void uvhttp__arena_reset(uvhttp__arena_t *arena) {
+    uvhttp__arena_rewind(arena);
+    if (__builtin_expect(arena->blocks != NULL, 0)) uvhttp__arena_reset_blocks(arena);
 }
 
 /* Gives back everything, that block too. The arena may be used again. */

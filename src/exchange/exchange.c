@@ -91,7 +91,7 @@ static const uvhttp__response_sink_t sink = {.begin = sink_begin,
 
 /* --- a new one --- */
 
-static NOINLINE uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
+static uvhttp__exchange_t *allocate(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
     const uvhttp__service_t *service = worker->service;
     uint16_t offset = pool->protocol->offset, arena_size = pool->protocol->arena_size;
     size_t end = offset + sizeof(uvhttp__exchange_t), first = (end + 15) & ~(size_t)15;
@@ -120,22 +120,28 @@ static inline void clear(uvhttp__exchange_t *exchange) {
     uvhttp__response_reset(&exchange->response);
 }
 
-UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
+static ALWAYS_INLINE uvhttp__exchange_t *begin(uvhttp__exchange_t *exchange, const uvhttp__http_worker_t *worker,
+                                               const uvhttp__exchange_pool_t *pool) {
     const uvhttp__loop_t *loop = worker->worker->loop;
-    uvhttp__exchange_t *exchange = pool->free;
-    if (LIKELY(exchange != NULL)) {
-        pool->free = exchange->next_free;
-        pool->free_count--;
-    } else {
-        exchange = allocate(worker, pool);
-        if (!exchange) return NULL;
-    }
     clear(exchange);
     exchange->protocol = pool->protocol;
     exchange->start_ns = loop->now_ns;
     exchange->start_turn = loop->turn_number;
     exchange->request.head.headers = worker->fields;
     return exchange;
+}
+
+static NOINLINE uvhttp__exchange_t *make(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
+    uvhttp__exchange_t *exchange = allocate(worker, pool);
+    return exchange ? begin(exchange, worker, pool) : NULL;
+}
+
+UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
+    uvhttp__exchange_t *exchange = pool->free;
+    if (UNLIKELY(!exchange)) return make(worker, pool);
+    pool->free = exchange->next_free;
+    pool->free_count--;
+    return begin(exchange, worker, pool);
 }
 
 /* --- what its protocol says --- */

@@ -43,17 +43,21 @@ void uvhttp__exchange_free(uvhttp__exchange_t *exchange) {
     free_memory(exchange);
 }
 
-static inline void recycle(uvhttp__exchange_t *exchange) {
+static inline void put_into_pool(uvhttp__exchange_t *exchange) {
     uvhttp__exchange_pool_t *pool = exchange->pool;
-    if (UNLIKELY(pool->free_count >= POOL_MAX)) {
+    exchange->next_free = pool->free;
+    pool->free = exchange;
+    pool->free_count++;
+}
+
+static inline void recycle(uvhttp__exchange_t *exchange) {
+    if (UNLIKELY(exchange->pool->free_count >= POOL_MAX)) {
         uvhttp__exchange_free(exchange);
         return;
     }
     give_back(exchange);
     uvhttp__arena_reset(&exchange->arena);
-    exchange->next_free = pool->free;
-    pool->free = exchange;
-    pool->free_count++;
+    put_into_pool(exchange);
 }
 
 UVHTTP__HOT void uvhttp__exchange_release(uvhttp__exchange_t *exchange) {
@@ -100,10 +104,31 @@ static inline void measure(uvhttp__exchange_t *exchange) {
         measure_alone(exchange);
 }
 
-UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
+static NOINLINE void finish_any(uvhttp__exchange_t *exchange) {
     measure(exchange);
     uvhttp__response_done(&exchange->response, UVHTTP_OK);
     uvhttp__exchange_release(exchange);
+}
+
+/* Whether there is nothing that has to be told or given back before the next request uses the memory. */
+static inline bool is_plain(const uvhttp__exchange_t *exchange) {
+    const uvhttp_response_t *res = &exchange->response;
+    return !res->done_hooks && res->body.kind < UVHTTP__BODY_REF && exchange->borrowers == 0 && !exchange->intake &&
+           exchange->request.arena == &exchange->arena && !exchange->arena.blocks &&
+           exchange->start_turn == exchange->worker->worker->loop->turn_number && exchange->pool->free_count < POOL_MAX;
+}
+
+UVHTTP__HOT void uvhttp__exchange_finished(uvhttp__exchange_t *exchange) {
+    if (UNLIKELY(!is_plain(exchange))) {
+        finish_any(exchange);
+        return;
+    }
+    uvhttp__http_worker_t *worker = exchange->worker;
+    uvhttp__counters_response(&worker->worker->counters, exchange->response.status);
+    worker->answered_in_turn++;
+    exchange->protocol = NULL;
+    uvhttp__arena_rewind(&exchange->arena);
+    put_into_pool(exchange);
 }
 
 /* --- what it owns --- */

@@ -38,12 +38,18 @@ static NOINLINE void route_otherwise(uvhttp__exchange_t *exchange) {
         exchange->way.unrouted = (uvhttp__unrouted_t){.allow = (uint16_t)match.allow, .why = (int16_t)why};
 }
 
-static inline void route(uvhttp__exchange_t *exchange) {
+/* Returns the route, which is exchange->way.route. */
+static inline const uvhttp__route_t *route(uvhttp__exchange_t *exchange) {
     const uvhttp__route_t *found = uvhttp__router_find(exchange->worker->service->router, &exchange->request);
-    if (LIKELY(found != NULL))
-        exchange->way = (uvhttp__way_t){.chain = found->chain, .route = found};
-    else
+    if (UNLIKELY(!found)) {
         route_otherwise(exchange);
+        return exchange->way.route;
+    }
+    uvhttp__way_t *way = &exchange->way;
+    way->chain = found->chain;
+    way->route = found;
+    way->next = 0;
+    return found;
 }
 
 static uvhttp_flow_t way_go_timed(uvhttp__exchange_t *exchange) {
@@ -70,6 +76,17 @@ void uvhttp__exchange_go(uvhttp__exchange_t *exchange) {
     go(exchange);
 }
 
+/* The handler alone, if nothing stands in front of it; else all of the way. */
+static inline void go_on_route(uvhttp__exchange_t *exchange, const uvhttp__route_t *route) {
+    uvhttp__http_worker_t *worker = exchange->worker;
+    if (UNLIKELY(!route || route->chain->count > 0 || worker->timed)) {
+        go(exchange);
+        return;
+    }
+    worker->last_route = route;
+    route->handler(&exchange->request, &exchange->response, route->user);
+}
+
 UVHTTP__HOT bool uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     if (UNLIKELY(exchange->request.head.form == UVHTTP__FORM_AUTHORITY)) {
@@ -77,8 +94,7 @@ UVHTTP__HOT bool uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
         exchange->way = (uvhttp__way_t){.chain = NULL};
         uvhttp__response_fail(res, 501, "Not Implemented\n");
     } else {
-        route(exchange);
-        go(exchange);
+        go_on_route(exchange, route(exchange));
     }
     const unsigned others = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_DEFERRED | UVHTTP__RESPONSE_BY_SERVER;
     bool complete = (res->flags & (UVHTTP__RESPONSE_ANSWERED | others)) == UVHTTP__RESPONSE_ANSWERED;
@@ -93,8 +109,8 @@ UVHTTP__HOT bool uvhttp__exchange_run(uvhttp__exchange_t *exchange) {
 }
 
 const uvhttp_route_options_t *uvhttp__exchange_route(uvhttp__exchange_t *exchange) {
-    route(exchange);
-    return exchange->way.route ? &exchange->way.route->options : NULL;
+    const uvhttp__route_t *found = route(exchange);
+    return found ? &found->options : NULL;
 }
 
 /* What needs the body of a request that no route matches is left out: the body would be read for nothing. */

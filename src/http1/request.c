@@ -147,11 +147,12 @@ static int parse_connection(facts_t *facts, uvhttp_str_t list) {
     return 0;
 }
 
-static ALWAYS_INLINE int parse_host(const char *data, facts_t *facts, const uvhttp__head_t *head, uvhttp__span_t host) {
+static ALWAYS_INLINE int parse_host(const uvhttp__http1_engine_t *engine, const char *data, facts_t *facts,
+                                    const uvhttp__head_t *head, uvhttp__span_t host) {
     if ((facts->seen & SEEN_HOST) != 0) return UVHTTP_E_HTTP_HOST;
     facts->seen |= SEEN_HOST;
     facts->host = host;
-    if (http1_engine()->plain_host(data, head->size, host.offset, host.size)) return 0;
+    if (engine->plain_host(data, head->size, host.offset, host.size)) return 0;
     if (host.size == 0) return 0; /* what a client sends for a target without an authority (RFC 9112 section 3.2) */
     return uvhttp__valid_authority(uvhttp__span_str(data, host), false) ? 0 : UVHTTP_E_HTTP_HOST;
 }
@@ -242,7 +243,7 @@ static ALWAYS_INLINE int parse(const uvhttp__http1_engine_t *engine, const char 
     const uvhttp__field_t *field = head->headers, *const end = field + head->header_count;
     for (; field != end; ++field) {
         if (is_host(data, field))
-            rc = parse_host(data, &facts, head, field->value);
+            rc = parse_host(engine, data, &facts, head, field->value);
         else if (field->name.size <= 17 && (KNOWN_NAME_SIZES >> field->name.size & 1) != 0)
             rc = parse_known_field(data, field, &facts, head);
         if (rc != 0) return rc;

@@ -1,5 +1,5 @@
 /* Owns: what can be said of a field by its name and value alone (RFC 9113 section 8.2.1). May include: base. */
-#include "http2/field.h"
+#include "http2/field_path.h"
 
 #include <string.h>
 
@@ -7,21 +7,6 @@
 #include "base/hot.h"
 #include "base/str.h"
 #include "base/uri.h"
-
-typedef uint8_t vector_t __attribute__((vector_size(UVHTTP__FIELD_SLACK)));
-typedef int8_t signed_t __attribute__((vector_size(UVHTTP__FIELD_SLACK)));
-
-static inline vector_t load(const char *at) {
-    vector_t bytes;
-    memcpy(&bytes, at, sizeof bytes);
-    return bytes;
-}
-
-static inline bool any(vector_t mask) {
-    uint64_t halves[2];
-    memcpy(halves, &mask, sizeof halves);
-    return (halves[0] | halves[1]) != 0;
-}
 
 /* Behind CGI and its kin '_' is '-': such a name would be a second length there, as in HTTP/1. */
 static bool smuggles(const char *name, size_t size) {
@@ -39,8 +24,9 @@ uint8_t uvhttp__field_name_facts(const char *name, size_t size) {
 static bool good_bytes(char *value, size_t size) {
     memset(value + size, 'a', UVHTTP__FIELD_SLACK);
     for (size_t at = 0; at < size; at += UVHTTP__FIELD_SLACK) {
-        vector_t bytes = load(value + at);
-        if (UNLIKELY(any((vector_t)(bytes < 0x20) | (vector_t)(bytes == 0x7f))))
+        uvhttp__field_vector_t bytes = uvhttp__field_load(value + at);
+        if (UNLIKELY(
+                uvhttp__field_any((uvhttp__field_vector_t)(bytes < 0x20) | (uvhttp__field_vector_t)(bytes == 0x7f))))
             return uvhttp__chars_are((uvhttp_str_t){value, size}, UVHTTP__CHAR_VALUE); /* it may be HTAB */
     }
     return true;
@@ -50,54 +36,16 @@ static inline bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
 
-/* The number of the first byte that is not 0, of which there is one. */
-static inline uint32_t first_of(vector_t mask) {
-    uint64_t halves[2];
-    memcpy(halves, &mask, sizeof halves);
-    uint64_t half = halves[0] != 0 ? halves[0] : halves[1];
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    unsigned zeros = (unsigned)__builtin_ctzll(half);
-#else
-    unsigned zeros = (unsigned)__builtin_clzll(half);
-#endif
-    return zeros / 8 + (halves[0] != 0 ? 0 : 8);
-}
-
-/* Whether one of the next bytes has no place in a plain path or its query, and which of them are '?'. */
-static ALWAYS_INLINE bool is_odd_path(const char *path, vector_t *questions) {
-    vector_t bytes = load(path), before = load(path - 1);
-    vector_t climbs = (vector_t)(before == '/') & (vector_t)((bytes | 1) == '/');
-    /* Below '!' when signed: of those that a value has, space, HTAB and what is not ASCII. '!' and '\'' are looked at
-     * as
-     * '#' and '%' are. */
-    vector_t others = (vector_t)((signed_t)bytes < '!') | (vector_t)((bytes & 0xf9) == '!');
-    *questions = (vector_t)(bytes == '?');
-    return any(climbs | others);
-}
-
-static NOINLINE uint8_t long_path_facts(const char *path, size_t size, uint32_t *query) {
+uint8_t uvhttp__field_long_path_facts(const char *path, size_t size, uint32_t *query) {
     uint8_t facts = UVHTTP__HPACK_GOOD_PSEUDO;
     for (size_t at = 0; at < size; at += UVHTTP__FIELD_SLACK) {
-        vector_t questions;
-        if (UNLIKELY(is_odd_path(path + at, &questions))) return 0;
-        if (facts != UVHTTP__HPACK_GOOD_PSEUDO || !any(questions)) continue;
+        uvhttp__field_vector_t questions;
+        if (UNLIKELY(uvhttp__field_is_odd_path(path + at, &questions))) return 0;
+        if (facts != UVHTTP__HPACK_GOOD_PSEUDO || !uvhttp__field_any(questions)) continue;
         facts |= UVHTTP__HPACK_QUERY;
-        *query = (uint32_t)at + first_of(questions);
+        *query = (uint32_t)at + uvhttp__field_first_of(questions);
     }
     return facts;
-}
-
-/* Good is a target whose characters are all allowed in one, without '%', "//" and "/."; the byte before it is not '/'.
- * Facts of 0 say nothing. */
-UVHTTP__HOT uint8_t uvhttp__field_path_facts(char *path, size_t size, uint32_t *query) {
-    vector_t questions;
-    memset(path + size, 'a', UVHTTP__FIELD_SLACK);
-    if (UNLIKELY(path[0] != '/')) return 0;
-    if (UNLIKELY(size > UVHTTP__FIELD_SLACK)) return long_path_facts(path, size, query);
-    if (UNLIKELY(is_odd_path(path, &questions))) return 0;
-    if (!any(questions)) return UVHTTP__HPACK_GOOD_PSEUDO;
-    *query = first_of(questions);
-    return UVHTTP__HPACK_GOOD_PSEUDO | UVHTTP__HPACK_QUERY;
 }
 
 static bool is_scheme(uvhttp_str_t text) {

@@ -14,10 +14,6 @@ uint8_t uvhttp__field_name_facts(const char *name, size_t size);
  * has. */
 uint8_t uvhttp__field_value_facts(uvhttp__hpack_name_t name, char *value, size_t size, bool clean);
 
-/* The same of a :path without a byte that no value has, and without whitespace at either end. *query: where its first
- * '?' is, if the facts say that there is one. */
-uint8_t uvhttp__field_path_facts(char *path, size_t size, uint32_t *query);
-
 /* Whether HTTP/2 gives the field a meaning, so that it has to be looked at. */
 static inline bool uvhttp__field_is_special(uvhttp__hpack_name_t name) {
     const uint64_t low = UINT64_C(1) << UVHTTP__HPACK_AUTHORITY | UINT64_C(1) << UVHTTP__HPACK_METHOD |

@@ -159,33 +159,107 @@ static int read_literal(uvhttp__hpack_reader_t *reader, unsigned prefix_max, boo
     return UVHTTP_OK;
 }
 
+/* --- usual literals --- */
+
+/* What is said of a value that is good for any field: the facts of its name. */
+static ALWAYS_INLINE uint8_t facts_of_name(unsigned name) {
+    if (name > UVHTTP__HPACK_STATIC_COUNT) return 0;
+    return name > 0 ? uvhttp__hpack_static[name].facts : (uint8_t)UVHTTP__HPACK_PLAIN_FIELD;
+}
+
+/* A literal without its text. */
+typedef struct literal {
+    uint32_t name_size, value_size;
+    unsigned name, facts; /* facts: what the name says, of a good value */
+    bool odd;             /* the value may have a byte that no value has */
+} literal_t;
+
+enum { USUAL_NAME_MAX = 1024 };
+static_assert(USUAL_NAME_MAX + UVHTTP__HPACK_COPY + UVHTTP__HUFFMAN_DECODED_MAX(0x7e) + UVHTTP__HUFFMAN_SLACK <=
+                  UVHTTP__HPACK_TABLE_SIZE_MAX,
+              "they fit behind what the list may still have");
+
+/* Copies the name of a literal to `out`. False: it has no index, or is not good, not in one piece or unusually long. */
+static ALWAYS_INLINE bool take_usual_name(const uvhttp__hpack_table_t *table, uint32_t index, char *out,
+                                          literal_t *literal) {
+    if (LIKELY(index - 1 < UVHTTP__HPACK_STATIC_COUNT)) {
+        const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[index];
+        memcpy(out, entry->text, sizeof entry->text);
+        literal->name = entry->name;
+        literal->name_size = entry->name_size;
+        literal->facts = entry->facts;
+        return true;
+    }
+    uint32_t age = index - UVHTTP__HPACK_STATIC_COUNT - 1;
+    if (age >= table->count) return false;
+    const uvhttp__hpack_entry_t *entry = uvhttp__hpack_table_entry(table, age);
+    if ((entry->facts & (UVHTTP__HPACK_BAD_NAME | UVHTTP__HPACK_IN_PIECES)) != 0) return false;
+    if (entry->name_size > USUAL_NAME_MAX) return false;
+    uvhttp__hpack_copy(out, table->text + entry->offset, entry->name_size);
+    literal->name = entry->name;
+    literal->name_size = entry->name_size;
+    literal->facts = facts_of_name(entry->name);
+    return true;
+}
+
+static bool is_literal(uint8_t first) {
+    return (uint8_t)(first - 0x20) >= 0x20 && first < 0x80;
+}
+
+/* A literal with a value, whose name has an index in the bits of prefix_max, and whose sizes have one byte: both surely
+ * fit before the end of the memory for text, which leaves UVHTTP__HPACK_TABLE_SIZE_MAX bytes behind what the list may
+ * still have. Returns the byte behind it; NULL: it is none of those, or there is a fault. */
+static const uint8_t *take_literal(const uvhttp__hpack_reader_t *reader, unsigned prefix_max, literal_t *literal) {
+    const uint8_t *in = reader->at, *end = reader->end;
+    if (UNLIKELY(end - in < 3)) return NULL;
+    uint32_t index = *in++ & prefix_max;
+    if (index == prefix_max) {
+        if (UNLIKELY(*in >= 0x80)) return NULL;
+        index += *in++;
+    }
+    unsigned length = *in++;
+    size_t size = length & 0x7f;
+    if (UNLIKELY(size - 1 >= 0x7e || size > (size_t)(end - in) ||
+                 !take_usual_name(&reader->decoder->table, index, reader->out, literal)))
+        return NULL;
+    char *value = reader->out + literal->name_size;
+    literal->value_size = (uint32_t)size;
+    literal->odd = true;
+    if (LIKELY((length & 0x80) != 0)) {
+        uvhttp__huffman_text_t decoded = uvhttp__huffman_decode(in, size, value);
+        if (UNLIKELY(!decoded.end)) return NULL;
+        literal->value_size = (uint32_t)(decoded.end - value);
+        literal->odd = decoded.odd;
+    } else {
+        memcpy(value, in, size);
+    }
+    bool fits = literal->name_size + literal->value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= reader->left;
+    return LIKELY(fits) ? in + size : NULL;
+}
+
 /* The same for a usual one. False: nothing is read. */
 static bool read_usual(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field) {
-    uvhttp__hpack_literal_t literal;
+    literal_t literal;
     unsigned first = *reader->at;
     bool indexed = (first & 0x40) != 0;
-    uvhttp__hpack_table_t *table = &reader->decoder->table;
-    uvhttp__hpack_cursor_t cursor = {
-        .in = reader->at, .end = reader->end, .base = reader->out, .offset = 0, .left = reader->left};
-    if (!uvhttp__hpack_take_literal(&cursor, table, indexed ? 0x3f : 0x0f, &literal)) return false;
-    char *value = reader->out + literal.name_size;
+    const uint8_t *behind = take_literal(reader, indexed ? 0x3f : 0x0f, &literal);
+    if (!behind) return false;
+    char *text = reader->out, *value = text + literal.name_size;
     uint8_t facts = (uint8_t)literal.facts;
     if (UNLIKELY(literal.odd || facts == UVHTTP__HPACK_GOOD_PSEUDO ||
                  !uvhttp__hpack_is_trimmed(value, literal.value_size)))
         facts = uvhttp__field_value_facts((uvhttp__hpack_name_t)literal.name, value, literal.value_size, !literal.odd);
-    if (indexed && uvhttp__hpack_table_insert(table, reader->out, literal.name_size, literal.value_size,
+    if (indexed && uvhttp__hpack_table_insert(&reader->decoder->table, text, literal.name_size, literal.value_size,
                                               (uint8_t)literal.name, facts) != UVHTTP_OK)
         return false;
-    *field = (uvhttp__hpack_field_t){.text = reader->out,
+    *field = (uvhttp__hpack_field_t){.text = text,
                                      .name_size = literal.name_size,
                                      .value_size = literal.value_size,
                                      .name = (uint8_t)literal.name,
                                      .facts = facts,
                                      .never_indexed = (first & 0xf0) == 0x10};
-    reader->at = cursor.in;
-    reader->out += cursor.offset;
-    reader->left = cursor.left;
-    return true;
+    reader->at = behind;
+    return uvhttp__hpack_accept(reader, (size_t)literal.name_size + literal.value_size);
 }
 
 static int read_one(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field, bool *shown) {
@@ -199,7 +273,7 @@ static int read_one(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field
 int uvhttp__hpack_read_other(uvhttp__hpack_reader_t *reader, uvhttp__hpack_field_t *field) {
     while (reader->at < reader->end) {
         bool shown = false;
-        if (LIKELY(uvhttp__hpack_is_literal(*reader->at)) && LIKELY(read_usual(reader, field))) return UVHTTP_OK;
+        if (LIKELY(is_literal(*reader->at)) && LIKELY(read_usual(reader, field))) return UVHTTP_OK;
         int status = read_one(reader, field, &shown);
         if (UNLIKELY(status != UVHTTP_OK)) return status;
         if (LIKELY(shown)) return UVHTTP_OK;

@@ -184,21 +184,29 @@ static NOINLINE uvhttp__huffman_text_t decode_long(const uint8_t *in, size_t siz
     return decode_rest(in, size, before, at_before);
 }
 
-UVHTTP__HOT uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out) {
+UVHTTP__HOT char *uvhttp__huffman_decode_usual(const uint8_t *in, size_t size, char *out) {
     size_t position = 0;
     char *at = out;
     uint64_t bits;
     if (LIKELY(size >= 8)) {
         const size_t last = 8 * (size - 8);
-        if (UNLIKELY(size > SHORT_MAX)) return decode_long(in, size, out);
+        if (UNLIKELY(size > SHORT_MAX)) {
+            uvhttp__huffman_text_t text = decode_long(in, size, out);
+            return text.odd ? NULL : text.end;
+        }
         while (position < last) DECODE_STEPS();
         bits = load_big(in + size - 8) << ((position - last) & 63);
     } else {
         bits = load_few(in, size);
     }
     while (bits != 0) DECODE_STEP();
-    if (LIKELY(8 * size - position < 8)) return (uvhttp__huffman_text_t){.end = at};
-    return decode_rest(in, size, 0, out); /* a fault, or a code that is longer than a step */
+    return LIKELY(8 * size - position < 8) ? at : NULL;
+}
+
+uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out) {
+    if (size > SHORT_MAX) return decode_long(in, size, out);
+    char *end = uvhttp__huffman_decode_usual(in, size, out);
+    return LIKELY(end != NULL) ? (uvhttp__huffman_text_t){.end = end} : decode_rest(in, size, 0, out);
 }
 
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size) {

@@ -20,6 +20,10 @@ typedef struct uvhttp__huffman_text {
 /* Decodes into out, which has UVHTTP__HUFFMAN_DECODED_MAX(size) + UVHTTP__HUFFMAN_SLACK bytes. */
 uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out);
 
+/* The same for a text of characters with short codes, which those of most field values are. NULL: it has another one,
+ * or a fault; something may have been written. */
+char *uvhttp__huffman_decode_usual(const uint8_t *in, size_t size, char *out);
+
 /* The same without the text. */
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size);
 

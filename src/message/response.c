@@ -103,14 +103,19 @@ int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content
     return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_MEMORY, .data = copy, .size = size});
 }
 
-UVHTTP__HOT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
-                                            const void *data, size_t size) {
-    uvhttp__content_type_t type;
+static NOINLINE int send_static_other(uvhttp_response_t *res, int status, const char *content_type, const void *data,
+                                      size_t size) {
     int problem = refusal(res, status);
     if (problem == 0 && !data && size) problem = UVHTTP_E_INVALID;
-    if (problem == 0) problem = uvhttp__response_find_type(res, content_type, &type);
     if (problem != 0) return problem;
-    record(res, status, type);
+    return answer(res, status, content_type, (uvhttp__body_t){.kind = UVHTTP__BODY_STATIC, .data = data, .size = size});
+}
+
+UVHTTP__HOT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
+                                            const void *data, size_t size) {
+    if (UNLIKELY(refusal(res, status) != 0 || !data || !uvhttp__response_has_checked(res, content_type)))
+        return send_static_other(res, status, content_type, data, size);
+    record(res, status, (uvhttp__content_type_t){res->checked_type, res->checked_type_size, false});
     res->body.kind = UVHTTP__BODY_STATIC;
     res->body.data = data;
     res->body.size = size;

@@ -25,8 +25,11 @@ typedef struct uvhttp__content_type {
 int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type);
 /* The same. A handler sends one type again and again: the last one that was checked is kept with the response, over all
  * requests that use it, and the same text is neither checked nor copied again. */
+static inline bool uvhttp__response_has_checked(const uvhttp_response_t *res, const char *text) {
+    return LIKELY(text != NULL) && LIKELY(strcmp(text, res->checked_type) == 0);
+}
 static inline int uvhttp__response_find_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type) {
-    if (UNLIKELY(!text || strcmp(text, res->checked_type) != 0)) return uvhttp__response_copy_type(res, text, type);
+    if (UNLIKELY(!uvhttp__response_has_checked(res, text))) return uvhttp__response_copy_type(res, text, type);
     *type = (uvhttp__content_type_t){res->checked_type, res->checked_type_size, false};
     return UVHTTP_OK;
 }

@@ -8,6 +8,7 @@
 #include <uvhttp/types.h>
 
 #include "base/error_index.h"
+#include "base/hot.h"
 
 /* X(name, help). The metrics page shows them in this order; put a new one with its kin. */
 #define UVHTTP__COUNTER_MAP(X)                                                                                         \
@@ -157,7 +158,10 @@ static inline void uvhttp__counters_error(uvhttp__counters_t *shard, int code) {
 /* Shard's thread only. Counts a response by the class of its status, 100..599; others are not counted. */
 static inline void uvhttp__counters_response(uvhttp__counters_t *shard, int status) {
     unsigned class = (unsigned)status / 100 - 1;
-    if (class < 5) uvhttp__counter_bump(&shard->values[UVHTTP__COUNTER_responses_1xx + class], 1);
+    if (LIKELY(status == 200))
+        uvhttp__counters_add(shard, responses_2xx, 1);
+    else if (class < 5)
+        uvhttp__counter_bump(&shard->values[UVHTTP__COUNTER_responses_1xx + class], 1);
 }
 
 /* Any thread: adds a shard to the sums. Each value is one that the shard had; they may be of slightly different

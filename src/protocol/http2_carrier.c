@@ -1,4 +1,6 @@
 /* Owns: the life of a carrier: it exists from the head of a request to the end of its response, or of its stream. */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/hot.h"
 #include "protocol/http2_connection.h"
@@ -21,13 +23,8 @@ UVHTTP__HOT uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_con
     uvhttp__list_init(&carrier->link);
     uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
     carrier->deadline_ms = UINT64_MAX;
-    carrier->inbound = NULL;
-    carrier->kept = carrier->copied = 0;
-    carrier->charged = 0;
-    carrier->cut_code = UVHTTP_OK;
-    carrier->due = 0;
-    carrier->body_open = carrier->ended_in = carrier->owes_continue = carrier->head_sent = carrier->responded =
-        carrier->wants_writable = carrier->watched = carrier->connects = false;
+    memset(&carrier->inbound, 0,
+           offsetof(uvhttp__http2_carrier_t, exchange) - offsetof(uvhttp__http2_carrier_t, inbound));
     stream->user = carrier;
     return carrier;
 }
