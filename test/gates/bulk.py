@@ -17,7 +17,7 @@ import gate
 PROGRAM = gate.BUILD_DIR / "test" / "bin" / "gate_bulk"
 SIZE = 8 << 20  # bytes of a body
 FRAME = 16000  # bytes of a DATA frame of ours: credit comes due at no multiple of it
-STEP = 1 << 17  # bytes of credit that goes back at once: half a window
+STEP = 1 << 16  # bytes of credit that goes back at once: a quarter of a window
 DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 7, 8
 NAMES = {"down": "a file", "up": "a streamed request body"}
 
