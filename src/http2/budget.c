@@ -6,6 +6,7 @@ void uvhttp__http2_limits_default(uvhttp__http2_limits_t *limits) {
         .streams_max = 100,
         .connection_window = 1 << 20,
         .stream_window = 1 << 18,
+        .stream_credit_steps = 4,
         .connection_credit_min = 1 << 16,
         .header_table_size = 4096,
         .header_list_size_max = 16384,

@@ -1,8 +1,8 @@
 /* Owns: windows of both directions (RFC 9113 section 5.2, 6.9). May include: base.
  *
- * Credit goes back when bytes are consumed, not when they come, and in steps of half a window, so that there are two
- * frames per window. Smaller steps would have more frames, each of them a send of ours and a receive of the client's;
- * of larger ones a window holds no whole number, so that a client at a distance would wait for the rest. */
+ * Credit goes back when bytes are consumed, not when they come, and in steps of a part of a window that fits into it a
+ * whole number of times: else a client at a distance would wait for the rest. A stream's step is a quarter: in larger
+ * ones a client that has used up its window finds less of it returned when it looks, and so stops more often. */
 #include "http2/http2_internal.h"
 
 static void return_credit(uvhttp__http2_t *http2, uint32_t id, int32_t *window, uint32_t *consumed) {
@@ -31,7 +31,7 @@ static uint32_t window_of_streams(const uvhttp__http2_t *http2) {
 static void consume_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, size_t size) {
     stream->consumed += (uint32_t)size;
     if (stream->flags & (UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_RESET)) return;
-    if (2 * stream->consumed < window_of_streams(http2)) return;
+    if (stream->consumed < window_of_streams(http2) / http2->limits->stream_credit_steps) return;
     return_credit(http2, stream->id, &stream->receive_window, &stream->consumed);
     if (http2->consumed >= http2->limits->connection_credit_min) return_connection_credit(http2);
 }

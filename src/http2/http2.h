@@ -56,6 +56,7 @@ typedef struct uvhttp__http2_limits {
     uint32_t streams_max;           /* streams whose owners have work: SETTINGS_MAX_CONCURRENT_STREAMS; <= 32768 */
     uint32_t connection_window;     /* bytes of all bodies that are received and not consumed; 65535..1 MiB */
     uint32_t stream_window;         /* the same of one stream: SETTINGS_INITIAL_WINDOW_SIZE; at most a quarter of it */
+    uint32_t stream_credit_steps;   /* WINDOW_UPDATE frames in which a stream's window is returned */
     uint32_t connection_credit_min; /* bytes consumed from which on the connection's credit goes along with a stream's;
                                        alone it goes from half its window on */
     uint32_t header_table_size;     /* SETTINGS_HEADER_TABLE_SIZE: what the decoder's table may grow to, bytes */
@@ -128,7 +129,7 @@ struct uvhttp__http2_stream {
     uint8_t unused;
     int32_t send_window;                 /* below 0 after a smaller SETTINGS_INITIAL_WINDOW_SIZE (section 6.9.2) */
     int32_t receive_window;              /* what the peer may send */
-    uint32_t consumed;                   /* credit that was not returned to the peer yet: less than half a window */
+    uint32_t consumed;                   /* credit that was not returned to the peer yet: less than a step */
     uint32_t held;                       /* bytes of events that its owner has not consumed */
     uint64_t content_left;               /* of content-length */
     uvhttp__http2_stream_t *bucket;      /* next of the same bucket, or of the free list */

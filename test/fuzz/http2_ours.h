@@ -232,7 +232,8 @@ static void ours_init(ours_t *ours, uint8_t rules) {
         ours->limits.connection_window = UVHTTP__HTTP2_WINDOW_DEFAULT;
         ours->limits.stream_window = 16000;
     }
-    ours->limits.connection_credit_min = UINT32_MAX; /* the others return it by halves only */
+    ours->limits.stream_credit_steps = 2; /* the others return all credit by halves */
+    ours->limits.connection_credit_min = UINT32_MAX;
     ours->limits.header_list_size_max = LIST_MAX;
     uvhttp__hpack_decoder_init(&ours->decoder);
     if (uvhttp__http2_init(&ours->http2, &ours->limits, &ours->counters, 0) != UVHTTP_OK) abort();

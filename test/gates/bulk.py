@@ -17,7 +17,7 @@ import gate
 PROGRAM = gate.BUILD_DIR / "test" / "bin" / "gate_bulk"
 SIZE = 8 << 20  # bytes of a body
 FRAME = 16000  # bytes of a DATA frame of ours: credit comes due at no multiple of it
-STEP = 1 << 17  # bytes of credit that goes back at once: half a window
+STEP = 1 << 16  # bytes of credit that goes back at once: a quarter of a window
 DATA, HEADERS, RST_STREAM, SETTINGS, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 7, 8
 NAMES = {"down": "a file", "up": "a streamed request body"}
 
@@ -105,7 +105,7 @@ class Http2(Connection):
     def __init__(self, port):
         super().__init__(port, "h2")
         self.stream, self.windows, self.initial = -1, {0: 65535}, 65535
-        self.body, self.ended, self.updates = bytearray(), False, 0
+        self.body, self.ended, self.updates, self.lone = bytearray(), False, 0, 0
         largest = struct.pack(">HI", 4, 2**31 - 1)
         self.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, 0, 0, largest))
         self.send(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 2**31 - 1 - 65535)))
@@ -121,7 +121,9 @@ class Http2(Connection):
             self.body += payload
         if kind in (DATA, HEADERS):
             self.ended = bool(flags & 1)
-        self.updates += kind == WINDOW_UPDATE
+        if kind == WINDOW_UPDATE:
+            self.updates += 1
+            self.lone += 1 if stream else -1
         if kind == WINDOW_UPDATE and stream in self.windows:
             self.windows[stream] += struct.unpack(">I", payload)[0]
         if kind == SETTINGS and not flags & 1:
@@ -164,9 +166,10 @@ class Http2(Connection):
 
 
 def counts(client):
-    """What the server has counted, then what has come: records, and frames of credit."""
+    """What the server has counted, then what has come: records, frames of credit, and more of those of streams than of the
+    connection's."""
     counted = [int(number) for number in client.get(b"/counts").split()]
-    return [*counted, client.records, getattr(client, "updates", 0)]
+    return [*counted, client.records, getattr(client, "updates", 0), getattr(client, "lone", 0)]
 
 
 def transfer(client, what, content):
@@ -182,11 +185,12 @@ def transfer(client, what, content):
 
 
 def check_up(name, http1, http2):
-    """A piece ends with its frame or with its record. Credit of the connection goes in the record of a stream's."""
-    _, pieces, turns, records, updates = http2
+    """A piece ends with its frame or with its record. Credit of the connection goes in the record of a stream's, each time."""
+    _, pieces, turns, records, updates, lone = http2
     gate.check(f"{name}: pieces", pieces, SIZE // FRAME + SIZE // 16384 + 3, f"HTTP/1: {http1[1]}")
     gate.check(f"{name}: loop iterations", turns, SIZE // 16384, f"HTTP/1: {http1[2]}")
     gate.check(f"{name}: WINDOW_UPDATE frames", updates, 2 * (SIZE // STEP))
+    gate.check(f"{name}: credit of the stream alone", lone, 0)
     gate.check(f"{name}: records", records, SIZE // STEP + 4)
 
 

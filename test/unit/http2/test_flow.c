@@ -89,24 +89,40 @@ static void test_the_window_of_the_connection_holds_all_streams(void **state) {
     peer_deinit(&peer);
 }
 
-static void test_credit_is_returned_in_halves(void **state) {
+static void test_credit_of_a_stream_is_returned_in_quarters(void **state) {
     (void)state;
     static peer_t peer;
     peer_init(&peer);
     (void)open_streams(&peer, 3);
     feed_ack(&peer);
-    for (unsigned i = 0; i < 7; i++) feed_data(&peer, 1, 16384);
+    for (unsigned i = 0; i < 3; i++) feed_data(&peer, 1, 16384);
     assert_int_equal(peer.sent_size, 0);
     feed_data(&peer, 1, 16384);
-    assert_string_equal(peer.sent, "window 1 +131072\nwindow 0 +131072\n");
-    for (unsigned i = 0; i < 16; i++) feed_data(&peer, 3, 16384);
-    assert_string_equal(peer.sent, "window 1 +131072\nwindow 0 +131072\nwindow 3 +131072\nwindow 0 +131072\n"
-                                   "window 3 +131072\nwindow 0 +131072\n");
+    assert_string_equal(peer.sent, "window 1 +65536\nwindow 0 +65536\n");
+    for (unsigned i = 0; i < 8; i++) feed_data(&peer, 3, 16384);
+    assert_string_equal(peer.sent, "window 1 +65536\nwindow 0 +65536\nwindow 3 +65536\nwindow 0 +65536\n"
+                                   "window 3 +65536\nwindow 0 +65536\n");
     peer_deinit(&peer);
 }
 
-/* No stream comes to half its window. */
-static void test_credit_of_many_small_bodies_is_returned_in_halves(void **state) {
+/* A client that has sent all it may gets its whole window again, whatever the sizes of its frames. */
+static void test_all_but_a_step_of_a_window_is_returned(void **state) {
+    (void)state;
+    static peer_t peer;
+    peer_init(&peer);
+    uvhttp__http2_stream_t *stream = open_streams(&peer, 1);
+    feed_ack(&peer);
+    for (unsigned round = 0; round < 20; round++) {
+        for (int32_t left = stream->receive_window; left > 0; left -= 15000)
+            feed_data(&peer, 1, left < 15000 ? (size_t)left : 15000);
+        assert_true(stream->receive_window > (1 << 18) - (1 << 16));
+        assert_int_equal(stream->receive_window + (int32_t)stream->consumed, 1 << 18);
+    }
+    peer_deinit(&peer);
+}
+
+/* No stream comes to a step of its own. */
+static void test_credit_of_small_bodies_is_returned_in_halves(void **state) {
     (void)state;
     static peer_t peer;
     peer_init(&peer);
@@ -129,7 +145,8 @@ static void test_little_credit_of_the_connection_waits(void **state) {
     (void)open_streams(&peer, 1);
     feed_ack(&peer);
     for (unsigned i = 0; i < 4; i++) feed_data(&peer, 1, 16384);
-    assert_string_equal(peer.sent, "window 1 +32768\nwindow 1 +32768\nwindow 0 +65536\n");
+    assert_string_equal(peer.sent, "window 1 +16384\nwindow 1 +16384\nwindow 1 +16384\n"
+                                   "window 1 +16384\nwindow 0 +65536\n");
     peer_deinit(&peer);
 }
 
@@ -417,8 +434,9 @@ int main(void) {
         cmocka_unit_test(test_defaults_hold_until_settings_are_acknowledged),
         cmocka_unit_test(test_a_window_that_is_exceeded),
         cmocka_unit_test(test_the_window_of_the_connection_holds_all_streams),
-        cmocka_unit_test(test_credit_is_returned_in_halves),
-        cmocka_unit_test(test_credit_of_many_small_bodies_is_returned_in_halves),
+        cmocka_unit_test(test_credit_of_a_stream_is_returned_in_quarters),
+        cmocka_unit_test(test_all_but_a_step_of_a_window_is_returned),
+        cmocka_unit_test(test_credit_of_small_bodies_is_returned_in_halves),
         cmocka_unit_test(test_little_credit_of_the_connection_waits),
         cmocka_unit_test(test_credit_of_the_connection_is_never_lost),
         cmocka_unit_test(test_windows_of_the_peer),
