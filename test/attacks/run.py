@@ -267,7 +267,7 @@ def table(options, backend):
     for number, attack in enumerate(ATTACKS):
         if options.only in attack.name:
             good = suffer(build, backend, number, quiet, options.seconds) and good
-        if options.control is not None and options.control in attack.name:
+        if any(word in attack.name for word in options.control):
             for compete in (False, True):
                 suffer_elsewhere(build, backend, number, options.seconds, compete)
     print()
@@ -280,7 +280,7 @@ def main():
     parser.add_argument("--backend", choices=("uring", "libuv"), help="one backend only")
     parser.add_argument("--seconds", type=int, default=2, help="of each measurement")
     parser.add_argument("--only", default="", help="attacks whose name has this in it")
-    parser.add_argument("--control", metavar="WORD", help="controls of attacks whose name has this in it")
+    parser.add_argument("--control", action="append", default=[], metavar="WORD", help="controls of attacks whose name has this in it")
     options = parser.parse_args()
     os.sched_setaffinity(0, {CLIENT_CPU})  # and all that is started from here, but for the server
     results = [table(options, backend) for backend in ([options.backend] if options.backend else ["uring", "libuv"])]
