@@ -1,5 +1,6 @@
 /* Owns: running seeds: `sim [options] FIRST [COUNT]`. Random numbers, the trace, memory that is counted and fails on
  * purpose, and making a failing run smaller. See docs/testing.md. */
+#include <endian.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -50,13 +51,25 @@ sim_random_t sim_random_of(uint64_t seed, uint64_t stream) {
 
 /* --- bytes with a tag --- */
 
+/* Whole words from the next multiple of 8 on; what is before and behind them byte by byte. */
 void sim_fill(char *out, uint32_t tag, uint64_t offset, size_t size) {
-    for (size_t i = 0; i < size; i++) out[i] = (char)sim_byte(tag, offset + i);
+    size_t i = 0;
+    for (; i < size && (offset + i) % 8; i++) out[i] = (char)sim_byte(tag, offset + i);
+    for (; i + 8 <= size; i += 8) {
+        uint64_t word = htole64(sim_word(tag, (offset + i) / 8));
+        memcpy(out + i, &word, 8);
+    }
+    for (; i < size; i++) out[i] = (char)sim_byte(tag, offset + i);
 }
 
 size_t sim_mismatch(const char *data, uint32_t tag, uint64_t offset, size_t size) {
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)data[i] != sim_byte(tag, offset + i)) return i;
+    for (size_t i = 0; i < size; i++) {
+        for (uint64_t word; (offset + i) % 8 == 0 && i + 8 <= size; i += 8) {
+            memcpy(&word, data + i, 8);
+            if (le64toh(word) != sim_word(tag, (offset + i) / 8)) break;
+        }
+        if (i < size && (unsigned char)data[i] != sim_byte(tag, offset + i)) return i;
+    }
     return size;
 }
 
@@ -78,7 +91,12 @@ void sim_trace(const char *event, uint64_t a, uint64_t b) {
 
 void sim_trace_bytes(const void *data, size_t size) {
     const unsigned char *bytes = data;
-    for (size_t i = 0; i < size; i++) trace_hash = (trace_hash ^ bytes[i]) * UINT64_C(0x100000001B3);
+    for (; size >= 8; bytes += 8, size -= 8) {
+        uint64_t word;
+        memcpy(&word, bytes, 8);
+        mix(word);
+    }
+    for (size_t i = 0; i < size; i++) mix(bytes[i]);
 }
 
 void sim_fail(const char *format, ...) {

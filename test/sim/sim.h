@@ -37,12 +37,15 @@ extern bool sim_verbose;
 /* Ends the process: prints the seed and what is wrong. */
 _Noreturn void sim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Byte `offset` of the body `tag`: every byte says whose it is. */
-static inline unsigned char sim_byte(uint32_t tag, uint64_t offset) {
-    uint64_t x = ((uint64_t)tag << 32 ^ offset >> 3) * UINT64_C(0x9E3779B97F4A7C15);
+/* Bytes 8 * index to 8 * index + 7 of the body `tag`, the first one lowest: every byte says whose it is. */
+static inline uint64_t sim_word(uint32_t tag, uint64_t index) {
+    uint64_t x = ((uint64_t)tag << 32 ^ index) * UINT64_C(0x9E3779B97F4A7C15);
     x ^= x >> 29;
     x *= UINT64_C(0xBF58476D1CE4E5B9);
-    return (unsigned char)(x >> (offset & 7) * 8);
+    return x;
+}
+static inline unsigned char sim_byte(uint32_t tag, uint64_t offset) {
+    return (unsigned char)(sim_word(tag, offset >> 3) >> (offset & 7) * 8);
 }
 void sim_fill(char *out, uint32_t tag, uint64_t offset, size_t size);
 /* Index of the first byte that is not what it should be; size: none. */
