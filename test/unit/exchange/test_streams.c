@@ -190,9 +190,40 @@ static void test_trailers_go_both_ways_and_some_responses_have_no_body(void **st
     fake_server_stop(&server);
 }
 
+/* --- how much may wait --- */
+
+static atomic_int writes[4];
+
+static void write_beyond(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    static const char bytes[8192];
+    static const size_t sizes[] = {8191, 2, 1, 1}; /* write_queue_max is 8192 */
+    (void)req, (void)user;
+    if (uvhttp_response_begin(res, 200, "text/plain", UVHTTP_SIZE_UNKNOWN) != UVHTTP_OK) abort();
+    for (int i = 0; i < 4; i++) atomic_store(&writes[i], uvhttp_response_write(res, bytes, sizes[i]));
+    uvhttp_response_end(res);
+}
+
+static void test_a_response_fills_its_queue_to_the_last_byte_and_no_further(void **state) {
+    fake_server_t server;
+    fake_server_make(&server, state);
+    assert_int_equal(uvhttp_get(server.serving->server, "/beyond", write_beyond, NULL), UVHTTP_OK);
+    fake_server_start(&server);
+    fake_script_t *script = fake_script_for(&server, UVHTTP_GET, "/beyond", NULL);
+    script->send_window = 0;
+    fake_script_start(script);
+    fake_script_send(script, 10000);
+    fake_script_expect_status(script, 200);
+    static const int expected[] = {UVHTTP_OK, UVHTTP_E_LIMIT, UVHTTP_OK, UVHTTP_E_LIMIT};
+    for (int i = 0; i < 4; i++) assert_int_equal(writes[i], expected[i]);
+    assert_int_equal(fake_script_look(script)->body_taken, 8192);
+    fake_script_free(script);
+    fake_server_stop(&server);
+}
+
 int main(void) {
     return RUN_ON_EACH(
         test_every_kind_of_handler_responds, test_a_body_comes_as_its_window_opens_and_leaves_as_its_window_opens,
         test_an_aborted_stream_leaves_others_alone, test_a_body_above_the_limit_is_refused_in_every_state,
-        test_trailers_go_both_ways_and_some_responses_have_no_body);
+        test_trailers_go_both_ways_and_some_responses_have_no_body,
+        test_a_response_fills_its_queue_to_the_last_byte_and_no_further);
 }

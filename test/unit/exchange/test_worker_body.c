@@ -150,6 +150,32 @@ static void test_only_a_handler_on_a_worker_may_ask(void **state) {
     close(fd);
 }
 
+static void ask_in_a_job(void *user) {
+    uvhttp_deferred_t *deferred = user;
+    uvhttp_str_t piece;
+    atomic_store(&seen.status, uvhttp_request_read_body(uvhttp_deferred_request(deferred), &piece, 1));
+    uvhttp_deferred_text(deferred, 200, "asked");
+    uvhttp_deferred_release(deferred);
+}
+
+static void defer_to_a_job(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)req;
+    if (uvhttp_work(((serving_t *)user)->server, ask_in_a_job, NULL, uvhttp_response_defer(res)) != UVHTTP_OK) abort();
+}
+
+static void test_nobody_may_ask_when_the_handler_has_returned(void **state) {
+    seen_reset();
+    serving_t *serving = *state;
+    serving->config.worker_threads = 1; /* the job runs on the thread that the handler had */
+    serving_make(serving);
+    uvhttp_route(serving->server, UVHTTP_POST, "/job", defer_to_a_job, serving, UVHTTP_EXEC_WORKER);
+    serving_start(serving);
+    int fd = client_ask(serving, POST("/job", "Content-Length: 1\r\n") "a");
+    assert_answer(fd, "asked");
+    assert_int_equal(atomic_load(&seen.status), UVHTTP_E_STATE);
+    close(fd);
+}
+
 /* It would be called on the loop, with the request and the response that are the thread's. */
 static void test_a_middleware_does_not_get_what_the_handler_reads(void **state) {
     seen_reset();
@@ -329,7 +355,8 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
     return RUN_ON_EACH(
         test_pieces_come_in_order_and_the_trailer_behind_them, test_a_body_that_is_not_streamed_is_one_piece,
-        test_only_a_handler_on_a_worker_may_ask, test_a_middleware_does_not_get_what_the_handler_reads,
+        test_only_a_handler_on_a_worker_may_ask, test_nobody_may_ask_when_the_handler_has_returned,
+        test_a_middleware_does_not_get_what_the_handler_reads,
         test_a_client_that_expects_100_is_asked_when_the_handler_asks,
         test_a_client_is_held_back_until_the_handler_reads, test_a_wait_ends_in_time_and_goes_on,
         test_a_client_that_goes_between_waits, test_a_client_that_goes_while_the_thread_waits,
