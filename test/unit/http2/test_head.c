@@ -199,6 +199,8 @@ static void test_malformed_requests(void **state) {
         {GET "a\x80=1\n", UVHTTP_E_HTTP2_FIELD_NAME},
         {GET "content_length=1\n", UVHTTP_E_HTTP2_FIELD_NAME},
         {GET "transfer_encoding=chunked\n", UVHTTP_E_HTTP2_FIELD_NAME},
+        {GET "accept= b\n", UVHTTP_E_HTTP2_FIELD_VALUE},
+        {GET "accept=b \n", UVHTTP_E_HTTP2_FIELD_VALUE},
         {GET "a= b\n", UVHTTP_E_HTTP2_FIELD_VALUE},
         {GET "a=b \n", UVHTTP_E_HTTP2_FIELD_VALUE},
         {GET "a=\tb\n", UVHTTP_E_HTTP2_FIELD_VALUE},
@@ -308,6 +310,12 @@ static void test_limits(void **state) {
     assert_int_equal(head.header_count, 0);
     limits.list_size_max = 4096;
     assert_int_equal(read_with(GET "a=b\n", &limits, false), UVHTTP_E_HTTP_TOO_MANY_HEADERS); /* host is one */
+    assert_int_equal(read_with(GET "accept=b\n", &limits, false), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
+    uvhttp__http2_head_limits_t exact = {list_size + 6 + 1 + 32, 1, 2};
+    assert_int_equal(read_with(GET "accept=b\n", &exact, false), 0);
+    exact.list_size_max--;
+    assert_int_equal(read_with(GET "accept=b\n", &exact, false), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
+    assert_int_equal(read_with(GET "accept=b\nvia=c\nage=d\n", &limits, false), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
     assert_int_equal(head.header_count, 0);
     assert_int_equal(read_with(":method=PUT\n:scheme=https\n:path=/a\n:authority=a\n", &limits, false),
                      UVHTTP_E_HTTP_LINE_TOO_LONG);
