@@ -17,7 +17,7 @@ static void return_connection_credit(uvhttp__http2_t *http2) {
 
 void uvhttp__http2_consume_connection(uvhttp__http2_t *http2, size_t size) {
     http2->consumed += (uint32_t)size;
-    if (UNLIKELY(2 * http2->consumed >= http2->limits->connection_window)) return_connection_credit(http2);
+    if (UNLIKELY(http2->consumed >= http2->limits->connection_window / 2)) return_connection_credit(http2);
 }
 
 /* Until the peer has acknowledged our SETTINGS it may know the default only, and must not wait for more than that. */

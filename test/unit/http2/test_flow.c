@@ -135,6 +135,26 @@ static void test_credit_of_small_bodies_is_returned_in_halves(void **state) {
     peer_deinit(&peer);
 }
 
+/* As libnghttp2 does: the smaller half. */
+static void test_half_of_an_odd_window_is_the_smaller_half(void **state) {
+    (void)state;
+    static peer_t peer;
+    uvhttp__http2_limits_t limits;
+    uvhttp__http2_limits_default(&limits);
+    limits.stream_window = limits.connection_window = 65535;
+    limits.stream_credit_steps = 2;
+    limits.connection_credit_min = UINT32_MAX;
+    peer_init_with(&peer, &limits);
+    (void)open_streams(&peer, 2);
+    feed_ack(&peer);
+    feed_data(&peer, 1, 16384);
+    feed_data(&peer, 3, 16382);
+    assert_int_equal(peer.sent_size, 0);
+    feed_data(&peer, 3, 1);
+    assert_string_equal(peer.sent, "window 0 +32767\n");
+    peer_deinit(&peer);
+}
+
 static void test_little_credit_of_the_connection_waits(void **state) {
     (void)state;
     static peer_t peer;
@@ -437,6 +457,7 @@ int main(void) {
         cmocka_unit_test(test_credit_of_a_stream_is_returned_in_quarters),
         cmocka_unit_test(test_all_but_a_step_of_a_window_is_returned),
         cmocka_unit_test(test_credit_of_small_bodies_is_returned_in_halves),
+        cmocka_unit_test(test_half_of_an_odd_window_is_the_smaller_half),
         cmocka_unit_test(test_little_credit_of_the_connection_waits),
         cmocka_unit_test(test_credit_of_the_connection_is_never_lost),
         cmocka_unit_test(test_windows_of_the_peer),
