@@ -122,6 +122,7 @@ static int room(const uvhttp__call_t *call, size_t size) {
 static void await_piece(uvhttp__call_t *call) {
     uvhttp__loop_t *loop = call->exchange->worker->worker->loop;
     call->waits_for_body = true;
+    uvhttp__timer_stop(&loop->wheel, &call->deadline); /* it was for the wait for a thread */
     if (call->timeout_ms != UVHTTP_BODY_FOREVER)
         uvhttp__timer_set_after(&loop->wheel, &call->deadline, loop->now_ns,
                                 call->timeout_ms > 0 ? call->timeout_ms : 1);

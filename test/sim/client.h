@@ -22,7 +22,8 @@ typedef enum route {
     SPOOL,
     LIVE,
     COBODY,
-    EARLY, /* HTTP/2: the response does not wait for the body */
+    EARLY,  /* the response does not wait for the body */
+    BROKEN, /* HTTP/2: a response that is begun and reset */
     ROUTES
 } route_t;
 
@@ -63,7 +64,7 @@ typedef struct request {
     uint16_t status;
     bool head;
     bool may_wait; /* a thread for it is not always free: 503 */
-    bool upgrade, untagged;
+    bool upgrade, untagged, may_break;
 } request_t;
 
 typedef enum parser_state { HEAD, BODY, CHUNK_SIZE, CHUNK_DATA, CHUNK_END, TRAILER, FRAMES } parser_state_t;
@@ -112,6 +113,7 @@ typedef struct client {
     bool blocked;       /* the server's system takes no more */
     bool wild;          /* it has misbehaved: any response may be the last */
     bool closes;        /* the server has said that it will */
+    uint64_t closes_ns; /* then the last byte before its FIN has come */
     bool started, done;
     /* the response that is coming */
     parser_state_t state;
@@ -163,6 +165,8 @@ void sim_h2_answered(client_t *client);
 /* By the server's GOAWAY. */
 bool sim_h2_is_refused(const client_t *client, const request_t *request);
 bool sim_h2_is_cut(const client_t *client);
+/* Bytes of a response that have come. */
+uint64_t sim_h2_received(const client_t *client, uint32_t at);
 /* The connection has ended, politely on both sides. */
 void sim_h2_check_end(const client_t *client);
 /* What the client has done brings an error, and the connection has ended otherwise than by a reset. */

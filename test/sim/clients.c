@@ -68,12 +68,21 @@ static bool is_crossed(const client_t *client) {
     return begin >= sim_server_received(client->conn) && sim_server_has_looked(client->conn, begin);
 }
 
+/* FIN follows the last byte; the time for which a connection lingers is for what the client still sends. */
+static void check_prompt(const client_t *client, bool reset) {
+    if (reset || client->closes_ns == 0 || sim_failing) return;
+    if (sim_now_ns - client->closes_ns > SIM_END_MS * SIM_MS)
+        sim_fail("client %u: FIN came %llu ms after the last response", client->id,
+                 (unsigned long long)((sim_now_ns - client->closes_ns) / SIM_MS));
+}
+
 static void connection_ended(client_t *client, bool reset) {
     sim_trace("client sees the end", client->id, reset);
     const request_t *lost = sim_http_unanswered(client);
     bool crossed = is_crossed(client) || sim_was_never_accepted(client->conn);
     bool excused = client->closes || client->wild || sim_failing;
     if (client->h2 && !reset && !crossed && !sim_failing && !stopped) sim_h2_check_offence(client);
+    check_prompt(client, reset);
     if (!excused && is_cut(client)) sim_fail("client %u: the connection ended inside of a response", client->id);
     excused = excused || crossed;
     bool late = lost && ((stopped && lost->sent_ns >= stopped_ns) || (client->h2 && sim_h2_is_refused(client, lost)));
@@ -137,6 +146,7 @@ static void begin_op(client_t *client, const op_t *op) {
         case OP_AWAIT_CLOSE: client->deadline_ns = sim_now_ns + op->ms * SIM_MS; break;
         case OP_STOP_READING:
             client->read_ns = sim_now_ns + op->ms * SIM_MS;
+            client->closes_ns = 0;
             if (op->ms > 1000000) client->wild = true;
             break;
         default: break;
@@ -335,6 +345,18 @@ void sim_world_check_end(void) {
         client->read_ns = 0;
         while (!client->done) read_some(client);
     }
+}
+
+/* Who writes is held back by who does not read. */
+void sim_world_wrote(uint32_t tag, uint64_t size) {
+    const uint32_t number = tag - 0x1000, at = number & 0xff;
+    if (tag < 0x1000 || number >> 8 >= client_count) return;
+    const client_t *client = &clients[number >> 8];
+    if (client->done || at >= client->asked) return;
+    uint64_t received = client->h2 ? sim_h2_received(client, at) : client->answered == at ? client->at_body : 0;
+    if (client->answered <= at && size > received + SIM_QUEUED_MAX)
+        sim_fail("client %u: %llu bytes of the response to %x are written, and %llu were read", client->id,
+                 (unsigned long long)size, tag, (unsigned long long)received);
 }
 
 void sim_world_free(void) {

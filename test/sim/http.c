@@ -53,13 +53,14 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
 }
 
 request_t sim_http_request_of(const op_t *op, uint32_t tag) {
-    bool file = op->route == FILES;
+    bool file = op->route == FILES, on_thread = op->route == WORK || op->route == SPOOL;
     return (request_t){.tag = file ? SIM_FILE_TAG(op->file) : tag,
                        .size = op->size,
                        .from = file ? op->from : 0,
                        .status = file && op->ranged ? 206 : 200,
                        .head = op->head,
-                       .may_wait = op->route == LIVE,
+                       .may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient),
+                       .may_break = op->route == BROKEN,
                        .untagged = file};
 }
 
@@ -147,7 +148,9 @@ static void response_ended(client_t *client) {
     client->answered += client->tagged || client->answered < client->asked;
     client->head_size = 0;
     client->state = HEAD;
-    if (client->ends) client->closes = true;
+    if (!client->ends) return;
+    client->closes = true;
+    client->closes_ns = sim_now_ns;
 }
 
 /* The 101: frames follow, whose model is another. */

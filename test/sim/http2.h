@@ -46,7 +46,8 @@ struct sim_h2 {
     uint32_t server_window; /* SETTINGS_INITIAL_WINDOW_SIZE of the server */
     uint64_t starved_ns;    /* since then it has bytes and no window; 0: it has not */
     uint32_t pumped;        /* its last frame is on its way: of that stream's request, and one more; 0: of none */
-    bool pads;
+    uint32_t pads;          /* one in so many DATA frames has padding; 0: none */
+    uint32_t piece_max;
     /* what the server may send */
     int64_t receive_window;
     uint32_t window; /* its own SETTINGS_INITIAL_WINDOW_SIZE, that the server has acknowledged */

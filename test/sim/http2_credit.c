@@ -20,7 +20,9 @@ void sim_h2_credit_init(client_t *client, uint32_t window) {
     h2->window = UVHTTP__HTTP2_WINDOW_DEFAULT;
     h2->pending[h2->pending_count++] = window;
     h2->give_when = (give_when_t)sim_below(&client->plan, 3);
-    h2->pads = sim_one_in(&client->plan, 3);
+    bool heavily = sim_one_in(&client->plan, 6); /* more padding than body */
+    h2->pads = heavily ? 1 : sim_one_in(&client->plan, 3) ? 2 : 0;
+    h2->piece_max = heavily ? 100 : 16000;
     h2->probes = sim_one_in(&client->plan, 2);
     h2->never_gives = window == 0;
 }

@@ -127,7 +127,8 @@ void sim_h2_request(client_t *client, const op_t *op) {
 }
 
 void sim_h2_probe(client_t *client, uint32_t body) {
-    client->h2->pads = false; /* not a byte more */
+    client->h2->pads = 0; /* not a byte more */
+    client->h2->piece_max = PIECE_MAX;
     sim_h2_request(client, &(op_t){.kind = OP_REQUEST, .route = UPLOAD, .size = 1, .body = body});
     client->requests[client->asked - 1].begin = client->sent_size;
 }
@@ -183,9 +184,9 @@ static void put_trailer(writer_t *out, stream_t *stream, uint32_t id) {
 static void put_data(client_t *client, writer_t *out, stream_t *stream, uint32_t at) {
     uint32_t room = sim_h2_room(client->h2, stream), left = stream->body - stream->body_at, pad = 0;
     if (stream->cut_at < stream->body) left = stream->cut_at - stream->body_at;
-    if (left > PIECE_MAX) left = PIECE_MAX;
+    if (left > client->h2->piece_max) left = client->h2->piece_max;
     uint32_t part = sim_log_uniform(&client->random, left < room ? left : room), size = part;
-    bool padded = client->h2->pads && part < room && sim_one_in(&client->random, 2);
+    bool padded = client->h2->pads && part < room && sim_one_in(&client->random, client->h2->pads);
     if (padded) {
         pad = sim_below(&client->random, room - part < 256 ? room - part : 256);
         size = 1 + part + pad;

@@ -3,8 +3,8 @@
 
 #include "client.h"
 
-const char *const sim_route_names[] = {"mem",   "ref",  "defer",  "stream", "sized", "work",   "coro", "job",
-                                       "files", "echo", "upload", "spool",  "live",  "cobody", "early"};
+const char *const sim_route_names[] = {"mem",   "ref",  "defer",  "stream", "sized", "work",   "coro",  "job",
+                                       "files", "echo", "upload", "spool",  "live",  "cobody", "early", "broken"};
 static const char *const op_names[] = {"request", "wait",        "pause",       "raw",     "stop reading",
                                        "fin",     "reset",       "await close", "upgrade", "message",
                                        "ping",    "close frame", "settings",    "settle"};
@@ -28,7 +28,7 @@ static void plan_file(sim_random_t *r, op_t *op, bool slow) {
 static op_t plan_request(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     uint32_t size_max = slow ? 8000 : sim_one_in(r, 20) ? 300000 : 30000;
-    op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, client->h2 ? ROUTES : EARLY)};
+    op_t op = {.kind = OP_REQUEST, .route = (route_t)sim_below(r, client->h2 ? ROUTES : BROKEN)};
     op.size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max);
     op.body = op.route >= ECHO ? (sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max)) : 0;
     op.ms = sim_one_in(r, 3) ? 0 : sim_log_uniform(r, 1500);
@@ -115,6 +115,12 @@ static void plan_http2(client_t *client, bool slow) {
     plan_end(client, (SIM_KEEPALIVE_S + 10) * 1000);
 }
 
+/* More than a server may keep for a client that does not read. */
+static op_t plan_large(sim_random_t *r) {
+    static const route_t routes[] = {STREAM, REF, WORK, CORO};
+    return (op_t){.kind = OP_REQUEST, .route = routes[sim_below(r, 4)], .size = 400000};
+}
+
 static void plan_hostile_http2(client_t *client) {
     sim_random_t *r = &client->plan;
     bool tiny = client->piece_max <= 40;
@@ -122,7 +128,7 @@ static void plan_hostile_http2(client_t *client) {
                                     : SIM_H2_FIRST_OFFENCE + sim_below(r, SIM_H2_OFFENCES_END - SIM_H2_FIRST_OFFENCE);
     sim_h2_new(client, kind == 7 ? 0 : 65535);
     for (uint32_t i = sim_below(r, 3); i > 0 && kind != 7; i--) add(client, plan_request(client, tiny));
-    op_t large = {.kind = OP_REQUEST, .route = (route_t)(sim_below(r, 2) ? STREAM : REF), .size = 400000};
+    op_t large = plan_large(r);
     switch (kind) {
         case 6: /* resets the connection while responses come */
             add(client, large);
@@ -146,9 +152,10 @@ static void plan_hostile(client_t *client) {
     bool tiny = client->piece_max <= 40;
     uint32_t before = sim_below(r, 3);
     for (uint32_t i = 0; i < before; i++) add(client, plan_request(client, tiny));
-    op_t large = {.kind = OP_REQUEST, .route = (route_t)(sim_below(r, 2) ? STREAM : REF), .size = 400000};
+    op_t large = plan_large(r);
     op_t cut = plan_request(client, tiny);
     cut.cut = true;
+    if (cut.route == EARLY) cut.route = ECHO; /* else a part has a response */
     switch (sim_below(r, 7)) {
         case 0: /* garbage */
             add(client, (op_t){.kind = OP_RAW, .size = sim_log_uniform(r, 5000), .raw = 0});

@@ -11,7 +11,7 @@
 #include "tls.h"
 
 uvhttp_server_t *sim_server;
-bool sim_places_are_few, sim_tls_listens, sim_proxy_listens, sim_access_logged;
+bool sim_places_are_few, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged;
 
 /* What handlers hold: each has to come back. */
 static atomic_uint references, handlers_open;
@@ -150,6 +150,43 @@ static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     (void)uvhttp_timer_start(&call->timer, call->ms, on_defer_timer, call);
 }
 
+/* While the body comes, which nobody wants. */
+static void on_early(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    if (number(req, "ms", 10) > 0)
+        on_defer(req, res, user);
+    else
+        on_mem(req, res, user);
+}
+
+static void begin_broken(uvhttp_response_t *res, void *user) {
+    char part[4];
+    if (!res) return; /* and the call is gone */
+    const call_t *call = user;
+    set_tag(res, call->tag);
+    sim_fill(part, call->tag, 0, sizeof part);
+    if (uvhttp_response_begin(res, 200, NULL, UVHTTP_SIZE_UNKNOWN) == UVHTTP_OK)
+        (void)uvhttp_response_write(res, part, sizeof part);
+}
+
+static void on_broken_timer(uvhttp_timer_t *timer, void *user) {
+    (void)timer;
+    call_end(user);
+}
+
+/* Begins a response, and lets it down. */
+static void on_broken(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t *call = call_new(req);
+    call->deferred = uvhttp_response_defer(res);
+    if (!call->deferred) {
+        call_end(call);
+        return;
+    }
+    uvhttp_deferred_on_abort(call->deferred, on_call_abort, call);
+    (void)uvhttp_deferred_run(call->deferred, begin_broken, call);
+    (void)uvhttp_timer_start(&call->timer, call->ms, on_broken_timer, call);
+}
+
 /* A job on a worker thread, which answers from there. */
 static void run_job(void *user) {
     call_t *call = user;
@@ -231,6 +268,7 @@ static void write_waiting(uvhttp_response_t *res, const call_t *call) {
         sim_fill(piece, call->tag, done, size);
         if (uvhttp_response_write(res, piece, size) != UVHTTP_OK) return;
         done += size;
+        sim_world_wrote(call->tag, done);
     }
 }
 
@@ -461,6 +499,7 @@ void sim_server_plan(uint64_t seed) {
     sim_proxy_listens = sim_one_in(&random, 5);
     sim_access_logged = sim_one_in(&random, 3);
     sim_places_are_few = sim_one_in(&random, 4);
+    sim_threads_are_patient = !sim_one_in(&random, 6);
     bool wide = sim_one_in(&random, 4);
     sim_h2_connection_window = wide ? 1 << 20 : 65535 + sim_below(&random, 2) * sim_below(&random, 50000);
     sim_h2_stream_window = wide ? 1 << 18 : 16384 + sim_below(&random, 16384);
@@ -507,7 +546,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->worker_threads = 1 + sim_below(&random, 6);
     config->worker_idle_timeout = 2;
     config->worker_warn_ms = 0;
-    config->worker_queue_timeout_ms = 0;
+    config->worker_queue_timeout_ms = sim_threads_are_patient ? 0 : 50;
     config->handler_warn_ms = 0;
 }
 
@@ -530,7 +569,9 @@ static void add_routes(uvhttp_server_t *server) {
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true, .live_body = true});
     uvhttp_route(server, UVHTTP_POST, "/cobody/:tag/:size/:ms", on_read, NULL, UVHTTP_EXEC_COROUTINE);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
-    uvhttp_post(server, "/early/:tag/:size/:ms", on_mem, NULL);
+    uvhttp_post(server, "/early/:tag/:size/:ms", on_early, NULL);
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
+    uvhttp_post(server, "/broken/:tag/:size/:ms", on_broken, NULL);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     uvhttp_websocket(
         server, "/ws",

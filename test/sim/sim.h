@@ -116,6 +116,8 @@ void sim_world_step(sim_random_t *random);
 /* The server has sent something, or has closed. */
 void sim_world_wake(void *arg);
 void sim_world_check_end(void);
+/* A handler that waits for room has written so many bytes of a response. */
+void sim_world_wrote(uint32_t tag, uint64_t size);
 uint32_t sim_world_clients(void);
 uint32_t sim_world_ops(uint32_t client);
 void sim_world_describe(uint32_t client, uint32_t op, char *text, size_t size);
@@ -158,7 +160,8 @@ void sim_server_plan(uint64_t seed);
 extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
 /* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
-extern bool sim_places_are_few; /* fewer than clients: idle connections are closed to make room */
+extern bool sim_threads_are_patient; /* a request waits for one as long as it takes */
+extern bool sim_places_are_few;      /* fewer than clients: idle connections are closed to make room */
 
 #define SIM_PORT 8000u
 #define SIM_PEER_PORT 20000u /* of client 0, and so on */
@@ -172,6 +175,8 @@ extern bool sim_places_are_few; /* fewer than clients: idle connections are clos
 #define SIM_BODY_TIMEOUT_S 100u
 #define SIM_WRITE_TIMEOUT_S 120u
 #define SIM_DRAIN_S 600u
+#define SIM_END_MS 1000u              /* from the last byte to FIN */
+#define SIM_QUEUED_MAX 200000u        /* bytes of a response that are written and not read: queues of both systems */
 #define SIM_CREDIT_S 90u              /* nobody waits for credit longer */
 #define SIM_PROBED_WINDOW_MAX 119999u /* a body of half of it is cheap */
 

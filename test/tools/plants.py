@@ -177,9 +177,9 @@ PLANTS = [
           "    pull->ended = true;\n    pull->come(pull);", "    pull->ended = true;\n    if (pull->size > 0) pull->come(pull);"),
     # --- src/exec ---
     Plant("a worker's job is counted twice", "src/exec/work.c",
-          "    port->pending += count;\n", "    port->pending += count + (count > 2);\n"),
+          "    port->pending += count;\n", "    port->pending += count + (count > 1);\n"),
     Plant("a job that was cancelled still counts as waiting", "src/exec/work_shard.c",
-          "    job->state = UVHTTP__JOB_OVER;\n    atomic_fetch_sub(&work->waiting, 1);", "    job->state = UVHTTP__JOB_OVER;"),
+          "    job->state = UVHTTP__JOB_OVER;\n    atomic_fetch_sub(&work->waiting, 1);", "    job->state = UVHTTP__JOB_OVER;", memory=True),
     Plant("lost wake-up: a thread goes to sleep over a job that has just come", "src/exec/work_thread.c",
           "    if (!uvhttp__work_any_ready(work)) return true;\n    uvhttp__list_remove(&thread->link);",
           "    if (!uvhttp__work_any_ready(work) || thread) return true;\n    uvhttp__list_remove(&thread->link);"),

@@ -280,6 +280,20 @@ static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     ask_short(serving);
 }
 
+/* The time that a request may wait for its thread says nothing of how long that waits for a live body (seed 153 of the
+ * simulation). */
+static void test_a_thread_waits_for_a_live_body_as_long_as_it_wants(void **state) {
+    serving_t *serving = *state;
+    serving->config.worker_queue_timeout_ms = 500;
+    start(state);
+    int fd = client_connect(serving->port);
+    send_head(fd, "/live", 6);
+    nanosleep(&(struct timespec){.tv_nsec = 600 * 1000000L}, NULL);
+    client_send(fd, text_of(6), 6);
+    expect_sum(fd, 6, "");
+    close(fd);
+}
+
 /* Clients that do not read hold every thread: the other worker routes are answered within their time all the same, the
  * loop's at once, and a client that reads too slowly is ended. */
 static void test_slow_readers_keep_nobody_waiting(void **state) {
@@ -513,12 +527,12 @@ static void test_small_chunks_become_large_pieces(void **state) {
 
 int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_ERROR);
-    return RUN_ON_EACH(test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
-                       test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
-                       test_slow_readers_keep_nobody_waiting, test_a_directory_that_cannot_be_written_is_500,
-                       test_the_file_is_in_the_directory_of_the_configuration,
-                       test_the_file_is_in_the_directory_of_the_environment,
-                       test_a_file_system_without_nameless_files_serves_too, test_a_full_disk_is_507,
-                       test_the_space_of_all_files_is_bounded_and_given_back, test_a_client_that_goes_meanwhile,
-                       test_a_stop_while_bodies_come, test_small_chunks_become_large_pieces);
+    return RUN_ON_EACH(
+        test_slow_uploads_hold_no_thread, test_what_comes_is_what_is_read,
+        test_live_bodies_leave_a_share_of_the_threads, test_who_waits_too_long_for_a_thread_gets_503,
+        test_a_thread_waits_for_a_live_body_as_long_as_it_wants, test_slow_readers_keep_nobody_waiting,
+        test_a_directory_that_cannot_be_written_is_500, test_the_file_is_in_the_directory_of_the_configuration,
+        test_the_file_is_in_the_directory_of_the_environment, test_a_file_system_without_nameless_files_serves_too,
+        test_a_full_disk_is_507, test_the_space_of_all_files_is_bounded_and_given_back,
+        test_a_client_that_goes_meanwhile, test_a_stop_while_bodies_come, test_small_chunks_become_large_pieces);
 }
