@@ -108,7 +108,7 @@ static void plan_http2(client_t *client, bool slow) {
         op.cut = sim_one_in(r, 8);
         add(client, op);
         if (sim_one_in(r, 3)) plan_pauses(client, slow);
-        if (sim_one_in(r, 12)) add(client, (op_t){.kind = OP_SETTINGS, .size = 500 + sim_below(r, 100000)});
+        if (sim_one_in(r, 12)) add(client, (op_t){.kind = OP_SETTINGS, .size = 2048 + sim_below(r, 100000)});
     }
     add(client, (op_t){.kind = OP_WAIT});
     add(client, (op_t){.kind = OP_SETTLE});
