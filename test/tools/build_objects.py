@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 
 from source_text import ROOT
 
@@ -16,6 +17,8 @@ class Objects:
 
     def __init__(self, folder):
         self.folder = folder
+        if not (folder / "CMakeCache.txt").exists():
+            sys.exit(f"{folder} is no build: ./dev test build makes build/, ./dev test asan makes build/asan")
         subprocess.run(["cmake", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", folder], check=True, stdout=subprocess.DEVNULL)
         entries = json.loads((folder / "compile_commands.json").read_text())
         self.commands = {os.path.relpath(entry["file"], ROOT): entry for entry in entries if "/test/sim/" not in entry["command"]}
