@@ -16,7 +16,8 @@ typedef struct theirs {
     side_t side;
     nghttp2_session *session;
     uint8_t rules;
-    bool failed; /* an error without GOAWAY */
+    bool failed;      /* an error without GOAWAY */
+    bool underscored; /* the last block has a name that frames a message where '_' is '-' */
     uint64_t hash, method, path;
 } theirs_t;
 
@@ -24,6 +25,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     (void)session, (void)frame;
     theirs_t *theirs = user;
     theirs->hash = theirs->method = theirs->path = 0;
+    theirs->underscored = false;
     return 0;
 }
 
@@ -36,6 +38,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         theirs->hash = log_hash_field(theirs->hash, name, name_size, value, value_size);
     if (uvhttp__str_equal(text, UVHTTP__STR(":method"))) theirs->method = log_hash(0, value, value_size);
     if (uvhttp__str_equal(text, UVHTTP__STR(":path"))) theirs->path = log_hash(0, value, value_size);
+    theirs->underscored |= uvhttp__str_equal(text, UVHTTP__STR("content_length")) ||
+                           uvhttp__str_equal(text, UVHTTP__STR("transfer_encoding"));
     return 0;
 }
 
@@ -246,6 +250,7 @@ static bool compare(pair_t *both, const char *frame, size_t size) {
                                .block_size = both->ours.block_size,
                                .head_code = both->ours.head_code,
                                .self_dependent = both->self_dependent,
+                               .underscored = both->theirs.underscored,
                                .messaging = has_messaging(both->ours.rules)};
     read_frame(&difference, frame, size);
     verdict_t verdict = explain_difference(&difference);

@@ -24,6 +24,7 @@ typedef struct difference {
     int head_code;                                            /* why we have refused the block */
     bool messaging;                                           /* well-formed requests were asked for */
     bool self_dependent;
+    bool underscored; /* the block has a name that frames a message where '_' is '-' */
 } difference_t;
 
 static int64_t log_code(event_log_t *log, log_kind_t kind) {
@@ -151,6 +152,12 @@ static bool is_stricter_request(const difference_t *is) {
            is->our_reset == UVHTTP__HTTP2_PROTOCOL_ERROR && log_find(is->theirs, LOG_FIELDS, is->id);
 }
 
+/* Behind CGI "content_length" is a second length: we refuse the name, as over HTTP/1. */
+static bool is_framing_by_another_name(const difference_t *is) {
+    return is->underscored && is->messaging && is->head_code == UVHTTP_E_HTTP2_FIELD_NAME &&
+           is->our_reset == UVHTTP__HTTP2_PROTOCOL_ERROR;
+}
+
 /* Sections 6.9.1, 8.1.1: DATA beyond the window of its stream or beyond its content-length. We find that before the
  * bytes are shown, libnghttp2 afterwards. */
 static bool is_shown_too_early(difference_t *is) {
@@ -226,7 +233,7 @@ static verdict_t explain_difference(difference_t *is) {
         is_forgotten_stream(is) || is_too_small(is) || is_wrong_twice(is) || is_goaway_of_client(is) ||
         is_late_and_padded(is) || is_priority_of_connection(is) || is_ignored_priority_update(is) ||
         is_zero_increment(is) || is_other_settings(is) || is_stricter_request(is) || is_third_update(is) ||
-        is_block_in_between(is))
+        is_block_in_between(is) || is_framing_by_another_name(is))
         return ENDS;
     return is_late_frame(is) || is_useless_credit(is) || is_shown_too_early(is) ? AGREES : UNEXPLAINED;
 }
