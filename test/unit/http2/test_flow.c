@@ -141,16 +141,18 @@ static void test_half_of_an_odd_window_is_the_smaller_half(void **state) {
     static peer_t peer;
     uvhttp__http2_limits_t limits;
     uvhttp__http2_limits_default(&limits);
-    limits.stream_window = limits.connection_window = 65535;
-    limits.stream_credit_steps = 2;
+    limits.connection_window = 65535;
+    limits.stream_window = 16383;
+    limits.stream_credit_steps = 1;
     limits.connection_credit_min = UINT32_MAX;
     peer_init_with(&peer, &limits);
-    (void)open_streams(&peer, 3);
+    (void)open_streams(&peer, 5);
     feed_ack(&peer);
-    feed_data(&peer, 1, 16384);
+    feed_data(&peer, 1, 16382);
     feed_data(&peer, 3, 16382);
+    feed_data(&peer, 5, 2);
     assert_int_equal(peer.sent_size, 0);
-    feed_data(&peer, 3, 1);
+    feed_data(&peer, 5, 1);
     assert_string_equal(peer.sent, "window 0 +32767\n");
     peer_deinit(&peer);
 }
