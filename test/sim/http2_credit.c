@@ -180,7 +180,7 @@ static int64_t owed(const struct sim_h2 *h2) {
 }
 
 static int64_t batch(void) {
-    return (sim_h2_connection_window + 1) / 2;
+    return sim_h2_connection_window / 2;
 }
 
 static void ping(client_t *client, settling_t then) {
