@@ -2,7 +2,7 @@
 """Owns: the table of attacks on HTTP/2: ten connections attack beside fifty that are served, and what the others notice of
 it. By hand, on a machine that does nothing else; what CI asserts is in test/integration/test_http2_abuse.py and
 test_http2_frames.py. Fails if an attack is not met as attacks.py says, if it costs more memory than it may, if a request of
-the others fails, or if their P99 is above twice what it is in calm and above 5 ms.
+the others fails, or if their P99 is above twice what it was in calm just before, and above 5 ms, in two rounds of at most three.
 
     ./dev attacks [--backend uring] [--seconds 2] [--only WORD] [--control WORD]
 
@@ -29,12 +29,13 @@ import time
 from attacks import ATTACKS
 
 ATTACKERS, SERVED, RATE = 10, 50, 2000
+P99_MS = 5
 WARM_UP = 0.5  # seconds, of the generator, while the attack is under way
 TIMEOUT = 1  # of the server, in seconds
 START_SECONDS = 20
-# http2_connection_memory_max counts what is asked of the allocator, not what that takes from the system: half as much again
-# for each connection, and what a loop has of its own.
-MEMORY_KIB = ATTACKERS * 1536 + 4096
+# http2_connection_memory_max counts what is asked of the allocator. Buffers that double leave holes of as much behind them;
+# and a loop has buffers of its own.
+MEMORY_KIB = ATTACKERS * 2048 + 4096
 CODES = ["NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED", "FRAME_SIZE_ERROR",
          "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM"]  # fmt: skip
 DATA, RST_STREAM, GOAWAY = 0, 3, 7
@@ -205,44 +206,51 @@ def measure(build, server, seconds):
     }
 
 
-def calm(build, backend, seconds):
-    """The median of three: one disturbance is no measure for all attacks."""
-    with Server(build, backend) as server:
-        return sorted((measure(build, server, seconds) for _ in range(3)), key=lambda one: one["p99"])[1]
+def row(name, cve, calm, p99, late, cpu, failed, memory, connections, told, verdict):
+    print(f"| {name} | {cve} | {calm} | {p99:.2f} | {late:.2f} | {cpu:.0%} | {failed} | {memory} | {connections} | {told} | {verdict} |", flush=True)
 
 
-def row(name, cve, p99, late, cpu, failed, memory, connections, told, verdict):
-    print(f"| {name} | {cve} | {p99:.2f} | {late:.2f} | {cpu:.0%} | {failed} | {memory} | {connections} | {told} | {verdict} |", flush=True)
-
-
-def faults(attack, calm, under, memory, seen):
-    if under["failed"]:
+def faults(attack, found):
+    """What no repetition excuses."""
+    if found["failed"]:
         yield "requests failed"
-    if under["p99"] > max(2 * calm["p99"], 5):
-        yield "P99"
-    if memory > MEMORY_KIB:
+    if found["memory"] > MEMORY_KIB:
         yield "memory"
-    yield from (f"no {codes}" for codes in attack.expects if not any(seen.get(code) for code in codes.split("|")))
-    yield from (code for code in seen if code.endswith("INTERNAL_ERROR"))
+    yield from (f"no {codes}" for codes in attack.expects if not any(found["seen"].get(code) for code in codes.split("|")))
+    yield from (code for code in found["seen"] if code.endswith("INTERNAL_ERROR"))
 
 
-def suffer(build, backend, number, calm, seconds):
-    """Returns whether all was well."""
-    attack = ATTACKS[number]
+def suffer_once(build, backend, number, seconds):
+    """Calm, then the attack, on one server."""
     with Server(build, backend) as server:
+        calm = measure(build, server, 1)
         before = server.resident("VmRSS")
         with attacked(server.address, number) as results:
             used, since = server.cpu_seconds(), time.monotonic()
-            under = measure(build, server, seconds)
-            cpu = (server.cpu_seconds() - used) / (time.monotonic() - since)
+            found = measure(build, server, seconds)
+            found["cpu"] = (server.cpu_seconds() - used) / (time.monotonic() - since)
             counters = {name: value for name, value in server.counters().items() if value}
-        memory = server.resident("VmHWM") - before
-    connections, codes = results
-    told = ", ".join(f"{code} {count}" for code, count in codes.most_common(3))
+        found["memory"] = server.resident("VmHWM") - before
+    found["connections"], found["codes"] = results
+    return {**found, "calm": calm["p99"], "seen": {**counters, **found["codes"]}, "slow": found["p99"] > max(2 * calm["p99"], P99_MS)}
+
+
+def suffer(build, backend, number, seconds):
+    """Returns whether all was well."""
+    attack = ATTACKS[number]
+    rounds = [suffer_once(build, backend, number, seconds)]
+    # A disturbance of the machine in one second is no finding, and none in both is.
+    while rounds[0]["slow"] and sum(found["slow"] for found in rounds) < 2 and len(rounds) < 3:
+        rounds.append(suffer_once(build, backend, number, seconds))
+    slow = sum(found["slow"] for found in rounds) > 1
+    shown = next(found for found in rounds if found["slow"] == slow)
+    wrong = ["P99"] * slow + sorted({fault for found in rounds for fault in faults(attack, found)})
+    told = ", ".join(f"{code} {count}" for code, count in shown["codes"].most_common(3))
     expected = [name for names in attack.expects for name in names.split("|")]
-    told = ", ".join([told] * bool(told) + [f"{name} {counters[name]}" for name in expected if name in counters]) or "-"
-    wrong = list(faults(attack, calm, under, memory, {**counters, **codes}))
-    row(attack.name, attack.cve, under["p99"], under["late"], cpu, under["failed"], memory, connections, told, ", ".join(wrong) or "ok")
+    told = ", ".join([told] * bool(told) + [f"{name} {shown['seen'][name]}" for name in expected if name in shown["seen"] and name not in shown["codes"]]) or "-"
+    verdict = (", ".join(wrong) or "ok") + f", {len(rounds)} rounds" * (len(rounds) > 1)
+    row(attack.name, attack.cve, f"{shown['calm']:.2f}", shown["p99"], shown["late"], shown["cpu"], shown["failed"],
+        shown["memory"], shown["connections"], told, verdict)  # fmt: skip
     return not wrong
 
 
@@ -253,20 +261,18 @@ def suffer_elsewhere(build, backend, number, seconds, compete):
             under = measure(build, server, seconds)
             cpu = (server.cpu_seconds() - used) / (time.monotonic() - since)
     name = f"control{', attackers compete with the generator' * compete}: {ATTACKS[number].name}"
-    row(name, "", under["p99"], under["late"], cpu, under["failed"], "", results[0], "", "")
+    row(name, "", "", under["p99"], under["late"], cpu, under["failed"], "", results[0], "", "")
 
 
 def table(options, backend):
     """Returns whether all was well."""
     build, good = options.build.absolute(), True
-    quiet = calm(build, backend, options.seconds)
-    print(f"{backend}, in calm: P50 {quiet['p50']:.2f} ms, P99 {quiet['p99']:.2f} ms, generator late {quiet['late']:.2f} ms. The server has "
-          f"CPU {SERVER_CPU}, generator and attackers (SCHED_IDLE) CPU {CLIENT_CPU}.\n")  # fmt: skip
-    print("| attack | | P99 ms | generator late ms | server CPU | failed | memory KiB | connections | told | |")
-    print("|---" * 10 + "|")
+    print(f"{backend}. The server has CPU {SERVER_CPU}, generator and attackers (SCHED_IDLE) CPU {CLIENT_CPU}.\n")
+    print("| attack | | calm P99 ms | P99 ms | generator late ms | server CPU | failed | memory KiB | connections | told | |")
+    print("|---" * 11 + "|")
     for number, attack in enumerate(ATTACKS):
         if options.only in attack.name:
-            good = suffer(build, backend, number, quiet, options.seconds) and good
+            good = suffer(build, backend, number, options.seconds) and good
         if any(word in attack.name for word in options.control):
             for compete in (False, True):
                 suffer_elsewhere(build, backend, number, options.seconds, compete)
@@ -278,7 +284,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", type=pathlib.Path, default=pathlib.Path("build"))
     parser.add_argument("--backend", choices=("uring", "libuv"), help="one backend only")
-    parser.add_argument("--seconds", type=int, default=2, help="of each measurement")
+    parser.add_argument("--seconds", type=int, default=2, help="of each attack")
     parser.add_argument("--only", default="", help="attacks whose name has this in it")
     parser.add_argument("--control", action="append", default=[], metavar="WORD", help="controls of attacks whose name has this in it")
     options = parser.parse_args()
