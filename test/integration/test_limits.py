@@ -307,19 +307,19 @@ def test_unix_sockets_have_no_limit_per_address(serve, tmp_path):
 def test_exactly_max_connections_are_held_and_the_backlog_keeps_the_rest(serve, loops):
     server = serve(settings={"max_connections": 10, "io_threads": loops})
     server.sync()
-    before = server.descriptors()
+    before = server.sockets()
     server.control.send(PART)
     clients = [send_part(server.connect()) for _ in range(200)]  # none is idle when the next comes: nobody makes room
-    poll(lambda: server.descriptors() >= before + 9)
+    poll(lambda: server.sockets() >= before + 9)
     deadline = time.monotonic() + 0.3  # longer than a full backlog takes to be accepted
     while time.monotonic() < deadline:
-        assert server.descriptors() == before + 9
+        assert server.sockets() == before + 9
     server.control.send(REST)
     assert server.control.response().body == b"1"
     for client in clients:
         client.close()
     server.close_control()
-    poll(lambda: server.descriptors() == before - 1, message="all that waited are accepted and let go")
+    poll(lambda: server.sockets() == before - 1, message="all that waited are accepted and let go")
     assert server.counter("connections_waited") >= 1
 
 
