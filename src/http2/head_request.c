@@ -97,10 +97,11 @@ static ALWAYS_INLINE uint32_t take_value(const cursor_t *cursor, const uint8_t *
     size_t size = *(*in)++ - (size_t)0x80;
     if (UNLIKELY(size - 1 >= VALUE_SIZE_MAX || size > (size_t)(cursor->end - *in))) return 0;
     const char *end = uvhttp__huffman_decode_usual(*in, size, value);
+    if (UNLIKELY(!end)) return 0;
     *in += size;
     uint32_t value_size = (uint32_t)(end - value);
-    if (UNLIKELY(!end || name_size + value_size + UVHTTP__HPACK_FIELD_OVERHEAD > cursor->left)) return 0;
-    return value_size;
+    bool fits = name_size + value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= cursor->left;
+    return LIKELY(fits) ? value_size : 0;
 }
 
 /* A :path that the table does not get. False: it is something else, or there is a fault, and nothing is read. */

@@ -65,11 +65,12 @@ typedef struct uvhttp__http2_carrier {
     uvhttp__timer_t timer;
     uint64_t deadline_ms; /* the exchange's; UINT64_MAX: none */
     uvhttp__rate_t rate;  /* of the response's body, while `watched` */
-    uvhttp__http2_inbound_t
-        *inbound;     /* NULL: the request was whole with its head. From here on: zero at the beginning */
-    uint32_t kept;    /* bytes of connection->kept; UINT32_MAX: so many or more */
-    uint32_t copied;  /* bytes of the response's body that are copies of ours; the same */
-    uint32_t charged; /* bytes of the core's memory */
+
+    /* From here to the exchange all is zero in a new carrier. */
+    uvhttp__http2_inbound_t *inbound; /* NULL: the request was whole with its head */
+    uint32_t kept;                    /* bytes of connection->kept; UINT32_MAX: so many or more */
+    uint32_t copied;                  /* bytes of the response's body that are copies of ours; the same */
+    uint32_t charged;                 /* bytes of the core's memory */
     int16_t cut_code;
     uint8_t due;
     bool body_open : 1;          /* the end of the request has not been given to the exchange */
@@ -79,7 +80,7 @@ typedef struct uvhttp__http2_carrier {
     bool responded : 1;          /* only finished or aborted follows */
     bool wants_writable : 1;     /* uvhttp__exchange_writable is owed */
     bool watched : 1;            /* the rate of its response is looked at */
-    bool connects : 1;           /* extended CONNECT: it becomes a tunnel, or is refused. To here */
+    bool connects : 1;           /* extended CONNECT: it becomes a tunnel, or is refused */
     uvhttp__exchange_t exchange; /* last */
 } uvhttp__http2_carrier_t;
 
