@@ -138,15 +138,21 @@ static void on_call_abort(uvhttp_deferred_t *deferred, void *user) {
     call_end(user);
 }
 
-static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
-    call_t *call = call_new(req);
+/* The call ends when its client goes. False: it has ended. */
+static bool call_defer(call_t *call, uvhttp_response_t *res) {
     call->deferred = uvhttp_response_defer(res);
     if (!call->deferred) {
         call_end(call);
-        return;
+        return false;
     }
     uvhttp_deferred_on_abort(call->deferred, on_call_abort, call);
+    return true;
+}
+
+static void on_defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    call_t *call = call_new(req);
+    if (!call_defer(call, res)) return;
     (void)uvhttp_timer_start(&call->timer, call->ms, on_defer_timer, call);
 }
 
@@ -177,12 +183,7 @@ static void on_broken_timer(uvhttp_timer_t *timer, void *user) {
 static void on_broken(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t *call = call_new(req);
-    call->deferred = uvhttp_response_defer(res);
-    if (!call->deferred) {
-        call_end(call);
-        return;
-    }
-    uvhttp_deferred_on_abort(call->deferred, on_call_abort, call);
+    if (!call_defer(call, res)) return;
     (void)uvhttp_deferred_run(call->deferred, begin_broken, call);
     (void)uvhttp_timer_start(&call->timer, call->ms, on_broken_timer, call);
 }
@@ -398,12 +399,7 @@ static uvhttp_flow_t wait_first(uvhttp_request_t *req, uvhttp_response_t *res, v
     call_t *call = calloc(1, sizeof *call);
     handlers_open++;
     call->ms = (uint32_t)strtoul(text.data, NULL, 10);
-    call->deferred = uvhttp_response_defer(res);
-    if (!call->deferred) {
-        call_end(call);
-        return UVHTTP_STOP;
-    }
-    uvhttp_deferred_on_abort(call->deferred, on_call_abort, call);
+    if (!call_defer(call, res)) return UVHTTP_STOP;
     (void)uvhttp_timer_start(&call->timer, call->ms, on_wait_timer, call);
     return UVHTTP_STOP;
 }

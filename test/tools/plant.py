@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Owns: planted faults: puts each fault of plants.py into the library, alone, and runs the simulation until a seed fails.
 
-    test/tools/plant.py                    all of them; the table is the one of docs/testing.md
+    test/tools/plant.py                    all of them; docs/internals/planted_faults.md has the table
     test/tools/plant.py credit "off by"    those whose names have one of these texts
     test/tools/plant.py --check            only that each fault can still be planted
 
