@@ -59,6 +59,11 @@ typedef enum uvhttp__conn_phase {
 /* The same for one that was idle while its server stops: long enough for what crosses our FIN to be thrown away, so
  * that it is answered by an end and not by a reset. */
 #define UVHTTP__CONN_IDLE_LINGER_MS 200
+/* What a loop reads in a tick, in bytes and ms, only to throw it away because its connections have ended. Beyond it
+ * those that send are closed, or not read while their output goes out. The rest of a refused upload is read at the
+ * speed of a network, and a flood costs the others little. */
+#define UVHTTP__CONN_DISCARD_MAX (4u << 20)
+#define UVHTTP__CONN_DISCARD_MS 64
 /* How long a handshake may take that began while its server stops. */
 #define UVHTTP__CONN_LATE_MS 5000
 
@@ -122,8 +127,9 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn);
 /* The same for this connection alone. Idempotent. */
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
-/* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away; closes when the peer has
- * closed too, or UVHTTP__CONN_LINGER_MS after it has taken everything, under the limits of the host. Idempotent. */
+/* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away, at most
+ * UVHTTP__CONN_DISCARD_MAX of them; closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS after it has taken
+ * everything, under the limits of the host. Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn);
 /* The same with a moment at which sending is given up. */
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms);

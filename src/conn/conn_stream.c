@@ -125,6 +125,7 @@ static void linger(uvhttp__conn_t *conn) {
         return;
     }
     conn->flags |= UVHTTP__CONN_LINGERING;
+    uvhttp__stream_resume(&conn->stream); /* the peer's FIN is what it waits for */
     bool brief = conn->worker->draining && (conn->flags & UVHTTP__CONN_IDLE_END);
     uvhttp__conn_timer_stop(conn);
     uvhttp__conn_timer_set(conn,
@@ -140,10 +141,28 @@ static void end_lingering(uvhttp__conn_t *conn) {
         uvhttp__conn_close(conn, conn->close_status);
 }
 
+/* What comes behind the end. Who sends while there is too much of it loses the time that is left to read the end, or,
+ * while output still goes out, waits until it has. */
+static NOINLINE size_t discard(uvhttp__conn_t *conn, size_t size) {
+    uvhttp__worker_t *worker = conn->worker;
+    uint64_t tick = uvhttp__conn_now_ms(conn) / UVHTTP__CONN_DISCARD_MS;
+    if (worker->discard_tick != tick) {
+        worker->discard_tick = tick;
+        worker->discarded = 0;
+    }
+    if (worker->discarded >= UVHTTP__CONN_DISCARD_MAX) {
+        uvhttp__counters_add(&worker->counters, closing_floods, 1);
+        if (!(conn->flags & UVHTTP__CONN_LINGERING)) return 0;
+        uvhttp__conn_close(conn, conn->close_status);
+    }
+    worker->discarded += size;
+    return size;
+}
+
 UVHTTP__HOT static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     uvhttp__conn_t *conn = uvhttp__conn_of(stream);
     if (__builtin_expect(conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_PROXY), 0))
-        return conn->flags & UVHTTP__CONN_FINISHING ? size : on_proxy_data(conn, data, size);
+        return conn->flags & UVHTTP__CONN_FINISHING ? discard(conn, size) : on_proxy_data(conn, data, size);
     return uvhttp__conn_ops(conn)->on_data(conn, data, size);
 }
 

@@ -104,6 +104,8 @@ struct uvhttp__worker {
     uint32_t index;
     uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
     uint32_t output_check_count, output_check_capacity, output_check_free; /* free: the first of a list; 0: none */
+    uint64_t discard_tick; /* since when `discarded` counts, in UVHTTP__CONN_DISCARD_MS */
+    uint64_t discarded;    /* bytes that came behind the end of their connection */
     uvhttp__timer_t drain_timer;
     uvhttp__timer_t room_timer; /* while a client waits for a place */
     uvhttp__post_t stop_post, cut_post, room_post, evict_post;

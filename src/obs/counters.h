@@ -40,6 +40,7 @@
     X(resets_reading, "Connections that clients reset while a request, a handshake or a PROXY header was received")    \
     X(resets_writing, "Connections that clients reset while a response was made or sent")                              \
     X(resets_closing, "Connections that clients reset after the server had begun to close them")                       \
+    X(closing_floods, "Times that too many bytes came behind the ends of connections, and one was closed or paused")   \
     X(aborted, "Requests whose client was gone before the response was sent")                                          \
     X(deferred, "Responses that were deferred")                                                                        \
     X(handler_no_answer, "Requests whose handler neither answered nor deferred")                                       \

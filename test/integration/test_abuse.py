@@ -1,4 +1,5 @@
 """Clients that break off, reset, or send what is legal but costly."""
+import contextlib
 import random
 
 import pytest
@@ -170,6 +171,24 @@ def test_garbage_never_stops_the_server(server):
                     assert response.status in (200, 400, 404, 405, 413, 417, 501, 505), response
             except (Closed, OSError):
                 pass
+    assert server.new_stderr() == ""
+
+
+def test_who_floods_behind_a_refusal_is_not_waited_for(server):
+    flood = bytes(1 << 20)
+
+    def flooded():
+        with server.connect() as one:
+            one.send(b"nonsense\r\n\r\n")
+            assert one.response().status == 400
+            with contextlib.suppress(ConnectionError):
+                for _ in range(256):
+                    one.send(flood)
+        return server.counter("closing_floods") > 0
+
+    poll(flooded)
+    with server.connect() as one:
+        assert one.get("/n/1").body == b"1"
     assert server.new_stderr() == ""
 
 

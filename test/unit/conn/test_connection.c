@@ -1,7 +1,8 @@
 /* Owns: tests of one connection of the TCP server: data, backpressure, and every way to end it. */
-#include "support/tcp_server.h"
-
 #include <sys/ioctl.h>
+
+#include "conn/conn.h"
+#include "support/tcp_server.h"
 
 /* --- data --- */
 
@@ -275,6 +276,31 @@ static void test_close_does_not_wait_for_ever_for_the_peer(void **state) {
     close(fd);
 }
 
+/* Who floods behind the end is not waited for. */
+static void test_what_follows_the_end_is_read_at_a_bounded_rate(void **state) {
+    fixture_t *fixture = *state;
+    fixture->handlers.on_data = send_and_close;
+    fixture->data = "end";
+    fixture->size = 3;
+    int fd = fixture_dial(fixture, "x");
+    client_expect(fd, "end", 3);
+    client_expect_eof(fd);
+    size_t size = 1 << 20;
+    char *flood = pattern_new(size);
+    uint64_t start = uvhttp__clock_ns() / 1000000;
+    while (send(fd, flood, size, MSG_NOSIGNAL) > 0) {
+        if (uvhttp__clock_ns() / 1000000 - start > TIMEOUT_MS)
+            fail_msg("the server reads a connection that it has ended for ever");
+    }
+    uint64_t ticks = (uvhttp__clock_ns() / 1000000 - start) / UVHTTP__CONN_DISCARD_MS + 2;
+    uvhttp_tcp_metrics_t metrics;
+    uvhttp_tcp_server_metrics(fixture->server, &metrics);
+    assert_true(metrics.bytes_received <= (ticks + 1) * UVHTTP__CONN_DISCARD_MAX);
+    wait_seen(fixture, SEEN_CLOSE_OK, 1);
+    close(fd);
+    free(flood);
+}
+
 static void reset_with_queue(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     fixture_t *fixture = user;
     (void)data, (void)size;
@@ -393,8 +419,8 @@ int main(void) {
         test_a_connection_may_be_ended_in_on_open, test_a_connection_may_be_reset_in_on_open,
         test_a_paused_connection_reads_a_bounded_amount, test_fin_of_a_paused_connection_comes_after_its_data,
         test_watermarks, test_without_backpressure_on_drain_does_not_come, test_close_sends_everything_before_fin,
-        test_close_does_not_wait_for_ever_for_the_peer, test_reset_drops_the_queue, test_a_reset_of_the_client_is_told,
-        test_a_reset_of_the_client_releases_the_queue, test_without_on_end_the_queue_is_sent_and_closed,
-        test_many_small_pieces_are_sent_as_they_were, test_with_on_end_sending_is_still_possible,
-        test_after_shutdown_receiving_goes_on);
+        test_close_does_not_wait_for_ever_for_the_peer, test_what_follows_the_end_is_read_at_a_bounded_rate,
+        test_reset_drops_the_queue, test_a_reset_of_the_client_is_told, test_a_reset_of_the_client_releases_the_queue,
+        test_without_on_end_the_queue_is_sent_and_closed, test_many_small_pieces_are_sent_as_they_were,
+        test_with_on_end_sending_is_still_possible, test_after_shutdown_receiving_goes_on);
 }
