@@ -364,7 +364,10 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *size)
         return -1;
     }
     struct tcp_info info = {0};
-    if (it->kind == LISTENER) info.tcpi_unacked = it->waiting;
+    if (it->kind == LISTENER) {
+        info.tcpi_unacked = it->waiting;
+        it->closing = true; /* it asks before it takes the rest */
+    }
     if (it->kind == STREAM) info.tcpi_bytes_acked = it->conn->to_client.passed;
     if (*size > sizeof info) *size = sizeof info;
     memcpy(value, &info, *size);
@@ -402,7 +405,7 @@ static sim_conn_t *take_first(descriptor_t *listener) {
 /* ECONNABORTED is about a connection that has gone, which leaves the backlog with that. */
 static int fail_accept(descriptor_t *listener) {
     static const int errors[] = {ECONNABORTED, EMFILE, ENFILE, ENOMEM, EINTR};
-    int error = errors[sim_below(&kernel_random, 5)];
+    int error = listener->closing ? EINTR : errors[sim_below(&kernel_random, 5)];
     if (error == ECONNABORTED && !listener->backlog[0]->client_rst) error = EINTR;
     if (error == ECONNABORTED) server_close(take_first(listener));
     if (error != ECONNABORTED && error != EINTR) refused_ns = sim_now_ns;
@@ -418,12 +421,13 @@ int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *size, int flags)
         errno = EAGAIN;
         return -1;
     }
-    if (sim_one_in(&kernel_random, accept_fails_in)) return fail_accept(listener);
+    if (sim_one_in(&kernel_random, listener->closing ? 4 : accept_fails_in)) return fail_accept(listener);
     int made = sim_descriptor_new(STREAM);
     if (made < 0) return -1;
     sim_conn_t *conn = take_first(listener);
     descriptors[made - FD_FIRST].conn = conn;
     conn->fd = made;
+    sim_memory_accepts();
     sim_trace("accept", conn->client, (uint64_t)made);
     return made;
 }

@@ -69,6 +69,7 @@ typedef struct descriptor {
     epoll_set_t *set;                 /* EPOLL */
     uint64_t number;                  /* EVENT: what was written; TIMER: when it fires, SIM_NEVER: not set */
     sim_conn_t *backlog[BACKLOG_MAX]; /* LISTENER */
+    bool closing;                     /* LISTENER: it is about to be closed */
     uint32_t waiting;
     uint16_t port;
 } descriptor_t;

@@ -127,7 +127,14 @@ static struct {
     uint64_t fail_at;  /* the allocation that fails; 0: none */
     uint32_t fails_in; /* from there on one in so many fails, too; 0: none */
     sim_random_t random;
+    uint32_t accepts; /* until the connection for which memory is missing; 0: there is none */
 } memory;
+
+/* What a connection asks for when it begins is little of all that is asked for: half of the failures are there. */
+void sim_memory_accepts(void) {
+    if (memory.accepts == 0 || --memory.accepts > 0) return;
+    memory.fail_at = memory.count + 1 + sim_below(&memory.random, 4);
+}
 
 typedef struct block {
     size_t size;
@@ -209,6 +216,8 @@ static uint64_t run_seed(uint64_t seed) {
     memory.count = memory.failed = 0;
     memory.random = random;
     memory.fail_at = memory_fails ? sim_log_uniform(&random, 4000) : 0;
+    memory.accepts = memory_fails && sim_one_in(&random, 2) ? 1 + sim_below(&random, 8) : 0;
+    if (memory.accepts > 0) memory.fail_at = UINT64_MAX; /* until then */
     memory.fails_in = memory_fails && sim_one_in(&random, 2) ? 1 + sim_log_uniform(&random, 200) : 0;
     uvhttp_server_t *server = sim_server_new(seed);
     if (!server && !memory.failed) sim_fail("no server");

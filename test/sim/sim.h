@@ -31,6 +31,8 @@ sim_random_t sim_random_of(uint64_t seed, uint64_t stream);
 
 /* Adds to the hash of the run. Neither pointers nor real time may go into it. */
 void sim_trace(const char *event, uint64_t a, uint64_t b);
+/* A connection was accepted: a moment at which memory may begin to fail. */
+void sim_memory_accepts(void);
 void sim_trace_bytes(const void *data, size_t size);
 extern bool sim_verbose;
 
