@@ -280,6 +280,8 @@ def test_an_error_page_is_not_compared_unless_it_is_asked_for(tmp_path: Path, ca
         ([*two("a {port}", "b {port}"), "--url", "http://x/"], "expected a path"),
         ([*two("a {port}", "b {port}"), "--header", "x"], "expected 'Name: value'"),
         ([*two("a {port}", "b {port}"), "--connections", "0"], "allowed is 1.."),
+        (two("mine=./mine {port}", "b {port}"), "there is no program in it"),
+        (two("b {port}", "mine=./mine --port {port}"), "there is no program in it"),
         ([*two("a {port}", "b {port}"), "--name", "x"], "--name is given twice"),
         ([*two("a {port}", "b {port}"), "--expect-status", "99"], "allowed is 200..599"),
     ],

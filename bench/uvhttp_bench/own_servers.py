@@ -15,7 +15,7 @@ from uvhttp_bench.scenarios.catalog import OWN, Scenario
 from uvhttp_bench.stats import ratio, verdict
 from uvhttp_bench.stats.verdict import Verdict
 from uvhttp_bench.targets.base import Workspace, serve
-from uvhttp_bench.targets.command import Command, name_of
+from uvhttp_bench.targets.command import PORT, Command, name_of
 
 CONNECTIONS = 50
 CONNECTIONS_MAX, PIPELINE_MAX = 100_000, 1024
@@ -85,7 +85,13 @@ def commands_of(args: argparse.Namespace) -> list[Command]:
         raise UsageError(f"--cmd is given twice, once for each server: there is {len(args.cmd)}")
     if args.name and len(args.name) != 2:
         raise UsageError(f"--name is given twice or not at all: there is {len(args.name)}")
-    names = args.name or [name_of(text) for text in args.cmd]
+    programs = [name_of(text) for text in args.cmd]
+    for text, program in zip(args.cmd, programs, strict=True):
+        if not program or program.startswith(("-", "{")):
+            raise UsageError(
+                f"--cmd '{text}': there is no program in it: expected as in './mine {PORT}'; its name is --name's"
+            )
+    names = args.name or programs
     if names[0] == names[1]:
         names = ["A", "B"]
     return [Command(name, text) for name, text in zip(names, args.cmd, strict=True)]
