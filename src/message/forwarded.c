@@ -3,6 +3,7 @@
  * A proxy adds an element at the end and leaves what it was sent before it. So elements are read from the end, each on
  * the word of the one behind it, and nothing that a client has written is looked at before its own address is known. */
 #include "base/str.h"
+#include "base/uri.h"
 #include "message/message.h"
 
 #define HOST_SIZE_MAX 255
@@ -120,14 +121,9 @@ static void read_scheme(uvhttp_str_t text, uvhttp__client_t *client) {
     if (uvhttp__str_equal_nocase(text, UVHTTP__STR("http"))) client->https = false;
 }
 
-/* A name or address with a port or none, by its characters: it will stand in links and redirects. */
+/* It will stand in links and redirects, as the Host field does, and has the same syntax. */
 static void read_host(uvhttp_request_t *req, uvhttp_str_t text, uvhttp__client_t *client) {
-    if (text.size == 0 || text.size > HOST_SIZE_MAX) return;
-    for (size_t i = 0; i < text.size; i++) {
-        char c = text.data[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (!plain && (c == '\0' || !strchr("-._~:[]", c))) return;
-    }
+    if (text.size > HOST_SIZE_MAX || !uvhttp__valid_authority(text, false)) return;
     /* A copy: the head may move when the answer is deferred. */
     char *copy = uvhttp__arena_alloc_uncounted(req->arena, text.size, 1);
     if (copy) client->host = (uvhttp_str_t){memcpy(copy, text.data, text.size), text.size};

@@ -109,6 +109,10 @@ static void test_forwarded_is_read_from_the_last_element_to_the_first_that_is_no
         {.fields = {"for=\"[fe80::1%1]\""}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for="}, .client = "10.0.0.1", .ignored = true},
         {.fields = {"for=192.0.2.7;host=a/b"}, .client = "192.0.2.7"}, /* no host: the request's */
+        {.fields = {"for=192.0.2.7;host=\"a[1\""}, .client = "192.0.2.7"},
+        {.fields = {"for=192.0.2.7;host=\"a:99999\""}, .client = "192.0.2.7"},
+        {.fields = {"for=192.0.2.7;host=\"u@a\""}, .client = "192.0.2.7"},
+        {.fields = {"for=192.0.2.7;host=\"[2001:db8::1]:80\""}, .client = "192.0.2.7", .host = "[2001:db8::1]:80"},
         {.fields = {"for=192.0.2.7;proto=ftp"}, .client = "192.0.2.7"},
     };
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) check(&vectors[i], UVHTTP__PROXY_HEADER_FORWARDED);
