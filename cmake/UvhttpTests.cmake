@@ -125,7 +125,10 @@ target_link_libraries(hpack_stories PRIVATE uvhttp_inside PkgConfig::UVHTTP_PC_N
 add_executable(frame_sequences test/integration/http2/frame_sequences.c)
 target_include_directories(frame_sequences PRIVATE test/fuzz)
 target_link_libraries(frame_sequences PRIVATE uvhttp_inside)
-set_target_properties(hpack_stories frame_sequences PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
+# What PyPI h11 and httptools get as well.
+add_executable(request_streams test/integration/http1/request_streams.c)
+target_link_libraries(request_streams PRIVATE uvhttp_inside)
+set_target_properties(hpack_stories frame_sequences request_streams PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 
 # The simulation wants everything. With link-time optimisation the linker sees the calls too late to put others in their place.
 if(UVHTTP_HAVE_COROUTINES AND BUILD_WITH_STATIC AND BUILD_WITH_MIDDLEWARE AND BUILD_WITH_WEBSOCKET AND NOT UVHTTP_LTO)

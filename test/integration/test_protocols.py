@@ -24,6 +24,7 @@ OTHERS = {
     "test_framing": "bytes of requests; for HTTP/2 test_http2_frames",
     "test_grpc": "the example of gRPC, which is HTTP/2",
     "test_hpack_stories": "header compression without a server",
+    "test_http1_oracle": "requests of HTTP/1 without a server",
     "test_http2": "HTTP/2 itself",
     "test_http2_abuse": "HTTP/2 itself",
     "test_http2_clients": "HTTP/2 itself",
