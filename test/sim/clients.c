@@ -174,7 +174,8 @@ static bool pumps(client_t *client) {
  * something of that is still to be sent or awaited. */
 static bool flush_first(client_t *client) {
     if (client->h2) sim_h2_credit(client);
-    if (!client->flushing && client->out_at >= client->out_size && client->control_size > 0) {
+    bool may_owe = !client->flushing && client->out_at >= client->out_size && !sim_transport_busy(client);
+    if (may_owe && client->control_size > 0) {
         sim_transport_out(client, client->control, client->control_size);
         client->control_size = 0;
         client->flushing = true;

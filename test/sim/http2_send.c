@@ -122,6 +122,7 @@ void sim_h2_request(client_t *client, const op_t *op) {
     start_out(client, &out, 1024);
     memcpy(sim_h2_put_frame(&out, size, UVHTTP__HTTP2_HEADERS, flags, 2 * at + 1), block, size);
     client->out_size = out.size;
+    sim_transport_encode(client);
     client->requests[at] = sim_http_request_of(op, tag);
     client->asked++;
 }
@@ -378,5 +379,6 @@ void sim_h2_raw(client_t *client, const op_t *op) {
         while (out.size < op->size) out.data[out.size++] = (char)sim_random(&client->random);
     }
     client->out_size = out.size;
+    sim_transport_encode(client);
     if (!polite) client->h2->due_error = 0; /* it has brought another one by now */
 }

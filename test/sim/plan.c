@@ -197,7 +197,7 @@ void sim_client_plan(client_t *client) {
     if (client->piece_max <= 40) client->delay_max_us = 100;
     sim_transport_plan(client);
     bool tiny = slow || client->piece_max <= 40;
-    bool http2 = !client->transport.tls && sim_one_in(r, 3);
+    bool http2 = sim_one_in(r, 3);
     if (http2 && sim_one_in(r, 4) && !slow)
         plan_hostile_http2(client);
     else if (http2)

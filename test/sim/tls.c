@@ -112,11 +112,16 @@ typedef struct server_end {
     uvhttp__tls_io_t *io;
     uint8_t step; /* of the handshake; 2: done */
     bool failed;
+    bool h2; /* the client asks for HTTP/2, and gets it */
 } server_end_t;
+
+/* In the client's first record, beside how much it wants to be told. */
+#define ASKS_FOR_H2 (UINT32_C(1) << 31)
 
 uvhttp__tls_session_t *__real_uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_io_t *io);
 void __real_uvhttp__tls_session_free(uvhttp__tls_session_t *session);
 int __real_uvhttp__tls_session_handshake(uvhttp__tls_session_t *session);
+bool __real_uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session);
 bool __real_uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session);
 int __real_uvhttp__tls_session_read(uvhttp__tls_session_t *session, char *data, size_t size, size_t *got);
 bool __real_uvhttp__tls_session_pending(const uvhttp__tls_session_t *session);
@@ -170,14 +175,17 @@ static int take_handshake(server_end_t *end) {
     uint32_t asked[2];
     if (null->record[0] != HANDSHAKE || null->have < HEAD_SIZE + sizeof asked + 4) return UVHTTP_E_TLS_HANDSHAKE;
     if (end->step == 0) memcpy(asked, null->record + HEAD_SIZE, sizeof asked);
-    if (end->step == 0) null->key = asked[0];
+    if (end->step == 0) {
+        null->key = asked[0];
+        end->h2 = end->io->speaks_h2 && (asked[1] & ASKS_FOR_H2);
+    }
     if (open_record(null)) return UVHTTP_E_TLS_HANDSHAKE;
     int status = UVHTTP_OK;
     if (end->step == 0) {
         null->in_records = 1;
         null->keyed = true;
         memset(hello, 'h', sizeof hello);
-        status = write_record(end, HANDSHAKE, hello, asked[1] % PIECE_MAX);
+        status = write_record(end, HANDSHAKE, hello, (asked[1] & ~ASKS_FOR_H2) % PIECE_MAX);
     }
     end->step++;
     next_record(null);
@@ -194,6 +202,10 @@ int __wrap_uvhttp__tls_session_handshake(uvhttp__tls_session_t *session) {
         if (status != UVHTTP_OK) return fail_with_alert(end, UVHTTP_E_TLS_HANDSHAKE);
     }
     return UVHTTP_OK;
+}
+
+bool __wrap_uvhttp__tls_session_chose_h2(const uvhttp__tls_session_t *session) {
+    return real_now ? __real_uvhttp__tls_session_chose_h2(session) : end_of(session)->h2;
 }
 
 bool __wrap_uvhttp__tls_session_resumed(const uvhttp__tls_session_t *session) {
@@ -263,11 +275,12 @@ static void flush_real(sim_tls_t *tls) {
         tls->put(tls->arg, data, (size_t)size);
 }
 
-static void open_real(sim_tls_t *tls) {
+static void open_real(sim_tls_t *tls, bool h2) {
     tls->ssl = SSL_new(client_context);
     BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
     if (!tls->ssl || !in || !out) abort();
     SSL_set_bio(tls->ssl, in, out);
+    if (h2 && SSL_set_alpn_protos(tls->ssl, (const unsigned char *)"\2h2", 3) != 0) abort();
     SSL_set_connect_state(tls->ssl);
     ERR_clear_error();
     (void)SSL_do_handshake(tls->ssl);
@@ -279,16 +292,16 @@ static void put_record(sim_tls_t *tls, int type, const char *data, size_t size) 
     tls->put(tls->arg, record, make_record(&tls->null, type, data, size, record));
 }
 
-sim_tls_t *sim_tls_new(uint32_t client, sim_random_t *random, sim_tls_sink put, void *arg) {
+sim_tls_t *sim_tls_new(uint32_t client, bool h2, sim_random_t *random, sim_tls_sink put, void *arg) {
     sim_tls_t *tls = calloc(1, sizeof *tls);
     if (!tls) abort();
     *tls = (sim_tls_t){.random = random, .put = put, .arg = arg};
     if (real_now) {
-        open_real(tls);
+        open_real(tls, h2);
         return tls;
     }
     /* The first record goes as it is. */
-    uint32_t hello[128] = {client, sim_log_uniform(random, 6000)};
+    uint32_t hello[128] = {client, sim_log_uniform(random, 6000) | (h2 ? ASKS_FOR_H2 : 0)};
     char record[HEAD_SIZE + sizeof hello + 4] = {0};
     size_t size = sizeof(uint32_t) * (2 + sim_below(random, 126));
     put_head((unsigned char *)record, HANDSHAKE, size + 4);

@@ -19,8 +19,9 @@ bool sim_tls_init(void);
 /* real: a session of the library's in this run; else a null cipher. */
 void sim_tls_reset(uint64_t seed, bool real);
 
-/* The client's end of a connection: writes its first flight, and all that follows, with `put`. */
-sim_tls_t *sim_tls_new(uint32_t client, sim_random_t *random, sim_tls_sink put, void *arg);
+/* The client's end of a connection: writes its first flight, and all that follows, with `put`. h2: it asks for HTTP/2.
+ */
+sim_tls_t *sim_tls_new(uint32_t client, bool h2, sim_random_t *random, sim_tls_sink put, void *arg);
 void sim_tls_free(sim_tls_t *tls);
 bool sim_tls_is_open(const sim_tls_t *tls);
 void sim_tls_write(sim_tls_t *tls, const char *data, size_t size);

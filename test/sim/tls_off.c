@@ -11,8 +11,8 @@ void sim_tls_reset(uint64_t seed, bool real) {
     (void)seed, (void)real;
 }
 
-sim_tls_t *sim_tls_new(uint32_t client, sim_random_t *random, sim_tls_sink put, void *arg) {
-    (void)client, (void)random, (void)put, (void)arg;
+sim_tls_t *sim_tls_new(uint32_t client, bool h2, sim_random_t *random, sim_tls_sink put, void *arg) {
+    (void)client, (void)h2, (void)random, (void)put, (void)arg;
     return NULL;
 }
 

@@ -57,11 +57,9 @@ bool sim_transport_begin(client_t *client) {
     transport_t *transport = &client->transport;
     client->out_size = client->out_at = 0;
     if (transport->proxy) put_proxy_header(client);
-    if (client->h2) {
-        char begin[64];
-        append(client, begin, sim_h2_begin(client, begin));
-    }
-    if (transport->tls) transport->session = sim_tls_new(client->id, &client->random, append_record, client);
+    if (client->h2) client->control_size = sim_h2_begin(client, client->control);
+    if (transport->tls)
+        transport->session = sim_tls_new(client->id, client->h2 != NULL, &client->random, append_record, client);
     return client->out_size > 0;
 }
 
