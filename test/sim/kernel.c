@@ -29,6 +29,7 @@ uint64_t sim_now_ns;
 
 static descriptor_t descriptors[FD_MAX];
 static sim_random_t kernel_random;
+static uint64_t wall_start_ns;
 static uint64_t kernel_seed;
 static uint32_t accept_fails_in; /* one in so many calls */
 static uint64_t refused_ns;      /* when one has failed for want of descriptors or memory */
@@ -61,6 +62,7 @@ void sim_kernel_reset(uint64_t seed) {
     for (int i = 0; i < FD_MAX; i++) descriptors[i] = (descriptor_t){.kind = FREE};
     kernel_seed = seed;
     kernel_random = sim_random_of(seed, 0x4b);
+    wall_start_ns = UINT64_C(1700000000000000000);
     sim_rings_reset(seed);
     refused_ns = 0;
     accept_fails_in = sim_one_in(&kernel_random, 12) ? 2 : 64;
@@ -697,9 +699,19 @@ int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_m
 
 /* --- clocks, numbers, the machine --- */
 
+/* Somebody sets the clock, forward or back, by up to a year; monotonic time does not notice. */
+static uint64_t wall_ns(void) {
+    static const uint64_t year_s = 365 * 86400;
+    if (sim_wall_jumps && sim_one_in(&kernel_random, 16)) {
+        wall_start_ns = (UINT64_C(1700000000) - year_s + sim_random(&kernel_random) % (2 * year_s)) * 1000000000u;
+        sim_trace("the clock is set", wall_start_ns, 0);
+    }
+    return wall_start_ns + sim_now_ns;
+}
+
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now) {
     sim_now_ns += 100; /* time passes for who works, too */
-    uint64_t ns = sim_now_ns + (clock == CLOCK_REALTIME ? UINT64_C(1700000000000000000) : 0);
+    uint64_t ns = clock == CLOCK_REALTIME ? wall_ns() : sim_now_ns;
     if (clock == CLOCK_PROCESS_CPUTIME_ID) ns = sim_now_ns / 4;
     *now = (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     return 0;

@@ -11,7 +11,8 @@
 #include "tls.h"
 
 uvhttp_server_t *sim_server;
-bool sim_places_are_few, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged;
+static bool reload_is_due;
+bool sim_places_are_few, sim_wall_jumps, sim_threads_are_patient, sim_tls_listens, sim_proxy_listens, sim_access_logged;
 
 /* What handlers hold: each has to come back. */
 static atomic_uint references, handlers_open;
@@ -273,9 +274,20 @@ static void write_waiting(uvhttp_response_t *res, const call_t *call) {
     }
 }
 
+/* In some runs an operator's files have changed while requests run. */
+static void reload_once(const call_t *call) {
+    if (!reload_is_due || call->tag % 2 == 0) return;
+    reload_is_due = false; /* one at a time */
+    char message[256] = "";
+    int status = uvhttp_server_reload(sim_server, NULL, message, sizeof message);
+    sim_trace("reload", (uint64_t)-status, 0);
+    if (status != UVHTTP_OK && !sim_failing) sim_fail("reload: %s", message);
+}
+
 static void on_work(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     call_t call = read_call(req);
+    reload_once(&call);
     if (call.ms) nanosleep(&(struct timespec){.tv_sec = call.ms / 1000, .tv_nsec = call.ms % 1000 * 1000000L}, NULL);
     check_origin(req, call.tag);
     if (call.tag % 3)
@@ -496,6 +508,8 @@ void sim_server_plan(uint64_t seed) {
     sim_access_logged = sim_one_in(&random, 3);
     sim_places_are_few = sim_one_in(&random, 4);
     sim_threads_are_patient = !sim_one_in(&random, 6);
+    reload_is_due = sim_one_in(&random, 16);
+    sim_wall_jumps = sim_one_in(&random, 8);
     bool wide = sim_one_in(&random, 4);
     sim_h2_connection_window = wide ? 1 << 20 : 65535 + sim_below(&random, 2) * sim_below(&random, 50000);
     sim_h2_stream_window = wide ? 1 << 18 : 16384 + sim_below(&random, 16384);

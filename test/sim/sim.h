@@ -162,6 +162,7 @@ void sim_server_plan(uint64_t seed);
 extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
 /* What the server may take ahead of its use, of a connection and of a stream of HTTP/2. */
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
+extern bool sim_wall_jumps;          /* somebody sets the clock while the server runs */
 extern bool sim_threads_are_patient; /* a request waits for one as long as it takes */
 extern bool sim_places_are_few;      /* fewer than clients: idle connections are closed to make room */
 
