@@ -1,0 +1,97 @@
+"""A soak with everything at once: what it sees, and what it makes of it."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from uvhttp_bench import cli, measure, mixed_soak
+from uvhttp_bench.exits import BenchError
+from uvhttp_bench.mixed_soak import Soak
+from uvhttp_bench.scenarios.catalog import Scenario
+from uvhttp_bench.targets.base import workspace
+from uvhttp_bench.targets.uvhttp import Uvhttp
+
+
+def steady(points: int = 100) -> Soak:
+    rng = random.Random(1)
+    soak = Soak(samples=[(5.0 * i, 20 + rng.random(), 90 + rng.randrange(3)) for i in range(points)])
+    for name in ("one", "other"):
+        soak.slices[name] = [
+            {"at": 10.0 * i, "requests": 100, "errors": {}, "p50": 0.5, "p99": 2 + rng.random(), "max": 9.0}
+            for i in range(points // 2)
+        ]
+    return soak
+
+
+def test_a_trend_is_found_and_noise_is_none() -> None:
+    rng = random.Random(2)
+    noise = [(float(i), 10 + rng.gauss(0, 1)) for i in range(150)]
+    assert mixed_soak.trend(noise).flat
+    rising = mixed_soak.trend([(at, value + at / 20) for at, value in noise])
+    assert (
+        not rising.flat
+        and rising.low <= rising.change <= rising.high
+        and rising.change == pytest.approx(150 * 0.75 / 20, rel=0.2)
+    )
+    # Certain, and too small to matter.
+    assert mixed_soak.trend([(float(i), 10 + i / 200) for i in range(150)]).flat
+
+
+def test_the_interval_holds_no_change_in_95_of_100_runs_that_do_not_change() -> None:
+    outside = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        seen = mixed_soak.trend([(float(i), rng.gauss(100, 10)) for i in range(60)])
+        outside += not seen.low <= 0 <= seen.high
+    assert 3 <= outside <= 30
+
+
+def test_a_trend_of_nothing_says_so() -> None:
+    with pytest.raises(BenchError, match="too few samples"):
+        mixed_soak.trend([(1.0, 1.0)])
+
+
+def test_a_steady_soak_has_no_fault() -> None:
+    assert mixed_soak.faults(steady()) == []
+    assert "- steady" in mixed_soak.page(steady(), 500, ["about it"])
+
+
+@pytest.mark.parametrize("what", ["memory", "descriptors", "P99", "errors", "faults"])
+def test_each_fault_is_found(what: str) -> None:
+    soak = steady()
+    if what == "memory":
+        soak.samples = [(at, mb + at / 50, count) for at, mb, count in soak.samples]
+    if what == "descriptors":
+        soak.samples = [(at, mb, count + int(at / 5)) for at, mb, count in soak.samples]
+    if what == "P99":
+        for part in soak.slices["other"]:
+            part["p99"] += part["at"] / 100
+    if what == "errors":
+        soak.slices["one"][3]["errors"] = {"read": 1}
+    if what == "faults":
+        soak.faults.append("the server has ended: it printed nothing")
+    found = mixed_soak.faults(soak)
+    assert len(found) == 1, found
+    assert {"errors": "read", "faults": "ended"}.get(what, what) in found[0]
+    assert f"- failed: {found[0]}" in mixed_soak.page(soak, 500, [])
+
+
+def test_half_a_minute_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The whole way, shortened; the machine may be too busy for a verdict on latency or memory."""
+    code = cli.dispatch(["soak", "mixed", "--minutes", "0.5", "--allow-dirty", "--results", str(tmp_path)])
+    text = capsys.readouterr().out
+    assert code in (0, 3), text
+    for part in mixed_soak.PARTS:
+        assert f"| {part.name} | " in text
+    assert "errors of the kinds" not in text and "has ended" not in text
+    assert len(list(tmp_path.glob("soak_mixed_*.json"))) == len(list(tmp_path.glob("soak_mixed_*.md"))) == 1
+
+
+def test_a_server_that_is_stopped_under_load_ends() -> None:
+    cpus = measure.share_cpus()
+    with workspace() as made:
+        took = mixed_soak.drain_once(
+            Uvhttp(), Scenario("mixed", "", "soak", scheme="https"), made, cpus.server, cpus.generator
+        )
+    assert 0.1 < took < 30  # requests of 200 ms are under way
