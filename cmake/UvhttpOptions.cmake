@@ -33,11 +33,12 @@ uvhttp_boolean(UVHTTP_BUILD_FUZZERS OFF "Build the fuzz targets (needs clang)")
 uvhttp_boolean(UVHTTP_WERROR OFF "Treat warnings as errors")
 uvhttp_boolean(UVHTTP_LTO OFF "Link-time optimisation")
 set(UVHTTP_SANITIZE "" CACHE STRING "Sanitizers: address, undefined, thread; separated by comma or semicolon")
+set(UVHTTP_FUZZING_ENGINE "-fsanitize=fuzzer" CACHE STRING "What fuzz targets are linked with")
 set(UVHTTP_WITH_URING AUTO CACHE STRING "io_uring engine: AUTO (if liburing is there), ON or OFF")
 set_property(CACHE UVHTTP_WITH_URING PROPERTY STRINGS AUTO ON OFF)
 set(UVHTTP_TLS openssl CACHE STRING "TLS: openssl, mbedtls or off")
 set_property(CACHE UVHTTP_TLS PROPERTY STRINGS openssl mbedtls off)
-set(UVHTTP_KNOWN_OPTIONS ${UVHTTP_KNOWN_BOOLEANS} UVHTTP_SANITIZE UVHTTP_WITH_URING UVHTTP_TLS)
+set(UVHTTP_KNOWN_OPTIONS ${UVHTTP_KNOWN_BOOLEANS} UVHTTP_SANITIZE UVHTTP_FUZZING_ENGINE UVHTTP_WITH_URING UVHTTP_TLS)
 
 set(UVHTTP_OPTION_PREFIX "(BUILD_WITH_|ENABLE_|UVHTTP_)")
 
