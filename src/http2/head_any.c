@@ -207,9 +207,7 @@ static int add_host(uvhttp__http2_assembly_t *at) {
         refuse(at, UVHTTP_E_HTTP_TOO_MANY_HEADERS);
         return UVHTTP_OK;
     }
-    memcpy(at->reader.out, "host", 4);
-    *at->field++ = (uvhttp__field_t){{uvhttp__http2_offset_of(at, at->reader.out), 4}, at->head->authority};
-    at->reader.out += 4;
+    *at->field++ = (uvhttp__field_t){UVHTTP__HTTP2_HOST, at->head->authority};
     return UVHTTP_OK;
 }
 

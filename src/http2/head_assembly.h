@@ -8,6 +8,12 @@
 #include "http2/head.h"
 #include "http2/hpack_decode.h"
 
+/* What the scratch memory begins with: texts that nearly every head shows, so that they need not be copied one by one.
+ * Values of the static table's pseudo-fields, and the name of the field that is made of :authority. */
+#define UVHTTP__HTTP2_PREFIX "GETPOST/index.htmlhttpshost"
+enum { UVHTTP__HTTP2_PREFIX_SIZE = sizeof UVHTTP__HTTP2_PREFIX - 1 };
+#define UVHTTP__HTTP2_HOST ((uvhttp__span_t){UVHTTP__HTTP2_PREFIX_SIZE - 4, 4})
+
 /* What has been seen of a request. Those of pseudo-fields are 1 << name. */
 enum {
     UVHTTP__SEEN_AUTHORITY = 1 << UVHTTP__HPACK_AUTHORITY,

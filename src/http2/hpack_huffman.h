@@ -6,10 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "base/hot.h"
 
 /* The most characters that `size` bytes can be, and what a decoder may write behind them. */
 #define UVHTTP__HUFFMAN_DECODED_MAX(size) ((size)*8 / 5)
-#define UVHTTP__HUFFMAN_SLACK 32
+#define UVHTTP__HUFFMAN_SLACK 48
 
 /* A text that was decoded. */
 typedef struct uvhttp__huffman_text {
@@ -20,10 +23,6 @@ typedef struct uvhttp__huffman_text {
 /* Decodes into out, which has UVHTTP__HUFFMAN_DECODED_MAX(size) + UVHTTP__HUFFMAN_SLACK bytes. */
 uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out);
 
-/* The same for a text of characters with short codes, which those of most field values are. NULL: it has another one,
- * or a fault; something may have been written. */
-char *uvhttp__huffman_decode_usual(const uint8_t *in, size_t size, char *out);
-
 /* The same without the text. */
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size);
 
@@ -32,5 +31,87 @@ size_t uvhttp__huffman_size(const char *text, size_t size);
 
 /* Writes those, and returns the end. */
 uint8_t *uvhttp__huffman_encode(const char *text, size_t size, uint8_t *out);
+
+/* --- texts whose characters have short codes, as those of most field values --- */
+
+enum {
+    UVHTTP__HUFFMAN_STEP_BITS = 12,
+    UVHTTP__HUFFMAN_LONG_CODE = 64 / 5 + 1, /* more characters than 64 bits are */
+};
+
+/* What so many bits begin with, by their complement: one or two characters. In the lowest byte the bits that they have,
+ * in the next how many they are, above that the characters as they stand in memory. A code that is longer, or the
+ * padding: 63 and UVHTTP__HUFFMAN_LONG_CODE. */
+extern uint32_t uvhttp__huffman_steps[1 << UVHTTP__HUFFMAN_STEP_BITS];
+
+/* Of steps that were added up. */
+static ALWAYS_INLINE size_t uvhttp__huffman_bits(uint32_t steps) {
+    return (uint8_t)steps;
+}
+/* Whether there was none with a long code, of steps that had 64 bits together. */
+static ALWAYS_INLINE bool uvhttp__huffman_are_short(uint32_t steps) {
+    return (uint8_t)(steps >> 8) < UVHTTP__HUFFMAN_LONG_CODE;
+}
+
+static ALWAYS_INLINE char *uvhttp__huffman_step(uint64_t *bits, uint32_t *steps, char *out) {
+    uint32_t step = uvhttp__huffman_steps[*bits >> (64 - UVHTTP__HUFFMAN_STEP_BITS)];
+    uint16_t text = (uint16_t)(step >> 16);
+    memcpy(out, &text, sizeof text);
+    *bits <<= step & 63;
+    *steps += step;
+    return out + (uint8_t)(step >> 8);
+}
+
+/* Bits are held complemented: the zeros that are shifted in are the ones of the padding. */
+static ALWAYS_INLINE uint64_t uvhttp__huffman_load(const uint8_t *in) {
+    uint64_t bits;
+    memcpy(&bits, in, sizeof bits);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    bits = __builtin_bswap64(bits);
+#endif
+    return ~bits;
+}
+
+/* Of 0 to 7 bytes. */
+static inline uint64_t uvhttp__huffman_load_few(const uint8_t *in, size_t size) {
+    uint64_t bits = 0;
+    for (size_t i = 0; i < size; ++i) bits = bits << 8 | (uint8_t)~in[i];
+    return size > 0 ? bits << (64 - 8 * size) : 0;
+}
+
+/* How far a decoder is: a character ends there. */
+typedef struct uvhttp__huffman_place {
+    size_t position; /* bits */
+    char *out;
+} uvhttp__huffman_place_t;
+
+/* As uvhttp__huffman_decode, from the start: out is written to place->out. True: place->out is the end. False: there is
+ * a long code or a fault behind *place, and something may have been written there. */
+static ALWAYS_INLINE bool uvhttp__huffman_decode_short(const uint8_t *in, size_t size, uvhttp__huffman_place_t *place) {
+    size_t position = 0, last = 8 * (size - 8); /* loads that start before this bit stay inside */
+    char *out = place->out;
+    uint64_t bits;
+    uint32_t steps = 0;
+    place->position = 0;
+    if (LIKELY(size >= 8)) {
+        for (; position < last; steps = 0) { /* at least 57 bits, of which four steps take 48 */
+            bits = uvhttp__huffman_load(in + position / 8) << position % 8;
+            out = uvhttp__huffman_step(&bits, &steps, out);
+            out = uvhttp__huffman_step(&bits, &steps, out);
+            out = uvhttp__huffman_step(&bits, &steps, out);
+            out = uvhttp__huffman_step(&bits, &steps, out);
+            if (UNLIKELY(!uvhttp__huffman_are_short(steps))) return false;
+            position += uvhttp__huffman_bits(steps);
+            *place = (uvhttp__huffman_place_t){position, out};
+        }
+        bits = uvhttp__huffman_load(in + size - 8) << ((position - last) & 63);
+    } else {
+        bits = uvhttp__huffman_load_few(in, size);
+    }
+    while (bits != 0) out = uvhttp__huffman_step(&bits, &steps, out);
+    bool good = uvhttp__huffman_are_short(steps) && 8 * size - position - uvhttp__huffman_bits(steps) < 8;
+    if (LIKELY(good)) place->out = out;
+    return good;
+}
 
 #endif

@@ -13,22 +13,6 @@ static uint64_t now_ms(const uvhttp__http2_carrier_t *carrier) {
     return uvhttp__conn_now_ms(carrier->connection->conn);
 }
 
-UVHTTP__HOT uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
-                                                               uvhttp__http2_stream_t *stream) {
-    uvhttp__exchange_t *exchange = uvhttp__exchange_new(uvhttp__http2_worker(connection), &connection->of_loop->pool);
-    if (UNLIKELY(!exchange)) return NULL;
-    uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
-    carrier->connection = connection;
-    carrier->stream = stream;
-    uvhttp__list_init(&carrier->link);
-    uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
-    carrier->deadline_ms = UINT64_MAX;
-    memset(&carrier->inbound, 0,
-           offsetof(uvhttp__http2_carrier_t, exchange) - offsetof(uvhttp__http2_carrier_t, inbound));
-    stream->user = carrier;
-    return carrier;
-}
-
 int uvhttp__http2_carrier_expect(uvhttp__http2_carrier_t *carrier) {
     carrier->inbound = uvhttp__arena_alloc_uncounted(&carrier->exchange.arena, sizeof *carrier->inbound,
                                                      _Alignof(uvhttp__http2_inbound_t));

@@ -179,8 +179,21 @@ int uvhttp__http2_hold(uvhttp__http2_held_t *held, const char *data, size_t size
 /* --- http2_carrier.c --- */
 
 /* Makes a carrier for a stream; NULL if there is no memory. */
-uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
-                                                   uvhttp__http2_stream_t *stream);
+static inline uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
+                                                                 uvhttp__http2_stream_t *stream) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_new(uvhttp__http2_worker(connection), &connection->of_loop->pool);
+    if (UNLIKELY(!exchange)) return NULL;
+    uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
+    carrier->connection = connection;
+    carrier->stream = stream;
+    uvhttp__list_init(&carrier->link);
+    uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
+    carrier->deadline_ms = UINT64_MAX;
+    memset(&carrier->inbound, 0,
+           offsetof(uvhttp__http2_carrier_t, exchange) - offsetof(uvhttp__http2_carrier_t, inbound));
+    stream->user = carrier;
+    return carrier;
+}
 /* The last byte of the response is on the wire: hooks; stream and carrier are gone. */
 void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier);
 /* The client has gone, or the stream was cut: the same. */

@@ -3,6 +3,7 @@
 
 #include "base/hot.h"
 #include "base/load.h"
+#include "http2/head_repeated.h"
 #include "protocol/date.h"
 #include "protocol/http2_connection.h"
 
@@ -33,6 +34,12 @@ static inline char *write_head(uvhttp__http2_connection_t *connection, uvhttp__h
                                const uvhttp__http2_response_t *head, char *frame, bool end) {
     size_t block = uvhttp__http2_write_response(&connection->encoder, head, frame + UVHTTP__HTTP2_FRAME_HEAD_SIZE);
     return frame + uvhttp__http2_write_headers(&connection->core, stream, frame, block, end);
+}
+
+/* Of a complete response: most repeat. */
+static NOINLINE size_t write_new_block(uvhttp__http2_carrier_t *carrier, char *out) {
+    const uvhttp__http2_response_t head = head_of(carrier, carrier->exchange.response.body.size);
+    return uvhttp__http2_write_response(&carrier->connection->encoder, &head, out);
 }
 
 /* What a handler wants of the connection. */
@@ -162,7 +169,10 @@ UVHTTP__HOT void uvhttp__http2_respond(uvhttp__exchange_t *exchange) {
         give_up(carrier, UVHTTP_E_NOMEM);
         return;
     }
-    char *at = write_head(connection, stream, &head, frame, !with_body);
+    char *block = frame + UVHTTP__HTTP2_FRAME_HEAD_SIZE;
+    size_t size = uvhttp__http2_repeat_response(&connection->encoder, &head, block);
+    if (UNLIKELY(size == 0)) size = write_new_block(carrier, block);
+    char *at = frame + uvhttp__http2_write_headers(&connection->core, stream, frame, size, !with_body);
     if (now > 0) at = write_body(&connection->core, stream, at, body, now);
     uvhttp__http2_wire_commit(connection, at);
     after_head(carrier);
