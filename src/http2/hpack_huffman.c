@@ -2,8 +2,6 @@
  * looks at 12 bits at once, which are one or two characters. May include: base. */
 #include "http2/hpack_huffman.h"
 
-#include <assert.h>
-
 #include "base/chars.h"
 #include "http2/hpack_static.h"
 
@@ -36,10 +34,7 @@ static const uint8_t lengths[SYMBOLS] = {
 };
 /* clang-format on */
 
-static_assert(3 * UVHTTP__HUFFMAN_LONG_CODE + 2 <= UVHTTP__HUFFMAN_SLACK,
-              "the last of four steps writes into the slack, even if all of them have long codes");
-
-uint32_t uvhttp__huffman_steps[1 << STEP_BITS];
+uvhttp__huffman_step_t uvhttp__huffman_steps[1 << STEP_BITS];
 static uint32_t codes[SYMBOLS]; /* right-aligned */
 /* By length: the first code, aligned to the left of 32 bits; how many are shorter; and all symbols in that order. */
 static uint32_t first_codes[LENGTH_MAX + 2];
@@ -68,20 +63,17 @@ static unsigned find_symbol(uint32_t bits) {
     return sorted[shorter[length] + ((bits - first_codes[length]) >> (32 - length))];
 }
 
-static uint32_t make_step(uint32_t rest) {
-    char text[2] = {0, 0};
-    unsigned bits = 0, count = 0;
-    for (; count < sizeof text; ++count) {
+static uvhttp__huffman_step_t make_step(uint32_t rest) {
+    uvhttp__huffman_step_t step = {.count = 0};
+    for (; step.count < sizeof step.text; ++step.count) {
         unsigned symbol = find_symbol(rest);
-        if (bits + lengths[symbol] > STEP_BITS) break;
-        text[count] = (char)symbol;
-        bits += lengths[symbol];
+        if (step.bits + lengths[symbol] > STEP_BITS) break;
+        step.text[step.count] = (char)symbol;
+        step.bits = (uint8_t)(step.bits + lengths[symbol]);
         rest <<= lengths[symbol];
     }
-    uint16_t characters;
-    memcpy(&characters, text, sizeof text);
-    if (count == 0) return UVHTTP__HUFFMAN_LONG_CODE << 8 | 63;
-    return (uint32_t)characters << 16 | count << 8 | bits;
+    if (step.count == 0) step.bits = UVHTTP__HUFFMAN_LONG_CODE;
+    return step;
 }
 
 void uvhttp__hpack_prepare_huffman(void) {

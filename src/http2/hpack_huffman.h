@@ -12,7 +12,7 @@
 
 /* The most characters that `size` bytes can be, and what a decoder may write behind them. */
 #define UVHTTP__HUFFMAN_DECODED_MAX(size) ((size)*8 / 5)
-#define UVHTTP__HUFFMAN_SLACK 48
+#define UVHTTP__HUFFMAN_SLACK 32
 
 /* A text that was decoded. */
 typedef struct uvhttp__huffman_text {
@@ -34,32 +34,28 @@ uint8_t *uvhttp__huffman_encode(const char *text, size_t size, uint8_t *out);
 
 /* --- texts whose characters have short codes, as those of most field values --- */
 
-enum {
-    UVHTTP__HUFFMAN_STEP_BITS = 12,
-    UVHTTP__HUFFMAN_LONG_CODE = 64 / 5 + 1, /* more characters than 64 bits are */
-};
+enum { UVHTTP__HUFFMAN_STEP_BITS = 12 };
 
-/* What so many bits begin with, by their complement: one or two characters. In the lowest byte the bits that they have,
- * in the next how many they are, above that the characters as they stand in memory. A code that is longer, or the
- * padding: 63 and UVHTTP__HUFFMAN_LONG_CODE. */
-extern uint32_t uvhttp__huffman_steps[1 << UVHTTP__HUFFMAN_STEP_BITS];
+/* What so many bits begin with: one or two characters. No character: a code that is longer, or the padding. */
+typedef struct uvhttp__huffman_step {
+    char text[2];
+    uint8_t count;
+    uint8_t bits; /* that they have; UVHTTP__HUFFMAN_LONG_CODE */
+} uvhttp__huffman_step_t;
 
-/* Of steps that were added up. */
-static ALWAYS_INLINE size_t uvhttp__huffman_bits(uint32_t steps) {
-    return (uint8_t)steps;
-}
-/* Whether there was none with a long code, of steps that had 64 bits together. */
-static ALWAYS_INLINE bool uvhttp__huffman_are_short(uint32_t steps) {
-    return (uint8_t)(steps >> 8) < UVHTTP__HUFFMAN_LONG_CODE;
-}
+/* Takes 63 bits from those that are left. Added up modulo 256, one to four of them are more than four steps have, and
+ * one is more than is left. */
+#define UVHTTP__HUFFMAN_LONG_CODE 191
 
-static ALWAYS_INLINE char *uvhttp__huffman_step(uint64_t *bits, uint32_t *steps, char *out) {
-    uint32_t step = uvhttp__huffman_steps[*bits >> (64 - UVHTTP__HUFFMAN_STEP_BITS)];
-    uint16_t text = (uint16_t)(step >> 16);
-    memcpy(out, &text, sizeof text);
-    *bits <<= step & 63;
-    *steps += step;
-    return out + (uint8_t)(step >> 8);
+extern uvhttp__huffman_step_t uvhttp__huffman_steps[1 << UVHTTP__HUFFMAN_STEP_BITS]; /* by the complement of the bits */
+
+static ALWAYS_INLINE char *uvhttp__huffman_take(uint64_t *bits, uint8_t *taken, char *out) {
+    const uvhttp__huffman_step_t *step = &uvhttp__huffman_steps[*bits >> (64 - UVHTTP__HUFFMAN_STEP_BITS)];
+    memcpy(out, step->text, sizeof step->text);
+    out += step->count;
+    *taken = (uint8_t)(*taken + step->bits);
+    *bits <<= step->bits & 63;
+    return out;
 }
 
 /* Bits are held complemented: the zeros that are shifted in are the ones of the padding. */
@@ -91,25 +87,25 @@ static ALWAYS_INLINE bool uvhttp__huffman_decode_short(const uint8_t *in, size_t
     size_t position = 0, last = 8 * (size - 8); /* loads that start before this bit stay inside */
     char *out = place->out;
     uint64_t bits;
-    uint32_t steps = 0;
+    uint8_t taken = 0;
     place->position = 0;
     if (LIKELY(size >= 8)) {
-        for (; position < last; steps = 0) { /* at least 57 bits, of which four steps take 48 */
+        for (; position < last; taken = 0) { /* at least 57 bits, of which four steps take 48 */
             bits = uvhttp__huffman_load(in + position / 8) << position % 8;
-            out = uvhttp__huffman_step(&bits, &steps, out);
-            out = uvhttp__huffman_step(&bits, &steps, out);
-            out = uvhttp__huffman_step(&bits, &steps, out);
-            out = uvhttp__huffman_step(&bits, &steps, out);
-            if (UNLIKELY(!uvhttp__huffman_are_short(steps))) return false;
-            position += uvhttp__huffman_bits(steps);
+            out = uvhttp__huffman_take(&bits, &taken, out);
+            out = uvhttp__huffman_take(&bits, &taken, out);
+            out = uvhttp__huffman_take(&bits, &taken, out);
+            out = uvhttp__huffman_take(&bits, &taken, out);
+            if (UNLIKELY(taken > 4 * UVHTTP__HUFFMAN_STEP_BITS)) return false;
+            position += taken;
             *place = (uvhttp__huffman_place_t){position, out};
         }
         bits = uvhttp__huffman_load(in + size - 8) << ((position - last) & 63);
     } else {
         bits = uvhttp__huffman_load_few(in, size);
     }
-    while (bits != 0) out = uvhttp__huffman_step(&bits, &steps, out);
-    bool good = uvhttp__huffman_are_short(steps) && 8 * size - position - uvhttp__huffman_bits(steps) < 8;
+    while (bits != 0) out = uvhttp__huffman_take(&bits, &taken, out);
+    bool good = 8 * size - position - taken < 8;
     if (LIKELY(good)) place->out = out;
     return good;
 }

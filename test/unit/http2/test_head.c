@@ -140,6 +140,67 @@ static void test_paths(void **state) {
     assert_string_equal(text(head.path), "*");
 }
 
+/* Fields that the static table has whole are read as their texts are, in each form. */
+static void test_pseudo_fields_of_the_static_table(void **state) {
+    (void)state;
+    static const char *const methods[] = {"GET", "POST"}, *const paths[] = {"/", "/index.html"},
+                      *const schemes[] = {"http", "https"};
+    for (unsigned i = 0; i < 8; ++i) {
+        const char *method = methods[i & 1], *path = paths[i >> 1 & 1], *scheme = schemes[i >> 2];
+        char lines[200];
+        sprintf(lines, ":method=%s\n:path=%s\n:scheme=%s\n:authority=a\n", method, path, scheme);
+        uvhttp__http2_head_limits_t limits = {(uint32_t)(strlen(lines) - 8 + 4 * 32), 11, 1};
+        assert_int_equal(read_with(lines, &limits, false), 0);
+        assert_string_equal(text(head.method_text), method);
+        assert_int_equal(head.method, i & 1 ? UVHTTP_POST : UVHTTP_GET);
+        assert_string_equal(text(head.target), path);
+        assert_string_equal(text(head.path), path);
+        assert_string_equal(text(head.query), "");
+        assert_true(head.path_plain);
+        assert_string_equal(text(request.scheme), scheme);
+        assert_string_equal(text(fields[0].name), "host");
+        assert_string_equal(text(fields[0].value), "a");
+        limits.list_size_max--;
+        assert_int_equal(read_with(lines, &limits, false), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
+    }
+}
+
+/* A block may begin with two, and has to begin with one after the limit has become lower. */
+static void test_updates_of_the_table_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *updates;
+        int code;
+    } cases[] = {
+        {"", 0},
+        {"\x20", 0},
+        {"\x3f\xe1\x1f", 0}, /* 4096 */
+        {"\x20\x3f\xe1\x1f", 0},
+        {"\x20\x20\x20", UVHTTP_E_HPACK_TABLE_SIZE},
+        {"\x3f\xe2\x1f", UVHTTP_E_HPACK_TABLE_SIZE}, /* 4097 */
+        {"\x82\x20", UVHTTP_E_HPACK_TABLE_SIZE},
+    };
+    for (unsigned lowered = 0; lowered < 2; ++lowered) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+            uvhttp__hpack_decoder_t other;
+            uvhttp__hpack_decoder_init(&other);
+            if (lowered) uvhttp__hpack_decoder_set_limit(&other, 0);
+            free(scratch);
+            scratch = malloc(uvhttp__http2_scratch_size(&default_limits));
+            head.headers = fields;
+            size_t size = strlen(cases[i].updates);
+            memcpy(block, cases[i].updates, size);
+            size += head_block(block + size, cases[i].code == 0 ? GET : "a=b\n", 0, form);
+            bool says_zero = cases[i].code == 0 && size > 0 && block[0] == 0x20 && block[1] != 0x3f;
+            int code = lowered && !says_zero ? UVHTTP_E_HPACK_TABLE_SIZE : cases[i].code;
+            assert_int_equal(
+                uvhttp__http2_read_request(&other, block, size, &default_limits, false, scratch, &head, &request), code);
+            if (code == 0) assert_string_equal(field("host"), "a.example");
+            uvhttp__hpack_decoder_deinit(&other);
+        }
+    }
+}
+
 typedef struct fault {
     const char *lines;
     int code;
@@ -388,6 +449,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_request_becomes_the_record_of_http1),
         TEST(test_paths),
+        TEST(test_pseudo_fields_of_the_static_table),
+        TEST(test_updates_of_the_table_size),
         TEST(test_malformed_requests),
         TEST(test_values_with_lf_and_nul),
         TEST(test_authority_and_host),
