@@ -50,17 +50,17 @@ static ALWAYS_INLINE char *uvhttp__http2_put_date(char *out, uint32_t age) {
     return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, UVHTTP__HPACK_STATIC_COUNT + 1 + age);
 }
 
-/* uvhttp__http2_end_with_length for a length of three digits or more, or none. */
+/* The same for any length, or none. */
 size_t uvhttp__http2_end_with_any(const char *start, char *out, uint64_t length);
 
-/* The length is the last. Returns the size of the block. */
+/* The length is the last; most have two digits or are not seen here. Returns the size of the block. */
 static ALWAYS_INLINE size_t uvhttp__http2_end_with_length(const char *start, char *out, uint64_t length) {
-    if (length >= 100) return uvhttp__http2_end_with_any(start, out, length);
-    unsigned number = (unsigned)length, tens = number / 10;
+    if (UNLIKELY(length < 10 || length >= 100)) return uvhttp__http2_end_with_any(start, out, length);
+    unsigned tens = (unsigned)length / 10;
     out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_CONTENT_LENGTH);
-    *out++ = tens > 0 ? 2 : 1;
-    if (tens > 0) *out++ = (char)('0' + tens);
-    *out++ = (char)('0' + (number - 10 * tens));
+    *out++ = 2; /* digits */
+    *out++ = (char)('0' + tens);
+    *out++ = (char)('0' + ((unsigned)length - 10 * tens));
     return (size_t)(out - start);
 }
 

@@ -125,17 +125,18 @@ static_assert(UVHTTP__HPACK_STATIC_TEXT + UVHTTP__HUFFMAN_DECODED_MAX(VALUE_SIZE
 
 /* A string in Huffman code whose size has one byte, written behind the name. Both surely fit before the end of the
  * memory for text, which leaves UVHTTP__HPACK_TABLE_SIZE_MAX bytes behind what the list may still have. *in: its first
- * byte, then what follows it. Returns its size; 0: it is empty, something else, too large or faulty. */
-static ALWAYS_INLINE uint32_t take_value(const cursor_t *cursor, const uint8_t **in, uint32_t name_size) {
+ * byte, then what follows it. *value_size: its size, which is not 0. False: it is empty, something else, too large or
+ * faulty. */
+static ALWAYS_INLINE bool take_value(const cursor_t *cursor, const uint8_t **in, uint32_t name_size,
+                                     uint32_t *value_size) {
     char *value = cursor->base + cursor->offset + name_size;
     size_t size = *(*in)++ - (size_t)0x80;
-    if (UNLIKELY(size - 1 >= VALUE_SIZE_MAX || size > (size_t)(cursor->end - *in))) return 0;
+    if (UNLIKELY(size - 1 >= VALUE_SIZE_MAX || size > (size_t)(cursor->end - *in))) return false;
     uvhttp__huffman_place_t place = {0, value};
-    if (UNLIKELY(!uvhttp__huffman_decode_short(*in, size, &place))) return 0;
+    if (UNLIKELY(!uvhttp__huffman_decode_short(*in, size, &place))) return false;
     *in += size;
-    uint32_t value_size = (uint32_t)(place.out - value);
-    bool fits = name_size + value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= cursor->left;
-    return LIKELY(fits) ? value_size : 0;
+    *value_size = (uint32_t)(place.out - value);
+    return LIKELY(name_size + *value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= cursor->left);
 }
 
 /* A :path that the table does not get. False: it is something else, or there is a fault, and nothing is read. */
@@ -144,9 +145,8 @@ static ALWAYS_INLINE bool read_path(uvhttp__http2_assembly_t *at, cursor_t *curs
     const uint8_t *in = cursor->in + 1;
     if (UNLIKELY(cursor->end - in < 2 || (cursor->seen & (UVHTTP__SEEN_PATH | UVHTTP__SEEN_FIELD)) != 0)) return false;
     memcpy(cursor->base + cursor->offset, ":path", NAME_SIZE);
-    uint32_t size = take_value(cursor, &in, NAME_SIZE);
-    if (UNLIKELY(size == 0)) return false;
-    uint32_t query;
+    uint32_t size, query;
+    if (UNLIKELY(!take_value(cursor, &in, NAME_SIZE, &size))) return false;
     char *path = cursor->base + cursor->offset + NAME_SIZE;
     unsigned facts = uvhttp__field_path_facts(path, size, &query);
     if (UNLIKELY(facts == 0) && !uvhttp__hpack_is_trimmed(path, size)) return false;
@@ -173,11 +173,11 @@ static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *c
         if (UNLIKELY(entry->name != UVHTTP__HPACK_COOKIE || (cursor->seen & UVHTTP__SEEN_COOKIE) != 0)) return false;
         seen = UVHTTP__SEEN_COOKIE;
     }
-    uint32_t name_size = entry->name_size;
+    uint32_t name_size = entry->name_size, size;
     char *text = cursor->base + cursor->offset;
     memcpy(text, entry->text, sizeof entry->text);
-    uint32_t size = take_value(cursor, &in, name_size);
-    if (UNLIKELY(size == 0 || !uvhttp__hpack_is_trimmed(text + name_size, size))) return false;
+    if (UNLIKELY(!take_value(cursor, &in, name_size, &size))) return false;
+    if (UNLIKELY(!uvhttp__hpack_is_trimmed(text + name_size, size))) return false;
     put_field(cursor, name_size, size, seen);
     advance(cursor, in, name_size + size);
     return true;

@@ -194,17 +194,35 @@ static inline uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_c
     stream->user = carrier;
     return carrier;
 }
+/* What few carriers have at their end: something due, a timer, a body that came. */
+void uvhttp__http2_carrier_undo(uvhttp__http2_carrier_t *carrier);
+/* Another exchange has taken its place on the stream, or no exchange comes of it: nothing of the stream is its any
+ * more. */
+static inline void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier) {
+    bool more = uvhttp__list_linked(&carrier->link) || uvhttp__timer_active(&carrier->timer) || carrier->inbound;
+    if (UNLIKELY(more)) uvhttp__http2_carrier_undo(carrier);
+    uvhttp__http2_discharge(&carrier->connection->core, carrier->charged);
+    carrier->connection->kept -= carrier->kept;
+    carrier->charged = 0;
+    carrier->kept = 0;
+    carrier->stream = NULL;
+}
 /* The last byte of the response is on the wire: hooks; stream and carrier are gone. */
-void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier);
+static inline void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__http2_connection_t *connection = carrier->connection;
+    uvhttp__http2_stream_t *stream = carrier->stream;
+    stream->user = NULL;
+    uvhttp__http2_carrier_leave(carrier);
+    uvhttp__exchange_finished(&carrier->exchange);
+    uvhttp__http2_release(&connection->core, stream);
+    if (UNLIKELY(!connection->reading)) uvhttp__http2_set_due(connection); /* else it settles */
+}
 /* The client has gone, or the stream was cut: the same. */
 void uvhttp__http2_carrier_abort(uvhttp__http2_carrier_t *carrier, int status);
 /* Work that has lost its stream counts as a stream until it ends: the core hears how much there is. */
 static inline void uvhttp__http2_count_orphans(uvhttp__http2_connection_t *connection) {
     connection->core.orphan_count = uvhttp__orphans_count(connection->orphans);
 }
-/* Another exchange has taken its place on the stream, or no exchange comes of it: nothing of the stream is its any
- * more. */
-void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier);
 /* Whether the stream still has this carrier, after a call into the application. */
 static inline bool uvhttp__http2_carrier_is_at(const uvhttp__http2_carrier_t *carrier,
                                                const uvhttp__http2_stream_t *stream, uint32_t id) {
