@@ -66,17 +66,19 @@ static ALWAYS_INLINE size_t uvhttp__http2_end_with_length(const char *start, cha
 
 /* --- the whole --- */
 
-/* uvhttp__http2_write_response if all of the head but its length was sent before. Else returns 0, and nothing is
- * written. */
-static ALWAYS_INLINE size_t uvhttp__http2_repeat_response(const uvhttp__hpack_encoder_t *encoder,
-                                                          const uvhttp__http2_response_t *response, char *out) {
+/* uvhttp__http2_write_response if all of the head but its length was sent before; *size: what that returns. False: it
+ * was not, and nothing is written. */
+static ALWAYS_INLINE bool uvhttp__http2_repeat_response(const uvhttp__hpack_encoder_t *encoder,
+                                                        const uvhttp__http2_response_t *response, char *out,
+                                                        size_t *size) {
     uint32_t age;
     const uvhttp__hpack_block_t *block = uvhttp__http2_recall(encoder, response, false);
     if (UNLIKELY(!block || encoder->size_update || !response->date || !uvhttp__http2_has_date(encoder, response, &age)))
-        return 0;
-    size_t size = block->size;
-    uvhttp__hpack_copy(out, block->text, size);
-    return uvhttp__http2_end_with_length(out, uvhttp__http2_put_date(out + size, age), response->content_length);
+        return false;
+    uvhttp__hpack_copy(out, block->text, block->size);
+    char *end = uvhttp__http2_put_date(out + block->size, age);
+    *size = uvhttp__http2_end_with_length(out, end, response->content_length);
+    return true;
 }
 
 #endif

@@ -24,7 +24,8 @@ typedef struct cursor {
     uint32_t newest, entry_mask, ages;
 } cursor_t;
 
-/* A pseudo-field that the static table has whole. Its value is a part of what stands in front of all text. */
+/* A pseudo-field that the static table has whole. Its value is a part of what stands in front of all text; that of
+ * :scheme is not shown. */
 typedef struct preset {
     uvhttp__span_t value;
     uint16_t name, seen;
@@ -42,7 +43,7 @@ typedef struct preset {
 /* Entries 2 to 7. */
 static const preset_t presets[] = {
     PRESET(METHOD, ":method", 0, 3), PRESET(METHOD, ":method", 3, 4),  PRESET(PATH, ":path", 7, 1),
-    PRESET(PATH, ":path", 7, 11),    PRESET(SCHEME, ":scheme", 18, 4), PRESET(SCHEME, ":scheme", 18, 5),
+    PRESET(PATH, ":path", 7, 11),    PRESET(SCHEME, ":scheme", 0, 4), PRESET(SCHEME, ":scheme", 0, 5),
 };
 
 enum { FIRST_PRESET = 0x80 + UVHTTP__HPACK_METHOD, PRESETS = sizeof presets / sizeof *presets };
@@ -143,7 +144,7 @@ static ALWAYS_INLINE bool take_value(const cursor_t *cursor, const uint8_t **in,
 static ALWAYS_INLINE bool read_path(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
     enum { NAME_SIZE = 5 };
     const uint8_t *in = cursor->in + 1;
-    if (UNLIKELY(cursor->end - in < 2 || (cursor->seen & (UVHTTP__SEEN_PATH | UVHTTP__SEEN_FIELD)) != 0)) return false;
+    if (UNLIKELY(in == cursor->end || (cursor->seen & (UVHTTP__SEEN_PATH | UVHTTP__SEEN_FIELD)) != 0)) return false;
     memcpy(cursor->base + cursor->offset, ":path", NAME_SIZE);
     uint32_t size, query;
     if (UNLIKELY(!take_value(cursor, &in, NAME_SIZE, &size))) return false;
@@ -151,11 +152,13 @@ static ALWAYS_INLINE bool read_path(uvhttp__http2_assembly_t *at, cursor_t *curs
     unsigned facts = uvhttp__field_path_facts(path, size, &query);
     if (UNLIKELY(facts == 0) && !uvhttp__hpack_is_trimmed(path, size)) return false;
     at->pseudo[UVHTTP__HPACK_PATH] = (uvhttp__span_t){(uint32_t)cursor->offset + NAME_SIZE, size};
-    cursor->seen |= facts != 0 ? UVHTTP__SEEN_PATH : UVHTTP__SEEN_PATH | UVHTTP__SEEN_ODD_PATH;
+    unsigned seen = facts != 0 ? UVHTTP__SEEN_PATH : UVHTTP__SEEN_PATH | UVHTTP__SEEN_ODD_PATH;
+    if ((facts & UVHTTP__HPACK_QUERY) != 0) {
+        seen |= UVHTTP__SEEN_QUERY;
+        cursor->query = query;
+    }
+    cursor->seen |= seen;
     advance(cursor, in, NAME_SIZE + size);
-    if ((facts & UVHTTP__HPACK_QUERY) == 0) return true;
-    cursor->seen |= UVHTTP__SEEN_QUERY;
-    cursor->query = query;
     return true;
 }
 
@@ -185,9 +188,9 @@ static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *c
 
 /* The next field, if it is usual. False: it is not, and nothing is read. */
 static ALWAYS_INLINE bool read_usual(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
-    const uvhttp__hpack_table_t *table = &at->reader.decoder->table;
     uint32_t byte = *cursor->in;
     if (byte - FIRST_AGE < cursor->ages) {
+        const uvhttp__hpack_table_t *table = &at->reader.decoder->table;
         const uvhttp__hpack_entry_t *entry = &table->entries[(cursor->newest - byte) & cursor->entry_mask];
         return read_listed(at, cursor, table->text + entry->offset, entry->name_size, entry->value_size, entry->name,
                            entry->facts);
@@ -227,7 +230,6 @@ static ALWAYS_INLINE bool finish_usual(uvhttp__http2_assembly_t *at, const curso
     head->target = head->path = target;
     head->authority = pseudo[UVHTTP__HPACK_AUTHORITY];
     head->path_plain = true;
-    at->request->scheme = pseudo[UVHTTP__HPACK_SCHEME];
     if (UNLIKELY(head->method == UVHTTP_CONNECT || head->authority.size == 0 ||
                  target.size > at->limits->target_size_max || cursor->field == at->fields_end))
         return false;
@@ -242,8 +244,8 @@ static ALWAYS_INLINE bool finish_usual(uvhttp__http2_assembly_t *at, const curso
 }
 
 UVHTTP__HOT int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, const void *block, size_t size,
-                                           const uvhttp__http2_head_limits_t *limits, bool connect_protocol,
-                                           char *scratch, uvhttp__head_t *head, uvhttp__http2_request_t *request) {
+                                           const uvhttp__http2_head_limits_t *limits, char *scratch,
+                                           uvhttp__head_t *head, uvhttp__http2_request_t *request) {
     uvhttp__http2_assembly_t at;
     at.reader.decoder = decoder;
     at.reader.too_large = false;
@@ -274,7 +276,7 @@ UVHTTP__HOT int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, con
         if (LIKELY(finish_usual(&at, &cursor))) return UVHTTP_OK;
         leave(&at, &cursor);
     }
-    return uvhttp__http2_finish_any_head(&at, status, connect_protocol);
+    return uvhttp__http2_finish_any_head(&at, status);
 }
 
 uvhttp__http2_scope_t uvhttp__http2_scope(int code) {

@@ -136,7 +136,7 @@ static inline const uvhttp_server_config_t *uvhttp__http2_config(const uvhttp__h
 
 /* What waits, of all kinds. */
 static inline size_t uvhttp__http2_wire_size(const uvhttp__http2_connection_t *connection) {
-    size_t open = connection->wire ? (size_t)(connection->wire_end - connection->wire) : 0;
+    size_t open = (uintptr_t)connection->wire_end - (uintptr_t)connection->wire;
     return uvhttp__stream_out_size(&connection->conn->stream) + open;
 }
 /* Something is to be done before the iteration ends. */
@@ -147,7 +147,7 @@ char *uvhttp__http2_wire_extend(uvhttp__http2_connection_t *connection, size_t s
 static inline char *uvhttp__http2_wire_reserve(uvhttp__http2_connection_t *connection, size_t size) {
     const uvhttp__loop_t *loop = uvhttp__http2_loop_of(connection);
     char *end = connection->wire_end;
-    bool continues = end && end == loop->turn_at && (size_t)(loop->turn_end - end) >= size;
+    bool continues = end == loop->turn_at && (size_t)(loop->turn_end - end) >= size;
     if (LIKELY(continues && uvhttp__http2_control(&connection->core).size == 0)) return end;
     return uvhttp__http2_wire_extend(connection, size);
 }

@@ -241,11 +241,10 @@ static NOINLINE void start_body(uvhttp__http2_carrier_t *carrier) {
     uvhttp__exchange_run_with_body(&carrier->exchange, false);
 }
 
-static inline void start(uvhttp__http2_connection_t *connection, uvhttp__http2_carrier_t *carrier,
+static inline void start(uvhttp__http2_connection_t *connection, const char *base, uvhttp__http2_carrier_t *carrier,
                          const uvhttp__http2_request_t *request, bool end) {
     uvhttp__exchange_t *exchange = &carrier->exchange;
     const uvhttp__head_t *head = &exchange->request.head;
-    const char *base = connection->of_loop->scratch;
     uvhttp__worker_t *loop = connection->conn->worker;
     exchange->request.base = base;
     exchange->borrowed = true;
@@ -289,11 +288,10 @@ static ALWAYS_INLINE int on_headers(uvhttp__http2_connection_t *connection, cons
     if (LIKELY(event->end)) carrier->ended_in = true;
     uvhttp__http2_request_t request;
     uvhttp__head_t *head = &carrier->exchange.request.head;
-    int code =
-        uvhttp__http2_read_request(&connection->decoder, event->data.data, event->data.size, &of_loop->head_limits,
-                                   of_loop->limits.connect_protocol, of_loop->scratch, head, &request);
+    int code = uvhttp__http2_read_request(&connection->decoder, event->data.data, event->data.size,
+                                          &of_loop->head_limits, of_loop->scratch, head, &request);
     if (UNLIKELY(code != UVHTTP_OK)) return on_faulty_head(carrier, code);
-    start(connection, carrier, &request, event->end);
+    start(connection, of_loop->scratch, carrier, &request, event->end);
     return UVHTTP_OK;
 }
 

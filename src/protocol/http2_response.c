@@ -193,8 +193,9 @@ UVHTTP__HOT void uvhttp__http2_respond(uvhttp__exchange_t *exchange) {
         return;
     }
     char *block = frame + UVHTTP__HTTP2_FRAME_HEAD_SIZE;
-    size_t block_size = uvhttp__http2_repeat_response(&connection->encoder, &head, block);
-    if (UNLIKELY(block_size == 0)) block_size = write_new_block(carrier, block);
+    size_t block_size;
+    if (UNLIKELY(!uvhttp__http2_repeat_response(&connection->encoder, &head, block, &block_size)))
+        block_size = write_new_block(carrier, block);
     char *at = frame + uvhttp__http2_write_headers(&connection->core, stream, frame, block_size, false);
     uvhttp__http2_wire_commit(connection, write_body(&connection->core, stream, at, body, size));
     close_if_asked(carrier);
