@@ -40,8 +40,8 @@ uvhttp__http2_scope_t uvhttp__http2_scope(int code);
 
 /* Reads the complete header block of a request into scratch[0..uvhttp__http2_scratch_size(limits)). The caller sets
  * head->headers (room for limits->header_count_max fields). Returns 0 and *head and *request, offsets from scratch,
- * valid until scratch is used again; head->size bytes of it are what uvhttp__exchange_own copies. The decoder's table is
- * right after every code but those of scope CONNECTION.
+ * valid until scratch is used again; head->size bytes of it are what uvhttp__exchange_own copies. The decoder's table
+ * is right after every code but those of scope CONNECTION.
  *
  * The record is that of an HTTP/1.1 request that means the same, so that nothing above can tell: version is
  * UVHTTP_HTTP_2, keep_alive true, chunked false, a "host" field is made of :authority if there is none, and cookie

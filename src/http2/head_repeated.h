@@ -24,9 +24,8 @@ static ALWAYS_INLINE bool uvhttp__http2_same_text(const char *a, const char *b, 
 }
 
 /* The block that was written for such a response, or NULL. */
-static ALWAYS_INLINE const uvhttp__hpack_block_t *uvhttp__http2_recall(const uvhttp__hpack_encoder_t *encoder,
-                                                                       const uvhttp__http2_response_t *response,
-                                                                       bool calls) {
+static ALWAYS_INLINE const uvhttp__hpack_block_t *
+uvhttp__http2_recall(const uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response, bool calls) {
     const uvhttp__hpack_block_t *block = encoder->blocks[uvhttp__http2_block_slot(response)];
     if (UNLIKELY(!block || block->generation != encoder->table.inserted || block->status != response->status ||
                  block->type_size != response->content_type.size || block->fields_size != response->fields.size))

@@ -34,15 +34,14 @@ typedef struct preset {
 } preset_t;
 
 #define PRESET(name, text, offset, value_size)                                                                         \
-    {{offset, value_size},                                                                                             \
-     UVHTTP__HPACK_##name,                                                                                             \
-     UVHTTP__SEEN_##name,                                                                                              \
-     sizeof text - 1 + (value_size) + UVHTTP__HPACK_FIELD_OVERHEAD,                                                    \
-     UVHTTP__SEEN_##name | UVHTTP__SEEN_FIELD}
+    {                                                                                                                  \
+        {offset, value_size}, UVHTTP__HPACK_##name, UVHTTP__SEEN_##name,                                               \
+            sizeof text - 1 + (value_size) + UVHTTP__HPACK_FIELD_OVERHEAD, UVHTTP__SEEN_##name | UVHTTP__SEEN_FIELD    \
+    }
 
 /* Entries 2 to 7. */
 static const preset_t presets[] = {
-    PRESET(METHOD, ":method", 0, 3), PRESET(METHOD, ":method", 3, 4),  PRESET(PATH, ":path", 7, 1),
+    PRESET(METHOD, ":method", 0, 3), PRESET(METHOD, ":method", 3, 4), PRESET(PATH, ":path", 7, 1),
     PRESET(PATH, ":path", 7, 11),    PRESET(SCHEME, ":scheme", 0, 4), PRESET(SCHEME, ":scheme", 0, 5),
 };
 

@@ -274,10 +274,10 @@ typedef enum uvhttp__http2_event_type {
 } uvhttp__http2_event_type_t;
 
 typedef struct uvhttp__http2_event {
-    uint8_t type; /* uvhttp__http2_event_type_t */
-    bool end;     /* END_STREAM */
-    bool by_peer; /* of RESET */
-    uint32_t error; /* of RESET and GOAWAY */
+    uint8_t type;                   /* uvhttp__http2_event_type_t */
+    bool end;                       /* END_STREAM */
+    bool by_peer;                   /* of RESET */
+    uint32_t error;                 /* of RESET and GOAWAY */
     uvhttp__http2_stream_t *stream; /* NULL unless HEADERS, TRAILERS, DATA or RESET */
     uvhttp_str_t data;              /* in the input or in memory of the core, until the next call of read */
 } uvhttp__http2_event_t;

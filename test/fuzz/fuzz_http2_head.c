@@ -33,8 +33,8 @@ static void check_field(const char *base, const uvhttp__head_t *head, uvhttp__fi
 }
 
 static void check_head(const char *base, const uvhttp__head_t *head, const uvhttp__http2_request_t *request) {
-    const uvhttp__span_t spans[] = {head->method_text, head->target,    head->path,        head->query,
-                                    head->authority, request->protocol, request->priority};
+    const uvhttp__span_t spans[] = {head->method_text, head->target,      head->path,       head->query,
+                                    head->authority,   request->protocol, request->priority};
     size_t hosts = 0, cookies = 0, lengths = 0;
     for (size_t i = 0; i < sizeof spans / sizeof *spans; ++i) check_span(head, spans[i]);
     for (uint32_t i = 0; i < head->header_count; ++i) {

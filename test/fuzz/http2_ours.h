@@ -93,8 +93,8 @@ static int ours_request(ours_t *ours, const uvhttp__http2_event_t *event) {
     uvhttp__head_t head = {.headers = fields};
     uvhttp__http2_request_t request;
     if (!has_messaging(ours->rules)) return ours_raw_fields(ours, event->data, event->stream->id);
-    int code = uvhttp__http2_read_request(&ours->decoder, event->data.data, event->data.size, &head_limits,
-                                          scratch, &head, &request);
+    int code = uvhttp__http2_read_request(&ours->decoder, event->data.data, event->data.size, &head_limits, scratch,
+                                          &head, &request);
     if (code == 0 && head.has_content_length)
         code = uvhttp__http2_set_content_length(&ours->http2, event->stream, head.content_length) == 0
                    ? 0

@@ -144,7 +144,7 @@ static void test_paths(void **state) {
 static void test_pseudo_fields_of_the_static_table(void **state) {
     (void)state;
     static const char *const methods[] = {"GET", "POST"}, *const paths[] = {"/", "/index.html"},
-                      *const schemes[] = {"http", "https"};
+                             *const schemes[] = {"http", "https"};
     for (unsigned i = 0; i < 8; ++i) {
         const char *method = methods[i & 1], *path = paths[i >> 1 & 1], *scheme = schemes[i >> 2];
         char lines[200];
@@ -192,8 +192,8 @@ static void test_updates_of_the_table_size(void **state) {
             size += head_block(block + size, cases[i].code == 0 ? GET : "a=b\n", 0, form);
             bool says_zero = cases[i].code == 0 && size > 0 && block[0] == 0x20 && block[1] != 0x3f;
             int code = lowered && !says_zero ? UVHTTP_E_HPACK_TABLE_SIZE : cases[i].code;
-            assert_int_equal(
-                uvhttp__http2_read_request(&other, block, size, &default_limits, scratch, &head, &request), code);
+            assert_int_equal(uvhttp__http2_read_request(&other, block, size, &default_limits, scratch, &head, &request),
+                             code);
             if (code == 0) assert_string_equal(field("host"), "a.example");
             uvhttp__hpack_decoder_deinit(&other);
         }
@@ -215,11 +215,10 @@ static void expect_fault(const char *lines, int code) {
     for (const char *at = lines; *at; ++at) count += *at == '\n';
     uvhttp__hpack_decoder_t other;
     uvhttp__hpack_decoder_init(&other);
-    assert_int_equal(uvhttp__http2_read_request(&other, block, size, &default_limits, scratch, &head, &request),
-                     code);
+    assert_int_equal(uvhttp__http2_read_request(&other, block, size, &default_limits, scratch, &head, &request), code);
     for (size_t i = 0; i < count; ++i) indexed[i] = (uint8_t)(0x80 + 61 + count - i);
-    assert_int_equal(
-        uvhttp__http2_read_request(&other, indexed, count, &default_limits, scratch, &head, &request), code);
+    assert_int_equal(uvhttp__http2_read_request(&other, indexed, count, &default_limits, scratch, &head, &request),
+                     code);
     uvhttp__hpack_decoder_deinit(&other);
 }
 
@@ -301,9 +300,8 @@ static void test_values_with_lf_and_nul(void **state) {
         assert_int_equal(read_lines(GET), 0);
         size_t size = head_block(block, GET "a=bcd\n", 0, HEAD_TEXT);
         block[size - 2] = (uint8_t)bytes[i];
-        assert_int_equal(
-            uvhttp__http2_read_request(&decoder, block, size, &default_limits, scratch, &head, &request),
-            UVHTTP_E_HTTP2_FIELD_VALUE);
+        assert_int_equal(uvhttp__http2_read_request(&decoder, block, size, &default_limits, scratch, &head, &request),
+                         UVHTTP_E_HTTP2_FIELD_VALUE);
     }
 }
 
@@ -399,17 +397,15 @@ static void test_refused_block_still_fills_the_table(void **state) {
     size_t size = head_block(block, "Bad=1\na=b\n", 0x40, form);
     scratch = malloc(uvhttp__http2_scratch_size(&default_limits));
     head.headers = fields;
-    assert_int_equal(
-        uvhttp__http2_read_request(&decoder, block, size, &default_limits, scratch, &head, &request),
-        UVHTTP_E_HTTP2_FIELD_NAME);
+    assert_int_equal(uvhttp__http2_read_request(&decoder, block, size, &default_limits, scratch, &head, &request),
+                     UVHTTP_E_HTTP2_FIELD_NAME);
     assert_int_equal(decoder.table.count, 2);
     assert_int_equal(uvhttp__http2_skip_block(&decoder, block, size, scratch), 0);
     assert_int_equal(decoder.table.count, 4);
     assert_int_equal(uvhttp__http2_skip_block(&decoder, "\x80", 1, scratch), UVHTTP_E_HPACK_INDEX);
     block[size] = 0x80; /* a fault of the block outweighs that of the head */
-    assert_int_equal(
-        uvhttp__http2_read_request(&decoder, block, size + 1, &default_limits, scratch, &head, &request),
-        UVHTTP_E_HPACK_INDEX);
+    assert_int_equal(uvhttp__http2_read_request(&decoder, block, size + 1, &default_limits, scratch, &head, &request),
+                     UVHTTP_E_HPACK_INDEX);
 }
 
 static void test_trailers(void **state) {
