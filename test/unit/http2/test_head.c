@@ -148,7 +148,7 @@ static void test_pseudo_fields_of_the_static_table(void **state) {
     for (unsigned i = 0; i < 8; ++i) {
         const char *method = methods[i & 1], *path = paths[i >> 1 & 1], *scheme = schemes[i >> 2];
         char lines[200];
-        sprintf(lines, ":method=%s\n:path=%s\n:scheme=%s\n:authority=a\n", method, path, scheme);
+        sprintf(lines, ":authority=a\n:method=%s\n:path=%s\n:scheme=%s\n", method, path, scheme);
         uvhttp__http2_head_limits_t limits = {(uint32_t)(strlen(lines) - 8 + 4 * 32), 11, 1, false};
         assert_int_equal(read_with(lines, &limits), 0);
         assert_string_equal(text(head.method_text), method);
@@ -234,6 +234,9 @@ static void test_malformed_requests(void **state) {
         {GET ":=1\n", UVHTTP_E_HTTP2_PSEUDO_FIELD},
         {GET ":Path=/\n", UVHTTP_E_HTTP2_PSEUDO_FIELD},
         {":method=GET\n:scheme=https\n:path=/\na=b\n:authority=a\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
+        {":scheme=https\n:path=/\n:authority=a\na=b\n:method=GET\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
+        {":method=GET\n:path=/\n:authority=a\na=b\n:scheme=https\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
+        {":method=GET\n:scheme=https\n:authority=a\na=b\n:path=/\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
         {GET ":method=GET\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
         {GET ":scheme=https\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
         {GET ":path=/\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
