@@ -25,8 +25,8 @@ static bool good_bytes(char *value, size_t size) {
     memset(value + size, 'a', UVHTTP__FIELD_SLACK);
     for (size_t at = 0; at < size; at += UVHTTP__FIELD_SLACK) {
         uvhttp__field_vector_t bytes = uvhttp__field_load(value + at);
-        if (UNLIKELY(
-                uvhttp__field_any((uvhttp__field_vector_t)(bytes < 0x20) | (uvhttp__field_vector_t)(bytes == 0x7f))))
+        if (UNLIKELY(uvhttp__field_bits((uvhttp__field_vector_t)(bytes < 0x20) |
+                                        (uvhttp__field_vector_t)(bytes == 0x7f)) != 0))
             return uvhttp__chars_are((uvhttp_str_t){value, size}, UVHTTP__CHAR_VALUE); /* it may be HTAB */
     }
     return true;
@@ -39,11 +39,11 @@ static inline bool is_blank(char c) {
 uint8_t uvhttp__field_long_path_facts(const char *path, size_t size, uint32_t *query) {
     uint8_t facts = UVHTTP__HPACK_GOOD_PSEUDO;
     for (size_t at = 0; at < size; at += UVHTTP__FIELD_SLACK) {
-        uvhttp__field_vector_t questions;
+        uint32_t questions;
         if (UNLIKELY(uvhttp__field_is_odd_path(path + at, &questions))) return 0;
-        if (facts != UVHTTP__HPACK_GOOD_PSEUDO || !uvhttp__field_any(questions)) continue;
+        if (facts != UVHTTP__HPACK_GOOD_PSEUDO || questions == 0) continue;
         facts |= UVHTTP__HPACK_QUERY;
-        *query = (uint32_t)at + uvhttp__field_first_of(questions);
+        *query = (uint32_t)at + (uint32_t)__builtin_ctz(questions);
     }
     return facts;
 }

@@ -17,27 +17,28 @@ static inline uvhttp__field_vector_t uvhttp__field_load(const char *at) {
     return bytes;
 }
 
-static inline bool uvhttp__field_any(uvhttp__field_vector_t mask) {
-    uint64_t halves[2];
-    memcpy(halves, &mask, sizeof halves);
-    return (halves[0] | halves[1]) != 0;
-}
-
-/* The number of the first byte that is not 0, of which there is one. */
-static inline uint32_t uvhttp__field_first_of(uvhttp__field_vector_t mask) {
-    uint64_t halves[2];
-    memcpy(halves, &mask, sizeof halves);
-    uint64_t half = halves[0] != 0 ? halves[0] : halves[1];
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    unsigned zeros = (unsigned)__builtin_ctzll(half);
+/* Which bytes of a comparison hold: one bit for each, the first one the lowest. */
+static inline uint32_t uvhttp__field_bits(uvhttp__field_vector_t comparison) {
+#ifdef __SSE2__
+    typedef char vector_t __attribute__((vector_size(UVHTTP__FIELD_SLACK)));
+    return (uint32_t)__builtin_ia32_pmovmskb128((vector_t)comparison);
 #else
-    unsigned zeros = (unsigned)__builtin_clzll(half);
+    uint64_t halves[2];
+    memcpy(halves, &comparison, sizeof halves);
+    uint32_t bits = 0;
+    for (unsigned i = 0; i < 2; ++i) {
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+        halves[i] = __builtin_bswap64(halves[i]);
 #endif
-    return zeros / 8 + (halves[0] != 0 ? 0 : 8);
+        uint64_t lowest = halves[i] & UINT64_C(0x0101010101010101); /* of each byte */
+        bits |= (uint32_t)(lowest * UINT64_C(0x0102040810204080) >> 56) << 8 * i;
+    }
+    return bits;
+#endif
 }
 
 /* Whether one of the next bytes has no place in a plain path or its query, and which of them are '?'. */
-static ALWAYS_INLINE bool uvhttp__field_is_odd_path(const char *path, uvhttp__field_vector_t *questions) {
+static ALWAYS_INLINE bool uvhttp__field_is_odd_path(const char *path, uint32_t *questions) {
     uvhttp__field_vector_t bytes = uvhttp__field_load(path), before = uvhttp__field_load(path - 1);
     uvhttp__field_vector_t climbs =
         (uvhttp__field_vector_t)(before == '/') & (uvhttp__field_vector_t)((bytes | 1) == '/');
@@ -45,8 +46,8 @@ static ALWAYS_INLINE bool uvhttp__field_is_odd_path(const char *path, uvhttp__fi
      * as '#' and '%' are. */
     uvhttp__field_vector_t others =
         (uvhttp__field_vector_t)((uvhttp__field_signed_t)bytes < '!') | (uvhttp__field_vector_t)((bytes & 0xf9) == '!');
-    *questions = (uvhttp__field_vector_t)(bytes == '?');
-    return uvhttp__field_any(climbs | others);
+    *questions = uvhttp__field_bits((uvhttp__field_vector_t)(bytes == '?'));
+    return uvhttp__field_bits(climbs | others) != 0;
 }
 
 /* uvhttp__field_path_facts of one that is longer than a step. */
@@ -57,13 +58,13 @@ uint8_t uvhttp__field_long_path_facts(const char *path, size_t size, uint32_t *q
  * whose characters are all allowed in one, without '%', "//" and "/."; the byte before it is not '/'. Facts of 0 say
  * nothing. */
 static ALWAYS_INLINE uint8_t uvhttp__field_path_facts(char *path, size_t size, uint32_t *query) {
-    uvhttp__field_vector_t questions;
+    uint32_t questions;
     memset(path + size, 'a', UVHTTP__FIELD_SLACK);
     if (UNLIKELY(path[0] != '/')) return 0;
     if (UNLIKELY(size > UVHTTP__FIELD_SLACK)) return uvhttp__field_long_path_facts(path, size, query);
     if (UNLIKELY(uvhttp__field_is_odd_path(path, &questions))) return 0;
-    if (!uvhttp__field_any(questions)) return UVHTTP__HPACK_GOOD_PSEUDO;
-    *query = uvhttp__field_first_of(questions);
+    if (questions == 0) return UVHTTP__HPACK_GOOD_PSEUDO;
+    *query = (uint32_t)__builtin_ctz(questions);
     return UVHTTP__HPACK_GOOD_PSEUDO | UVHTTP__HPACK_QUERY;
 }
 

@@ -12,6 +12,7 @@ typedef struct uvhttp__http2_head_limits {
     uint32_t list_size_max;    /* bytes: name, value and 32 of each field, pseudo-fields and cookie crumbs included */
     uint32_t target_size_max;  /* bytes of :path */
     uint32_t header_count_max; /* fields of the record */
+    bool connect_protocol;     /* we have sent SETTINGS_ENABLE_CONNECT_PROTOCOL (RFC 8441) */
 } uvhttp__http2_head_limits_t;
 
 /* Bytes of the scratch memory that a request head needs. */
@@ -21,7 +22,6 @@ static inline size_t uvhttp__http2_scratch_size(const uvhttp__http2_head_limits_
 
 /* What HTTP/2 says beyond uvhttp__head_t; offsets from the same base. */
 typedef struct uvhttp__http2_request {
-    uvhttp__span_t scheme;   /* empty for CONNECT (but extended CONNECT has one) */
     uvhttp__span_t protocol; /* of an extended CONNECT (RFC 8441); else empty */
     uvhttp__span_t priority; /* value of the first priority field (RFC 9218); empty if there is none */
     bool extended_connect;   /* :protocol is there: method is CONNECT, form is ORIGIN, and there is a path */
@@ -39,10 +39,9 @@ typedef enum uvhttp__http2_scope {
 uvhttp__http2_scope_t uvhttp__http2_scope(int code);
 
 /* Reads the complete header block of a request into scratch[0..uvhttp__http2_scratch_size(limits)). The caller sets
- * head->headers (room for limits->header_count_max fields). `connect_protocol`: we have sent
- * SETTINGS_ENABLE_CONNECT_PROTOCOL. Returns 0 and *head and *request, offsets from scratch, valid until scratch is used
- * again; head->size bytes of it are what uvhttp__exchange_own copies. The decoder's table is right after every code but
- * those of scope CONNECTION.
+ * head->headers (room for limits->header_count_max fields). Returns 0 and *head and *request, offsets from scratch,
+ * valid until scratch is used again; head->size bytes of it are what uvhttp__exchange_own copies. The decoder's table
+ * is right after every code but those of scope CONNECTION.
  *
  * The record is that of an HTTP/1.1 request that means the same, so that nothing above can tell: version is
  * UVHTTP_HTTP_2, keep_alive true, chunked false, a "host" field is made of :authority if there is none, and cookie
@@ -72,8 +71,8 @@ uvhttp__http2_scope_t uvhttp__http2_scope(int code);
  *   UVHTTP_E_HTTP_EXPECTATION
  * Of several faults of scope STREAM and RESPONSE any may be returned. */
 int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, const void *block, size_t size,
-                               const uvhttp__http2_head_limits_t *limits, bool connect_protocol, char *scratch,
-                               uvhttp__head_t *head, uvhttp__http2_request_t *request);
+                               const uvhttp__http2_head_limits_t *limits, char *scratch, uvhttp__head_t *head,
+                               uvhttp__http2_request_t *request);
 
 /* Reads the trailer section of a request: *text is "name: value\r\n" lines, as uvhttp__exchange_trailer takes them, in
  * scratch[0..uvhttp__http2_scratch_size(limits)). Returns 0, a code of scope CONNECTION, UVHTTP_E_HTTP2_PSEUDO_FIELD,

@@ -183,10 +183,11 @@ static int finish_target(uvhttp__http2_assembly_t *at) {
     return UVHTTP_OK;
 }
 
-static int finish_connect(uvhttp__http2_assembly_t *at, bool connect_protocol) {
+static int finish_connect(uvhttp__http2_assembly_t *at) {
     uvhttp__head_t *head = at->head;
     bool extended = (at->seen & UVHTTP__SEEN_PROTOCOL) != 0;
-    if (extended && (!connect_protocol || head->method != UVHTTP_CONNECT)) return UVHTTP_E_HTTP2_CONNECT_PROTOCOL;
+    if (extended && (!at->limits->connect_protocol || head->method != UVHTTP_CONNECT))
+        return UVHTTP_E_HTTP2_CONNECT_PROTOCOL;
     if ((at->seen & UVHTTP__SEEN_AUTHORITY) == 0) return UVHTTP_E_HTTP2_PSEUDO_MISSING;
     at->request->extended_connect = extended;
     if (extended)
@@ -207,9 +208,7 @@ static int add_host(uvhttp__http2_assembly_t *at) {
         refuse(at, UVHTTP_E_HTTP_TOO_MANY_HEADERS);
         return UVHTTP_OK;
     }
-    memcpy(at->reader.out, "host", 4);
-    *at->field++ = (uvhttp__field_t){{uvhttp__http2_offset_of(at, at->reader.out), 4}, at->head->authority};
-    at->reader.out += 4;
+    *at->field++ = (uvhttp__field_t){UVHTTP__HTTP2_HOST, at->head->authority};
     return UVHTTP_OK;
 }
 
@@ -256,7 +255,6 @@ static void show_pseudo(uvhttp__http2_assembly_t *at) {
         head->method = (uint8_t)uvhttp__find_method(at->scratch + head->method_text.offset, head->method_text.size);
     }
     if ((seen & UVHTTP__SEEN_PATH) != 0) head->target = head->path = at->pseudo[UVHTTP__HPACK_PATH];
-    if ((seen & UVHTTP__SEEN_SCHEME) != 0) at->request->scheme = at->pseudo[UVHTTP__HPACK_SCHEME];
     if ((seen & UVHTTP__SEEN_AUTHORITY) != 0) head->authority = at->pseudo[UVHTTP__HPACK_AUTHORITY];
     head->path_plain = (seen & UVHTTP__SEEN_ODD_PATH) == 0;
     if (head->target.size > at->limits->target_size_max) {
@@ -267,14 +265,13 @@ static void show_pseudo(uvhttp__http2_assembly_t *at) {
     }
 }
 
-static int finish(uvhttp__http2_assembly_t *at, bool connect_protocol) {
+static int finish(uvhttp__http2_assembly_t *at) {
     uvhttp__head_t *head = at->head;
     const unsigned needed = UVHTTP__SEEN_METHOD | UVHTTP__SEEN_SCHEME | UVHTTP__SEEN_PATH;
     int status = UVHTTP_OK;
     if ((at->seen & needed) != needed || head->method == UVHTTP_CONNECT || (at->seen & UVHTTP__SEEN_PROTOCOL) != 0) {
         bool connect = head->method == UVHTTP_CONNECT || (at->seen & UVHTTP__SEEN_PROTOCOL) != 0;
-        status = (at->seen & UVHTTP__SEEN_METHOD) != 0 && connect ? finish_connect(at, connect_protocol)
-                                                                  : UVHTTP_E_HTTP2_PSEUDO_MISSING;
+        status = (at->seen & UVHTTP__SEEN_METHOD) != 0 && connect ? finish_connect(at) : UVHTTP_E_HTTP2_PSEUDO_MISSING;
         if (status != UVHTTP_OK) return status;
     }
     if ((at->seen & UVHTTP__SEEN_ODD_PATH) != 0 && at->refusal != UVHTTP_E_HTTP_LINE_TOO_LONG)
@@ -317,10 +314,10 @@ int uvhttp__http2_read_any_field(uvhttp__http2_assembly_t *at) {
     return LIKELY(status == UVHTTP_OK) ? UVHTTP_OK : read_rest(at, status);
 }
 
-int uvhttp__http2_finish_any_head(uvhttp__http2_assembly_t *at, int status, bool connect_protocol) {
+int uvhttp__http2_finish_any_head(uvhttp__http2_assembly_t *at, int status) {
     if (status == UVHTTP_E_HTTP_HEADERS_TOO_LARGE) refuse(at, status);
     show_pseudo(at);
-    if (status == UVHTTP_OK) status = finish(at, connect_protocol);
+    if (status == UVHTTP_OK) status = finish(at);
     at->head->size = uvhttp__http2_offset_of(at, at->reader.out);
     bool refused = (at->seen & UVHTTP__SEEN_REFUSED) != 0 && (status == UVHTTP_OK || status == at->refusal);
     return refused ? show_refused(at) : status;

@@ -8,6 +8,12 @@
 #include "http2/head.h"
 #include "http2/hpack_decode.h"
 
+/* What the scratch memory begins with: texts that nearly every head shows, so that they need not be copied one by one.
+ * Values of the static table's pseudo-fields, and the name of the field that is made of :authority. */
+#define UVHTTP__HTTP2_PREFIX "GETPOST/index.htmlhost"
+enum { UVHTTP__HTTP2_PREFIX_SIZE = sizeof UVHTTP__HTTP2_PREFIX - 1 };
+#define UVHTTP__HTTP2_HOST ((uvhttp__span_t){UVHTTP__HTTP2_PREFIX_SIZE - 4, 4})
+
 /* What has been seen of a request. Those of pseudo-fields are 1 << name. */
 enum {
     UVHTTP__SEEN_AUTHORITY = 1 << UVHTTP__HPACK_AUTHORITY,
@@ -61,6 +67,6 @@ static inline void uvhttp__http2_split_target(uvhttp__head_t *head, const char *
 /* Reads one field, whatever it is. Returns 0 or a code; after one the table has what the rest of the block brings. */
 int uvhttp__http2_read_any_field(uvhttp__http2_assembly_t *at);
 /* The end of a head that is not usual, or, with a status, is none. Returns what uvhttp__http2_read_request does. */
-int uvhttp__http2_finish_any_head(uvhttp__http2_assembly_t *at, int status, bool connect_protocol);
+int uvhttp__http2_finish_any_head(uvhttp__http2_assembly_t *at, int status);
 
 #endif

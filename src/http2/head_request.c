@@ -24,6 +24,29 @@ typedef struct cursor {
     uint32_t newest, entry_mask, ages;
 } cursor_t;
 
+/* A pseudo-field that the static table has whole. Its value is a part of what stands in front of all text; that of
+ * :scheme is not shown. */
+typedef struct preset {
+    uvhttp__span_t value;
+    uint16_t name, seen;
+    uint16_t size;   /* as the header list counts */
+    uint16_t before; /* what may not have been seen */
+} preset_t;
+
+#define PRESET(name, text, offset, value_size)                                                                         \
+    {                                                                                                                  \
+        {offset, value_size}, UVHTTP__HPACK_##name, UVHTTP__SEEN_##name,                                               \
+            sizeof text - 1 + (value_size) + UVHTTP__HPACK_FIELD_OVERHEAD, UVHTTP__SEEN_##name | UVHTTP__SEEN_FIELD    \
+    }
+
+/* Entries 2 to 7. */
+static const preset_t presets[] = {
+    PRESET(METHOD, ":method", 0, 3), PRESET(METHOD, ":method", 3, 4), PRESET(PATH, ":path", 7, 1),
+    PRESET(PATH, ":path", 7, 11),    PRESET(SCHEME, ":scheme", 0, 4), PRESET(SCHEME, ":scheme", 0, 5),
+};
+
+enum { FIRST_PRESET = 0x80 + UVHTTP__HPACK_METHOD, PRESETS = sizeof presets / sizeof *presets };
+
 enum { FIRST_AGE = 0x80 + UVHTTP__HPACK_STATIC_COUNT + 1, ONE_BYTE_AGES = 0xff - FIRST_AGE };
 
 static ALWAYS_INLINE void look_at_table(cursor_t *cursor, const uvhttp__hpack_table_t *table) {
@@ -45,7 +68,8 @@ static ALWAYS_INLINE void leave(uvhttp__http2_assembly_t *at, const cursor_t *cu
     at->reader.at = cursor->in;
     at->reader.end = cursor->end;
     at->reader.out = cursor->base + cursor->offset;
-    at->reader.limit = cursor->base + at->limits->list_size_max + UVHTTP__HPACK_TABLE_SIZE_MAX;
+    at->reader.limit =
+        cursor->base + UVHTTP__HTTP2_PREFIX_SIZE + at->limits->list_size_max + UVHTTP__HPACK_TABLE_SIZE_MAX;
     at->reader.left = cursor->left;
     at->seen = cursor->seen;
     at->field = cursor->field;
@@ -64,6 +88,16 @@ static ALWAYS_INLINE void advance(cursor_t *cursor, const uint8_t *in, uint32_t 
     cursor->in = in;
 }
 
+/* A pseudo-field of the static table. False: it is one too many. */
+static ALWAYS_INLINE bool read_preset(uvhttp__http2_assembly_t *at, cursor_t *cursor, const preset_t *preset) {
+    if (UNLIKELY((cursor->seen & preset->before) != 0 || preset->size > cursor->left)) return false;
+    at->pseudo[preset->name] = preset->value;
+    cursor->seen |= preset->seen;
+    cursor->left -= preset->size;
+    cursor->in++;
+    return true;
+}
+
 /* A field that one byte names, if it is a good pseudo-field or one without a meaning to HTTP/2. Facts are compared as a
  * whole: nothing else may be said of it. False: it is something else, and nothing is read. */
 static ALWAYS_INLINE bool read_listed(uvhttp__http2_assembly_t *at, cursor_t *cursor, const char *text,
@@ -75,7 +109,7 @@ static ALWAYS_INLINE bool read_listed(uvhttp__http2_assembly_t *at, cursor_t *cu
         put_field(cursor, name_size, value_size, 0);
     } else {
         if (UNLIKELY(facts != UVHTTP__HPACK_GOOD_PSEUDO || name >= UVHTTP__PSEUDO_COUNT)) return false;
-        if (UNLIKELY((cursor->seen & UVHTTP__SEEN_FIELD) != 0 || (cursor->seen >> name & 1) != 0)) return false;
+        if (UNLIKELY((cursor->seen & (1u << name | UVHTTP__SEEN_FIELD)) != 0)) return false;
         at->pseudo[name] = (uvhttp__span_t){(uint32_t)cursor->offset + name_size, value_size};
         cursor->seen |= 1u << name;
     }
@@ -91,37 +125,39 @@ static_assert(UVHTTP__HPACK_STATIC_TEXT + UVHTTP__HUFFMAN_DECODED_MAX(VALUE_SIZE
 
 /* A string in Huffman code whose size has one byte, written behind the name. Both surely fit before the end of the
  * memory for text, which leaves UVHTTP__HPACK_TABLE_SIZE_MAX bytes behind what the list may still have. *in: its first
- * byte, then what follows it. Returns its size; 0: it is empty, something else, too large or faulty. */
-static ALWAYS_INLINE uint32_t take_value(const cursor_t *cursor, const uint8_t **in, uint32_t name_size) {
+ * byte, then what follows it. *value_size: its size, which is not 0. False: it is empty, something else, too large or
+ * faulty. */
+static ALWAYS_INLINE bool take_value(const cursor_t *cursor, const uint8_t **in, uint32_t name_size,
+                                     uint32_t *value_size) {
     char *value = cursor->base + cursor->offset + name_size;
     size_t size = *(*in)++ - (size_t)0x80;
-    if (UNLIKELY(size - 1 >= VALUE_SIZE_MAX || size > (size_t)(cursor->end - *in))) return 0;
-    const char *end = uvhttp__huffman_decode_usual(*in, size, value);
-    if (UNLIKELY(!end)) return 0;
+    if (UNLIKELY(size - 1 >= VALUE_SIZE_MAX || size > (size_t)(cursor->end - *in))) return false;
+    uvhttp__huffman_place_t place = {0, value};
+    if (UNLIKELY(!uvhttp__huffman_decode_short(*in, size, &place))) return false;
     *in += size;
-    uint32_t value_size = (uint32_t)(end - value);
-    bool fits = name_size + value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= cursor->left;
-    return LIKELY(fits) ? value_size : 0;
+    *value_size = (uint32_t)(place.out - value);
+    return LIKELY(name_size + *value_size + UVHTTP__HPACK_FIELD_OVERHEAD <= cursor->left);
 }
 
 /* A :path that the table does not get. False: it is something else, or there is a fault, and nothing is read. */
 static ALWAYS_INLINE bool read_path(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
     enum { NAME_SIZE = 5 };
     const uint8_t *in = cursor->in + 1;
-    if (UNLIKELY(cursor->end - in < 2 || (cursor->seen & (UVHTTP__SEEN_PATH | UVHTTP__SEEN_FIELD)) != 0)) return false;
+    if (UNLIKELY(in == cursor->end || (cursor->seen & (UVHTTP__SEEN_PATH | UVHTTP__SEEN_FIELD)) != 0)) return false;
     memcpy(cursor->base + cursor->offset, ":path", NAME_SIZE);
-    uint32_t size = take_value(cursor, &in, NAME_SIZE);
-    if (UNLIKELY(size == 0)) return false;
-    uint32_t query;
+    uint32_t size, query;
+    if (UNLIKELY(!take_value(cursor, &in, NAME_SIZE, &size))) return false;
     char *path = cursor->base + cursor->offset + NAME_SIZE;
     unsigned facts = uvhttp__field_path_facts(path, size, &query);
     if (UNLIKELY(facts == 0) && !uvhttp__hpack_is_trimmed(path, size)) return false;
     at->pseudo[UVHTTP__HPACK_PATH] = (uvhttp__span_t){(uint32_t)cursor->offset + NAME_SIZE, size};
-    cursor->seen |= facts != 0 ? UVHTTP__SEEN_PATH : UVHTTP__SEEN_PATH | UVHTTP__SEEN_ODD_PATH;
+    unsigned seen = facts != 0 ? UVHTTP__SEEN_PATH : UVHTTP__SEEN_PATH | UVHTTP__SEEN_ODD_PATH;
+    if ((facts & UVHTTP__HPACK_QUERY) != 0) {
+        seen |= UVHTTP__SEEN_QUERY;
+        cursor->query = query;
+    }
+    cursor->seen |= seen;
     advance(cursor, in, NAME_SIZE + size);
-    if ((facts & UVHTTP__HPACK_QUERY) == 0) return true;
-    cursor->seen |= UVHTTP__SEEN_QUERY;
-    cursor->query = query;
     return true;
 }
 
@@ -130,7 +166,7 @@ static ALWAYS_INLINE bool read_path(uvhttp__http2_assembly_t *at, cursor_t *curs
 static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
     const uint8_t *in = cursor->in;
     if (UNLIKELY(cursor->end - in < 3 || cursor->field == at->fields_end)) return false;
-    unsigned index = *in++ & 0x0f;
+    size_t index = *in++ & 0x0fu;
     if (index == 0x0f) index += *in++;
     if (UNLIKELY(index - 1 >= UVHTTP__HPACK_STATIC_COUNT)) return false;
     const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[index];
@@ -139,11 +175,11 @@ static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *c
         if (UNLIKELY(entry->name != UVHTTP__HPACK_COOKIE || (cursor->seen & UVHTTP__SEEN_COOKIE) != 0)) return false;
         seen = UVHTTP__SEEN_COOKIE;
     }
-    uint32_t name_size = entry->name_size;
+    uint32_t name_size = entry->name_size, size;
     char *text = cursor->base + cursor->offset;
     memcpy(text, entry->text, sizeof entry->text);
-    uint32_t size = take_value(cursor, &in, name_size);
-    if (UNLIKELY(size == 0 || !uvhttp__hpack_is_trimmed(text + name_size, size))) return false;
+    if (UNLIKELY(!take_value(cursor, &in, name_size, &size))) return false;
+    if (UNLIKELY(!uvhttp__hpack_is_trimmed(text + name_size, size))) return false;
     put_field(cursor, name_size, size, seen);
     advance(cursor, in, name_size + size);
     return true;
@@ -151,27 +187,28 @@ static ALWAYS_INLINE bool read_literal(uvhttp__http2_assembly_t *at, cursor_t *c
 
 /* The next field, if it is usual. False: it is not, and nothing is read. */
 static ALWAYS_INLINE bool read_usual(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
-    const uvhttp__hpack_table_t *table = &at->reader.decoder->table;
     uint32_t byte = *cursor->in;
     if (byte - FIRST_AGE < cursor->ages) {
+        const uvhttp__hpack_table_t *table = &at->reader.decoder->table;
         const uvhttp__hpack_entry_t *entry = &table->entries[(cursor->newest - byte) & cursor->entry_mask];
         return read_listed(at, cursor, table->text + entry->offset, entry->name_size, entry->value_size, entry->name,
                            entry->facts);
     }
-    if (byte - 0x81u < UVHTTP__HPACK_STATIC_COUNT) {
-        const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[byte - 0x80u];
-        return read_listed(at, cursor, entry->text, entry->name_size, entry->value_size, entry->name, entry->facts);
-    }
+    if (byte - FIRST_PRESET < PRESETS) return read_preset(at, cursor, &presets[byte - FIRST_PRESET]);
     if (byte == UVHTTP__HPACK_PATH) return read_path(at, cursor);
-    return byte < 0x20 && read_literal(at, cursor);
+    if (byte < 0x20) return read_literal(at, cursor);
+    if (byte - 0x81u >= UVHTTP__HPACK_STATIC_COUNT) return false;
+    const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[byte - 0x80u];
+    return read_listed(at, cursor, entry->text, entry->name_size, entry->value_size, entry->name, entry->facts);
 }
 
 /* At the end the assembly is out of date, unless there is a fault. */
-static ALWAYS_INLINE int read_fields(uvhttp__http2_assembly_t *at, cursor_t *cursor) {
+static ALWAYS_INLINE int read_fields(uvhttp__http2_assembly_t *at, cursor_t *cursor, const uint8_t *block) {
     while (cursor->in != cursor->end) {
         if (LIKELY(read_usual(at, cursor))) continue;
+        bool updates = cursor->in == block && (*block & 0xe0) == 0x20;
         leave(at, cursor);
-        int status = uvhttp__http2_read_any_field(at);
+        int status = UNLIKELY(updates) ? uvhttp__hpack_read_updates(&at->reader) : uvhttp__http2_read_any_field(at);
         if (UNLIKELY(status != UVHTTP_OK)) return status;
         enter(at, cursor);
     }
@@ -192,7 +229,6 @@ static ALWAYS_INLINE bool finish_usual(uvhttp__http2_assembly_t *at, const curso
     head->target = head->path = target;
     head->authority = pseudo[UVHTTP__HPACK_AUTHORITY];
     head->path_plain = true;
-    at->request->scheme = pseudo[UVHTTP__HPACK_SCHEME];
     if (UNLIKELY(head->method == UVHTTP_CONNECT || head->authority.size == 0 ||
                  target.size > at->limits->target_size_max || cursor->field == at->fields_end))
         return false;
@@ -200,16 +236,15 @@ static ALWAYS_INLINE bool finish_usual(uvhttp__http2_assembly_t *at, const curso
         uvhttp__http2_split_at(head, cursor->query);
     else if (UNLIKELY((cursor->seen & UVHTTP__SEEN_QUERY) != 0))
         uvhttp__http2_split_target(head, base + target.offset);
-    memcpy(base + cursor->offset, "host", 4);
-    *cursor->field = (uvhttp__field_t){{(uint32_t)cursor->offset, 4}, head->authority};
+    *cursor->field = (uvhttp__field_t){UVHTTP__HTTP2_HOST, head->authority};
     head->header_count = (uint32_t)(cursor->field + 1 - head->headers);
-    head->size = (uint32_t)cursor->offset + 4;
+    head->size = (uint32_t)cursor->offset;
     return true;
 }
 
 UVHTTP__HOT int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, const void *block, size_t size,
-                                           const uvhttp__http2_head_limits_t *limits, bool connect_protocol,
-                                           char *scratch, uvhttp__head_t *head, uvhttp__http2_request_t *request) {
+                                           const uvhttp__http2_head_limits_t *limits, char *scratch,
+                                           uvhttp__head_t *head, uvhttp__http2_request_t *request) {
     uvhttp__http2_assembly_t at;
     at.reader.decoder = decoder;
     at.reader.too_large = false;
@@ -224,21 +259,23 @@ UVHTTP__HOT int uvhttp__http2_read_request(uvhttp__hpack_decoder_t *decoder, con
     cursor_t cursor = {.in = block,
                        .end = (const uint8_t *)block + size,
                        .base = scratch,
+                       .offset = UVHTTP__HTTP2_PREFIX_SIZE,
                        .left = limits->list_size_max,
                        .field = head->headers};
+    memcpy(scratch, UVHTTP__HTTP2_PREFIX, sizeof UVHTTP__HTTP2_PREFIX);
     look_at_table(&cursor, &decoder->table);
     int status = UVHTTP_OK;
-    if (UNLIKELY(uvhttp__hpack_has_updates(decoder, block, size))) {
+    if (UNLIKELY(decoder->table.size_max > decoder->size_lowest)) { /* the block has to say so */
         leave(&at, &cursor);
         status = uvhttp__hpack_read_updates(&at.reader);
         enter(&at, &cursor);
     }
-    if (LIKELY(status == UVHTTP_OK)) status = read_fields(&at, &cursor);
+    if (LIKELY(status == UVHTTP_OK)) status = read_fields(&at, &cursor, block);
     if (LIKELY(status == UVHTTP_OK)) {
         if (LIKELY(finish_usual(&at, &cursor))) return UVHTTP_OK;
         leave(&at, &cursor);
     }
-    return uvhttp__http2_finish_any_head(&at, status, connect_protocol);
+    return uvhttp__http2_finish_any_head(&at, status);
 }
 
 uvhttp__http2_scope_t uvhttp__http2_scope(int code) {

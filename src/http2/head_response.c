@@ -2,10 +2,8 @@
  * connection is written once and remembered. May include: base. */
 #include "base/alloc.h"
 #include "base/date.h"
-#include "base/load.h"
 #include "base/str.h"
-#include "http2/head.h"
-#include "http2/hpack_encode.h"
+#include "http2/head_repeated.h"
 
 enum {
     REMEMBERED_MAX = 2048, /* bytes of content type and fields of a block that is remembered */
@@ -51,16 +49,12 @@ static char *put_lines(uvhttp__hpack_encoder_t *encoder, char *out, uvhttp_str_t
     return out;
 }
 
-static size_t slot_of(const uvhttp__http2_response_t *response) {
-    return (response->status + response->content_type.size + response->fields.size) % UVHTTP__HPACK_BLOCKS;
-}
-
 /* Keeps the block for the next response like this one; without memory it is not kept. */
 static void remember(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response, const char *block,
                      size_t size) {
     size_t type_size = response->content_type.size, fields_size = response->fields.size;
     if (type_size + fields_size > REMEMBERED_MAX || size > REMEMBERED_MAX) return;
-    uvhttp__hpack_block_t **slot = &encoder->blocks[slot_of(response)], *kept = *slot;
+    uvhttp__hpack_block_t **slot = &encoder->blocks[uvhttp__http2_block_slot(response)], *kept = *slot;
     size_t needed = size + type_size + fields_size + UVHTTP__HPACK_COPY;
     if (!kept || kept->capacity < needed) {
         kept = uvhttp__realloc(kept, sizeof *kept + needed);
@@ -91,30 +85,6 @@ static NOINLINE char *write_repeating(uvhttp__hpack_encoder_t *encoder, const uv
     return out;
 }
 
-enum { COMPARED_MAX = 64 }; /* bytes that are compared without a call */
-
-/* calls: otherwise false says nothing of what is small or large. */
-static ALWAYS_INLINE bool equal(const char *a, const char *b, size_t size, bool calls) {
-    if (size == 0) return true;
-    if (UNLIKELY(size - 8 > COMPARED_MAX - 8)) return calls && memcmp(a, b, size) == 0;
-    for (size_t at = 8; UNLIKELY(at < size - 8); at += 8)
-        if (uvhttp__load64(a + at) != uvhttp__load64(b + at)) return false;
-    return uvhttp__load64(a) == uvhttp__load64(b) && uvhttp__load64(a + size - 8) == uvhttp__load64(b + size - 8);
-}
-
-/* The block that was written for such a response, or NULL. */
-static ALWAYS_INLINE const uvhttp__hpack_block_t *recall(const uvhttp__hpack_encoder_t *encoder,
-                                                         const uvhttp__http2_response_t *response, bool calls) {
-    const uvhttp__hpack_block_t *block = encoder->blocks[slot_of(response)];
-    if (UNLIKELY(!block || block->generation != encoder->table.inserted || block->status != response->status ||
-                 block->type_size != response->content_type.size || block->fields_size != response->fields.size))
-        return NULL;
-    const char *type = block->text + block->size, *fields = type + block->type_size;
-    bool same = equal(type, response->content_type.data, response->content_type.size, calls) &&
-                equal(fields, response->fields.data, response->fields.size, calls);
-    return LIKELY(same) ? block : NULL;
-}
-
 /* --- date and length --- */
 
 /* The first of a second is sent as it is, so that a connection with few requests has no table of dates. */
@@ -136,18 +106,7 @@ static NOINLINE char *put_new_date(uvhttp__hpack_encoder_t *encoder, const uvhtt
     return uvhttp__hpack_put_string(out, text + 4, UVHTTP__DATE_SIZE);
 }
 
-/* Whether the table has the date; *age: where. */
-static ALWAYS_INLINE bool has_date(const uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
-                                   uint32_t *age) {
-    *age = encoder->table.inserted - 1 - encoder->date_entry;
-    return encoder->date_indexed && encoder->date_id == response->date_id && *age < encoder->table.count;
-}
-
-static ALWAYS_INLINE char *put_indexed_date(char *out, uint32_t age) {
-    return uvhttp__hpack_put_integer(out, UVHTTP__HPACK_INDEXED, 0x7f, UVHTTP__HPACK_STATIC_COUNT + 1 + age);
-}
-
-static NOINLINE size_t end_with_any(const char *start, char *out, uint64_t length) {
+size_t uvhttp__http2_end_with_any(const char *start, char *out, uint64_t length) {
     if (length == UVHTTP__HTTP2_LENGTH_NONE) return (size_t)(out - start);
     out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_CONTENT_LENGTH);
     size_t size = uvhttp__write_decimal(out + 1, length);
@@ -155,23 +114,12 @@ static NOINLINE size_t end_with_any(const char *start, char *out, uint64_t lengt
     return (size_t)(out + 1 + size - start);
 }
 
-/* The length is the last. Returns the size of the block. */
-static ALWAYS_INLINE size_t end_with_length(const char *start, char *out, uint64_t length) {
-    if (length >= 100) return end_with_any(start, out, length);
-    out = uvhttp__hpack_put_integer(out, UVHTTP__HPACK_UNINDEXED, 0x0f, UVHTTP__HPACK_CONTENT_LENGTH);
-    unsigned number = (unsigned)length;
-    *out++ = number < 10 ? 1 : 2;
-    if (number >= 10) *out++ = (char)('0' + number / 10);
-    *out++ = (char)('0' + number % 10);
-    return (size_t)(out - start);
-}
-
-static NOINLINE size_t write_any(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
-                                 char *out) {
+size_t uvhttp__http2_write_response(uvhttp__hpack_encoder_t *encoder, const uvhttp__http2_response_t *response,
+                                    char *out) {
     uint32_t age;
     char *start = out;
     if (UNLIKELY(encoder->size_update)) out = uvhttp__hpack_put_updates(encoder, out);
-    const uvhttp__hpack_block_t *block = recall(encoder, response, true);
+    const uvhttp__hpack_block_t *block = uvhttp__http2_recall(encoder, response, true);
     if (LIKELY(block != NULL)) {
         uvhttp__hpack_copy(out, block->text, block->size);
         out += block->size;
@@ -179,18 +127,7 @@ static NOINLINE size_t write_any(uvhttp__hpack_encoder_t *encoder, const uvhttp_
         out = write_repeating(encoder, response, out);
     }
     if (response->date)
-        out = has_date(encoder, response, &age) ? put_indexed_date(out, age) : put_new_date(encoder, response, out);
-    return end_with_length(start, out, response->content_length);
-}
-
-/* What repeats needs no call. */
-UVHTTP__HOT size_t uvhttp__http2_write_response(uvhttp__hpack_encoder_t *encoder,
-                                                const uvhttp__http2_response_t *response, char *out) {
-    uint32_t age;
-    const uvhttp__hpack_block_t *block = recall(encoder, response, false);
-    if (UNLIKELY(!block || encoder->size_update || !response->date || !has_date(encoder, response, &age)))
-        return write_any(encoder, response, out);
-    size_t size = block->size;
-    uvhttp__hpack_copy(out, block->text, size);
-    return end_with_length(out, put_indexed_date(out + size, age), response->content_length);
+        out = uvhttp__http2_has_date(encoder, response, &age) ? uvhttp__http2_put_date(out, age)
+                                                              : put_new_date(encoder, response, out);
+    return uvhttp__http2_end_with_length(start, out, response->content_length);
 }

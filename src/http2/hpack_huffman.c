@@ -2,17 +2,14 @@
  * looks at 12 bits at once, which are one or two characters. May include: base. */
 #include "http2/hpack_huffman.h"
 
-#include <string.h>
-
 #include "base/chars.h"
-#include "base/hot.h"
 #include "http2/hpack_static.h"
 
 enum {
     SYMBOLS = 257, /* the last is EOS */
     EOS = 256,
     LENGTH_MAX = 30,
-    STEP_BITS = 12,
+    STEP_BITS = UVHTTP__HUFFMAN_STEP_BITS,
 };
 
 /* clang-format off */
@@ -37,18 +34,8 @@ static const uint8_t lengths[SYMBOLS] = {
 };
 /* clang-format on */
 
-/* What STEP_BITS bits begin with: up to two characters. No character: a code that is longer, or the padding. */
-typedef struct step {
-    char text[2];
-    uint8_t count;
-    uint8_t bits; /* LONG_CODE: count is 0 */
-} step_t;
-
-/* More bits than a text of SHORT_MAX bytes has, which is how such a code is noticed. */
-enum { LONG_CODE = 255, SHORT_MAX = LONG_CODE / 8 };
-
-static step_t steps[1 << STEP_BITS]; /* by the complement of the bits */
-static uint32_t codes[SYMBOLS];      /* right-aligned */
+uvhttp__huffman_step_t uvhttp__huffman_steps[1 << STEP_BITS];
+static uint32_t codes[SYMBOLS]; /* right-aligned */
 /* By length: the first code, aligned to the left of 32 bits; how many are shorter; and all symbols in that order. */
 static uint32_t first_codes[LENGTH_MAX + 2];
 static uint16_t shorter[LENGTH_MAX + 2];
@@ -76,41 +63,26 @@ static unsigned find_symbol(uint32_t bits) {
     return sorted[shorter[length] + ((bits - first_codes[length]) >> (32 - length))];
 }
 
+static uvhttp__huffman_step_t make_step(uint32_t rest) {
+    uvhttp__huffman_step_t step = {.count = 0};
+    for (; step.count < sizeof step.text; ++step.count) {
+        unsigned symbol = find_symbol(rest);
+        if (step.bits + lengths[symbol] > STEP_BITS) break;
+        step.text[step.count] = (char)symbol;
+        step.bits = (uint8_t)(step.bits + lengths[symbol]);
+        rest <<= lengths[symbol];
+    }
+    if (step.count == 0) step.bits = UVHTTP__HUFFMAN_LONG_CODE;
+    return step;
+}
+
 void uvhttp__hpack_prepare_huffman(void) {
     make_codes();
-    for (uint32_t index = 0; index < 1 << STEP_BITS; ++index) {
-        step_t step = {.count = 0};
-        uint32_t rest = ~index << (32 - STEP_BITS);
-        for (; step.count < 2; ++step.count) {
-            unsigned symbol = find_symbol(rest);
-            if (step.bits + lengths[symbol] > STEP_BITS) break;
-            step.text[step.count] = (char)symbol;
-            step.bits = (uint8_t)(step.bits + lengths[symbol]);
-            rest <<= lengths[symbol];
-        }
-        if (step.count == 0) step.bits = LONG_CODE;
-        steps[index] = step;
-    }
+    for (uint32_t index = 0; index < 1 << STEP_BITS; ++index)
+        uvhttp__huffman_steps[index] = make_step(~index << (32 - STEP_BITS));
 }
 
 /* --- decoding --- */
-
-/* Bits are held complemented: the zeros that are shifted in are the ones of the padding. */
-static inline uint64_t load_big(const uint8_t *in) {
-    uint64_t bits;
-    memcpy(&bits, in, sizeof bits);
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    bits = __builtin_bswap64(bits);
-#endif
-    return ~bits;
-}
-
-/* Of 1 to 7 bytes. */
-static inline uint64_t load_few(const uint8_t *in, size_t size) {
-    uint64_t bits = 0;
-    for (size_t i = 0; i < size; ++i) bits = bits << 8 | (uint8_t)~in[i];
-    return size > 0 ? bits << (64 - 8 * size) : 0;
-}
 
 /* The text from bit `position` on, one character at a time. out NULL: it is only counted. Returns false for a fault. */
 static bool decode_each(const uint8_t *in, size_t size, size_t position, char *out, size_t *count, bool *odd) {
@@ -125,8 +97,7 @@ static bool decode_each(const uint8_t *in, size_t size, size_t position, char *o
     }
     for (;;) {
         for (; have <= 56 && at < size; have += 8) bits |= (uint64_t)(uint8_t)~in[at++] << (56 - have);
-        const step_t *step = &steps[bits >> (64 - STEP_BITS)];
-        unsigned symbol = step->count > 0 ? (uint8_t)step->text[0] : find_symbol((uint32_t)(~bits >> 32));
+        unsigned symbol = find_symbol((uint32_t)(~bits >> 32));
         position += lengths[symbol];
         if (symbol == EOS || position > end) return symbol == EOS && have < 8;
         bits <<= lengths[symbol];
@@ -145,68 +116,10 @@ static NOINLINE uvhttp__huffman_text_t decode_rest(const uint8_t *in, size_t siz
     return text;
 }
 
-#define DECODE_STEP()                                                                                                  \
-    do {                                                                                                               \
-        const step_t *step = &steps[bits >> (64 - STEP_BITS)];                                                         \
-        memcpy(at, step->text, sizeof step->text);                                                                     \
-        at += step->count;                                                                                             \
-        position += step->bits;                                                                                        \
-        bits <<= step->bits & 63;                                                                                      \
-    } while (0)
-
-/* At least 57 bits, of which four steps take 48. */
-#define DECODE_STEPS()                                                                                                 \
-    do {                                                                                                               \
-        bits = load_big(in + position / 8) << position % 8;                                                            \
-        DECODE_STEP();                                                                                                 \
-        DECODE_STEP();                                                                                                 \
-        DECODE_STEP();                                                                                                 \
-        DECODE_STEP();                                                                                                 \
-    } while (0)
-
-/* More than SHORT_MAX bytes. */
-static NOINLINE uvhttp__huffman_text_t decode_long(const uint8_t *in, size_t size, char *out) {
-    const size_t last = 8 * (size - 8); /* loads that start before this bit stay inside */
-    size_t position = 0, before;
-    char *at = out, *at_before;
-    uint64_t bits;
-    do {
-        before = position;
-        at_before = at;
-        DECODE_STEPS();
-        if (UNLIKELY(position - before > 4 * STEP_BITS)) return decode_rest(in, size, before, at_before);
-    } while (position < last);
-    before = position;
-    at_before = at;
-    bits = load_big(in + size - 8) << (position - last);
-    while (bits != 0) DECODE_STEP();
-    if (LIKELY(8 * size - position < 8)) return (uvhttp__huffman_text_t){.end = at};
-    return decode_rest(in, size, before, at_before);
-}
-
-UVHTTP__HOT char *uvhttp__huffman_decode_usual(const uint8_t *in, size_t size, char *out) {
-    size_t position = 0;
-    char *at = out;
-    uint64_t bits;
-    if (LIKELY(size >= 8)) {
-        const size_t last = 8 * (size - 8);
-        if (UNLIKELY(size > SHORT_MAX)) {
-            uvhttp__huffman_text_t text = decode_long(in, size, out);
-            return text.odd ? NULL : text.end;
-        }
-        while (position < last) DECODE_STEPS();
-        bits = load_big(in + size - 8) << ((position - last) & 63);
-    } else {
-        bits = load_few(in, size);
-    }
-    while (bits != 0) DECODE_STEP();
-    return LIKELY(8 * size - position < 8) ? at : NULL;
-}
-
 uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out) {
-    if (size > SHORT_MAX) return decode_long(in, size, out);
-    char *end = uvhttp__huffman_decode_usual(in, size, out);
-    return LIKELY(end != NULL) ? (uvhttp__huffman_text_t){.end = end} : decode_rest(in, size, 0, out);
+    uvhttp__huffman_place_t place = {0, out};
+    bool done = uvhttp__huffman_decode_short(in, size, &place);
+    return LIKELY(done) ? (uvhttp__huffman_text_t){.end = place.out} : decode_rest(in, size, place.position, place.out);
 }
 
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size) {

@@ -274,10 +274,10 @@ typedef enum uvhttp__http2_event_type {
 } uvhttp__http2_event_type_t;
 
 typedef struct uvhttp__http2_event {
-    uint8_t type; /* uvhttp__http2_event_type_t */
-    bool end;     /* END_STREAM */
-    bool by_peer; /* of RESET */
-    uint32_t error;
+    uint8_t type;                   /* uvhttp__http2_event_type_t */
+    bool end;                       /* END_STREAM */
+    bool by_peer;                   /* of RESET */
+    uint32_t error;                 /* of RESET and GOAWAY */
     uvhttp__http2_stream_t *stream; /* NULL unless HEADERS, TRAILERS, DATA or RESET */
     uvhttp_str_t data;              /* in the input or in memory of the core, until the next call of read */
 } uvhttp__http2_event_t;
@@ -396,7 +396,7 @@ void uvhttp__http2_reset(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream,
 /* The owner's work has ended: handler, job, coroutine, queued body. The slot is free again. If the response is not
  * whole the stream is reset with INTERNAL_ERROR; if only the request is not, with NO_ERROR (section 8.1): the response
  * must have been appended before this call. */
-void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream);
+static inline void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream);
 
 /* --- the end --- */
 
@@ -428,6 +428,32 @@ UVHTTP_MUST_USE static inline int uvhttp__http2_charge(uvhttp__http2_t *http2, s
 static inline void uvhttp__http2_discharge(uvhttp__http2_t *http2, size_t size) {
     assert(size <= http2->memory);
     http2->memory -= (uint32_t)size;
+}
+
+/* --- what release does --- */
+
+static inline void uvhttp__http2_free_slot(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+    uvhttp__http2_stream_t **at = &http2->buckets[stream->id >> 1 & http2->bucket_mask];
+    assert(!(stream->flags & UVHTTP__HTTP2_QUEUED));
+    while (*at != stream) at = &(*at)->bucket;
+    *at = stream->bucket;
+    stream->flags = 0;
+    stream->bucket = http2->free;
+    http2->free = stream;
+    http2->stream_count--;
+}
+
+/* For a stream that has not ended whole. */
+void uvhttp__http2_end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream);
+
+static inline void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+    const uint32_t whole = UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_LOCAL_ENDED;
+    assert(stream->flags & UVHTTP__HTTP2_IN_USE);
+    bool ended = (stream->flags & (whole | UVHTTP__HTTP2_RESET)) == whole && !stream->held;
+    if (LIKELY(ended && http2->data_stream != stream))
+        uvhttp__http2_free_slot(http2, stream);
+    else
+        uvhttp__http2_end_stream(http2, stream);
 }
 
 #endif

@@ -288,8 +288,6 @@ static UVHTTP__HOT NOINLINE int open_next(uvhttp__http2_t *http2, uint32_t id, b
     http2->last_stream_id = id;
     event->type = UVHTTP__HTTP2_EVENT_HEADERS;
     event->end = end;
-    event->by_peer = false;
-    event->error = UVHTTP__HTTP2_NO_ERROR;
     event->stream = uvhttp__http2_take_slot(http2, id, end);
     uvhttp__http2_count_request(http2);
     return UVHTTP_OK;

@@ -182,19 +182,8 @@ static uvhttp__http2_history_t ended_how(const uvhttp__http2_stream_t *stream) {
     return stream->flags & UVHTTP__HTTP2_RESET ? UVHTTP__HTTP2_WAS_RESET : UVHTTP__HTTP2_FINISHED;
 }
 
-static inline void free_slot(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
-    uvhttp__http2_stream_t **at = bucket_of(http2, stream->id);
-    assert(!(stream->flags & UVHTTP__HTTP2_QUEUED));
-    while (*at != stream) at = &(*at)->bucket;
-    *at = stream->bucket;
-    stream->flags = 0;
-    stream->bucket = http2->free;
-    http2->free = stream;
-    http2->stream_count--;
-}
-
 /* What is left of it is ended first. */
-static NOINLINE void end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
+void uvhttp__http2_end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
     if (stream->held) uvhttp__http2_consume(http2, stream, stream->held);
     if (!(stream->flags & UVHTTP__HTTP2_LOCAL_ENDED))
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_INTERNAL_ERROR);
@@ -206,15 +195,5 @@ static NOINLINE void end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *
         uvhttp__http2_consume_connection(http2, http2->frame_left);
         http2->data_stream = NULL;
     }
-    free_slot(http2, stream);
-}
-
-UVHTTP__HOT void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
-    const uint32_t whole = UVHTTP__HTTP2_REMOTE_ENDED | UVHTTP__HTTP2_LOCAL_ENDED;
-    assert(stream->flags & UVHTTP__HTTP2_IN_USE);
-    bool ended = (stream->flags & (whole | UVHTTP__HTTP2_RESET)) == whole && !stream->held;
-    if (LIKELY(ended && http2->data_stream != stream))
-        free_slot(http2, stream);
-    else
-        end_stream(http2, stream);
+    uvhttp__http2_free_slot(http2, stream);
 }

@@ -13,22 +13,6 @@ static uint64_t now_ms(const uvhttp__http2_carrier_t *carrier) {
     return uvhttp__conn_now_ms(carrier->connection->conn);
 }
 
-UVHTTP__HOT uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
-                                                               uvhttp__http2_stream_t *stream) {
-    uvhttp__exchange_t *exchange = uvhttp__exchange_new(uvhttp__http2_worker(connection), &connection->of_loop->pool);
-    if (UNLIKELY(!exchange)) return NULL;
-    uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
-    carrier->connection = connection;
-    carrier->stream = stream;
-    uvhttp__list_init(&carrier->link);
-    uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
-    carrier->deadline_ms = UINT64_MAX;
-    memset(&carrier->inbound, 0,
-           offsetof(uvhttp__http2_carrier_t, exchange) - offsetof(uvhttp__http2_carrier_t, inbound));
-    stream->user = carrier;
-    return carrier;
-}
-
 int uvhttp__http2_carrier_expect(uvhttp__http2_carrier_t *carrier) {
     carrier->inbound = uvhttp__arena_alloc_uncounted(&carrier->exchange.arena, sizeof *carrier->inbound,
                                                      _Alignof(uvhttp__http2_inbound_t));
@@ -37,48 +21,25 @@ int uvhttp__http2_carrier_expect(uvhttp__http2_carrier_t *carrier) {
     return UVHTTP_OK;
 }
 
-static NOINLINE void free_inbound(uvhttp__http2_carrier_t *carrier) {
+void uvhttp__http2_carrier_undo(uvhttp__http2_carrier_t *carrier) {
+    if (uvhttp__list_linked(&carrier->link)) uvhttp__list_remove(&carrier->link);
+    if (uvhttp__timer_active(&carrier->timer)) uvhttp__timer_stop(wheel_of(carrier), &carrier->timer);
+    if (!carrier->inbound) return;
     uvhttp__free(carrier->inbound->held.data);
     uvhttp__free((char *)(uintptr_t)carrier->inbound->trailer.data);
     carrier->inbound = NULL;
-}
-
-/* Nothing reaches it any more. */
-static ALWAYS_INLINE void detach(uvhttp__http2_carrier_t *carrier) {
-    if (UNLIKELY(uvhttp__list_linked(&carrier->link))) uvhttp__list_remove(&carrier->link);
-    if (UNLIKELY(uvhttp__timer_active(&carrier->timer))) uvhttp__timer_stop(wheel_of(carrier), &carrier->timer);
-    if (UNLIKELY(carrier->inbound != NULL)) free_inbound(carrier);
-    uvhttp__http2_discharge(&carrier->connection->core, carrier->charged);
-    carrier->connection->kept -= carrier->kept;
-    carrier->charged = 0;
-    carrier->kept = 0;
-    carrier->stream = NULL;
-}
-
-UVHTTP__HOT void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier) {
-    uvhttp__http2_connection_t *connection = carrier->connection;
-    uvhttp__http2_stream_t *stream = carrier->stream;
-    stream->user = NULL;
-    detach(carrier);
-    uvhttp__exchange_finished(&carrier->exchange);
-    uvhttp__http2_release(&connection->core, stream);
-    if (UNLIKELY(!connection->reading)) uvhttp__http2_set_due(connection); /* else it settles */
 }
 
 void uvhttp__http2_carrier_abort(uvhttp__http2_carrier_t *carrier, int status) {
     uvhttp__http2_connection_t *connection = carrier->connection;
     uvhttp__http2_stream_t *stream = carrier->stream;
     stream->user = NULL;
-    detach(carrier);
+    uvhttp__http2_carrier_leave(carrier);
     uvhttp__exchange_orphan(&carrier->exchange, connection->orphans);
     uvhttp__exchange_abort(&carrier->exchange, status);
     uvhttp__http2_count_orphans(connection);
     uvhttp__http2_release(&connection->core, stream);
     uvhttp__http2_set_due(connection);
-}
-
-void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier) {
-    detach(carrier);
 }
 
 void uvhttp__http2_carrier_set_due(uvhttp__http2_carrier_t *carrier, unsigned what) {

@@ -39,7 +39,8 @@ static uvhttp__http2_loop_t *loop_new(uvhttp__http_worker_t *worker) {
     const uvhttp_server_config_t *config = &worker->service->config;
     const uvhttp__http2_head_limits_t head_limits = {.list_size_max = config->http2_header_list_size_max,
                                                      .target_size_max = config->request_line_max,
-                                                     .header_count_max = config->header_count_max};
+                                                     .header_count_max = config->header_count_max,
+                                                     .connect_protocol = worker->service->has_websocket};
     uvhttp__http2_loop_t *made = uvhttp__calloc(1, sizeof *made + uvhttp__http2_scratch_size(&head_limits));
     if (!made) return NULL;
     set_limits(&made->limits, config);

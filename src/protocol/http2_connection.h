@@ -136,7 +136,7 @@ static inline const uvhttp_server_config_t *uvhttp__http2_config(const uvhttp__h
 
 /* What waits, of all kinds. */
 static inline size_t uvhttp__http2_wire_size(const uvhttp__http2_connection_t *connection) {
-    size_t open = connection->wire ? (size_t)(connection->wire_end - connection->wire) : 0;
+    size_t open = (uintptr_t)connection->wire_end - (uintptr_t)connection->wire;
     return uvhttp__stream_out_size(&connection->conn->stream) + open;
 }
 /* Something is to be done before the iteration ends. */
@@ -147,7 +147,7 @@ char *uvhttp__http2_wire_extend(uvhttp__http2_connection_t *connection, size_t s
 static inline char *uvhttp__http2_wire_reserve(uvhttp__http2_connection_t *connection, size_t size) {
     const uvhttp__loop_t *loop = uvhttp__http2_loop_of(connection);
     char *end = connection->wire_end;
-    bool continues = end && end == loop->turn_at && (size_t)(loop->turn_end - end) >= size;
+    bool continues = end == loop->turn_at && (size_t)(loop->turn_end - end) >= size;
     if (LIKELY(continues && uvhttp__http2_control(&connection->core).size == 0)) return end;
     return uvhttp__http2_wire_extend(connection, size);
 }
@@ -179,19 +179,50 @@ int uvhttp__http2_hold(uvhttp__http2_held_t *held, const char *data, size_t size
 /* --- http2_carrier.c --- */
 
 /* Makes a carrier for a stream; NULL if there is no memory. */
-uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
-                                                   uvhttp__http2_stream_t *stream);
+static inline uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_connection_t *connection,
+                                                                 uvhttp__http2_stream_t *stream) {
+    uvhttp__exchange_t *exchange = uvhttp__exchange_new(uvhttp__http2_worker(connection), &connection->of_loop->pool);
+    if (UNLIKELY(!exchange)) return NULL;
+    uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
+    carrier->connection = connection;
+    carrier->stream = stream;
+    uvhttp__list_init(&carrier->link);
+    uvhttp__timer_init(&carrier->timer, connection->of_loop->timer_kind);
+    carrier->deadline_ms = UINT64_MAX;
+    memset(&carrier->inbound, 0,
+           offsetof(uvhttp__http2_carrier_t, exchange) - offsetof(uvhttp__http2_carrier_t, inbound));
+    stream->user = carrier;
+    return carrier;
+}
+/* What few carriers have at their end: something due, a timer, a body that came. */
+void uvhttp__http2_carrier_undo(uvhttp__http2_carrier_t *carrier);
+/* Another exchange has taken its place on the stream, or no exchange comes of it: nothing of the stream is its any
+ * more. */
+static inline void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier) {
+    bool more = uvhttp__list_linked(&carrier->link) || uvhttp__timer_active(&carrier->timer) || carrier->inbound;
+    if (UNLIKELY(more)) uvhttp__http2_carrier_undo(carrier);
+    uvhttp__http2_discharge(&carrier->connection->core, carrier->charged);
+    carrier->connection->kept -= carrier->kept;
+    carrier->charged = 0;
+    carrier->kept = 0;
+    carrier->stream = NULL;
+}
 /* The last byte of the response is on the wire: hooks; stream and carrier are gone. */
-void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier);
+static inline void uvhttp__http2_carrier_finish(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__http2_connection_t *connection = carrier->connection;
+    uvhttp__http2_stream_t *stream = carrier->stream;
+    stream->user = NULL;
+    uvhttp__http2_carrier_leave(carrier);
+    uvhttp__exchange_finished(&carrier->exchange);
+    uvhttp__http2_release(&connection->core, stream);
+    if (UNLIKELY(!connection->reading)) uvhttp__http2_set_due(connection); /* else it settles */
+}
 /* The client has gone, or the stream was cut: the same. */
 void uvhttp__http2_carrier_abort(uvhttp__http2_carrier_t *carrier, int status);
 /* Work that has lost its stream counts as a stream until it ends: the core hears how much there is. */
 static inline void uvhttp__http2_count_orphans(uvhttp__http2_connection_t *connection) {
     connection->core.orphan_count = uvhttp__orphans_count(connection->orphans);
 }
-/* Another exchange has taken its place on the stream, or no exchange comes of it: nothing of the stream is its any
- * more. */
-void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier);
 /* Whether the stream still has this carrier, after a call into the application. */
 static inline bool uvhttp__http2_carrier_is_at(const uvhttp__http2_carrier_t *carrier,
                                                const uvhttp__http2_stream_t *stream, uint32_t id) {

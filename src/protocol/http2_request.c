@@ -210,23 +210,23 @@ static int on_faulty_head(uvhttp__http2_carrier_t *carrier, int code) {
 }
 
 /* Streams are numbered by the client, and a connection may have a limit of requests: what follows needs another one. */
-static inline bool is_last(const uvhttp__http2_connection_t *connection) {
-    uint32_t requests_max = uvhttp__http2_config(connection)->keepalive_requests;
+static inline bool is_last(const uvhttp__http2_connection_t *connection, const uvhttp__worker_t *loop) {
+    const uvhttp__http_worker_t *worker = loop->upper;
+    uint32_t requests_max = worker->service->config.keepalive_requests;
     return (requests_max > 0 && connection->request_count >= requests_max) ||
            connection->core.last_stream_id > UVHTTP__HTTP2_STREAM_ID_MAX - 2000;
 }
 
 /* What the request makes the connection keep. */
-static inline bool charge(uvhttp__http2_carrier_t *carrier) {
+static inline bool charge(uvhttp__http2_connection_t *connection, uvhttp__http2_carrier_t *carrier) {
     const uvhttp__head_t *head = &carrier->exchange.request.head;
     uint32_t size = (uint32_t)(sizeof *carrier + head->header_count * sizeof(uvhttp__field_t)) + head->size;
-    const uvhttp__http2_connection_t *connection = carrier->connection;
     const uvhttp__http2_limits_t *limits = connection->core.limits;
     if (UNLIKELY(connection->kept > 0) && uvhttp__http2_memory(connection) + size > limits->connection_memory_max) {
         connection->of_loop->counters.memory_exceeded++;
         return false;
     }
-    if (uvhttp__http2_charge(&carrier->connection->core, size) != UVHTTP_OK) return false;
+    if (uvhttp__http2_charge(&connection->core, size) != UVHTTP_OK) return false;
     carrier->charged = size;
     return true;
 }
@@ -241,11 +241,11 @@ static NOINLINE void start_body(uvhttp__http2_carrier_t *carrier) {
     uvhttp__exchange_run_with_body(&carrier->exchange, false);
 }
 
-static inline void start(uvhttp__http2_carrier_t *carrier, const uvhttp__http2_request_t *request, bool end) {
-    uvhttp__http2_connection_t *connection = carrier->connection;
+static inline void start(uvhttp__http2_connection_t *connection, const char *base, uvhttp__http2_carrier_t *carrier,
+                         const uvhttp__http2_request_t *request, bool end) {
     uvhttp__exchange_t *exchange = &carrier->exchange;
     const uvhttp__head_t *head = &exchange->request.head;
-    const char *base = connection->of_loop->scratch;
+    uvhttp__worker_t *loop = connection->conn->worker;
     exchange->request.base = base;
     exchange->borrowed = true;
     if (UNLIKELY(request->priority.size > 0))
@@ -256,13 +256,13 @@ static inline void start(uvhttp__http2_carrier_t *carrier, const uvhttp__http2_r
         drop(carrier, UVHTTP__HTTP2_PROTOCOL_ERROR);
         return;
     }
-    if (UNLIKELY(!charge(carrier))) {
+    if (UNLIKELY(!charge(connection, carrier))) {
         drop(carrier, UVHTTP__HTTP2_REFUSED_STREAM);
         return;
     }
-    uvhttp__counters_add(counters_of(connection), requests, 1);
+    uvhttp__counters_add(&loop->counters, requests, 1);
     connection->request_count++;
-    if (UNLIKELY(is_last(connection))) uvhttp__conn_drain_alone(connection->conn);
+    if (UNLIKELY(is_last(connection, loop))) uvhttp__conn_drain_alone(connection->conn);
     if (UNLIKELY(request->extended_connect)) {
         if (uvhttp__http2_carrier_expect(carrier) != UVHTTP_OK ||
             uvhttp__http2_accept_connect(carrier, uvhttp__span_str(base, request->protocol)) != UVHTTP_OK)
@@ -285,14 +285,13 @@ static ALWAYS_INLINE int on_headers(uvhttp__http2_connection_t *connection, cons
         uvhttp__http2_release(&connection->core, event->stream);
         return skip_block(connection, event->data);
     }
-    carrier->ended_in = event->end;
+    if (LIKELY(event->end)) carrier->ended_in = true;
     uvhttp__http2_request_t request;
     uvhttp__head_t *head = &carrier->exchange.request.head;
-    int code =
-        uvhttp__http2_read_request(&connection->decoder, event->data.data, event->data.size, &of_loop->head_limits,
-                                   of_loop->limits.connect_protocol, of_loop->scratch, head, &request);
+    int code = uvhttp__http2_read_request(&connection->decoder, event->data.data, event->data.size,
+                                          &of_loop->head_limits, of_loop->scratch, head, &request);
     if (UNLIKELY(code != UVHTTP_OK)) return on_faulty_head(carrier, code);
-    start(carrier, &request, event->end);
+    start(connection, of_loop->scratch, carrier, &request, event->end);
     return UVHTTP_OK;
 }
 

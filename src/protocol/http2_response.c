@@ -3,6 +3,7 @@
 
 #include "base/hot.h"
 #include "base/load.h"
+#include "http2/head_repeated.h"
 #include "protocol/date.h"
 #include "protocol/http2_connection.h"
 
@@ -33,6 +34,12 @@ static inline char *write_head(uvhttp__http2_connection_t *connection, uvhttp__h
                                const uvhttp__http2_response_t *head, char *frame, bool end) {
     size_t block = uvhttp__http2_write_response(&connection->encoder, head, frame + UVHTTP__HTTP2_FRAME_HEAD_SIZE);
     return frame + uvhttp__http2_write_headers(&connection->core, stream, frame, block, end);
+}
+
+/* Of a complete response: most repeat. */
+static NOINLINE size_t write_new_block(uvhttp__http2_carrier_t *carrier, char *out) {
+    const uvhttp__http2_response_t head = head_of(carrier, carrier->exchange.response.body.size);
+    return uvhttp__http2_write_response(&carrier->connection->encoder, &head, out);
 }
 
 /* What a handler wants of the connection. */
@@ -142,34 +149,57 @@ static NOINLINE void respond_otherwise(uvhttp__http2_carrier_t *carrier) {
         give_up(carrier, UVHTTP_E_ABORTED);
 }
 
+/* There is no body, or it does not go right behind the head. */
+static NOINLINE void respond_head(uvhttp__http2_carrier_t *carrier) {
+    uvhttp__http2_connection_t *connection = carrier->connection;
+    uvhttp_response_t *res = &carrier->exchange.response;
+    bool with_body = res->body.size > 0 && uvhttp__exchange_wants_body(&carrier->exchange);
+    res->sent_size = 0;
+    const uvhttp__http2_response_t head = head_of(carrier, res->body.size);
+    char *frame = reserve_head(connection, &head, 0);
+    if (UNLIKELY(!frame)) {
+        give_up(carrier, UVHTTP_E_NOMEM);
+        return;
+    }
+    uvhttp__http2_wire_commit(connection, write_head(connection, carrier->stream, &head, frame, !with_body));
+    after_head(carrier);
+    if (with_body)
+        keep_body(carrier);
+    else
+        uvhttp__http2_carrier_finish(carrier);
+}
+
 UVHTTP__HOT void uvhttp__http2_respond(uvhttp__exchange_t *exchange) {
     uvhttp__http2_carrier_t *carrier = uvhttp__http2_carrier_of(exchange);
     uvhttp__http2_connection_t *connection = carrier->connection;
     uvhttp__http2_stream_t *stream = carrier->stream;
     uvhttp_response_t *res = &exchange->response;
     const uvhttp__body_t *body = &res->body;
-    bool with_body = body->size > 0 && uvhttp__exchange_wants_body(exchange);
     carrier->responded = true;
     if (UNLIKELY(!uvhttp__http2_writable(stream) || res->status < 200)) {
         respond_otherwise(carrier);
         return;
     }
-    size_t now = with_body ? immediate_size(&connection->core, stream, body) : 0;
-    res->sent_size = now;
-    const uvhttp__http2_response_t head = head_of(carrier, body->size);
-    char *frame = reserve_head(connection, &head, UVHTTP__HTTP2_FRAME_HEAD_SIZE + now);
+    size_t size = immediate_size(&connection->core, stream, body);
+    if (UNLIKELY(size == 0 || !uvhttp__exchange_wants_body(exchange))) {
+        respond_head(carrier);
+        return;
+    }
+    res->sent_size = size;
+    const uvhttp__http2_response_t head = head_of(carrier, size);
+    char *frame = reserve_head(connection, &head, UVHTTP__HTTP2_FRAME_HEAD_SIZE + size);
     if (UNLIKELY(!frame)) {
         give_up(carrier, UVHTTP_E_NOMEM);
         return;
     }
-    char *at = write_head(connection, stream, &head, frame, !with_body);
-    if (now > 0) at = write_body(&connection->core, stream, at, body, now);
-    uvhttp__http2_wire_commit(connection, at);
-    after_head(carrier);
-    if (UNLIKELY(with_body && now == 0))
-        keep_body(carrier);
-    else
-        uvhttp__http2_carrier_finish(carrier);
+    char *block = frame + UVHTTP__HTTP2_FRAME_HEAD_SIZE;
+    size_t block_size;
+    if (UNLIKELY(!uvhttp__http2_repeat_response(&connection->encoder, &head, block, &block_size)))
+        block_size = write_new_block(carrier, block);
+    char *at = frame + uvhttp__http2_write_headers(&connection->core, stream, frame, block_size, false);
+    uvhttp__http2_wire_commit(connection, write_body(&connection->core, stream, at, body, size));
+    close_if_asked(carrier);
+    uvhttp__http2_carrier_finish(carrier);
 }
 
 /* --- streamed responses --- */

@@ -33,8 +33,8 @@ static void check_field(const char *base, const uvhttp__head_t *head, uvhttp__fi
 }
 
 static void check_head(const char *base, const uvhttp__head_t *head, const uvhttp__http2_request_t *request) {
-    const uvhttp__span_t spans[] = {head->method_text, head->target,    head->path,        head->query,
-                                    head->authority,   request->scheme, request->protocol, request->priority};
+    const uvhttp__span_t spans[] = {head->method_text, head->target,      head->path,       head->query,
+                                    head->authority,   request->protocol, request->priority};
     size_t hosts = 0, cookies = 0, lengths = 0;
     for (size_t i = 0; i < sizeof spans / sizeof *spans; ++i) check_span(head, spans[i]);
     for (uint32_t i = 0; i < head->header_count; ++i) {
@@ -57,16 +57,17 @@ static void check_head(const char *base, const uvhttp__head_t *head, const uvhtt
 
 int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
     static const uvhttp__http2_head_limits_t all_limits[] = {
-        {16384, 8192, FIELDS_MAX}, {300, 30, 3}, {4000, 64, 8}, {0, 0, 0}};
+        {16384, 8192, FIELDS_MAX, false}, {300, 30, 3, false}, {4000, 64, 8, false}, {0, 0, 0, false}};
     if (size < 2) return 0;
-    const uvhttp__http2_head_limits_t *limits = &all_limits[input[0] % 4];
     unsigned kind = input[1] % 4;
+    uvhttp__http2_head_limits_t limits = all_limits[input[0] % 4];
+    limits.connect_protocol = kind == 1;
     uvhttp__hpack_decoder_t decoder;
     uvhttp__field_t fields[FIELDS_MAX];
     uvhttp__head_t head = {.headers = fields};
     uvhttp__http2_request_t request;
     uvhttp_str_t text;
-    char *scratch = malloc(uvhttp__http2_scratch_size(limits)); /* of the exact size */
+    char *scratch = malloc(uvhttp__http2_scratch_size(&limits)); /* of the exact size */
     uint8_t *block = malloc(size - 1);
     memcpy(block, input + 2, size - 2);
     uvhttp__hpack_decoder_init(&decoder);
@@ -75,9 +76,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *input, size_t size) {
         if (kind == 3)
             status = uvhttp__http2_skip_block(&decoder, block, size - 2, scratch);
         else if (kind == 2)
-            status = uvhttp__http2_read_trailer(&decoder, block, size - 2, limits, scratch, &text);
+            status = uvhttp__http2_read_trailer(&decoder, block, size - 2, &limits, scratch, &text);
         else
-            status = uvhttp__http2_read_request(&decoder, block, size - 2, limits, kind == 1, scratch, &head, &request);
+            status = uvhttp__http2_read_request(&decoder, block, size - 2, &limits, scratch, &head, &request);
         if (kind < 2 && status == 0) check_head(scratch, &head, &request);
         if (status != 0 && uvhttp__http2_scope(status) == UVHTTP__HTTP2_SCOPE_CONNECTION) break;
     }

@@ -60,7 +60,7 @@ typedef struct ours {
 } ours_t;
 
 static char scratch[2 * (LIST_MAX + UVHTTP__HPACK_TABLE_SIZE_MAX + UVHTTP__HPACK_SLACK)];
-static const uvhttp__http2_head_limits_t head_limits = {LIST_MAX, LIST_MAX, HEADERS_MAX};
+static const uvhttp__http2_head_limits_t head_limits = {LIST_MAX, LIST_MAX, HEADERS_MAX, false};
 
 static int ours_raw_fields(ours_t *ours, uvhttp_str_t block, uint32_t id) {
     uvhttp__hpack_reader_t reader;
@@ -93,8 +93,8 @@ static int ours_request(ours_t *ours, const uvhttp__http2_event_t *event) {
     uvhttp__head_t head = {.headers = fields};
     uvhttp__http2_request_t request;
     if (!has_messaging(ours->rules)) return ours_raw_fields(ours, event->data, event->stream->id);
-    int code = uvhttp__http2_read_request(&ours->decoder, event->data.data, event->data.size, &head_limits, false,
-                                          scratch, &head, &request);
+    int code = uvhttp__http2_read_request(&ours->decoder, event->data.data, event->data.size, &head_limits, scratch,
+                                          &head, &request);
     if (code == 0 && head.has_content_length)
         code = uvhttp__http2_set_content_length(&ours->http2, event->stream, head.content_length) == 0
                    ? 0

@@ -14,7 +14,8 @@
 
 enum { FIELDS_MAX = 20, BLOCK_MAX = 1 << 16 };
 
-static const uvhttp__http2_head_limits_t default_limits = {4096, 1000, FIELDS_MAX};
+static const uvhttp__http2_head_limits_t default_limits = {4096, 1000, FIELDS_MAX, false},
+                                         connect_limits = {4096, 1000, FIELDS_MAX, true};
 static uvhttp__hpack_decoder_t decoder;
 static uvhttp__field_t fields[FIELDS_MAX];
 static uvhttp__head_t head;
@@ -25,7 +26,7 @@ static head_form_t form; /* of all blocks */
 
 #define GET ":method=GET\n:scheme=https\n:path=/\n:authority=a.example\n"
 
-static int read_with(const char *lines, const uvhttp__http2_head_limits_t *limits, bool connect_protocol) {
+static int read_with(const char *lines, const uvhttp__http2_head_limits_t *limits) {
     free(scratch);
     scratch = malloc(uvhttp__http2_scratch_size(limits));
     memset(&head, 0xa5, sizeof head);
@@ -33,13 +34,13 @@ static int read_with(const char *lines, const uvhttp__http2_head_limits_t *limit
     size_t size = head_block(block, lines, 0, form);
     uint8_t *exact = malloc(size + 1);
     memcpy(exact, block, size);
-    int status = uvhttp__http2_read_request(&decoder, exact, size, limits, connect_protocol, scratch, &head, &request);
+    int status = uvhttp__http2_read_request(&decoder, exact, size, limits, scratch, &head, &request);
     free(exact);
     return status;
 }
 
 static int read_lines(const char *lines) {
-    return read_with(lines, &default_limits, false);
+    return read_with(lines, &default_limits);
 }
 
 static const char *text(uvhttp__span_t span) {
@@ -92,7 +93,6 @@ static void test_request_becomes_the_record_of_http1(void **state) {
     assert_string_equal(field("user-agent"), "test");
     assert_string_equal(field("host"), "a.example:8");
     assert_string_equal(text(request.priority), "u=1");
-    assert_string_equal(text(request.scheme), "https");
     assert_int_equal(request.protocol.size, 0);
 }
 
@@ -140,6 +140,66 @@ static void test_paths(void **state) {
     assert_string_equal(text(head.path), "*");
 }
 
+/* Fields that the static table has whole are read as their texts are, in each form. */
+static void test_pseudo_fields_of_the_static_table(void **state) {
+    (void)state;
+    static const char *const methods[] = {"GET", "POST"}, *const paths[] = {"/", "/index.html"},
+                             *const schemes[] = {"http", "https"};
+    for (unsigned i = 0; i < 8; ++i) {
+        const char *method = methods[i & 1], *path = paths[i >> 1 & 1], *scheme = schemes[i >> 2];
+        char lines[200];
+        sprintf(lines, ":authority=a\n:method=%s\n:path=%s\n:scheme=%s\n", method, path, scheme);
+        uvhttp__http2_head_limits_t limits = {(uint32_t)(strlen(lines) - 8 + 4 * 32), 11, 1, false};
+        assert_int_equal(read_with(lines, &limits), 0);
+        assert_string_equal(text(head.method_text), method);
+        assert_int_equal(head.method, i & 1 ? UVHTTP_POST : UVHTTP_GET);
+        assert_string_equal(text(head.target), path);
+        assert_string_equal(text(head.path), path);
+        assert_string_equal(text(head.query), "");
+        assert_true(head.path_plain);
+        assert_string_equal(text(fields[0].name), "host");
+        assert_string_equal(text(fields[0].value), "a");
+        limits.list_size_max--;
+        assert_int_equal(read_with(lines, &limits), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
+    }
+}
+
+/* A block may begin with two, and has to begin with one after the limit has become lower. */
+static void test_updates_of_the_table_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *updates;
+        int code;
+    } cases[] = {
+        {"", 0},
+        {"\x20", 0},
+        {"\x3f\xe1\x1f", 0}, /* 4096 */
+        {"\x20\x3f\xe1\x1f", 0},
+        {"\x20\x20\x20", UVHTTP_E_HPACK_TABLE_SIZE},
+        {"\x3f\xe2\x1f", UVHTTP_E_HPACK_TABLE_SIZE}, /* 4097 */
+        {"\x82\x20", UVHTTP_E_HPACK_TABLE_SIZE},
+    };
+    for (unsigned lowered = 0; lowered < 2; ++lowered) {
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+            uvhttp__hpack_decoder_t other;
+            uvhttp__hpack_decoder_init(&other);
+            if (lowered) uvhttp__hpack_decoder_set_limit(&other, 0);
+            free(scratch);
+            scratch = malloc(uvhttp__http2_scratch_size(&default_limits));
+            head.headers = fields;
+            size_t size = strlen(cases[i].updates);
+            memcpy(block, cases[i].updates, size);
+            size += head_block(block + size, cases[i].code == 0 ? GET : "a=b\n", 0, form);
+            bool says_zero = cases[i].code == 0 && size > 0 && block[0] == 0x20 && block[1] != 0x3f;
+            int code = lowered && !says_zero ? UVHTTP_E_HPACK_TABLE_SIZE : cases[i].code;
+            assert_int_equal(uvhttp__http2_read_request(&other, block, size, &default_limits, scratch, &head, &request),
+                             code);
+            if (code == 0) assert_string_equal(field("host"), "a.example");
+            uvhttp__hpack_decoder_deinit(&other);
+        }
+    }
+}
+
 typedef struct fault {
     const char *lines;
     int code;
@@ -155,11 +215,10 @@ static void expect_fault(const char *lines, int code) {
     for (const char *at = lines; *at; ++at) count += *at == '\n';
     uvhttp__hpack_decoder_t other;
     uvhttp__hpack_decoder_init(&other);
-    assert_int_equal(uvhttp__http2_read_request(&other, block, size, &default_limits, false, scratch, &head, &request),
-                     code);
+    assert_int_equal(uvhttp__http2_read_request(&other, block, size, &default_limits, scratch, &head, &request), code);
     for (size_t i = 0; i < count; ++i) indexed[i] = (uint8_t)(0x80 + 61 + count - i);
-    assert_int_equal(
-        uvhttp__http2_read_request(&other, indexed, count, &default_limits, false, scratch, &head, &request), code);
+    assert_int_equal(uvhttp__http2_read_request(&other, indexed, count, &default_limits, scratch, &head, &request),
+                     code);
     uvhttp__hpack_decoder_deinit(&other);
 }
 
@@ -175,6 +234,9 @@ static void test_malformed_requests(void **state) {
         {GET ":=1\n", UVHTTP_E_HTTP2_PSEUDO_FIELD},
         {GET ":Path=/\n", UVHTTP_E_HTTP2_PSEUDO_FIELD},
         {":method=GET\n:scheme=https\n:path=/\na=b\n:authority=a\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
+        {":scheme=https\n:path=/\n:authority=a\na=b\n:method=GET\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
+        {":method=GET\n:path=/\n:authority=a\na=b\n:scheme=https\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
+        {":method=GET\n:scheme=https\n:authority=a\na=b\n:path=/\n", UVHTTP_E_HTTP2_PSEUDO_ORDER},
         {GET ":method=GET\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
         {GET ":scheme=https\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
         {GET ":path=/\n", UVHTTP_E_HTTP2_PSEUDO_REPEATED},
@@ -241,9 +303,8 @@ static void test_values_with_lf_and_nul(void **state) {
         assert_int_equal(read_lines(GET), 0);
         size_t size = head_block(block, GET "a=bcd\n", 0, HEAD_TEXT);
         block[size - 2] = (uint8_t)bytes[i];
-        assert_int_equal(
-            uvhttp__http2_read_request(&decoder, block, size, &default_limits, false, scratch, &head, &request),
-            UVHTTP_E_HTTP2_FIELD_VALUE);
+        assert_int_equal(uvhttp__http2_read_request(&decoder, block, size, &default_limits, scratch, &head, &request),
+                         UVHTTP_E_HTTP2_FIELD_VALUE);
     }
 }
 
@@ -266,14 +327,14 @@ static void test_connect(void **state) {
     assert_int_equal(head.path.size, 0);
     assert_false(request.extended_connect);
     assert_int_equal(read_with(":method=CONNECT\n:protocol=websocket\n:scheme=https\n:path=/chat?a\n:authority=a\n",
-                               &default_limits, true),
+                               &connect_limits),
                      0);
     assert_true(request.extended_connect);
     assert_string_equal(text(request.protocol), "websocket");
     assert_string_equal(text(head.path), "/chat");
     assert_int_equal(head.form, UVHTTP__FORM_ORIGIN);
-    assert_int_equal(read_with(GET ":protocol=websocket\n", &default_limits, true), UVHTTP_E_HTTP2_CONNECT_PROTOCOL);
-    assert_int_equal(read_with(":method=CONNECT\n:protocol=a\n:authority=a:1\n", &default_limits, true),
+    assert_int_equal(read_with(GET ":protocol=websocket\n", &connect_limits), UVHTTP_E_HTTP2_CONNECT_PROTOCOL);
+    assert_int_equal(read_with(":method=CONNECT\n:protocol=a\n:authority=a:1\n", &connect_limits),
                      UVHTTP_E_HTTP2_PSEUDO_MISSING);
 }
 
@@ -301,23 +362,23 @@ static void test_limits(void **state) {
     (void)state;
     /* 42 + 44 + 38 + 51 */
     const uint32_t list_size = 7 + 3 + 7 + 5 + 5 + 1 + 10 + 9 + 4 * 32;
-    uvhttp__http2_head_limits_t limits = {list_size, 1, 1};
-    assert_int_equal(read_with(GET, &limits, false), 0);
+    uvhttp__http2_head_limits_t limits = {list_size, 1, 1, false};
+    assert_int_equal(read_with(GET, &limits), 0);
     limits.list_size_max--;
-    assert_int_equal(read_with(GET, &limits, false), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
+    assert_int_equal(read_with(GET, &limits), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
     assert_string_equal(text(head.method_text), "GET");
     assert_string_equal(text(head.path), "/");
     assert_int_equal(head.header_count, 0);
     limits.list_size_max = 4096;
-    assert_int_equal(read_with(GET "a=b\n", &limits, false), UVHTTP_E_HTTP_TOO_MANY_HEADERS); /* host is one */
-    assert_int_equal(read_with(GET "accept=b\n", &limits, false), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
-    uvhttp__http2_head_limits_t exact = {list_size + 6 + 1 + 32, 1, 2};
-    assert_int_equal(read_with(GET "accept=b\n", &exact, false), 0);
+    assert_int_equal(read_with(GET "a=b\n", &limits), UVHTTP_E_HTTP_TOO_MANY_HEADERS); /* host is one */
+    assert_int_equal(read_with(GET "accept=b\n", &limits), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
+    uvhttp__http2_head_limits_t exact = {list_size + 6 + 1 + 32, 1, 2, false};
+    assert_int_equal(read_with(GET "accept=b\n", &exact), 0);
     exact.list_size_max--;
-    assert_int_equal(read_with(GET "accept=b\n", &exact, false), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
-    assert_int_equal(read_with(GET "accept=b\nvia=c\nage=d\n", &limits, false), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
+    assert_int_equal(read_with(GET "accept=b\n", &exact), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
+    assert_int_equal(read_with(GET "accept=b\nvia=c\nage=d\n", &limits), UVHTTP_E_HTTP_TOO_MANY_HEADERS);
     assert_int_equal(head.header_count, 0);
-    assert_int_equal(read_with(":method=PUT\n:scheme=https\n:path=/a\n:authority=a\n", &limits, false),
+    assert_int_equal(read_with(":method=PUT\n:scheme=https\n:path=/a\n:authority=a\n", &limits),
                      UVHTTP_E_HTTP_LINE_TOO_LONG);
     assert_int_equal(head.method, UVHTTP_PUT);
     assert_int_equal(head.path.size, 0);
@@ -325,11 +386,11 @@ static void test_limits(void **state) {
     assert_string_equal(text(head.path), "/");
     /* Crumbs are one field, however many they are, and count each for the size of the list. */
     limits.header_count_max = 2;
-    assert_int_equal(read_with(GET "cookie=a\ncookie=b\ncookie=c\n", &limits, false), 0);
+    assert_int_equal(read_with(GET "cookie=a\ncookie=b\ncookie=c\n", &limits), 0);
     limits.list_size_max = list_size + 3 * 39;
-    assert_int_equal(read_with(GET "cookie=a\ncookie=b\ncookie=c\n", &limits, false), 0);
+    assert_int_equal(read_with(GET "cookie=a\ncookie=b\ncookie=c\n", &limits), 0);
     limits.list_size_max--;
-    assert_int_equal(read_with(GET "cookie=a\ncookie=b\ncookie=c\n", &limits, false), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
+    assert_int_equal(read_with(GET "cookie=a\ncookie=b\ncookie=c\n", &limits), UVHTTP_E_HTTP_HEADERS_TOO_LARGE);
     assert_int_equal(uvhttp__http2_scope(UVHTTP_E_HTTP_HEADERS_TOO_LARGE), UVHTTP__HTTP2_SCOPE_RESPONSE);
     assert_int_equal(uvhttp__http2_scope(UVHTTP_E_HPACK_HUFFMAN), UVHTTP__HTTP2_SCOPE_CONNECTION);
 }
@@ -339,17 +400,15 @@ static void test_refused_block_still_fills_the_table(void **state) {
     size_t size = head_block(block, "Bad=1\na=b\n", 0x40, form);
     scratch = malloc(uvhttp__http2_scratch_size(&default_limits));
     head.headers = fields;
-    assert_int_equal(
-        uvhttp__http2_read_request(&decoder, block, size, &default_limits, false, scratch, &head, &request),
-        UVHTTP_E_HTTP2_FIELD_NAME);
+    assert_int_equal(uvhttp__http2_read_request(&decoder, block, size, &default_limits, scratch, &head, &request),
+                     UVHTTP_E_HTTP2_FIELD_NAME);
     assert_int_equal(decoder.table.count, 2);
     assert_int_equal(uvhttp__http2_skip_block(&decoder, block, size, scratch), 0);
     assert_int_equal(decoder.table.count, 4);
     assert_int_equal(uvhttp__http2_skip_block(&decoder, "\x80", 1, scratch), UVHTTP_E_HPACK_INDEX);
     block[size] = 0x80; /* a fault of the block outweighs that of the head */
-    assert_int_equal(
-        uvhttp__http2_read_request(&decoder, block, size + 1, &default_limits, false, scratch, &head, &request),
-        UVHTTP_E_HPACK_INDEX);
+    assert_int_equal(uvhttp__http2_read_request(&decoder, block, size + 1, &default_limits, scratch, &head, &request),
+                     UVHTTP_E_HPACK_INDEX);
 }
 
 static void test_trailers(void **state) {
@@ -377,7 +436,7 @@ static void test_trailers(void **state) {
         assert_int_equal(uvhttp__http2_read_trailer(&decoder, block, size, &default_limits, scratch, &lines),
                          faults[i].code);
     }
-    uvhttp__http2_head_limits_t small = {40, 1, 1};
+    uvhttp__http2_head_limits_t small = {40, 1, 1, false};
     size = head_block(block, "long-name=long-value\n", 0, form);
     assert_int_equal(uvhttp__http2_read_trailer(&decoder, block, size, &small, scratch, &lines),
                      UVHTTP_E_HTTP_TRAILER_TOO_LARGE);
@@ -388,6 +447,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_request_becomes_the_record_of_http1),
         TEST(test_paths),
+        TEST(test_pseudo_fields_of_the_static_table),
+        TEST(test_updates_of_the_table_size),
         TEST(test_malformed_requests),
         TEST(test_values_with_lf_and_nul),
         TEST(test_authority_and_host),

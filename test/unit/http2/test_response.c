@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "hpack_oracle.h"
-#include "http2/head.h"
+#include "http2/head_repeated.h"
 
 #define DATE_1 "Mon, 21 Oct 2013 20:13:21 GMT"
 #define DATE_2 "Mon, 21 Oct 2013 20:13:22 GMT"
@@ -18,6 +18,7 @@ static uvhttp__hpack_decoder_t decoder;
 static nghttp2_hd_inflater *inflater;
 static char lines[1 << 20];
 static size_t block_size;
+static bool repeated; /* what was written last */
 static uint8_t first_byte;
 
 static int set_up(void **state) {
@@ -35,13 +36,21 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Writes the response into memory of the size that is promised, and reads it in both ways. */
+/* Writes the response into memory of the size that is promised, and reads it in both ways. What repeats is the same
+ * block. */
 static const char *write_response(const uvhttp__http2_response_t *response) {
     static oracle_text_t text;
     size_t size_max = uvhttp__http2_response_size_max(response);
-    uint8_t *block = malloc(size_max);
+    uint8_t *block = malloc(size_max), *repetition = malloc(size_max);
+    size_t repeated_size;
+    repeated = uvhttp__http2_repeat_response(&encoder, response, (char *)repetition, &repeated_size);
     block_size = uvhttp__http2_write_response(&encoder, response, (char *)block);
     assert_true(block_size <= size_max);
+    if (repeated) {
+        assert_int_equal(repeated_size, block_size);
+        assert_memory_equal(repetition, block, block_size);
+    }
+    free(repetition);
     first_byte = block[0];
     oracle_ours(&decoder, block, block_size, &text);
     assert_int_equal(text.code, 0);
@@ -85,7 +94,10 @@ static uvhttp__http2_response_t plain(void) {
 static void test_responses_that_repeat_become_short(void **state) {
     (void)state;
     uvhttp__http2_response_t response = plain();
-    for (int i = 0; i < 10; ++i) assert_string_equal(write_response(&response), PLAIN_1);
+    for (int i = 0; i < 10; ++i) {
+        assert_string_equal(write_response(&response), PLAIN_1);
+        assert_int_equal(repeated, i >= 3); /* insertions, the block of indexes alone, and the date */
+    }
     assert_int_equal(block_size, 4 + 1 + 5);
     uint32_t inserted = encoder.table.inserted;
     assert_string_equal(write_response(&response), PLAIN_1);
@@ -94,6 +106,14 @@ static void test_responses_that_repeat_become_short(void **state) {
     response.date_id = 2;
     for (int i = 0; i < 10; ++i) assert_string_equal(write_response(&response), PLAIN_2);
     assert_int_equal(block_size, 4 + 1 + 5);
+    response.content_length = 1234567;
+    for (unsigned length = 0; length < 1200; ++length) {
+        char line[40];
+        sprintf(line, "content-length: %u\n", length);
+        response.content_length = length;
+        assert_non_null(strstr(write_response(&response), line));
+        assert_true(repeated);
+    }
     response.content_length = 1234567;
     assert_non_null(strstr(write_response(&response), "content-length: 1234567\n"));
 }
