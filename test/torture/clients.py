@@ -98,19 +98,29 @@ class Client(wire.Connection):
     """HTTP/1."""
 
     def __init__(self, run, tls=False, **options):
-        with watched():
-            super().__init__(run.tls_address if tls else run.address, timeout=SECONDS, **options)
-            self.run, self.got, self.over = run, bytearray(), False
-            if tls:
-                self.socket = run.context.wrap_socket(self.socket)
+        self.run, self.got, self.buffer, self.over = run, bytearray(), bytearray(), False
+        self.socket = None
+        try:
+            with watched():
+                self.socket = wire.open_socket(run.tls_address if tls else run.address, timeout=SECONDS, **options)
+                if tls:
+                    self.socket = run.context.wrap_socket(self.socket)
+        except OSError:
+            self.over = True
 
     def _more(self):
         before = len(self.buffer)
         super()._more()
         self.got += self.buffer[before:]
 
+    def close(self):
+        if self.socket:
+            self.socket.close()
+
     def send(self, data):
         """The server may have responded already, and closed."""
+        if not self.socket:
+            return
         with contextlib.suppress(BrokenPipeError, ConnectionResetError, ssl.SSLError):
             super().send(data)
 
@@ -145,9 +155,17 @@ class Client(wire.Connection):
         self.run.note(judge(response, body, seed, errors, statuses))
         self.over = (response.header("Connection") or "").lower() == "close"
 
+    def reset(self):
+        if self.socket:
+            super().reset()
+
+    def half_close(self):
+        if self.socket:
+            super().half_close()
+
     def finish(self):
         """Nothing may have come that was not asked for."""
-        if self.buffer:
+        if self.buffer and not self.over:
             raise Fault(f"foreign bytes behind a response: {bytes(self.buffer[:80])!r}")
         self.close()
 
@@ -201,6 +219,8 @@ class WebSocket(Client):
 
     def __init__(self, run, target, tls=False):
         super().__init__(run, tls)
+        if self.over:
+            return
         fields = [("Upgrade", "websocket"), ("Connection", "Upgrade"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")]
         try:
             with watched():

@@ -80,7 +80,7 @@ class Plan:
                     self.failed[call] += reached
 
     def fault(self, text, call, number, name):
-        self.faults.append(f"{call} {number} {name}: {text} [{self.run_of.control.place(self.run_of.program)}]")
+        self.faults.append(f"{call} {number} {name}: {text[:600]} [{self.run_of.control.place(self.run_of.program)}]")
 
     def run(self):
         try:

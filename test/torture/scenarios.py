@@ -142,6 +142,8 @@ def uploads(run):
 
 
 def saved(client):
+    if client.over:
+        return None
     try:
         response = client.response("PUT")
     except TimeoutError as error:
