@@ -106,7 +106,8 @@ class Client(wire.Connection):
                 if tls:
                     self.socket = run.context.wrap_socket(self.socket)
         except OSError:
-            self.over = True
+            self.close()
+            self.socket, self.over = None, True
 
     def _more(self):
         before = len(self.buffer)
@@ -238,21 +239,28 @@ class WebSocket(Client):
         length = bytes([0x80 | size]) if size < 126 else b"\xfe" + struct.pack(">H", size)
         self.send(bytes([opcode | 0x80 * fin]) + length + bytes(4) + payload)
 
-    def hear(self, payload, opcode=2):
-        """The next message has to be this one, whole in one frame; or the connection ends, with a close frame or without."""
+    def frame(self):
+        first, size = self._take(2)
+        size = struct.unpack(">H", self._take(2))[0] if size == 126 else size
+        return first, self._take(size)
+
+    def hear(self, payload, opcode=2, unless=None):
+        """The next message has to be this one, whole in one frame; or the connection ends, with a close frame or without; or it is
+        the pong `unless`, of a ping that was sent behind: then it was left out. Returns whether it was heard."""
         if self.over:
             return self.run.note("closed")
         try:
             with watched():
-                first, size = self._take(2)
-                size = struct.unpack(">H", self._take(2))[0] if size == 126 else size
-                data = self._take(size)
+                first, data = self.frame()
         except (OSError, wire.Closed):
             self.over = True
             return self.run.note("cut")
         if first == 0x88 and opcode != 8:
             self.over = True
             return self.run.note("error")
+        if unless is not None and (first, data) == (0x8A, unless):
+            return self.run.note("error")
         if first != opcode | 0x80 or data != payload:
-            raise Fault(f"foreign bytes: a frame {first:#x} of {size}")
-        return self.run.note("ok")
+            raise Fault(f"foreign bytes: a frame {first:#x} of {len(data)}")
+        self.run.note("ok")
+        return True

@@ -11,6 +11,7 @@ import wire
 
 MISSED_MAX = 2  # numbers in a row that were not reached: the scenario makes no more such calls
 ENDS_BACKEND = {("io_uring_enter", "EBADR")}  # docs/internals/system_calls.md
+NEEDS = {"asks_others": ("upstream",), "rate_limit": ("redis",), "access_log": ("log",)}
 FAULTS_MAX = 12  # of a scenario
 TROUBLE = (Fault, AssertionError, OSError, wire.Closed)
 
@@ -49,8 +50,8 @@ LIFE = {"start": started, "stop": stopped}
 
 
 class Plan:
-    def __init__(self, directory, backend, name, needs, options):
-        self.run_of = Torture(directory, backend, needs)
+    def __init__(self, directory, backend, name, options):
+        self.run_of = Torture(directory, backend, NEEDS.get(name, ()))
         self.backend, self.name, self.options = backend, name, options
         self.faults = []
         self.failed = collections.Counter()
@@ -69,13 +70,14 @@ class Plan:
         return found.items()
 
     def each(self, counts, attempt):
-        """attempt(call, number, error name, error) -> whether it was reached."""
+        """attempt(call, number, error name, error) -> whether it was reached. In brief: one error for each number."""
         for call in self.wanted(counts):
-            for name, error in self.errors_of(call):
+            errors = list(self.errors_of(call))
+            for row in [errors] if self.options.brief else [[one] for one in errors]:
                 number = missed = 0
                 while missed < MISSED_MAX and time.monotonic() < self.deadline and len(self.faults) < FAULTS_MAX:
                     number += 1
-                    reached = attempt(call, number, name, error)
+                    reached = attempt(call, number, *row[number % len(row)])
                     missed = 0 if reached else missed + 1
                     self.failed[call] += reached
 
@@ -105,6 +107,8 @@ class Plan:
         run.outcomes = {}
         self.each(warm, lambda *failure: self.attempt(scenario, *failure))
         self.finish("-", 0, "at the end")
+        if self.options.brief:
+            return
         self.each({call for call in cold if call == "alloc" or call not in warm}, lambda *failure: self.attempt_cold(scenario, *failure))
 
     def attempt_cold(self, scenario, *failure):

@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import ssl
 import subprocess
 import time
@@ -20,6 +21,7 @@ FILES = 400
 REST_SECONDS = 6
 SETTLE_SECONDS = 0.3
 END_SECONDS = 3
+LINE = re.compile(r'(127\.\d+\.\d+\.\d+|unknown) - - \[[^]]+\] "(GET /\S* HTTP/1\.1|-|uvhttp: \d+ requests dropped here)" \d+ (\d+|-)')
 
 
 class Torture:
@@ -33,6 +35,7 @@ class Torture:
         self.files = self.starts = 0
         self.server = self.redis = self.upstream = None
         self.known = None
+        self.log = self.directory / "access.log"
         self.uploads = self.folder("uploads")
         self.static = self.folder("static")
         self.folder("spool")
@@ -78,7 +81,7 @@ class Torture:
             self.redis = self.redis or Redis(self.directory).start()
             command += ["--redis", self.redis.address]
         if "log" in self.needs:
-            command += ["--access-log", self.directory / "access.log"]
+            command += ["--access-log", self.log]
         if "upstream" in self.needs:
             command += ["--upstream", text % self.start_upstream()]
         return command, {"FAIL_CALLS_CONTROL": str(self.control.path), "UVHTTP_ENGINE": self.backend}
@@ -193,6 +196,14 @@ class Torture:
         status = self.server.wait(10)
         if status not in statuses:
             raise clients.Fault(f"exit status {status}: {self.server.stderr()[-2000:]}")
+        if "log" in self.needs:
+            self.look_at_log()
         if self.control["live"]:
             raise clients.Fault(f"{self.control['live']} blocks of memory are left, {self.control['live_bytes']} bytes")
         return status
+
+    def look_at_log(self):
+        """Lines are whole, and those of requests, whatever becomes of some of them."""
+        wrong = [line for line in self.log.read_text().splitlines() if not LINE.fullmatch(line)]
+        if wrong:
+            raise clients.Fault(f"lines of the access log: {wrong[:3]}")
