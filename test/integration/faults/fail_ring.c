@@ -8,7 +8,33 @@
 
 #define NOP_INJECT_RESULT 1u
 
+static struct io_uring_sqe failing(const struct io_uring_sqe *sqe, int error) {
+    return (struct io_uring_sqe){.opcode = IORING_OP_NOP,
+                                 .flags = sqe->flags & IOSQE_CQE_SKIP_SUCCESS,
+                                 .rw_flags = NOP_INJECT_RESULT,
+                                 .len = (unsigned)-error,
+                                 .user_data = sqe->user_data};
+}
+
+static bool can_inject;
+
+int __real_io_uring_queue_init_params(unsigned entries, struct io_uring *ring, struct io_uring_params *parameters);
+int __real_io_uring_submit_and_wait(struct io_uring *ring, unsigned count);
+
+/* An older kernel would take such an entry for one that succeeds. */
+__attribute__((constructor)) static void try_to_inject(void) {
+    struct io_uring ring;
+    struct io_uring_params parameters = {0};
+    if (__real_io_uring_queue_init_params(2, &ring, &parameters) != 0) return;
+    *io_uring_get_sqe(&ring) = failing(&(struct io_uring_sqe){0}, EXDEV);
+    struct io_uring_cqe *cqe;
+    can_inject =
+        __real_io_uring_submit_and_wait(&ring, 1) == 1 && io_uring_peek_cqe(&ring, &cqe) == 0 && cqe->res == -EXDEV;
+    io_uring_queue_exit(&ring);
+}
+
 static int call_of(unsigned opcode) {
+    if (!can_inject) return -1;
     switch (opcode) {
         case IORING_OP_RECV: return FAIL_sqe_recv;
         case IORING_OP_SEND: return FAIL_sqe_send;
@@ -33,12 +59,7 @@ static void look_at_entries(struct io_uring *ring) {
     for (; seen != sq->sqe_tail; seen++) {
         struct io_uring_sqe *sqe = &sq->sqes[seen & sq->ring_mask];
         int call = call_of(sqe->opcode), error = call < 0 ? 0 : fail_next(call);
-        if (error)
-            *sqe = (struct io_uring_sqe){.opcode = IORING_OP_NOP,
-                                         .flags = sqe->flags & IOSQE_CQE_SKIP_SUCCESS,
-                                         .rw_flags = NOP_INJECT_RESULT,
-                                         .len = (unsigned)-error,
-                                         .user_data = sqe->user_data};
+        if (error) *sqe = failing(sqe, error);
     }
 }
 

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -32,16 +34,17 @@
     }
 
 /* One whose parameter `size` is what it takes or gives at most. */
-#define WRAP_BYTES(call, symbol, parameters, arguments)                                                                \
+#define WRAP_BYTES_UNLESS(exempt, call, symbol, parameters, arguments)                                                 \
     ssize_t __real_##symbol parameters;                                                                                \
     ssize_t __wrap_##symbol parameters;                                                                                \
     ssize_t __wrap_##symbol parameters {                                                                               \
-        int error = fail_next(FAIL_##call);                                                                            \
+        int error = (exempt) ? 0 : fail_next(FAIL_##call);                                                             \
         if (error == FAIL_SHORT) size -= size / 2;                                                                     \
         if (error == 0 || error == FAIL_SHORT) return __real_##symbol arguments;                                       \
         errno = error;                                                                                                 \
         return -1;                                                                                                     \
     }
+#define WRAP_BYTES(call, symbol, parameters, arguments) WRAP_BYTES_UNLESS(false, call, symbol, parameters, arguments)
 
 /* --- sockets --- */
 
@@ -68,15 +71,42 @@ WRAP(getsockopt, int, -1, getsockopt, (int fd, int level, int name, void *value,
 WRAP(getsockname, int, -1, getsockname, (int fd, struct sockaddr *address, socklen_t *size), (fd, address, size))
 WRAP(getpeername, int, -1, getpeername, (int fd, struct sockaddr *address, socklen_t *size), (fd, address, size))
 WRAP(poll, int, -1, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout))
-WRAP(eventfd, int, -1, eventfd, (unsigned value, int flags), (value, flags))
 WRAP(timerfd_create, int, -1, timerfd_create, (int clock, int flags), (clock, flags))
 WRAP(timerfd_settime, int, -1, timerfd_settime,
      (int fd, int flags, const struct itimerspec *time, struct itimerspec *old), (fd, flags, time, old))
 
+/* --- descriptors that wake a thread: write(2) to one fails when its counter is full only, and then its reader is
+ * awake; it is never short --- */
+
+#define EVENTS_MAX 4096
+
+static atomic_bool wakes[EVENTS_MAX];
+
+static void note_event(int fd, bool is_event) {
+    if (fd >= 0 && fd < EVENTS_MAX) atomic_store(&wakes[fd], is_event);
+}
+
+static bool is_event(int fd) {
+    return fd >= 0 && fd < EVENTS_MAX && atomic_load(&wakes[fd]);
+}
+
+int __real_eventfd(unsigned value, int flags);
+int __wrap_eventfd(unsigned value, int flags);
+int __wrap_eventfd(unsigned value, int flags) {
+    int error = fail_next(FAIL_eventfd);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    int fd = __real_eventfd(value, flags);
+    note_event(fd, true);
+    return fd;
+}
+
 /* --- files --- */
 
-WRAP_BYTES(read, read, (int fd, void *data, size_t size), (fd, data, size))
-WRAP_BYTES(write, write, (int fd, const void *data, size_t size), (fd, data, size))
+WRAP_BYTES_UNLESS(is_event(fd), read, read, (int fd, void *data, size_t size), (fd, data, size))
+WRAP_BYTES_UNLESS(is_event(fd), write, write, (int fd, const void *data, size_t size), (fd, data, size))
 WRAP_BYTES(pread, pread64, (int fd, void *data, size_t size, off_t at), (fd, data, size, at))
 WRAP_BYTES(pwrite, pwrite64, (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
 WRAP(preadv, ssize_t, -1, preadv64, (int fd, const struct iovec *iov, int count, off_t at), (fd, iov, count, at))
@@ -110,7 +140,9 @@ WRAP(sigtimedwait, int, -1, sigtimedwait, (const sigset_t *set, siginfo_t *about
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd) { /* Linux releases the descriptor whatever it returns */
-    int error = fail_next(FAIL_close), status = __real_close(fd);
+    int error = fail_next(FAIL_close);
+    note_event(fd, false);
+    int status = __real_close(fd);
     if (error == 0) return status;
     errno = error;
     return -1;

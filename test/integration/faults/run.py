@@ -68,7 +68,7 @@ def start(options, port, tls_port, report):
     if tls_port:
         command += ["--tls-listen", f"127.0.0.1:{tls_port}"]
     if options.rule:
-        env |= {"LD_PRELOAD": str(programs / "libfail_calls.so"), "FAIL_CALLS": ",".join(options.rule), "FAIL_CALLS_REPORT": report}
+        env |= {"FAIL_CALLS": ",".join(options.rule), "FAIL_CALLS_REPORT": report}
     process = subprocess.Popen([str(word) for word in command], env=env, stderr=subprocess.PIPE, text=True)
     lines = [process.stderr.readline()]
     while lines[-1] and "listening on" not in lines[-1]:  # the certificate is a line of its own
