@@ -197,16 +197,16 @@ WRAP_MORE(ioctl, ioctl, (int fd, unsigned long request, ...), request, (fd, requ
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 long __wrap_syscall(long number, ...) {
-    long values[6];
+    long values[4]; /* as many as the library gives */
     va_list list;
     va_start(list, number);
-    for (int i = 0; i < 6; i++) values[i] = va_arg(list, long);
+    for (int i = 0; i < 4; i++) values[i] = va_arg(list, long);
     va_end(list);
     int error = number == SYS_openat2             ? fail_next(FAIL_openat2)
                 : number == SYS_CACHESTAT         ? fail_next(FAIL_cachestat)
                 : number == SYS_io_uring_register ? fail_next(FAIL_io_uring_register)
                                                   : 0;
-    if (error == 0) return __real_syscall(number, values[0], values[1], values[2], values[3], values[4], values[5]);
+    if (error == 0) return __real_syscall(number, values[0], values[1], values[2], values[3]);
     errno = error;
     return -1;
 }
