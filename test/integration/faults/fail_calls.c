@@ -41,7 +41,7 @@ typedef struct control {
 
 _Static_assert(FAIL_CALL_COUNT <= CALLS_MAX, "the page has room for all");
 
-#define NAME(name) #name,
+#define NAME(name) #name
 static const char *const names[FAIL_CALL_COUNT] = {FAIL_CALLS(NAME)};
 
 static struct rule {

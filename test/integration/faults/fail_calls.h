@@ -5,22 +5,20 @@
 
 /* The names are those of the manual pages; sqe_*: an entry of the submission queue, whose completion has the error. */
 #define FAIL_CALLS(CALL)                                                                                               \
-    CALL(io_uring_enter)                                                                                               \
-    CALL(io_uring_setup) CALL(io_uring_register) CALL(sqe_recv) CALL(sqe_send) CALL(sqe_sendmsg) CALL(sqe_poll)        \
-        CALL(sqe_connect) CALL(sqe_read) CALL(sqe_timeout) CALL(epoll_create1) CALL(epoll_wait) CALL(epoll_ctl)        \
-            CALL(accept4) CALL(recv) CALL(send) CALL(sendmsg) CALL(sendfile) CALL(close) CALL(shutdown) CALL(socket)   \
-                CALL(socketpair) CALL(bind) CALL(listen) CALL(connect) CALL(setsockopt) CALL(getsockopt)               \
-                    CALL(getsockname) CALL(getpeername) CALL(fcntl) CALL(ioctl) CALL(poll) CALL(eventfd)               \
-                        CALL(timerfd_create) CALL(timerfd_settime) CALL(open) CALL(openat) CALL(openat2)               \
-                            CALL(cachestat) CALL(read) CALL(write) CALL(pread) CALL(preadv) CALL(preadv2) CALL(pwrite) \
-                                CALL(fstat) CALL(fstatat) CALL(stat) CALL(lstat) CALL(mkostemp) CALL(unlink)           \
-                                    CALL(unlinkat) CALL(fdopendir) CALL(posix_fadvise) CALL(readlink)                  \
-                                        CALL(memfd_create) CALL(mmap) CALL(mprotect) CALL(madvise) CALL(getrandom)     \
-                                            CALL(getrlimit) CALL(setrlimit) CALL(sigtimedwait) CALL(pthread_create)    \
-                                                CALL(getaddrinfo)
+    CALL(io_uring_enter), CALL(io_uring_setup), CALL(io_uring_register), CALL(sqe_recv), CALL(sqe_send),               \
+        CALL(sqe_sendmsg), CALL(sqe_poll), CALL(sqe_connect), CALL(sqe_read), CALL(sqe_timeout), CALL(epoll_create1),  \
+        CALL(epoll_wait), CALL(epoll_ctl), CALL(accept4), CALL(recv), CALL(send), CALL(sendmsg), CALL(sendfile),       \
+        CALL(close), CALL(shutdown), CALL(socket), CALL(socketpair), CALL(bind), CALL(listen), CALL(connect),          \
+        CALL(setsockopt), CALL(getsockopt), CALL(getsockname), CALL(getpeername), CALL(fcntl), CALL(ioctl),            \
+        CALL(poll), CALL(eventfd), CALL(timerfd_create), CALL(timerfd_settime), CALL(open), CALL(openat),              \
+        CALL(openat2), CALL(cachestat), CALL(read), CALL(write), CALL(pread), CALL(preadv), CALL(preadv2),             \
+        CALL(pwrite), CALL(fstat), CALL(fstatat), CALL(stat), CALL(lstat), CALL(mkostemp), CALL(unlink),               \
+        CALL(unlinkat), CALL(fdopendir), CALL(posix_fadvise), CALL(readlink), CALL(memfd_create), CALL(mmap),          \
+        CALL(mprotect), CALL(madvise), CALL(getrandom), CALL(getrlimit), CALL(setrlimit), CALL(sigtimedwait),          \
+        CALL(pthread_create), CALL(getaddrinfo)
 
-#define FAIL_NUMBER(name) FAIL_##name,
-enum { FAIL_CALLS(FAIL_NUMBER) FAIL_CALL_COUNT };
+#define FAIL_NUMBER(name) FAIL_##name
+enum { FAIL_CALLS(FAIL_NUMBER), FAIL_CALL_COUNT };
 
 /* In place of an error: a call that takes or gives half of its bytes, and an io_uring_enter(2) that is given half of
  * the entries. */
