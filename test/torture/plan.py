@@ -19,6 +19,7 @@ TROUBLE = (Fault, AssertionError, OSError, wire.Closed)
 def started(run):
     """A server of which any call of its start may fail: it ends with a message and a status, or it serves."""
     run.launch(*run.armed)
+    run.server.says_start = False  # the write of that line may be what fails
     try:
         run.server.wait_ready()
     except AssertionError as error:
