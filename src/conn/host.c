@@ -309,12 +309,20 @@ static void close_sockets(uvhttp__host_t *host) {
     }
 }
 
+/* As early as there is a loop for them: clients can connect already. A server that a signal would end without a drain
+ * does not start. */
+static int start_signals(uvhttp__host_t *host) {
+    if (!host->options.install_signal_handlers) return UVHTTP_OK;
+    int status = uvhttp__loop_signals_start(host->workers[0].loop, host->on_hangup, on_signal, host);
+    if (status != UVHTTP_OK)
+        snprintf(host->error, sizeof host->error, "handlers of signals: %s", uvhttp_error_message(status));
+    return status;
+}
+
 static int make_loops(uvhttp__host_t *host) {
     for (uint32_t i = 0; i < host->worker_count; i++) {
         int status = worker_make_loop(&host->workers[i]);
-        /* As early as there is a loop for them: clients can connect already. */
-        if (status == UVHTTP_OK && i == 0 && host->options.install_signal_handlers)
-            (void)uvhttp__loop_signals_start(host->workers[0].loop, host->on_hangup, on_signal, host);
+        if (status == UVHTTP_OK && i == 0) status = start_signals(host);
         if (status == UVHTTP_OK) status = worker_start(&host->workers[i]);
         if (status != UVHTTP_OK) return status;
     }

@@ -16,14 +16,13 @@ import harness
 from harness import BUILD_DIR, ENGINE, TEST_PROGRAMS
 
 RUN = pathlib.Path(__file__).parent / "faults" / "run.py"
-SHIM = TEST_PROGRAMS / "libfail_calls.so"
 
+pytestmark = pytest.mark.skipif(not (TEST_PROGRAMS / "pattern_server").exists(), reason="this build has no server whose calls fail")
 uring_only = pytest.mark.skipif(ENGINE != "uring", reason="io_uring's call")
 epoll_only = pytest.mark.skipif(ENGINE != "libuv", reason="calls of the epoll backend")
 needs_strace = pytest.mark.skipif(
-    not shutil.which("strace") or not SHIM.exists(), reason="no strace, or a sanitizer is in this build: LeakSanitizer does not work under it"
+    not shutil.which("strace") or bool(harness.sanitizer()), reason="no strace, or a sanitizer is in this build: LeakSanitizer does not work under it"
 )
-needs_shim = pytest.mark.skipif(not SHIM.exists(), reason="a sanitizer is in this build")
 
 
 def run(*args, responses=2000, kinds="crp"):
@@ -64,11 +63,10 @@ def test_lack_of_memory_costs_connections_and_no_wrong_byte(call):
     run("--strace", f"{call}:error=ENOMEM:when=5+29", responses=1000, kinds="crpf")
 
 
-# --- more of it, by a library that is preloaded ---
+# --- more of it, by what the linker has put in place of the calls ---
 
 
 @uring_only
-@needs_shim
 @pytest.mark.parametrize("every", [3, 7, 200])
 def test_many_refused_submissions(every):
     rule = f"io_uring_enter:EAGAIN+ENOMEM+EINTR+EBUSY+PARTIAL+EPERM:{every}"
@@ -77,7 +75,6 @@ def test_many_refused_submissions(every):
 
 
 @epoll_only
-@needs_shim
 def test_many_failing_calls_of_the_epoll_backend():
     rules = ["epoll_wait:EAGAIN+ENOMEM+EINTR+EPERM:3", "epoll_ctl:ENOMEM+ENOSPC:7", "recv:EINTR+EAGAIN:3", "send:EAGAIN+EINTR:3"]
     rules += ["sendmsg:EINTR+EAGAIN:3", "sendfile:EAGAIN+EINTR:3", "accept4:ECONNABORTED+ENOMEM+EMFILE+EPERM+EPROTO:3:2"]
@@ -86,7 +83,6 @@ def test_many_failing_calls_of_the_epoll_backend():
 
 # TLS encrypts into memory of its own, and a WebSocket's frames go out by other ways than responses: both have to keep
 # what the kernel has not taken.
-@needs_shim
 @pytest.mark.parametrize("args", [("--tls", "--kinds", "crpf"), ("--kinds", "w"), ("--tls", "--kinds", "w")], ids=["tls", "websocket", "wss"])
 def test_failing_calls_below_tls_and_websockets(args):
     rules = ["io_uring_enter:EAGAIN+ENOMEM+EINTR+EBUSY+PARTIAL:3"]

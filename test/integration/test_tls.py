@@ -573,6 +573,24 @@ def test_reload_takes_new_connections_to_the_new_certificate(https, pki, tmp_pat
     assert server.get("/tls/reload", method="POST").status == 200
 
 
+@pytest.mark.parametrize("name", ["live.pem", "live.key"])
+def test_a_reload_without_its_file_keeps_what_there_was(https, tmp_path, name):
+    live = Pki(tmp_path)
+    first = live.issue("live", "/CN=a.test", ["a.test"])
+    server = https(*live.use("live"))
+    path = live.path(name)
+    data = path.read_bytes()
+    path.unlink()
+    refused = server.get("/tls/reload", method="POST")
+    assert refused.status == 500 and name in refused.text and "No such file" in refused.text, refused.text
+    with connect(server, live) as after:
+        assert serial(after) == first and after.get("/").status == 200
+    path.write_bytes(data)
+    assert server.get("/tls/reload", method="POST").status == 200
+    with connect(server, live) as after:
+        assert serial(after) == first
+
+
 def test_no_connection_is_dropped_by_reloads_under_load(https, pki):
     server = https(*pki.use("a-ec"), *pki.use("b"), settings={"io_threads": 2})
     stop, errors, counts = threading.Event(), [], []

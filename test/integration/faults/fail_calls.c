@@ -1,43 +1,68 @@
-/* Lets system calls fail, without the cost of strace: preloaded (LD_PRELOAD) into a server.
+/* Lets system calls of pattern_server fail, without the cost of strace. Two ways to say which:
  *
  *   FAIL_CALLS=CALL:ERRNO[+ERRNO...]:EVERY[:AFTER][,...]   every EVERYth call after the first AFTER (default 40) is not
- *   made and fails with the next of the errors.
+ *   made and fails with the next of the errors. SHORT: half of the bytes; PARTIAL: half of the entries of
+ *   io_uring_enter. FAIL_CALLS_REPORT: a file that says at the end how many calls there were, and how many failed.
  *
- * CALL is io_uring_enter (by liburing's functions that make it), epoll_wait, epoll_ctl, recv, send, sendmsg, sendfile
- * or accept4. The error PARTIAL of io_uring_enter: the kernel is given half of the entries only. FAIL_CALLS_REPORT: a
- * file that says at the end how many calls there were, and how many of them failed. */
-#include <dlfcn.h>
+ *   FAIL_CALLS_CONTROL=FILE   a page of memory that is shared with the test (test/torture/control.py): it says which
+ *   call, or which allocation of the library, shall fail next, and counts them. */
+#include "fail_calls.h"
+
 #include <errno.h>
-#include <liburing.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <link.h>
 #include <stdatomic.h>
-#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/sendfile.h>
-#include <sys/socket.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "support/failing_allocator.h"
 
 #define ERRORS_MAX 8
-#define PARTIAL (-1)
+#define NAME_SIZE 24
+#define CALLS_MAX 128
+#define FRAMES_MAX 16
 
-enum { ENTER, EPOLL_WAIT, EPOLL_CTL, RECV, SEND, SENDMSG, SENDFILE, ACCEPT4, CALL_COUNT };
-static const char *const names[CALL_COUNT] = {"io_uring_enter", "epoll_wait", "epoll_ctl", "recv",
-                                              "send",           "sendmsg",    "sendfile",  "accept4"};
+/* test/torture/control.py knows this layout. Calls are numbered from `counts` being set to 0 by the test. */
+typedef struct control {
+    char names[CALLS_MAX][NAME_SIZE];
+    atomic_int_fast64_t call, error; /* call -1: none */
+    atomic_uint_fast64_t first, last, failed;
+    atomic_int_fast64_t clock_offset;
+    uint64_t base;                           /* where the program is mapped */
+    atomic_uint_fast64_t frames[FRAMES_MAX]; /* of the last failure */
+    atomic_uint_fast64_t counts[CALLS_MAX];
+    test_allocator_t allocator;
+} control_t;
+
+_Static_assert(FAIL_CALL_COUNT <= CALLS_MAX, "the page has room for all");
+
+#define NAME(name) #name
+static const char *const names[FAIL_CALL_COUNT] = {FAIL_CALLS(NAME)};
+
 static struct rule {
     int errors[ERRORS_MAX];
     unsigned error_count;
     unsigned long every, after;
     atomic_ulong calls, failed;
-} rules[CALL_COUNT];
+} rules[FAIL_CALL_COUNT];
+static control_t *control;
+
+/* --- rules --- */
 
 static int error_of(const char *name, size_t size) {
     static const struct {
         const char *name;
         int number;
-    } known[] = {{"EAGAIN", EAGAIN}, {"EBUSY", EBUSY},     {"ENOMEM", ENOMEM},   {"EINTR", EINTR},
-                 {"EPERM", EPERM},   {"ENOBUFS", ENOBUFS}, {"EINVAL", EINVAL},   {"EPROTO", EPROTO},
-                 {"EMFILE", EMFILE}, {"ENOSPC", ENOSPC},   {"PARTIAL", PARTIAL}, {"ECONNABORTED", ECONNABORTED}};
+    } known[] = {{"EAGAIN", EAGAIN},    {"EBUSY", EBUSY},         {"ENOMEM", ENOMEM},
+                 {"EINTR", EINTR},      {"EPERM", EPERM},         {"EINVAL", EINVAL},
+                 {"EPROTO", EPROTO},    {"EMFILE", EMFILE},       {"ENOSPC", ENOSPC},
+                 {"EIO", EIO},          {"EFBIG", EFBIG},         {"ECONNABORTED", ECONNABORTED},
+                 {"SHORT", FAIL_SHORT}, {"PARTIAL", FAIL_PARTIAL}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strlen(known[i].name) == size && memcmp(known[i].name, name, size) == 0) return known[i].number;
     fprintf(stderr, "FAIL_CALLS: unknown error %.*s\n", (int)size, name);
@@ -48,8 +73,8 @@ static void read_rule(char *text) {
     char *save = NULL, *name = strtok_r(text, ":", &save), *errors = strtok_r(NULL, ":", &save);
     char *every = strtok_r(NULL, ":", &save), *after = strtok_r(NULL, ":", &save);
     int call = 0;
-    while (call < CALL_COUNT && (!name || strcmp(names[call], name) != 0)) call++;
-    if (call == CALL_COUNT || !errors || !every) {
+    while (call < FAIL_CALL_COUNT && (!name || strcmp(names[call], name) != 0)) call++;
+    if (call == FAIL_CALL_COUNT || !errors || !every) {
         fprintf(stderr, "FAIL_CALLS: expected CALL:ERRNO:EVERY\n");
         exit(2);
     }
@@ -63,130 +88,80 @@ static void read_rule(char *text) {
     rule->every = strtoul(every, NULL, 10);
 }
 
-__attribute__((constructor)) static void start(void) {
-    const char *text = getenv("FAIL_CALLS");
-    if (!text) return;
-    char *copy = strdup(text), *save = NULL;
-    for (char *rule = strtok_r(copy, ",", &save); rule; rule = strtok_r(NULL, ",", &save)) read_rule(rule);
-    free(copy);
-}
-
-__attribute__((destructor)) static void report(void) {
-    const char *path = getenv("FAIL_CALLS_REPORT");
-    FILE *file = path ? fopen(path, "w") : NULL;
-    if (!file) return;
-    for (int i = 0; i < CALL_COUNT; i++)
-        if (rules[i].every) fprintf(file, "%s %lu %lu\n", names[i], rules[i].calls, rules[i].failed);
-    fclose(file);
-}
-
-/* 0, an errno or PARTIAL. */
-static int next(int call) {
-    struct rule *rule = &rules[call];
+static int next_of_rule(struct rule *rule) {
     if (rule->every == 0) return 0;
     unsigned long number = atomic_fetch_add(&rule->calls, 1) + 1;
     if (number <= rule->after || (number - rule->after) % rule->every != 0) return 0;
     return rule->errors[atomic_fetch_add(&rule->failed, 1) % rule->error_count];
 }
 
-#define REAL(name)                                                                                                     \
-    static __typeof__(&(name)) real;                                                                                   \
-    if (!real) *(void **)&real = dlsym(RTLD_NEXT, #name)
-
-static int submit_half(struct io_uring *ring) {
-    static int (*submit)(struct io_uring * ring);
-    if (!submit) *(void **)&submit = dlsym(RTLD_NEXT, "io_uring_submit");
-    unsigned tail = ring->sq.sqe_tail, count = tail - ring->sq.sqe_head;
-    ring->sq.sqe_tail = ring->sq.sqe_head + count / 2;
-    int status = submit(ring);
-    ring->sq.sqe_tail = tail;
-    return status;
+__attribute__((destructor)) static void report(void) {
+    const char *path = getenv("FAIL_CALLS_REPORT");
+    FILE *file = path ? fopen(path, "w") : NULL;
+    if (!file) return;
+    for (int i = 0; i < FAIL_CALL_COUNT; i++)
+        if (rules[i].every) fprintf(file, "%s %lu %lu\n", names[i], rules[i].calls, rules[i].failed);
+    fclose(file);
 }
 
-int io_uring_submit(struct io_uring *ring) {
-    REAL(io_uring_submit);
-    int error = next(ENTER);
-    return error == 0 ? real(ring) : error == PARTIAL ? submit_half(ring) : -error;
+/* --- the page --- */
+
+/* Who called, for the test's report. */
+static void note_frames(void) {
+    void *frames[FRAMES_MAX] = {NULL};
+    int count = backtrace(frames, FRAMES_MAX);
+    for (int i = 0; i < FRAMES_MAX; i++)
+        atomic_store(&control->frames[i], i < count ? (uint64_t)(uintptr_t)frames[i] : 0);
 }
 
-int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr) {
-    REAL(io_uring_submit_and_wait);
-    int error = next(ENTER);
-    return error == 0 ? real(ring, wait_nr) : error == PARTIAL ? submit_half(ring) : -error;
+static int first_module(struct dl_phdr_info *info, size_t size, void *base) {
+    (void)size;
+    *(uint64_t *)base = info->dlpi_addr;
+    return 1;
 }
 
-int io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned wait_nr,
-                                     struct __kernel_timespec *ts, sigset_t *mask) {
-    REAL(io_uring_submit_and_wait_timeout);
-    int error = next(ENTER);
-    return error == 0 ? real(ring, cqe, wait_nr, ts, mask) : error == PARTIAL ? submit_half(ring) : -error;
-}
-
-int io_uring_submit_and_get_events(struct io_uring *ring) {
-    REAL(io_uring_submit_and_get_events);
-    int error = next(ENTER);
-    return error == 0 ? real(ring) : error == PARTIAL ? submit_half(ring) : -error;
-}
-
-int io_uring_get_events(struct io_uring *ring) {
-    REAL(io_uring_get_events);
-    int error = next(ENTER);
-    return error == 0 || error == PARTIAL ? real(ring) : -error;
-}
-
-#define FAIL(call)                                                                                                     \
-    int error = next(call);                                                                                            \
-    if (error) {                                                                                                       \
-        errno = error;                                                                                                 \
-        return -1;                                                                                                     \
+static void map_control(const char *path) {
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    void *memory = fd < 0 || ftruncate(fd, sizeof *control) != 0
+                       ? MAP_FAILED
+                       : mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        perror(path);
+        exit(2);
     }
-
-/* libuv ends the process when a call for its own set fails (uv__io_poll): those calls are made. */
-static bool is_of_libuv(const void *caller) {
-    Dl_info info;
-    return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libuv.so");
+    close(fd);
+    void *frame;
+    backtrace(&frame, 1); /* loads what it needs */
+    control_t *made = memory;
+    for (int i = 0; i < FAIL_CALL_COUNT; i++) memcpy(made->names[i], names[i], strlen(names[i]));
+    dl_iterate_phdr(first_module, &made->base);
+    test_allocator_install_at(&made->allocator, note_frames);
+    control = made;
 }
 
-int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout) {
-    REAL(epoll_wait);
-    if (is_of_libuv(__builtin_return_address(0))) return real(epfd, events, max, timeout);
-    FAIL(EPOLL_WAIT)
-    return real(epfd, events, max, timeout);
+static int next_of_page(int call) {
+    uint64_t number = atomic_fetch_add(&control->counts[call], 1) + 1;
+    if (atomic_load(&control->call) != call) return 0;
+    if (number < atomic_load(&control->first) || number > atomic_load(&control->last)) return 0;
+    atomic_fetch_add(&control->failed, 1);
+    note_frames();
+    return (int)atomic_load(&control->error);
 }
 
-int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event) {
-    REAL(epoll_ctl);
-    if (is_of_libuv(__builtin_return_address(0))) return real(epfd, op, fd, event);
-    FAIL(EPOLL_CTL)
-    return real(epfd, op, fd, event);
+int fail_next(int call) {
+    int error = next_of_rule(&rules[call]);
+    return error == 0 && control ? next_of_page(call) : error;
 }
 
-ssize_t recv(int fd, void *data, size_t size, int flags) {
-    REAL(recv);
-    FAIL(RECV)
-    return real(fd, data, size, flags);
+long fail_clock_offset(void) {
+    return control ? (long)atomic_load(&control->clock_offset) : 0;
 }
 
-ssize_t send(int fd, const void *data, size_t size, int flags) {
-    REAL(send);
-    FAIL(SEND)
-    return real(fd, data, size, flags);
-}
-
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
-    REAL(sendmsg);
-    FAIL(SENDMSG)
-    return real(fd, message, flags);
-}
-
-ssize_t sendfile64(int out, int in, off64_t *offset, size_t size) {
-    REAL(sendfile64);
-    FAIL(SENDFILE)
-    return real(out, in, offset, size);
-}
-
-int accept4(int fd, __SOCKADDR_ARG address, socklen_t *restrict size, int flags) {
-    REAL(accept4);
-    FAIL(ACCEPT4)
-    return real(fd, address, size, flags);
+__attribute__((constructor)) static void start(void) {
+    const char *path = getenv("FAIL_CALLS_CONTROL"), *text = getenv("FAIL_CALLS");
+    if (path) map_control(path);
+    if (!text) return;
+    char *copy = strdup(text), *save = NULL;
+    for (char *rule = strtok_r(copy, ",", &save); rule; rule = strtok_r(NULL, ",", &save)) read_rule(rule);
+    free(copy);
 }

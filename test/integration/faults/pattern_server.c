@@ -1,11 +1,12 @@
 /* A server whose bodies are told by the request alone, for tests that let system calls fail: every byte can be checked.
  *
- *   pattern_server --listen ADDRESS [--threads N] [--tls-listen ADDRESS]
+ *   pattern_server --listen ADDRESS [--threads N] [--tls-listen ADDRESS] [--set name=value ...] [--upstream ADDRESS]
+ *                  [--directory DIR] [--uploads DIR] [--access-log FILE] [--redis ADDRESS]
  *
  * GET /copy/SEED/SIZE, /ref/SEED/SIZE, /pieces/SEED/SIZE and /file/SEED/SIZE send pattern.h's bytes from memory of the
  * library, from memory of the application, in pieces, and by sendfile(2); X-Seed repeats the seed. /ws is a WebSocket
- * that echoes, /counters is as in http_test_server. --tls-listen: the same, encrypted, with a certificate for
- * development.
+ * that echoes, /counters is as in http_test_server, pattern_routes.c has the others. --tls-listen: the same, encrypted,
+ * with a certificate for development.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,22 +17,20 @@
 #include <uvhttp/tls.h>
 
 #include "pattern.h"
-
-#define TYPE "application/octet-stream"
-#define SIZE_MAX_ASKED (64u * 1024 * 1024)
+#include "pattern_routes.h"
 
 static uvhttp_server_t *the_server;
 
-static uint64_t number_of(uvhttp_request_t *req, const char *name) {
+uint64_t pattern_number(uvhttp_request_t *req, const char *name) {
     char text[32] = "";
     uvhttp_str_t value = uvhttp_request_param(req, name);
     if (value.size < sizeof text) memcpy(text, value.data, value.size);
     return strtoull(text, NULL, 10);
 }
 
-static char *body_of(uvhttp_request_t *req, uvhttp_response_t *res, size_t *size) {
-    uint64_t seed = number_of(req, "seed"), asked = number_of(req, "size");
-    char *body = asked <= SIZE_MAX_ASKED ? malloc(asked ? asked : 1) : NULL;
+char *pattern_body_of(uvhttp_request_t *req, uvhttp_response_t *res, size_t *size) {
+    uint64_t seed = pattern_number(req, "seed"), asked = pattern_number(req, "size");
+    char *body = asked <= PATTERN_SIZE_MAX ? malloc(asked ? asked : 1) : NULL;
     char text[32];
     if (!body) return NULL;
     pattern_fill(body, asked, seed);
@@ -44,8 +43,8 @@ static char *body_of(uvhttp_request_t *req, uvhttp_response_t *res, size_t *size
 static void copy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     size_t size = 0;
-    char *body = body_of(req, res, &size);
-    if (body) uvhttp_response_send(res, 200, TYPE, body, size);
+    char *body = pattern_body_of(req, res, &size);
+    if (body) uvhttp_response_send(res, 200, PATTERN_TYPE, body, size);
     free(body);
 }
 
@@ -57,15 +56,15 @@ static void release(void *body) {
 static void ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     size_t size = 0;
-    char *body = body_of(req, res, &size);
-    if (body) uvhttp_response_send_ref(res, 200, TYPE, body, size, size < 16 ? free : release, body);
+    char *body = pattern_body_of(req, res, &size);
+    if (body) uvhttp_response_send_ref(res, 200, PATTERN_TYPE, body, size, size < 16 ? free : release, body);
 }
 
 static void pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     size_t size = 0;
-    char *body = body_of(req, res, &size);
-    int status = body ? uvhttp_response_begin(res, 200, TYPE, size) : UVHTTP_E_NOMEM;
+    char *body = pattern_body_of(req, res, &size);
+    int status = body ? uvhttp_response_begin(res, 200, PATTERN_TYPE, size) : UVHTTP_E_NOMEM;
     for (size_t at = 0, piece; status == UVHTTP_OK && at < size; at += piece) {
         piece = size - at < 9000 ? size - at : 9000;
         status = uvhttp_response_write(res, body + at, piece);
@@ -77,7 +76,7 @@ static void pieces(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 static void file(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     size_t size = 0;
-    char *body = body_of(req, res, &size);
+    char *body = pattern_body_of(req, res, &size);
     int fd = body ? memfd_create("pattern", MFD_CLOEXEC) : -1;
     bool wrote = fd >= 0 && write(fd, body, size) == (ssize_t)size;
     free(body);
@@ -85,7 +84,7 @@ static void file(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         if (fd >= 0) close(fd);
         return;
     }
-    uvhttp_response_send_fd(res, 200, TYPE, fd, 0, size);
+    uvhttp_response_send_fd(res, 200, PATTERN_TYPE, fd, 0, size);
 }
 
 typedef struct text {
@@ -114,46 +113,77 @@ static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, 200, "hello");
 }
 
-#ifdef PATTERN_WEBSOCKET
-static void echo(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
-    (void)user;
-    uvhttp_ws_send(ws, message.type, message.data, message.size);
+typedef struct arguments {
+    const char *address, *tls_address;
+    uvhttp_server_config_t config;
+    pattern_options_t routes;
+} arguments_t;
+
+static void die(const char *message) {
+    fprintf(stderr, "pattern_server: %s\n", message);
+    exit(2);
 }
 
-static const uvhttp_ws_handlers_t echoes = {.on_message = echo};
-#endif
+static void set(uvhttp_server_config_t *config, const char *text) {
+    char name[64] = "", message[256];
+    const char *equals = strchr(text, '=');
+    if (!equals || (size_t)(equals - text) >= sizeof name) die("--set takes name=value");
+    memcpy(name, text, (size_t)(equals - text));
+    if (uvhttp_server_config_set(config, name, equals + 1, message, sizeof message) != UVHTTP_OK) die(message);
+}
 
-int main(int argc, char **argv) {
-    const char *address = NULL, *tls_address = NULL;
-    uvhttp_server_config_t config;
-    uvhttp_server_config_default(&config);
-    config.io_threads = 1;
-    config.write_queue_max = SIZE_MAX_ASKED;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (strcmp(argv[i], "--listen") == 0) address = argv[i + 1];
-        if (strcmp(argv[i], "--tls-listen") == 0) tls_address = argv[i + 1];
-        if (strcmp(argv[i], "--threads") == 0) config.io_threads = (uint32_t)atoi(argv[i + 1]);
-        if (strcmp(argv[i], "--drain") == 0) config.drain_timeout = (uint32_t)atoi(argv[i + 1]);
-    }
-    the_server = uvhttp_server_new(&config);
-    if (!the_server || !address) return 2;
+static void read_argument(arguments_t *arguments, const char *name, const char *value) {
+    const struct {
+        const char *name;
+        const char **value;
+    } texts[] = {{"--listen", &arguments->address},           {"--tls-listen", &arguments->tls_address},
+                 {"--upstream", &arguments->routes.upstream}, {"--directory", &arguments->routes.directory},
+                 {"--uploads", &arguments->routes.uploads},   {"--access-log", &arguments->routes.access_log},
+                 {"--redis", &arguments->routes.redis}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(name, texts[i].name) == 0) {
+            *texts[i].value = value;
+            return;
+        }
+    if (strcmp(name, "--threads") == 0)
+        arguments->config.io_threads = (uint32_t)atoi(value);
+    else if (strcmp(name, "--set") == 0)
+        set(&arguments->config, value);
+    else
+        die("the options stand at the top of pattern_server.c");
+}
+
+static int run(const arguments_t *arguments, uvhttp_tls_t *tls) {
+    int status = pattern_middleware(the_server, &arguments->routes);
     uvhttp_get(the_server, "/", hello, NULL);
     uvhttp_get(the_server, "/copy/:seed/:size", copy, NULL);
     uvhttp_get(the_server, "/ref/:seed/:size", ref, NULL);
     uvhttp_get(the_server, "/pieces/:seed/:size", pieces, NULL);
     uvhttp_get(the_server, "/file/:seed/:size", file, NULL);
     uvhttp_get(the_server, "/counters", counters, NULL);
-#ifdef PATTERN_WEBSOCKET
-    uvhttp_websocket(the_server, "/ws", &echoes, NULL);
-#endif
-    uvhttp_tls_t *tls = tls_address ? uvhttp_tls_development(NULL) : NULL;
-    int status = tls_address ? uvhttp_server_listen_tls(the_server, tls_address, tls, NULL) : UVHTTP_OK;
-    if (status == UVHTTP_OK) status = uvhttp_server_run(the_server, address);
+    if (status == UVHTTP_OK) status = pattern_routes(the_server, &arguments->routes);
+    if (status == UVHTTP_OK && arguments->tls_address)
+        status = uvhttp_server_listen_tls(the_server, arguments->tls_address, tls, NULL);
+    return status == UVHTTP_OK ? uvhttp_server_run(the_server, arguments->address) : status;
+}
+
+int main(int argc, char **argv) {
+    arguments_t arguments = {0};
+    uvhttp_server_config_default(&arguments.config);
+    arguments.config.io_threads = 1;
+    arguments.config.write_queue_max = PATTERN_SIZE_MAX;
+    for (int i = 1; i + 1 < argc; i += 2) read_argument(&arguments, argv[i], argv[i + 1]);
+    if (!arguments.address) die("--listen is missing");
+    the_server = uvhttp_server_new(&arguments.config);
+    if (!the_server) die("no server");
+    uvhttp_tls_t *tls = arguments.tls_address ? uvhttp_tls_development(NULL) : NULL;
+    int status = run(&arguments, tls);
     if (status != UVHTTP_OK) {
         const char *message = uvhttp_server_error_text(the_server);
         fprintf(stderr, "pattern_server: %s\n", message ? message : uvhttp_error_message(status));
     }
     uvhttp_server_free(the_server);
     uvhttp_tls_free(tls);
+    pattern_routes_end();
     return status == UVHTTP_OK ? 0 : 1;
 }

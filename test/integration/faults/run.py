@@ -7,6 +7,7 @@
 --rule: see fail_calls.c. --strace: an --inject of strace instead, which is the real thing and slow. Exit status: 0, 1 (a
 byte was wrong, the server did not end with 0, or connections were left), 77 (strace cannot trace here)."""
 import argparse
+import atexit
 import json
 import os
 import pathlib
@@ -68,8 +69,9 @@ def start(options, port, tls_port, report):
     if tls_port:
         command += ["--tls-listen", f"127.0.0.1:{tls_port}"]
     if options.rule:
-        env |= {"LD_PRELOAD": str(programs / "libfail_calls.so"), "FAIL_CALLS": ",".join(options.rule), "FAIL_CALLS_REPORT": report}
+        env |= {"FAIL_CALLS": ",".join(options.rule), "FAIL_CALLS_REPORT": report}
     process = subprocess.Popen([str(word) for word in command], env=env, stderr=subprocess.PIPE, text=True)
+    atexit.register(process.kill)  # whatever else goes wrong, it does not stay
     lines = [process.stderr.readline()]
     while lines[-1] and "listening on" not in lines[-1]:  # the certificate is a line of its own
         lines.append(process.stderr.readline())

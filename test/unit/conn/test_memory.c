@@ -1,6 +1,7 @@
 /* Owns: tests of the TCP server without memory: every allocation of a server's life fails once. */
 #include "support/tcp_server.h"
 
+#include <signal.h>
 #include <uvhttp/log.h>
 
 #include "support/failing_allocator.h"
@@ -30,6 +31,12 @@ static void ref_at_open(uvhttp_tcp_t *tcp, void *user) {
     count_open(tcp, user);
 }
 
+static bool drains_at_sigterm(void) {
+    struct sigaction action;
+    assert_int_equal(sigaction(SIGTERM, NULL, &action), 0);
+    return action.sa_handler != SIG_DFL;
+}
+
 static void one_echo(void *user) {
     fixture_t *fixture = user;
     fixture->server = uvhttp_tcp_server_new(&fixture->config, &fixture->handlers, fixture);
@@ -41,6 +48,7 @@ static void one_echo(void *user) {
     if (status == UVHTTP_OK) {
         fixture_run(fixture);
         bool echoed = echo_or_end(fixture->port);
+        if (echoed && fixture->config.install_signal_handlers) assert_true(drains_at_sigterm());
         status = fixture_stop(fixture);
         assert_true(echoed || test_allocator_failed());
     }
@@ -58,6 +66,12 @@ static void test_a_server_bears_every_failing_allocation(void **state) {
     fixture->config.io_threads = 2;
     size_t count = test_allocator_each_failure(one_echo, fixture);
     assert_true(count > 10);
+}
+
+static void test_a_server_that_cannot_have_its_signals_does_not_start(void **state) {
+    fixture_t *fixture = *state;
+    fixture->config.install_signal_handlers = true;
+    assert_true(test_allocator_each_failure(one_echo, fixture) > 10);
 }
 
 /* --- attached --- */
@@ -107,5 +121,6 @@ int main(void) {
     test_allocator_install();
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_ENGINES(test_a_server_bears_every_failing_allocation,
+                          test_a_server_that_cannot_have_its_signals_does_not_start,
                           test_an_attached_server_bears_every_failing_allocation);
 }

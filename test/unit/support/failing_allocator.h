@@ -2,11 +2,21 @@
 #ifndef UVHTTP_TEST_SUPPORT_FAILING_ALLOCATOR_H
 #define UVHTTP_TEST_SUPPORT_FAILING_ALLOCATOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+/* What it knows, for programs that share it with another process. */
+typedef struct test_allocator {
+    atomic_size_t count, live, live_bytes;
+    atomic_size_t fail_first, fail_last; /* of `count`, both included; 0: never */
+    atomic_size_t failed;                /* since it was told to fail: 0 or 1 */
+} test_allocator_t;
+
 /* Call it first in main: the hook can be set only once, before anything else. Any thread may allocate then. */
 void test_allocator_install(void);
+/* The same with its state at `where`, which is zero; on_failure (may be NULL) is called before an allocation fails. */
+void test_allocator_install_at(test_allocator_t *where, void (*on_failure)(void));
 
 /* The n-th allocation from now on fails (1: the next), and only that one; 0: none. */
 void test_allocator_fail_at(size_t n);

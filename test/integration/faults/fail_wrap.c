@@ -1,0 +1,221 @@
+/* Owns: what the linker puts in place of the library's system calls (CMake passes --wrap for each of them). */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fail_calls.h"
+
+/* A call that is not made, returns `bad` and sets errno. */
+#define WRAP(call, result, bad, symbol, parameters, arguments)                                                         \
+    result __real_##symbol parameters;                                                                                 \
+    result __wrap_##symbol parameters;                                                                                 \
+    result __wrap_##symbol parameters {                                                                                \
+        int error = fail_next(FAIL_##call);                                                                            \
+        if (error == 0 || error == FAIL_SHORT) return __real_##symbol arguments;                                       \
+        errno = error;                                                                                                 \
+        return bad;                                                                                                    \
+    }
+
+/* One whose parameter `size` is what it takes or gives at most. */
+#define WRAP_BYTES_UNLESS(exempt, call, symbol, parameters, arguments)                                                 \
+    ssize_t __real_##symbol parameters;                                                                                \
+    ssize_t __wrap_##symbol parameters;                                                                                \
+    ssize_t __wrap_##symbol parameters {                                                                               \
+        int error = (exempt) ? 0 : fail_next(FAIL_##call);                                                             \
+        if (error == FAIL_SHORT) size -= size / 2;                                                                     \
+        if (error == 0 || error == FAIL_SHORT) return __real_##symbol arguments;                                       \
+        errno = error;                                                                                                 \
+        return -1;                                                                                                     \
+    }
+#define WRAP_BYTES(call, symbol, parameters, arguments) WRAP_BYTES_UNLESS(false, call, symbol, parameters, arguments)
+
+/* --- sockets --- */
+
+WRAP(epoll_create1, int, -1, epoll_create1, (int flags), (flags))
+WRAP(epoll_wait, int, -1, epoll_wait, (int fd, struct epoll_event *events, int max, int timeout),
+     (fd, events, max, timeout))
+WRAP(epoll_ctl, int, -1, epoll_ctl, (int fd, int op, int of, struct epoll_event *event), (fd, op, of, event))
+WRAP(accept4, int, -1, accept4, (int fd, struct sockaddr *address, socklen_t *size, int flags),
+     (fd, address, size, flags))
+WRAP_BYTES(recv, recv, (int fd, void *data, size_t size, int flags), (fd, data, size, flags))
+WRAP_BYTES(send, send, (int fd, const void *data, size_t size, int flags), (fd, data, size, flags))
+WRAP(sendmsg, ssize_t, -1, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
+WRAP_BYTES(sendfile, sendfile64, (int out, int in, off_t *offset, size_t size), (out, in, offset, size))
+WRAP(shutdown, int, -1, shutdown, (int fd, int how), (fd, how))
+WRAP(socket, int, -1, socket, (int domain, int type, int protocol), (domain, type, protocol))
+WRAP(socketpair, int, -1, socketpair, (int domain, int type, int protocol, int *fds), (domain, type, protocol, fds))
+WRAP(bind, int, -1, bind, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size))
+WRAP(listen, int, -1, listen, (int fd, int backlog), (fd, backlog))
+WRAP(connect, int, -1, connect, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size))
+WRAP(setsockopt, int, -1, setsockopt, (int fd, int level, int name, const void *value, socklen_t size),
+     (fd, level, name, value, size))
+WRAP(getsockopt, int, -1, getsockopt, (int fd, int level, int name, void *value, socklen_t *size),
+     (fd, level, name, value, size))
+WRAP(getsockname, int, -1, getsockname, (int fd, struct sockaddr *address, socklen_t *size), (fd, address, size))
+WRAP(getpeername, int, -1, getpeername, (int fd, struct sockaddr *address, socklen_t *size), (fd, address, size))
+WRAP(poll, int, -1, poll, (struct pollfd * fds, nfds_t count, int timeout), (fds, count, timeout))
+WRAP(timerfd_create, int, -1, timerfd_create, (int clock, int flags), (clock, flags))
+WRAP(timerfd_settime, int, -1, timerfd_settime,
+     (int fd, int flags, const struct itimerspec *time, struct itimerspec *old), (fd, flags, time, old))
+
+/* --- descriptors that wake a thread: write(2) to one fails when its counter is full only, and then its reader is
+ * awake; it is never short --- */
+
+#define EVENTS_MAX 4096
+
+static atomic_bool wakes[EVENTS_MAX];
+
+static void note_event(int fd, bool is_event) {
+    if (fd >= 0 && fd < EVENTS_MAX) atomic_store(&wakes[fd], is_event);
+}
+
+static bool is_event(int fd) {
+    return fd >= 0 && fd < EVENTS_MAX && atomic_load(&wakes[fd]);
+}
+
+int __real_eventfd(unsigned value, int flags);
+int __wrap_eventfd(unsigned value, int flags);
+int __wrap_eventfd(unsigned value, int flags) {
+    int error = fail_next(FAIL_eventfd);
+    if (error) {
+        errno = error;
+        return -1;
+    }
+    int fd = __real_eventfd(value, flags);
+    note_event(fd, true);
+    return fd;
+}
+
+/* --- files --- */
+
+WRAP_BYTES_UNLESS(is_event(fd), read, read, (int fd, void *data, size_t size), (fd, data, size))
+WRAP_BYTES_UNLESS(is_event(fd), write, write, (int fd, const void *data, size_t size), (fd, data, size))
+WRAP_BYTES(pread, pread64, (int fd, void *data, size_t size, off_t at), (fd, data, size, at))
+WRAP_BYTES(pwrite, pwrite64, (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
+WRAP(preadv, ssize_t, -1, preadv64, (int fd, const struct iovec *iov, int count, off_t at), (fd, iov, count, at))
+WRAP(preadv2, ssize_t, -1, preadv64v2, (int fd, const struct iovec *iov, int count, off_t at, int flags),
+     (fd, iov, count, at, flags))
+WRAP(fstat, int, -1, fstat64, (int fd, struct stat *about), (fd, about))
+WRAP(fstatat, int, -1, fstatat64, (int fd, const char *path, struct stat *about, int flags), (fd, path, about, flags))
+WRAP(stat, int, -1, stat64, (const char *path, struct stat *about), (path, about))
+WRAP(lstat, int, -1, lstat64, (const char *path, struct stat *about), (path, about))
+WRAP(mkostemp, int, -1, mkostemp64, (char *path, int flags), (path, flags))
+WRAP(unlink, int, -1, unlink, (const char *path), (path))
+WRAP(unlinkat, int, -1, unlinkat, (int fd, const char *path, int flags), (fd, path, flags))
+WRAP(fdopendir, DIR *, NULL, fdopendir, (int fd), (fd))
+WRAP(readlink, ssize_t, -1, readlink, (const char *path, char *data, size_t size), (path, data, size))
+WRAP(memfd_create, int, -1, memfd_create, (const char *name, unsigned flags), (name, flags))
+
+/* --- memory, limits, signals --- */
+
+WRAP(mmap, void *, MAP_FAILED, mmap64, (void *address, size_t size, int access, int flags, int fd, off_t at),
+     (address, size, access, flags, fd, at))
+WRAP(mprotect, int, -1, mprotect, (void *address, size_t size, int access), (address, size, access))
+WRAP(madvise, int, -1, madvise, (void *address, size_t size, int advice), (address, size, advice))
+WRAP(getrandom, ssize_t, -1, getrandom, (void *data, size_t size, unsigned flags), (data, size, flags))
+WRAP(getrlimit, int, -1, getrlimit64, (int what, struct rlimit *limit), (what, limit))
+WRAP(setrlimit, int, -1, setrlimit64, (int what, const struct rlimit *limit), (what, limit))
+WRAP(sigtimedwait, int, -1, sigtimedwait, (const sigset_t *set, siginfo_t *about, const struct timespec *time),
+     (set, about, time))
+
+/* --- those that are not like the others --- */
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd) { /* Linux releases the descriptor whatever it returns */
+    int error = fail_next(FAIL_close);
+    note_event(fd, false);
+    int status = __real_close(fd);
+    if (error == 0) return status;
+    errno = error;
+    return -1;
+}
+
+/* They return their error. */
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *arg) {
+    int error = fail_next(FAIL_pthread_create);
+    return error ? error : __real_pthread_create(thread, attributes, run, arg);
+}
+
+int __real_posix_fadvise64(int fd, off_t at, off_t size, int advice);
+int __wrap_posix_fadvise64(int fd, off_t at, off_t size, int advice);
+int __wrap_posix_fadvise64(int fd, off_t at, off_t size, int advice) {
+    int error = fail_next(FAIL_posix_fadvise);
+    return error ? error : __real_posix_fadvise64(fd, at, size, advice);
+}
+
+int __real_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found);
+int __wrap_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found);
+int __wrap_getaddrinfo(const char *name, const char *port, const struct addrinfo *hints, struct addrinfo **found) {
+    int error = fail_next(FAIL_getaddrinfo);
+    return error ? error : __real_getaddrinfo(name, port, hints, found);
+}
+
+/* They take one argument more or none, which is passed on either way. */
+#define WRAP_MORE(call, symbol, parameters, last, arguments)                                                           \
+    int __real_##symbol parameters;                                                                                    \
+    int __wrap_##symbol parameters;                                                                                    \
+    int __wrap_##symbol parameters {                                                                                   \
+        va_list list;                                                                                                  \
+        va_start(list, last);                                                                                          \
+        long more = va_arg(list, long);                                                                                \
+        va_end(list);                                                                                                  \
+        int error = fail_next(FAIL_##call);                                                                            \
+        if (error == 0) return __real_##symbol arguments;                                                              \
+        errno = error;                                                                                                 \
+        return -1;                                                                                                     \
+    }
+WRAP_MORE(open, open64, (const char *path, int flags, ...), flags, (path, flags, more))
+WRAP_MORE(openat, openat64, (int fd, const char *path, int flags, ...), flags, (fd, path, flags, more))
+WRAP_MORE(fcntl, fcntl64, (int fd, int command, ...), command, (fd, command, more))
+WRAP_MORE(ioctl, ioctl, (int fd, unsigned long request, ...), request, (fd, request, more))
+
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+#define SYS_CACHESTAT 451
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+    long values[4]; /* as many as the library gives */
+    va_list list;
+    va_start(list, number);
+    for (int i = 0; i < 4; i++) values[i] = va_arg(list, long);
+    va_end(list);
+    int error = number == SYS_openat2             ? fail_next(FAIL_openat2)
+                : number == SYS_CACHESTAT         ? fail_next(FAIL_cachestat)
+                : number == SYS_io_uring_register ? fail_next(FAIL_io_uring_register)
+                                                  : 0;
+    if (error == 0) return __real_syscall(number, values[0], values[1], values[2], values[3]);
+    errno = error;
+    return -1;
+}
+
+/* Never fails, but for wrong arguments; the test may put the wall clock back. */
+int __real_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *time) {
+    int status = __real_clock_gettime(clock, time);
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE) time->tv_sec += fail_clock_offset();
+    return status;
+}

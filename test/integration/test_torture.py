@@ -1,0 +1,60 @@
+"""The short part of the torture (test/torture/run.py, ./dev torture): each allocation and each system call of a server in the middle
+of a scenario fails once, with one of its errors; clients get right bytes or a clean error, and nothing is left behind."""
+import argparse
+import pathlib
+import sys
+
+import pytest
+
+from harness import ENGINE, TEST_PROGRAMS
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "torture"))
+
+from plan import LIFE, Plan
+from scenarios import NAMES
+
+SECONDS = 30
+BRIEF = argparse.Namespace(brief=True, call=[], error=[], seconds=SECONDS)
+BACKEND = "libuv" if ENGINE == "libuv" else "uring"
+
+pytestmark = pytest.mark.skipif(not (TEST_PROGRAMS / "pattern_server").exists(), reason="this build has no server whose calls fail")
+
+
+def tortured(tmp_path, name, options=BRIEF):
+    plan = Plan(tmp_path, BACKEND, name, options)
+    plan.run()
+    assert not plan.faults, "\n".join(plan.faults)
+    return plan
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_failure_is_borne(tmp_path, name):
+    failed = tortured(tmp_path, name).failed
+    assert sum(failed.values()) > 5 and len(failed) > 3, "it was not tested"
+
+
+@pytest.mark.parametrize("name", LIFE)
+def test_allocations_that_fail_at(tmp_path, name):
+    """Only some: each takes a process."""
+    options = argparse.Namespace(brief=True, call=["alloc"], error=[], seconds=5)
+    assert tortured(tmp_path, name, options).failed["alloc"] > 0
+
+
+def test_a_fault_is_seen(tmp_path):
+    """A body that is not the one that was asked for, as a client of the torture sees it."""
+    from clients import Client, Fault
+
+    from torture import Torture
+
+    run = Torture(tmp_path, BACKEND)
+    try:
+        run.start()
+        with pytest.raises(Fault, match="foreign bytes"):
+            Client(run).ask("/copy/1/100", b"x" * 100, 1)
+        with pytest.raises(Fault, match="foreign bytes"):
+            Client(run).ask("/copy/1/100", b"x", 1)
+        run.control["live"] += 1
+        with pytest.raises(Fault, match="1 blocks of memory are left"):
+            run.end()
+    finally:
+        run.close()

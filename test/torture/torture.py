@@ -1,0 +1,215 @@
+"""Owns: one server that is tortured: its start, one scenario with one failure, and what has to be true afterwards."""
+import contextlib
+import os
+import pathlib
+import re
+import ssl
+import subprocess
+import time
+
+import clients
+import harness
+import wire
+from control import Control
+from test_redis import Redis
+
+SETTINGS = {
+    "connection_timeout": 1, "body_timeout": 1, "write_timeout": 1, "tls_handshake_timeout": 1, "drain_timeout": 2,
+    "worker_threads": 2, "spool_memory": 4096,
+}  # fmt: skip
+FILES = 400
+REST_SECONDS = 6
+SETTLE_SECONDS = 0.3
+END_SECONDS = 3
+TIMER = "anon_inode:[timerfd]"
+LINE = re.compile(r'(127\.\d+\.\d+\.\d+|unknown) - - \[[^]]+\] "(GET /\S* HTTP/1\.1|-|uvhttp: \d+ requests dropped here)" \d+ (\d+|-)')
+
+
+class Torture:
+    """What scenarios call `run`. needs: "redis", "log", "upstream", for scenarios that want more than the server."""
+
+    def __init__(self, directory, backend, needs=()):
+        self.directory, self.backend, self.needs = pathlib.Path(directory), backend, needs
+        self.program = harness.TEST_PROGRAMS / "pattern_server"
+        self.seeds = clients.Seeds()
+        self.outcomes = {}
+        self.files = self.starts = 0
+        self.server = self.redis = self.upstream = None
+        self.known = None
+        self.most = []
+        self.log = self.directory / "access.log"
+        self.uploads = self.folder("uploads")
+        self.static = self.folder("static")
+        self.folder("spool")
+        body = clients.pattern(clients.SEEDS * 4, 40000)
+        (self.static / "body").write_bytes(body)
+        self.context = ssl.create_default_context()
+        self.context.check_hostname, self.context.verify_mode = False, ssl.CERT_NONE
+        self.context2 = ssl.create_default_context()
+        self.context2.check_hostname, self.context2.verify_mode = False, ssl.CERT_NONE
+        self.context2.set_alpn_protocols(["h2"])
+
+    def folder(self, name):
+        path = self.directory / name
+        path.mkdir(exist_ok=True)
+        return path
+
+    def new_file(self):
+        """A name that the server has no file open for."""
+        self.files += 1
+        name = f"{self.files}.bin"
+        with contextlib.suppress(FileNotFoundError):
+            (self.static / f"{self.files - FILES}.bin").unlink()
+        os.link(self.static / "body", self.static / name)
+        return name
+
+    def note(self, outcome):
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+
+    # --- the server ---
+
+    def make(self):
+        """A server that has not been waited for; its control can be told before to let its start fail."""
+        self.starts += 1
+        self.control = Control(self.directory / f"control-{self.starts}", self.known)
+        self.address, self.tls_address = (harness.HOST, harness.free_port()), (harness.HOST, harness.free_port())
+        text = "%s:%d"
+        settings = SETTINGS | {"spool_directory": self.directory / "spool"}
+        command = [self.program, "--listen", text % self.address, "--tls-listen", text % self.tls_address, "--directory", self.static]
+        command += ["--uploads", self.uploads]
+        for name, value in settings.items():
+            command += ["--set", f"{name}={value}"]
+        if "redis" in self.needs:
+            self.redis = self.redis or Redis(self.directory).start()
+            command += ["--redis", self.redis.address]
+        if "log" in self.needs:
+            command += ["--access-log", self.log]
+        if "upstream" in self.needs:
+            command += ["--upstream", text % self.start_upstream()]
+        return command, {"FAIL_CALLS_CONTROL": str(self.control.path), "UVHTTP_ENGINE": self.backend}
+
+    def start_upstream(self):
+        if not self.upstream:
+            address = (harness.HOST, harness.free_port())
+            command = [self.program, "--listen", "%s:%d" % address]
+            self.upstream = harness.Server(command, address, self.directory / "upstream.err", {"UVHTTP_ENGINE": self.backend}).wait_ready()
+        return self.upstream.address
+
+    def launch(self, command, environment):
+        self.server = harness.Server(command, self.address, self.directory / f"server-{self.starts}.err", environment)
+        return self.server
+
+    def start(self):
+        self.launch(*self.make()).wait_ready()
+        self.known = self.control.names
+        self.control.relieve()
+        return self
+
+    def close(self):
+        if self.server and not self.server.stopped:
+            self.server.kill()
+        if self.upstream:
+            self.upstream.kill()
+        if self.redis:
+            self.redis.stop()
+
+    # --- one run ---
+
+    def probe(self):
+        """Nothing fails now: a new client gets what it asks for."""
+        seed = self.seeds.next()
+        with wire.Connection(self.address, timeout=clients.SECONDS) as client:
+            response = client.get(f"/copy/{seed}/1000")
+        if response.status != 200 or response.body != clients.pattern(seed, 1000):
+            raise clients.Fault(f"not served afterwards: {response.status}")
+
+    def open_connections(self):
+        seen = self.server.counters()
+        return seen["connections_accepted"] - seen["connections_closed"] - 1  # the one that asks
+
+    def descriptors(self):
+        """Those that belong to connections and requests; what the library keeps open (files) comes and goes."""
+        found = []
+        for path in pathlib.Path(f"/proc/{self.server.pid()}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append(os.readlink(path))
+        if TIMER in found:  # the loop's own, made when it is needed first
+            found.remove(TIMER)
+        return sorted(name.rstrip("0123456789[]") for name in found if not name.startswith(str(self.static)))
+
+    def rest(self):
+        """Waits until no connection is open, and no descriptor more than at first."""
+        deadline = time.monotonic() + REST_SECONDS
+        while (left := self.open_connections()) or len(self.descriptors()) > len(self.before):
+            if self.server.process.poll() is not None:
+                return
+            if time.monotonic() > deadline:
+                more = [name for name in self.descriptors() if name not in self.before]
+                raise clients.Fault(f"left behind: {left} connections, descriptors {len(self.descriptors())}/{len(self.before)} {more}")
+            time.sleep(0.002)
+
+    def warm(self, scenario):
+        """Makes what is made once: threads, pools, the files that stay open."""
+        for _ in range(4):
+            scenario(self)
+        self.look_around()
+        self.most = self.before
+        self.outcomes = {}
+
+    def look_around(self):
+        """Before the first failure. A server that has not been warmed may come to hold as much as one that has."""
+        self.server.counters()
+        self.before = max(self.descriptors(), self.most, key=len)
+        self.rest()
+
+    def settle(self):
+        """Without a request, which could fail itself: until what the clients have left is closed, or that takes longer."""
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while self.server.process.poll() is None and len(self.descriptors()) > len(self.before) and time.monotonic() < deadline:
+            time.sleep(0.0005)
+
+    def count(self, scenario):
+        """What the scenario calls, and how often."""
+        self.control.relieve()
+        scenario(self)
+        self.settle()
+        return self.control.counts()
+
+    def fail(self, scenario, call, number, error, until=None, may_end=False):
+        """Runs the scenario with one failure. Returns whether it was reached; raises Fault. may_end: a server that cannot go on
+        after it ends in order."""
+        self.control.fail(call, number, error, until)
+        try:
+            scenario(self)
+            self.settle()
+        finally:
+            reached = self.control.has_failed
+            self.control["call"], self.control["fail_first"] = -1, 0
+        if reached and may_end:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.server.process.wait(END_SECONDS)
+        if self.server.process.poll() is not None:
+            return reached
+        self.probe()
+        self.rest()
+        return reached
+
+    def end(self, statuses=(0,)):
+        """Stops it: the exit status, nothing that was allocated is left, and no report of a sanitizer."""
+        if not self.server.told_to_stop:
+            self.server.close_control()
+            self.server.signal()
+        status = self.server.wait(10)
+        if status not in statuses:
+            raise clients.Fault(f"exit status {status}: {self.server.stderr()[-2000:]}")
+        if "log" in self.needs:
+            self.look_at_log()
+        if self.control["live"]:
+            raise clients.Fault(f"{self.control['live']} blocks of memory are left, {self.control['live_bytes']} bytes")
+        return status
+
+    def look_at_log(self):
+        """Lines are whole, and those of requests, whatever becomes of some of them."""
+        wrong = [line for line in self.log.read_text().splitlines() if not LINE.fullmatch(line)]
+        if wrong:
+            raise clients.Fault(f"lines of the access log: {wrong[:3]}")
