@@ -167,8 +167,8 @@ static void expect_large(const large_t *parts, unsigned count, uint64_t size) {
     uint32_t got_count, at = 0;
     int used = snprintf(text, sizeof text, "bytes=%s%s%s", parts[0].text, count > 1 ? ", " : "",
                         count > 1 ? parts[1].text : "");
-    uvhttp__range_outcome_t got =
-        uvhttp__range_parse((uvhttp_str_t){text, (size_t)used}, size, ranges, 2, &got_count), expected;
+    uvhttp__range_outcome_t got = uvhttp__range_parse((uvhttp_str_t){text, (size_t)used}, size, ranges, 2, &got_count),
+                            expected;
     bool malformed = parts[0].malformed || (count > 1 && parts[1].malformed);
     bool some = parts[0].from < parts[0].to || (count > 1 && parts[1].from < parts[1].to);
     bool overlap = count > 1 && parts[0].from < parts[1].to && parts[1].from < parts[0].to &&

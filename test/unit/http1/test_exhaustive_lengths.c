@@ -58,7 +58,8 @@ static void expect_text(const char *text, size_t size) {
     char wire[8];
     wide_t value = 0;
     size_t digits = 0;
-    for (; digits < size && digit_of(text[digits]) >= 0; digits++) value = value * 16 + (unsigned)digit_of(text[digits]);
+    for (; digits < size && digit_of(text[digits]) >= 0; digits++)
+        value = value * 16 + (unsigned)digit_of(text[digits]);
     memcpy(wire, text, size);
     memcpy(wire + size, "\r\n", 2);
     line_t line = feed_line(wire, size + 2, 0);
@@ -305,7 +306,8 @@ static void test_content_lengths_around_each_power(void **state) {
         for (size_t kind = 0; kind < 2; kind++) {
             boundaries_of(kinds[kind].base, kinds[kind].highest, &numbers);
             for (size_t i = 0; i < numbers.count; i++)
-                for (size_t zeros = 0; zeros <= 22; zeros += zeros < 3 ? 1 : 7) expect_decimal(numbers.values[i], zeros);
+                for (size_t zeros = 0; zeros <= 22; zeros += zeros < 3 ? 1 : 7)
+                    expect_decimal(numbers.values[i], zeros);
         }
         for (unsigned factor = 1; factor < 300; factor++) expect_decimal(((wide_t)factor << 64) + 5, 0);
     }

@@ -42,8 +42,7 @@ static void expect_head(unsigned form, uint64_t length, size_t cut) {
     uvhttp__ws_parser_t parser = {0};
     uvhttp__ws_piece_t piece;
     int code = uvhttp__ws_parse(&parser, head, cut, &first, &piece);
-    if (cut < size && code == UVHTTP_E_AGAIN)
-        code = uvhttp__ws_parse(&parser, head + cut, size - cut, &second, &piece);
+    if (cut < size && code == UVHTTP_E_AGAIN) code = uvhttp__ws_parse(&parser, head + cut, size - cut, &second, &piece);
     if (!may_stand(form, length)) {
         assert_int_equal(code, UVHTTP_E_WS_LENGTH);
         assert_int_equal(first + second, size - 4); /* with the last byte of the length */
