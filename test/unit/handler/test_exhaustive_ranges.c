@@ -6,11 +6,14 @@
  * to another number, or at the end of 64 bits. */
 /* Needs: static. */
 #include <cmocka.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "handler/static.h"
 #include "support/boundaries.h"
+#include "support/exchange.h"
 #include "support/run.h"
 
 enum { SPECS_MAX = 3, FILE_MAX = 5, NUMBER_MAX = FILE_MAX + 1, ABSENT = -1 };
@@ -32,6 +35,12 @@ static void add_spec(int first, int last) {
     if (first != ABSENT) snprintf(a, sizeof a, "%d", first);
     if (last != ABSENT) snprintf(b, sizeof b, "%d", last);
     snprintf(spec->text, sizeof spec->text, "%s-%s", a, b);
+}
+
+static void make_specs(void) {
+    spec_count = 0;
+    for (int first = ABSENT; first <= NUMBER_MAX; first++)
+        for (int last = ABSENT; last <= NUMBER_MAX; last++) add_spec(first, last);
 }
 
 static bool is_malformed(const spec_t *spec) {
@@ -97,9 +106,7 @@ static void expect_specs(const unsigned *chosen, unsigned count, int size, uint3
 
 static void test_every_list_of_ranges_of_a_small_file(void **state) {
     (void)state;
-    spec_count = 0;
-    for (int first = ABSENT; first <= NUMBER_MAX; first++)
-        for (int last = ABSENT; last <= NUMBER_MAX; last++) add_spec(first, last);
+    make_specs();
     for (int size = 0; size <= FILE_MAX; size++) {
         for (unsigned a = 0; a < spec_count; a++) {
             for (uint32_t max = 1; max <= 3; max++) expect_specs(&a, 1, size, max);
@@ -237,7 +244,176 @@ static void test_every_power_of_ten_and_two_as_a_position(void **state) {
     }
 }
 
+/* --- what is sent --- */
+
+static const char content[] = "abcdef";
+
+static struct {
+    exchange_t exchange;
+    uvhttp__static_site_t site;
+    uvhttp__static_cache_t cache;
+    uvhttp__static_file_t *file;
+} sent;
+
+/* A file in memory, or one that has a descriptor, of which the answer names parts only. */
+static void answer(const char *range, uint64_t size, bool in_memory) {
+    exchange_request(&sent.exchange, UVHTTP_GET, STR("/f"), NULL);
+    exchange_field(&sent.exchange, "Range", range);
+    uvhttp__ref_init(&sent.file->ref);
+    sent.file->size = size;
+    sent.file->content = in_memory ? content : NULL;
+    sent.file->fd = in_memory ? -1 : 77;
+    const uvhttp__static_found_t found = {.status = 200, .files = {[UVHTTP__STATIC_PLAIN] = sent.file}};
+    uvhttp__static_answer_file(&sent.cache, &found, &sent.exchange.req, &sent.exchange.res);
+}
+
+static void expect_content_range(uvhttp_str_t text, uint64_t first, uint64_t size, uint64_t all) {
+    char expected[96];
+    snprintf(expected, sizeof expected, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, first, first + size - 1, all);
+    assert_int_equal(text.size, strlen(expected));
+    assert_memory_equal(text.data, expected, text.size);
+}
+
+/* What stands behind "Content-Range: " in the head of a part. */
+static uvhttp_str_t range_of_part(const uvhttp__body_part_t *head) {
+    static const char name[] = "\r\nContent-Range: ";
+    const char *at = memmem(head->data, head->size, name, sizeof name - 1);
+    assert_non_null(at);
+    assert_memory_equal(head->data + head->size - 4, "\r\n\r\n", 4);
+    at += sizeof name - 1;
+    return (uvhttp_str_t){at, (size_t)(head->data + head->size - 4 - at)};
+}
+
+static void expect_part(const uvhttp__body_part_t *part, uint64_t first, uint64_t size) {
+    assert_true(part->held && part->offset == first && part->size == size);
+    assert_ptr_equal(part->data, sent.file->content ? content + first : NULL);
+}
+
+/* One range: its bytes alone. Several: each behind a head that names it, and as many bytes as all of them are. */
+static void expect_sent(const uvhttp__range_t *ranges, unsigned count, uint64_t size) {
+    const uvhttp_response_t *res = &sent.exchange.res;
+    const uvhttp__body_t *body = &res->body;
+    assert_int_equal(res->status, 206);
+    if (count == 1) {
+        expect_content_range(uvhttp_response_header_get(res, "Content-Range"), ranges[0].first, ranges[0].size, size);
+        assert_true(body->size == ranges[0].size);
+        if (body->kind == UVHTTP__BODY_REF)
+            assert_ptr_equal(body->data, content + ranges[0].first);
+        else
+            expect_part(&body->parts->parts[0], ranges[0].first, ranges[0].size);
+        return;
+    }
+    uint64_t sum = 0;
+    assert_null(uvhttp_response_header_get(res, "Content-Range").data);
+    assert_int_equal(body->parts->count, 2 * count + 1);
+    for (unsigned i = 0; i < body->parts->count; i++) sum += body->parts->parts[i].size;
+    assert_true(body->size == sum);
+    for (unsigned i = 0; i < count; i++) {
+        expect_content_range(range_of_part(&body->parts->parts[2 * i]), ranges[i].first, ranges[i].size, size);
+        expect_part(&body->parts->parts[2 * i + 1], ranges[i].first, ranges[i].size);
+    }
+}
+
+static void expect_not_satisfiable(uint64_t size) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "bytes */%" PRIu64, size);
+    assert_int_equal(sent.exchange.res.status, 416);
+    assert_str(uvhttp_response_header_get(&sent.exchange.res, "Content-Range"), expected);
+}
+
+static void expect_answer(const unsigned *chosen, unsigned count, int size, bool in_memory) {
+    char text[64];
+    uvhttp__range_t ranges[2];
+    unsigned some = 0;
+    snprintf(text, sizeof text, "bytes=%s%s%s", specs[chosen[0]].text, count > 1 ? "," : "",
+             count > 1 ? specs[chosen[1]].text : "");
+    answer(text, (uint64_t)size, in_memory);
+    for (unsigned i = 0; i < count; i++) {
+        unsigned bytes = bytes_of(&specs[chosen[i]], size);
+        if (bytes == 0) continue;
+        uint64_t first = (uint64_t)__builtin_ctz(bytes);
+        ranges[some++] = (uvhttp__range_t){first, (uint64_t)__builtin_popcount(bytes)};
+    }
+    switch (expected_outcome(chosen, count, size, 2)) {
+        case UVHTTP__RANGE_SOME: expect_sent(ranges, some, (uint64_t)size); break;
+        case UVHTTP__RANGE_UNSATISFIABLE: expect_not_satisfiable((uint64_t)size); break;
+        default:
+            assert_int_equal(sent.exchange.res.status, 200);
+            assert_int_equal(sent.exchange.res.body.size, size);
+            assert_null(uvhttp_response_header_get(&sent.exchange.res, "Content-Range").data);
+    }
+    uvhttp__response_done(&sent.exchange.res, 0);
+}
+
+static uint64_t no_time(const uvhttp_request_t *req) {
+    (void)req;
+    return 0;
+}
+
+static const uvhttp__request_ops_t request_ops = {.time_ns = no_time};
+
+static void start_answering(void) {
+    memset(&sent, 0, sizeof sent);
+    exchange_init(&sent.exchange, SIZE_MAX);
+    sent.exchange.req.ops = &request_ops; /* a boundary is made of the time */
+    sent.site.settings.options.ranges_max = 2;
+    sent.cache.site = &sent.site;
+    sent.cache.counters = aligned_alloc(64, (sizeof *sent.cache.counters + 63) / 64 * 64);
+    assert_non_null(sent.cache.counters);
+    memset(sent.cache.counters, 0, sizeof *sent.cache.counters);
+    sent.file = calloc(1, sizeof *sent.file);
+    assert_non_null(sent.file);
+    sent.file->type = "text/plain";
+    sent.file->etag = STR("\"e\"");
+    sent.file->fields = STR("");
+}
+
+static void stop_answering(void) {
+    exchange_deinit(&sent.exchange);
+    free(sent.cache.counters);
+    free(sent.file);
+}
+
+/* One range and two, of a file in memory and of one that is not. */
+static void test_every_answer_for_a_small_file(void **state) {
+    (void)state;
+    start_answering();
+    make_specs();
+    for (int size = 0; size <= FILE_MAX; size++) {
+        for (unsigned a = 0; a < spec_count; a++) {
+            for (int in_memory = 0; in_memory <= 1; in_memory++) expect_answer(&a, 1, size, in_memory);
+            for (unsigned b = 0; b < spec_count; b++) expect_answer((unsigned[]){a, b}, 2, size, (a + b) & 1);
+        }
+    }
+    stop_answering();
+}
+
+/* The first, the last and all bytes, and the first with the last, of files as large as can be. */
+static void test_answers_for_large_files(void **state) {
+    (void)state;
+    start_answering();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        uint64_t size = sizes[i];
+        if (size < 3 || size > INT64_MAX) continue; /* no file is larger */
+        char text[96];
+        answer("bytes=0-0", size, false);
+        expect_sent(&(uvhttp__range_t){0, 1}, 1, size);
+        answer("bytes=-1", size, false);
+        expect_sent(&(uvhttp__range_t){size - 1, 1}, 1, size);
+        answer("bytes=0-", size, false);
+        expect_sent(&(uvhttp__range_t){0, size}, 1, size);
+        snprintf(text, sizeof text, "bytes=0-1,%" PRIu64 "-%" PRIu64, size - 1, UINT64_MAX);
+        answer(text, size, false);
+        expect_sent((uvhttp__range_t[]){{0, 2}, {size - 1, 1}}, 2, size);
+        snprintf(text, sizeof text, "bytes=%" PRIu64 "-", size);
+        answer(text, size, false);
+        expect_not_satisfiable(size);
+    }
+    stop_answering();
+}
+
 int main(void) {
     return RUN_TESTS(test_every_list_of_ranges_of_a_small_file, test_ranges_at_the_ends_of_64_bits,
-                     test_every_power_of_ten_and_two_as_a_position);
+                     test_every_power_of_ten_and_two_as_a_position, test_every_answer_for_a_small_file,
+                     test_answers_for_large_files);
 }
