@@ -4,6 +4,8 @@
  * gone through is: all short texts over an alphabet that has each digit and the neighbours of each range of digits; and
  * around each power of the base, where a step could overflow, with leading zeros and however the bytes are cut. The
  * oracle computes in 128 bits. */
+#include <assert.h>
+
 #include "support/boundaries.h"
 #include "support/http1_feed.h"
 #include "support/run.h"
@@ -149,31 +151,35 @@ static void test_chunk_sizes_around_each_power_of_two(void **state) {
             for (size_t j = 0; j < 3; j++) expect_number(numbers.values[i], letters[j], zeros, behind[(j + i) % 3]);
 }
 
-/* Bodies of two chunks of 0 to 4 bytes and 0 or 2 bytes, in every way to cut them: 2^(size - 1) each. */
-static void expect_all_cuts(const char *wire, size_t size, const char *expected) {
-    for (uint32_t cuts = 0; cuts < 1u << (size - 1); cuts++) {
-        uvhttp__http1_chunked_t chunked;
-        char body[16];
-        size_t body_size = 0, at = 0;
-        int code = UVHTTP_E_AGAIN;
-        uvhttp__http1_chunked_init(&chunked, 0, 0);
-        for (size_t end = 1; end <= size; end++) {
-            if (end < size && !(cuts >> (end - 1) & 1)) continue;
-            while (at < end && code == UVHTTP_E_AGAIN) {
-                size_t consumed;
-                uvhttp_str_t piece;
-                code = uvhttp__http1_chunked_decode(&chunked, wire + at, end - at, &consumed, &piece);
-                assert_true(consumed > 0 && consumed <= end - at && body_size + piece.size < sizeof body);
-                memcpy(body + body_size, piece.data, piece.size);
-                body_size += piece.size;
-                at += consumed;
-            }
+/* A whole body; bit i of `cuts`: it is cut behind byte i. */
+static void expect_body(const char *wire, size_t size, uint64_t cuts, const char *expected) {
+    uvhttp__http1_chunked_t chunked;
+    char body[16];
+    size_t body_size = 0, at = 0;
+    int code = UVHTTP_E_AGAIN;
+    uvhttp__http1_chunked_init(&chunked, 0, 0);
+    for (size_t end = 1; end <= size; end++) {
+        if (end < size && !(cuts >> (end - 1) & 1)) continue;
+        while (at < end && code == UVHTTP_E_AGAIN) {
+            size_t consumed;
+            uvhttp_str_t piece;
+            code = uvhttp__http1_chunked_decode(&chunked, wire + at, end - at, &consumed, &piece);
+            assert_true(consumed <= end - at && body_size + piece.size < sizeof body);
+            if (code == UVHTTP_E_AGAIN) assert_true(consumed > 0);
+            memcpy(body + body_size, piece.data, piece.size);
+            body_size += piece.size;
+            at += consumed;
         }
-        assert_int_equal(code, 0);
-        assert_int_equal(at, size);
-        assert_int_equal(body_size, strlen(expected));
-        assert_memory_equal(body, expected, body_size);
     }
+    assert_int_equal(code, 0);
+    assert_int_equal(at, size);
+    assert_int_equal(body_size, strlen(expected));
+    assert_memory_equal(body, expected, body_size);
+}
+
+/* Bodies of a chunk of 1 to 4 bytes, and of two, in every way to cut them: 2^(size - 1) each. */
+static void expect_all_cuts(const char *wire, size_t size, const char *expected) {
+    for (uint64_t cuts = 0; cuts < UINT64_C(1) << (size - 1); cuts++) expect_body(wire, size, cuts, expected);
 }
 
 static void test_chunks_in_every_way_to_cut_them(void **state) {
@@ -186,6 +192,17 @@ static void test_chunks_in_every_way_to_cut_them(void **state) {
     }
     static const char two[] = "1\r\nw\r\n2\r\nyz\r\n0\r\n\r\n";
     expect_all_cuts(two, sizeof two - 1, "wyz");
+}
+
+/* Each has as many digits as there may be. */
+static void test_digits_are_counted_for_each_chunk_anew(void **state) {
+    (void)state;
+    static const char wire[] = "0000000000000001\r\nw\r\n0000000000000002\r\nyz\r\n0000000000000000\r\n\r\n";
+    static_assert(sizeof wire - 1 <= 64, "a bit for each byte");
+    for (unsigned i = 0; i < sizeof wire - 1; i++)
+        for (unsigned j = i; j < sizeof wire - 1; j++)
+            expect_body(wire, sizeof wire - 1, UINT64_C(1) << i | UINT64_C(1) << j, "wyz");
+    expect_body(wire, sizeof wire - 1, UINT64_MAX, "wyz");
 }
 
 /* What is written is the shortest text, and what is read. All sizes of small chunks, and all powers of two. */
@@ -339,7 +356,7 @@ static void test_lists_of_content_lengths_are_refused(void **state) {
 int main(void) {
     return RUN_TESTS(test_every_short_chunk_size, test_every_byte_in_a_chunk_size,
                      test_chunk_sizes_around_each_power_of_two, test_chunks_in_every_way_to_cut_them,
-                     test_every_chunk_size_that_is_written, test_every_short_content_length,
-                     test_every_byte_in_a_content_length, test_content_lengths_around_each_power,
-                     test_lists_of_content_lengths_are_refused);
+                     test_digits_are_counted_for_each_chunk_anew, test_every_chunk_size_that_is_written,
+                     test_every_short_content_length, test_every_byte_in_a_content_length,
+                     test_content_lengths_around_each_power, test_lists_of_content_lengths_are_refused);
 }
