@@ -31,7 +31,8 @@ static int accept(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uint32
                   uvhttp__http2_event_t *event) {
     bool end = http2->frame_flags & UVHTTP__HTTP2_FLAG_END_STREAM;
     uint32_t body = http2->frame_left;
-    if ((int32_t)frame_size > stream->receive_window) {
+    /* A window may be below 0, and a frame without bytes needs none (section 6.9.1). */
+    if (UNLIKELY((int32_t)frame_size > stream->receive_window) && frame_size > 0) {
         http2->counters->windows_exceeded++;
         return stream_error(http2, stream, UVHTTP__HTTP2_FLOW_CONTROL_ERROR, event);
     }

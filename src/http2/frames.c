@@ -123,6 +123,7 @@ static int read_window_update(uvhttp__http2_t *http2, const char *payload, uvhtt
     uvhttp__http2_stream_t *stream = uvhttp__http2_find(http2, id);
     if (!stream || stream->flags & UVHTTP__HTTP2_RESET) return UVHTTP__HTTP2_CONTINUE;
     if (increment == 0) return uvhttp__http2_stream_error(http2, stream, UVHTTP__HTTP2_PROTOCOL_ERROR, event);
+    if (stream->flags & UVHTTP__HTTP2_LOCAL_ENDED) return UVHTTP__HTTP2_CONTINUE; /* nothing more is sent on it */
     if (uvhttp__http2_open_window(http2, stream, increment)) return UVHTTP__HTTP2_CONTINUE;
     return uvhttp__http2_stream_error(http2, stream, UVHTTP__HTTP2_FLOW_CONTROL_ERROR, event);
 }

@@ -58,9 +58,11 @@ typedef struct change {
     bool overflow;
 } change_t;
 
-/* Section 6.9.2: windows may fall below 0, and must not rise above their maximum. */
+/* Section 6.9.2: windows may fall below 0, and must not rise above their maximum. Of streams on which nothing more is
+ * sent they mean nothing. */
 static void adjust_send_window(uvhttp__http2_stream_t *stream, void *arg) {
     change_t *change = arg;
+    if (!uvhttp__http2_writable(stream)) return;
     int64_t window = stream->send_window + change->by;
     if (window > UVHTTP__HTTP2_WINDOW_MAX) {
         change->overflow = true;

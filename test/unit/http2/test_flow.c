@@ -258,6 +258,50 @@ static void test_a_setting_that_overflows_a_window(void **state) {
     peer_deinit(&peer);
 }
 
+/* They were reset by the peer, or have ended, and their owners are not done yet. */
+static void test_windows_of_streams_that_send_nothing_more_cannot_overflow(void **state) {
+    (void)state;
+    static peer_t peer;
+    char head[9];
+    peer_init(&peer);
+    peer.own = own_nothing;
+    (void)open_streams(&peer, 3);
+    for (uint32_t id = 1; id <= 3; id += 2) feed_window(&peer, id, 0x7fffffff - 65535);
+    static wire_t wire;
+    wire.size = 0;
+    put_number(&wire, RST_STREAM, 1, UVHTTP__HTTP2_CANCEL);
+    feed_wire(&peer, &wire);
+    uvhttp__http2_write_data(&peer.http2, uvhttp__http2_find(&peer.http2, 3), head, 0, true);
+    peer.sent_size = 0;
+    feed_setting(&peer, 4, 65536);
+    feed_window(&peer, 3, 1);
+    assert_int_equal(peer.code, UVHTTP_E_AGAIN);
+    assert_string_equal(peer.sent, "settings ack\n");
+    peer_deinit(&peer);
+}
+
+/* Section 6.9.1: it may be sent even if a setting has put the window below 0. */
+static void test_an_empty_frame_needs_no_window(void **state) {
+    (void)state;
+    static peer_t peer;
+    uvhttp__http2_limits_t limits;
+    uvhttp__http2_limits_default(&limits);
+    limits.stream_window = 1000;
+    peer_init_with(&peer, &limits);
+    peer.own = own_nothing;
+    uvhttp__http2_stream_t *stream = open_streams(&peer, 1);
+    feed_data(&peer, 1, 16384);
+    feed_ack(&peer);
+    assert_int_equal(stream->receive_window, 1000 - 16384);
+    static wire_t wire;
+    wire.size = 0;
+    PUT(&wire, DATA, END, 1, "");
+    feed_wire(&peer, &wire);
+    assert_int_equal(peer.sent_size, 0);
+    assert_true(stream->flags & UVHTTP__HTTP2_REMOTE_ENDED);
+    peer_deinit(&peer);
+}
+
 static void test_settings_that_are_refused(void **state) {
     (void)state;
     const struct {
@@ -465,6 +509,8 @@ int main(void) {
         cmocka_unit_test(test_windows_of_the_peer),
         cmocka_unit_test(test_windows_of_the_peer_that_overflow),
         cmocka_unit_test(test_a_setting_that_overflows_a_window),
+        cmocka_unit_test(test_windows_of_streams_that_send_nothing_more_cannot_overflow),
+        cmocka_unit_test(test_an_empty_frame_needs_no_window),
         cmocka_unit_test(test_settings_that_are_refused),
         cmocka_unit_test(test_every_entry_is_checked_and_the_last_applied),
         cmocka_unit_test(test_urgency_decides_then_the_order),
