@@ -206,7 +206,8 @@ UVHTTP__HOT char *uvhttp__huffman_decode_usual(const uint8_t *in, size_t size, c
 uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out) {
     if (size > SHORT_MAX) return decode_long(in, size, out);
     char *end = uvhttp__huffman_decode_usual(in, size, out);
-    return LIKELY(end != NULL) ? (uvhttp__huffman_text_t){.end = end} : decode_rest(in, size, 0, out);
+    if (LIKELY(end != NULL)) return (uvhttp__huffman_text_t){.end = end};
+    return decode_rest(in, size, 0, out);
 }
 
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size) {
