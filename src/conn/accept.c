@@ -17,7 +17,7 @@
 /* --- listening --- */
 
 static uint16_t port_of(int fd) {
-    uvhttp__address_t address;
+    uvhttp__address_t address = {0};
     socklen_t size = sizeof address;
     if (getsockname(fd, &address.any, &size) != 0) return 0;
     if (address.any.sa_family == AF_INET) return ntohs(address.v4.sin_port);

@@ -1,6 +1,7 @@
 /* Owns: see proxy_protocol.h. May include: base. */
 #include "conn/proxy_protocol.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -101,6 +102,7 @@ static void parse_v2(const char *head, uvhttp__peer_t *source) {
 /* --- one byte after the other: it is a few dozen, once per connection --- */
 
 static int take_v1(uvhttp__proxy_t *proxy, uvhttp__peer_t *source) {
+    assert(proxy->have > 0);
     char last = proxy->bytes[proxy->have - 1];
     if (proxy->have <= sizeof v1_begin - 1)
         return last == v1_begin[proxy->have - 1] ? UVHTTP_E_AGAIN : UVHTTP_E_PROXY_MISSING;
@@ -112,6 +114,7 @@ static int take_v1(uvhttp__proxy_t *proxy, uvhttp__peer_t *source) {
 }
 
 static int take_v2(uvhttp__proxy_t *proxy, uvhttp__peer_t *source) {
+    assert(proxy->have > 0);
     const char *head = proxy->bytes;
     if (proxy->have <= sizeof v2_begin)
         return head[proxy->have - 1] == v2_begin[proxy->have - 1] ? UVHTTP_E_AGAIN : UVHTTP_E_PROXY_MISSING;

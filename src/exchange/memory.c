@@ -209,6 +209,7 @@ int uvhttp__exchange_take_in(uvhttp__exchange_t *exchange) {
 static int append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
     if (uvhttp__exchange_take_in(exchange) != UVHTTP_OK) return UVHTTP_E_NOMEM;
     uvhttp__intake_t *intake = exchange->intake;
+    if (size == 0) return UVHTTP_OK; /* there may be no memory yet */
     if (intake->size + size > intake->capacity) {
         /* Grown by what has come, not by what was announced, so that an announcement costs nothing. */
         size_t capacity = intake->capacity ? intake->capacity * 2 : 4096;
@@ -218,6 +219,7 @@ static int append(uvhttp__exchange_t *exchange, const char *data, size_t size) {
         intake->data = body;
         intake->capacity = capacity;
     }
+    assert(intake->data);
     memcpy(intake->data + intake->size, data, size);
     intake->size += size;
     return UVHTTP_OK;

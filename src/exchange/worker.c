@@ -6,6 +6,8 @@
  * thread does (spool.c). */
 #include "exchange/worker.h"
 
+#include <assert.h>
+
 #include "exchange/call.h"
 #include "exchange/deferred.h"
 #include "exchange/pull.h"
@@ -293,7 +295,9 @@ void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
     while (!uvhttp__list_empty(&jobs)) {
         int status = uvhttp__work_submit_all(worker->service->work, &worker->port, &jobs);
         if (status == UVHTTP_OK) return;
-        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(uvhttp__list_pop_front(&jobs), uvhttp__job_t, link);
+        uvhttp__list_t *first = uvhttp__list_pop_front(&jobs);
+        assert(first); /* what is refused stays in the list */
+        uvhttp__job_t *job = UVHTTP__CONTAINER_OF(first, uvhttp__job_t, link);
         refuse(UVHTTP__CONTAINER_OF(job, uvhttp__call_t, job)->exchange, status);
         on_returned(job, false);
     }

@@ -118,6 +118,7 @@ static void settle(uvhttp_coro_t *coro) {
 static int make(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, uvhttp_coro_t **made) {
     int status = UVHTTP_OK;
     uvhttp__coro_stack_t *stack = uvhttp__coro_stack_take(&sched->stacks, &status);
+    assert(stack || status != UVHTTP_OK);
     if (!stack) return status;
     uvhttp_coro_t *coro = (void *)((char *)stack - UVHTTP__CORO_ALIGN(sizeof *coro));
     coro->sched = sched;

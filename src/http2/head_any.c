@@ -1,5 +1,7 @@
 /* Owns: fields of a request head that are not usual, and the end of such a head (RFC 9113 sections 8.1 to 8.3). May
  * include: base. */
+#include <assert.h>
+
 #include "base/chars.h"
 #include "base/method.h"
 #include "base/str.h"
@@ -241,6 +243,7 @@ static void join_cookies(uvhttp__http2_assembly_t *at) {
         if (crumb) joined = kept;
         ++kept;
     }
+    assert(joined); /* called when crumbs have been seen */
     at->field = kept;
     joined->value = (uvhttp__span_t){uvhttp__http2_offset_of(at, at->reader.out), (uint32_t)(out - at->reader.out)};
     at->reader.out = out;

@@ -118,8 +118,8 @@ static NOINLINE uvhttp__huffman_text_t decode_rest(const uint8_t *in, size_t siz
 
 uvhttp__huffman_text_t uvhttp__huffman_decode(const uint8_t *in, size_t size, char *out) {
     uvhttp__huffman_place_t place = {0, out};
-    bool done = uvhttp__huffman_decode_short(in, size, &place);
-    return LIKELY(done) ? (uvhttp__huffman_text_t){.end = place.out} : decode_rest(in, size, place.position, place.out);
+    if (LIKELY(uvhttp__huffman_decode_short(in, size, &place))) return (uvhttp__huffman_text_t){.end = place.out};
+    return decode_rest(in, size, place.position, place.out);
 }
 
 bool uvhttp__huffman_measure(const uint8_t *in, size_t size, size_t *out_size) {

@@ -192,6 +192,7 @@ static void deliver_held(uvhttp__stream_t *stream) {
             return;
         }
         if (used < size) {
+            assert(held); /* without kept bytes the size is 0 */
             held->offset += (uint32_t)used;
             stream->held = held;
             stream->held_size = (uint32_t)(size - used);

@@ -141,6 +141,7 @@ void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size) {
     size_t left = size;
     while (left > 0) {
         uvhttp__segment_t *first = stream->out_first;
+        assert(first); /* no more is sent than is there */
         if (left < first->size) {
             uvhttp__segment_cut(first, left);
             break;
@@ -217,6 +218,7 @@ void uvhttp__out_drop_flown(uvhttp__stream_t *stream) {
     uint64_t sent = 0;
     for (; stream->out_flying > 0; stream->out_flying--) {
         uvhttp__segment_t *first = stream->out_first;
+        assert(first); /* what flies is first in the queue */
         sent += first->size;
         stream->out_first = first->next;
         if (!first->next) stream->out_last = NULL;

@@ -1,5 +1,7 @@
 /* Owns: a whole form of a buffered body, in the request's memory. Text that needs no decoding stays where it is in the
  * body. May include: base. */
+#include <assert.h>
+
 #include "base/str.h"
 #include "message/message.h"
 #include "message/multipart.h"
@@ -56,6 +58,7 @@ char *uvhttp__form_alloc(uvhttp_request_t *req, size_t size, int *status) {
 static int copy_text(uvhttp_request_t *req, uvhttp_str_t text, uvhttp_str_t *copy) {
     *copy = (uvhttp_str_t){text.data ? "" : NULL, 0};
     if (text.size == 0) return 0;
+    assert(text.data);
     int status = 0;
     char *memory = uvhttp__form_alloc(req, text.size, &status);
     if (!memory) return status;
@@ -150,6 +153,7 @@ static int parse_multipart(uvhttp_request_t *req, uvhttp_str_t body, uvhttp_mult
     while ((status = uvhttp_multipart_read(parser, body.data + at, body.size - at, &consumed, &event)) == 0) {
         at += consumed;
         if (event.kind == UVHTTP_MULTIPART_DATA) {
+            assert(content); /* a part begins before its data */
             content->size += event.data.size;
         } else if (event.kind == UVHTTP_MULTIPART_PART) {
             uvhttp_form_file_t *file;

@@ -2,6 +2,7 @@
  *
  * Positions only grow, and are taken modulo the size. An entry lies in one piece: what is left at the end of the memory
  * when one does not fit is skipped, marked by an entry of size 0 if there is room for its size. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,6 +34,7 @@ static void fill(uvhttp__entry_t *entry, const uvhttp__entry_source_t *source, u
         size_t taken = field_size(source, i);
         entry->sizes[i] = source->fields[i].data ? (uint16_t)taken : UVHTTP__ENTRY_ABSENT;
         if (taken < source->fields[i].size) entry->cut |= (uint16_t)(1u << i);
+        assert(source->fields[i].data || taken == 0);
         if (taken > 0) memcpy(out, source->fields[i].data, taken);
         out += taken;
     }

@@ -278,10 +278,12 @@ static void wait_ms(uvhttp__access_log_t *log, uint32_t ms) {
 }
 
 /* Until somebody has an entry. Who puts one looks at `asleep` afterwards, and we look for entries after we have set it:
- * one of the two sees the other. */
+ * one of the two sees the other. The fence, as on the other side (access_log.c): what is looked at are acquire loads,
+ * which a processor may do before a sequentially consistent store (LDAPR before STLR on ARM). */
 static void sleep_until_woken(writer_t *writer) {
     uvhttp__access_log_t *log = writer->log;
     atomic_store(&log->asleep, true);
+    atomic_thread_fence(memory_order_seq_cst);
     if (take_round(writer) == NOTHING && !atomic_load(&log->stopping) && !atomic_load(&log->reopen_wanted))
         while (sem_wait(&log->wake) != 0 && errno == EINTR) {
         }

@@ -92,6 +92,7 @@ static entry_t *evict(shard_t *shard) {
         if (!fullest || fuller(entry, fullest)) fullest = entry;
         if (idle(shard, entry)) break;
     }
+    assert(fullest); /* a shard has room for one entry at least */
     if (!idle(shard, fullest)) shard->evicted++;
     unlink_entry(shard, fullest);
     return fullest;

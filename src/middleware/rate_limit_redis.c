@@ -48,11 +48,9 @@ static void take_later(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_
     uvhttp__redis_store_t *store = user;
     char key[UVHTTP__REDIS_PREFIX_SIZE_MAX + UVHTTP__RATE_LIMIT_NAME_MAX + KEY_PLAIN_MAX + 16];
     size_t size = write_key(store, take, key);
-    int status = UVHTTP_OK;
-    if (atomic_fetch_add_explicit(&store->pending, 1, memory_order_relaxed) >= store->pending_max)
-        status = UVHTTP_E_LIMIT;
-    else if (!atomic_load_explicit(&store->started, memory_order_acquire) && !uvhttp__redis_start(store))
-        status = UVHTTP_E_LIMIT;
+    bool full = atomic_fetch_add_explicit(&store->pending, 1, memory_order_relaxed) >= store->pending_max;
+    bool can = !full && (atomic_load_explicit(&store->started, memory_order_acquire) || uvhttp__redis_start(store));
+    int status = can ? UVHTTP_OK : UVHTTP_E_LIMIT;
     uvhttp__redis_job_t *job = status == UVHTTP_OK ? uvhttp__malloc(sizeof *job + size) : NULL;
     if (!job) {
         atomic_fetch_sub_explicit(&store->pending, 1, memory_order_relaxed);

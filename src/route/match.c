@@ -218,6 +218,7 @@ int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, 
     if (status == 0) {
         uvhttp__router_match(router, uvhttp_request_method(req), uvhttp_request_path(req), match);
         if (match->param_count == 0) return 0;
+        assert(match->route); /* which the parameters are of */
         status = uvhttp__request_set_params(req, match->route->param_names, match->params, match->param_count);
     }
     if (status != 0) not_found(router, match);

@@ -12,8 +12,8 @@
 /* "%7B", "%7D", "%3C" or "%3E": the only way to write one of those. */
 static bool is_foreign_escape(uvhttp_str_t segment, size_t at) {
     if (segment.size - at < 3) return false;
-    int code = uvhttp__hex_value(segment.data[at + 1]) << 4 | uvhttp__hex_value(segment.data[at + 2]);
-    return code > 0 && strchr(FOREIGN, code);
+    int high = uvhttp__hex_value(segment.data[at + 1]), low = uvhttp__hex_value(segment.data[at + 2]);
+    return high > 0 && low >= 0 && strchr(FOREIGN, high << 4 | low);
 }
 
 /* "{id}", "{id:int}", "<id>", "{*rest}": names the spelling of here. */

@@ -1,6 +1,7 @@
 /* Owns: registration of groups, routes and middleware, and its errors. May include: message, base. */
 #include "route/router.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -264,6 +265,7 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
     uvhttp__route_entry_t *entry;
     int status = entry_new(group, method, pattern_text, &pattern, &entry);
     if (status != 0) return status;
+    assert(entry);
     entry->route.handler = handler;
     entry->route.user = user;
     entry->route.method = (uint8_t)method;

@@ -1,5 +1,6 @@
 /* Owns: what a session of OpenSSL notes for the kernel to go on writing (kernel TLS): the secret that it writes with,
  * how many records it has written, and what it has said by itself. Public functions only. May include: base. */
+#include <assert.h>
 #include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/kdf.h>
@@ -44,8 +45,15 @@ static void make_index(void) {
     notes_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, free_notes);
 }
 
-static notes_t *notes_of(const SSL *ssl) {
+/* NULL for a session that was not begun here. */
+static notes_t *find_notes(const SSL *ssl) {
     return notes_index >= 0 ? SSL_get_ex_data(ssl, notes_index) : NULL;
+}
+
+static notes_t *notes_of(const SSL *ssl) {
+    notes_t *notes = find_notes(ssl);
+    assert(notes);
+    return notes;
 }
 
 /* --- what OpenSSL tells --- */
@@ -69,7 +77,7 @@ static void on_message(int written, int version, int type, const void *data, siz
  * are written with the secret. */
 void uvhttp__tls_on_secret(const SSL *ssl, const char *line) {
     static const char label[] = "SERVER_TRAFFIC_SECRET_0 ";
-    notes_t *notes = notes_of(ssl);
+    notes_t *notes = find_notes(ssl);
     if (!notes || strncmp(line, label, sizeof label - 1) != 0) return;
     const char *secret = strchr(line + sizeof label - 1, ' ');
     size_t size;

@@ -1,6 +1,7 @@
 /* Owns: uvhttp_tls_t: what is loaded from its options, reloading. May include: conn, io, base, obs. */
 #include "tls/tls.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <string.h>
 #include <uvhttp/log.h>
@@ -43,6 +44,7 @@ uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
         status = make_contexts(tls, options, &tls->contexts, &error);
     }
     if (status == UVHTTP_OK) {
+        assert(tls);
         uvhttp__tickets_set_period(&tls->tickets, tls->contexts->settings->ticket_period_ms);
         return tls;
     }

@@ -120,6 +120,12 @@ static void test_levels_can_be_selected_and_named(void **state) {
         uvhttp__http1_simd_select(UVHTTP__HTTP1_SIMD_AUTO);
         assert_string_equal(uvhttp__http1_simd_name(), "avx2");
     }
+#elif defined(__aarch64__)
+    assert_int_equal(uvhttp__http1_simd_select(UVHTTP__HTTP1_SIMD_AVX2), UVHTTP_E_UNSUPPORTED);
+    assert_int_equal(uvhttp__http1_simd_select(UVHTTP__HTTP1_SIMD_NEON), 0);
+    assert_string_equal(uvhttp__http1_simd_name(), "neon");
+    uvhttp__http1_simd_select(UVHTTP__HTTP1_SIMD_AUTO);
+    assert_string_equal(uvhttp__http1_simd_name(), "neon");
 #endif
 }
 
