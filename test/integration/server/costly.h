@@ -1,0 +1,10 @@
+/* Owns: routes of the test server whose work is the client's choice, each behind a limit of the library: what attacks go for. */
+#ifndef UVHTTP_TEST_SERVER_COSTLY_H
+#define UVHTTP_TEST_SERVER_COSTLY_H
+
+#include <uvhttp.h>
+
+/* /costly/cookies, /costly/fields, /costly/form, /costly/address and /costly/key (limited: a thousand buckets). */
+void add_costly_routes(uvhttp_server_t *server);
+
+#endif
