@@ -25,7 +25,7 @@ class Attack:
     sources: int = 0  # addresses of 127.0.0.0/8 that it comes from, beside the generator's; 0: the generator's
     secure: bool = False  # in a TLS connection
     records: int = 1 << 14  # bytes of a TLS record of the client
-    each_kib: int = 64  # memory that one of its connections may cost
+    each_kib: int = 192  # memory that one of its connections may cost: twice what is kept while it waits (UVHTTP__HELD_MAX), and a request
     settings: dict = dataclasses.field(default_factory=dict)  # of the server
     arguments: tuple = ()  # of the server
     protocol: str = ""  # which table it is in, and what the others speak

@@ -34,19 +34,19 @@ SLOW = [
     Attack("slow bodies", "min_receive_rate, rate_grace", POST + b"Content-Length: 1000\r\n\r\n", [b"x"] * 100, ("slow_read",), pause=0.2, width=50, each_kib=16, settings=IMPATIENT),
     Attack("slow chunks", "min_receive_rate, rate_grace", CHUNKED, [b"1\r\nx\r\n"] * 100, ("slow_read",), pause=0.2, width=50, each_kib=16, settings=IMPATIENT),
     Attack("bodies that do not come", "body_timeout", POST + b"Content-Length: 1000\r\n\r\n", [], ("timeouts_body",), hold=True, width=100, each_kib=16),
-    Attack("large responses that nobody reads", "write_timeout", LARGE, [], ("timeouts_write|slow_write",), hold=True, reads=False, width=10),
-    Attack("large responses read byte by byte", "min_send_rate, rate_grace", LARGE, [b""] * 100, ("slow_write|timeouts_write",), sip=10, pause=0.1, width=10, settings=IMPATIENT),
+    Attack("large responses that nobody reads", "write_timeout", LARGE, [], ("timeouts_write|slow_write",), hold=True, reads=False, width=10, each_kib=64),
+    Attack("large responses read byte by byte", "min_send_rate, rate_grace", LARGE, [b""] * 100, ("slow_write|timeouts_write",), sip=10, pause=0.1, width=10, each_kib=64, settings=IMPATIENT),
     Attack("responses that nobody reads", "write_buffer_size, write_timeout", b"", flood(get(b"/copy?size=1000"), size=8192)[:100],
            ("write_queue_full", "timeouts_write|slow_write"), hold=True, reads=False),
 ]  # fmt: skip
 
-# One address of the attackers has at most 20 connections: all their addresses together cannot fill the server.
+# Sixty of each of three addresses, and those of the others: together they cannot fill the server.
 GUARDED = {"max_connections": 300, "max_connections_per_address": 60}
 CONNECTIONS = [
     Attack("connections that come and go", "", b"", [], (), leaves="reset", each_kib=16),
     Attack("requests that come and go", "", WHOLE, [], (), leaves="reset", each_kib=16),
     Attack("connections for one request each", "", WHOLE, [], (), leaves="close", heard=True, each_kib=16),
-    Attack("half-closes in mid request", "", POST + b"Content-Length: 100\r\n\r\nx" , [], ("rejected_http_body_incomplete",), leaves="half_close", each_kib=16),
+    Attack("half-closes in mid request", "", POST + b"Content-Length: 100\r\n\r\nx", [], ("rejected_http_body_incomplete",), leaves="half_close", each_kib=16),
     Attack("idle connections", "max_connections", b"", [], ("connections_evicted",), hold=True, width=50, each_kib=8, settings={"max_connections": 300}),
     Attack("connections of few addresses", "max_connections_per_address", GET, [], ("connections_refused_address",), hold=True, width=100,
            sources=3, each_kib=8, settings=GUARDED),
@@ -58,16 +58,16 @@ HEADS = [
     Attack("requests as fast as they go", "turn_requests_max", b"", flood(WHOLE), ("budget_exhausted",)),
     Attack("a hundred fields", "header_count_max", b"", flood(get(b"/costly/fields", b"X-A: b\r\n" * 99)), ()),
     Attack("more fields than are allowed", "header_count_max", GET, [b"X-A: b\r\n" * 200], ("431", "rejected_http_too_many_headers")),
-    Attack("a field without an end", "headers_size_max", GET + b"X-A: ", [b"b" * 16384] * ROUNDS, ("431", "rejected_http_headers_too_large"), each_kib=128),
-    Attack("a request line without an end", "request_line_max", b"GET /", [b"b" * 16384] * ROUNDS, ("414", "rejected_http_line_too_long"), each_kib=128),
+    Attack("a field without an end", "headers_size_max", GET + b"X-A: ", [b"b" * 16384] * ROUNDS, ("431", "rejected_http_headers_too_large")),
+    Attack("a request line without an end", "request_line_max", b"GET /", [b"b" * 16384] * ROUNDS, ("414", "rejected_http_line_too_long")),
     Attack("cookies", "headers_size_max", b"", flood(get(b"/costly/cookies", b"Cookie: " + b"a=b; " * 6000 + b"a=b\r\n")), ()),
-    Attack("query parameters", "request_line_max", b"", flood(get(b"/echo?" + b"a=b&" * 1900)), ()),
+    Attack("query parameters", "request_line_max", b"", flood(get(b"/costly/query?" + b"a=b&" * 1900)), ()),
     Attack("segments of paths", "request_line_max", b"", flood(get(b"/users" + b"/a" * 3900)), ("responses_4xx",)),
     Attack("ranges", "", b"", flood(get(b"/tls/files/large", b"Range: bytes=" + b",".join(b"%d-%d" % (i, i) for i in range(0, 6000, 2)) + b"\r\n")),
            ("rejected_static_ranges_absurd",), arguments=("--tls-static", "FILES")),
     Attack("ambiguous framing", "", POST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + WHOLE, [],
            ("400", "rejected_http_transfer_encoding"), each_kib=16),
-    Attack("lines of the log that grow fourfold", "headers_size_max", b"", flood(get(b"/n/1", EVIL)), (), arguments=("--access-log", "json:/dev/null"), each_kib=256),
+    Attack("lines of the log that grow fourfold", "headers_size_max", b"", flood(get(b"/n/1", EVIL)), (), arguments=("--access-log", "json:/dev/null")),
 ]  # fmt: skip
 
 # A thousand empty parts and one more; and delimiters that are none.
@@ -86,9 +86,9 @@ BODIES = [
 TABLES = [
     Attack("rate limiter: requests of one address", "per_second", b"", flood(get(b"/costly/address")), ("429", "rate_limited")),
     Attack("rate limiter: an address a request", "max_keys", get(b"/costly/address"), [], (), leaves="close", heard=True, sources=1 << 20, each_kib=16),
-    Attack("rate limiter: a key a request", "max_keys", b"", keys(), (), each_kib=128),
+    Attack("rate limiter: a key a request", "max_keys", b"", keys(), ()),
     Attack("router: paths that are not there", "", b"", [b"".join(get(b"/assets%d/%d" % (part, i)) for i in range(1000)) for part in range(50)],
-           ("404", "responses_4xx"), each_kib=128),
+           ("404", "responses_4xx")),
 ]  # fmt: skip
 
 ATTACKS = [*SLOW, *CONNECTIONS, *HEADS, *BODIES, *TABLES]

@@ -17,6 +17,13 @@ static void cookies(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     respond_count(res, count + uvhttp_request_cookie(req, "session", NULL));
 }
 
+static void query(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    (void)user;
+    size_t count = 0;
+    while (uvhttp_request_query_at(req, count, NULL, NULL)) count++;
+    respond_count(res, count);
+}
+
 /* Searches for fields that are not there: what a handler behind several middleware asks for. */
 static void fields(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
@@ -45,6 +52,7 @@ static void limited(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 void add_costly_routes(uvhttp_server_t *server) {
     uvhttp_get(server, "/costly/cookies", cookies, NULL);
+    uvhttp_get(server, "/costly/query", query, NULL);
     uvhttp_get(server, "/costly/fields", fields, NULL);
     uvhttp_post(server, "/costly/form", form, NULL);
     uvhttp_get(server, "/costly/address", limited, NULL);

@@ -4,7 +4,8 @@
 
 #include <uvhttp.h>
 
-/* /costly/cookies, /costly/fields, /costly/form, /costly/address and /costly/key (limited: a thousand buckets). */
+/* /costly/cookies, /costly/query, /costly/fields, /costly/form; /costly/address and /costly/key, which are limited by a
+ * thousand buckets each. */
 void add_costly_routes(uvhttp_server_t *server);
 
 #endif
