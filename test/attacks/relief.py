@@ -138,8 +138,10 @@ def workers(server):
 
 
 def uploads(server):
-    """Large bodies, and smaller ones in the rest that those leave."""
-    held = [one for size in SIZES for one in hold(server, 40, POST % size + bytes(size - 1))]
+    """Large bodies, and smaller ones in the rest that those leave, until nobody is served."""
+    held, until = [], time.monotonic() + GIVEN_UP_SECONDS
+    while serve(server, ECHO, 10, 0.3)[0] and time.monotonic() < until:
+        held += [one for size in SIZES for one in hold(server, 40, POST % size + bytes(size - 1))]
     yield
     let_go(held)
 
