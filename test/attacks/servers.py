@@ -35,9 +35,9 @@ class Server:
         self.addresses = {"plain": free_address(), "tls": free_address()}
         self.directory = tempfile.TemporaryDirectory()
         (pathlib.Path(self.directory.name) / "large").write_bytes(bytes(1 << 20))
-        command = [build / "test/bin/http_test_server", *(self.directory.name if word == FILES else word for word in arguments)]
-        command += ["--listen", "%s:%d" % self.addresses["plain"], "--tls-listen", "%s:%d" % self.addresses["tls"]]
+        command = [build / "test/bin/http_test_server", "--listen", "%s:%d" % self.addresses["plain"], "--tls-listen", "%s:%d" % self.addresses["tls"]]
         command += ["--development", "yes", "--handshake-timeout", TIMEOUT]
+        command += [self.directory.name if word == FILES else word for word in arguments]
         timeouts = {"connection_timeout": TIMEOUT, "body_timeout": TIMEOUT, "write_timeout": TIMEOUT}
         for name, value in {"io_threads": 1, **timeouts, **(settings or {})}.items():
             command += ["--set", f"{name}={value}"]

@@ -27,9 +27,8 @@ static void query(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 /* Searches for fields that are not there: what a handler behind several middleware asks for. */
 static void fields(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
-    static const char *const names[] = {"Accept",    "Authorization", "Cookie",  "Forwarded", "If-Match",
-                                        "If-Range",  "Origin",        "Referer", "TE",        "User-Agent",
-                                        "X-Real-IP", "X-Request-ID"};
+    static const char *const names[] = {"Accept", "Authorization", "Cookie", "Forwarded",  "If-Match",  "If-Range",
+                                        "Origin", "Referer",       "TE",     "User-Agent", "X-Real-IP", "X-Request-ID"};
     size_t count = uvhttp_request_header_count(req);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) count += uvhttp_request_header(req, names[i]).size;
     respond_count(res, count);

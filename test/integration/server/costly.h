@@ -1,4 +1,5 @@
-/* Owns: routes of the test server whose work is the client's choice, each behind a limit of the library: what attacks go for. */
+/* Owns: routes of the test server whose work is the client's choice, each behind a limit of the library: what attacks
+ * go for. */
 #ifndef UVHTTP_TEST_SERVER_COSTLY_H
 #define UVHTTP_TEST_SERVER_COSTLY_H
 

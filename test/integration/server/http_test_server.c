@@ -51,10 +51,8 @@ int main(int argc, char **argv) {
     uint32_t redis_timeout_ms = 0;
     uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
-    if (argc > 2 && strcmp(argv[1], "--memory-max") == 0) {
-        if (limit_memory(argv[2]) != UVHTTP_OK) die("--memory-max comes first");
-        argv += 2, argc -= 2;
-    }
+    for (int i = 1; i + 1 < argc; i += 2) /* before anything is allocated */
+        if (strcmp(argv[i], "--memory-max") == 0 && limit_memory(argv[i + 1]) != UVHTTP_OK) die("no limit of memory");
     uvhttp_server_config_default(&config);
     config.io_threads = 1;
     for (int i = 1; i < argc; ++i) {
@@ -73,10 +71,11 @@ int main(int argc, char **argv) {
             proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
-        } else if (tls_option(argv[i], argv[i + 1])) {
+        } else if (strcmp(argv[i], "--memory-max") == 0 || tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
-            die("options are --memory-max, --listen, --set, --trust, --forwarded, --access-log, --redis, --redis-timeout "
+            die("options are --memory-max, --listen, --set, --trust, --forwarded, --access-log, --redis, "
+                "--redis-timeout "
                 "and those of tls.c");
         }
     }

@@ -23,8 +23,8 @@ static void give(size_t size) {
     atomic_fetch_add(&left, (ptrdiff_t)size);
 }
 
-/* What counts is what a block has, not what was asked for: that is what its end gives back. The last block may have more
- * than is left. */
+/* What counts is what a block has, not what was asked for: that is what its end gives back. The last block may have
+ * more than is left. */
 static void *settle(void *memory, size_t asked) {
     give(asked);
     atomic_fetch_sub(&left, memory ? (ptrdiff_t)malloc_usable_size(memory) : 0);
