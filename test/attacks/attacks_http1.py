@@ -60,7 +60,7 @@ HEADS = [
     Attack("more fields than are allowed", "header_count_max", GET, [b"X-A: b\r\n" * 200], ("431", "rejected_http_too_many_headers")),
     Attack("a field without an end", "headers_size_max", GET + b"X-A: ", [b"b" * 16384] * ROUNDS, ("431", "rejected_http_headers_too_large")),
     Attack("a request line without an end", "request_line_max", b"GET /", [b"b" * 16384] * ROUNDS, ("414", "rejected_http_line_too_long")),
-    Attack("cookies", "headers_size_max", b"", flood(get(b"/costly/cookies", b"Cookie: " + b"a=b; " * 6000 + b"a=b\r\n")), ()),
+    Attack("cookies", "headers_size_max", b"", flood(get(b"/costly/cookies", b"Cookie: " + b"a=b; " * 6000 + b"a=b\r\n")), (), each_kib=320),
     Attack("query parameters", "request_line_max", b"", flood(get(b"/costly/query?" + b"a=b&" * 1900)), ()),
     Attack("segments of paths", "request_line_max", b"", flood(get(b"/users" + b"/a" * 3900)), ("responses_4xx",)),
     Attack("ranges", "", b"", flood(get(b"/tls/files/large", b"Range: bytes=" + b",".join(b"%d-%d" % (i, i) for i in range(0, 6000, 2)) + b"\r\n")),
