@@ -67,7 +67,8 @@ typedef struct uvhttp_server_config {
     uint32_t trailer_size_max;    /**< default 8192 */
     uint64_t request_memory_max;  /**< headers, parameters and copied bodies of one response; default 16 MiB */
     uint32_t keepalive_requests;  /**< requests on one connection; 0: no limit (default) */
-    uint32_t turn_requests_max;   /**< pipelined requests of one connection in one turn of the loop, 1..; default 128 */
+    uint32_t turn_requests_max;   /**< pipelined requests of one connection in one turn of the loop, 1..; default 128.
+                                       One of HTTP/1 counts once more for each 256 bytes of its head */
     bool half_close; /**< a client that sends FIN still waits for a deferred answer; default false: it has gone, unless
                         a static file is being looked up for it */
     bool install_signal_handlers; /**< uvhttp_server_run drains at SIGINT and SIGTERM; default true */

@@ -98,6 +98,10 @@ void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, s
     uvhttp__exchange_refuse(&stream->exchange, code);
 }
 
+/* Bytes of a head for which a request counts once more in its turn: what reading and using a head costs grows with it.
+ */
+#define HEAD_SHARE 256
+
 /* The head of `stream` has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */
 static ALWAYS_INLINE size_t on_head(uvhttp__session_t *session, uvhttp__http1_stream_t *stream, const char *base,
                                     const char *data, size_t size) {
@@ -105,7 +109,7 @@ static ALWAYS_INLINE size_t on_head(uvhttp__session_t *session, uvhttp__http1_st
     const uvhttp__head_t *head = &exchange->request.head;
     uvhttp__counters_add(counters_of(session), requests, 1);
     session->request_count++;
-    session->turn_requests++;
+    session->turn_requests += 1 + head->size / HEAD_SHARE;
     exchange->borrowed = true;
     exchange->request.base = base;
     stream->keep_alive =

@@ -43,8 +43,8 @@ struct uvhttp__session {
     };
     uint32_t turn_number; /* of the loop, that turn_requests belongs to */
     union {
-        uint32_t turn_requests;
-        uint32_t preface_size; /* bytes of the preface of HTTP/2 that have come, while it may be one (select.c) */
+        uint32_t turn_requests; /* the larger its head, the more often one counts */
+        uint32_t preface_size;  /* bytes of the preface of HTTP/2 that have come, while it may be one (select.c) */
     };
     uint8_t state; /* uvhttp__session_state */
     bool writing;  /* output waits for the client: the time for a next request has not begun */

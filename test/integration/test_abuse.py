@@ -71,6 +71,28 @@ def test_resets_leave_nothing_behind(serve):
     assert server.new_stderr() == ""
 
 
+@pytest.mark.parametrize("part", [b"GET / HT", head("POST", "/body", [("Content-Length", 1000)]) + b"x" * 500], ids=["head", "body"])
+def test_ten_thousand_half_closes_in_mid_request_leave_nothing_behind(serve, part):
+    server = serve()
+
+    def storm(count):
+        before = server.counter("connections_closed")
+        for _ in range(count):
+            with server.connect() as connection:
+                connection.send(part)
+                connection.half_close()
+                data = connection.rest()
+                assert data == b"" or data.startswith(b"HTTP/1.1 400 "), data
+        closed_more(server, before, count)
+
+    storm(1000)
+    growth, descriptors = server.memory_growth(), server.descriptors()
+    storm(9000)
+    assert server.descriptors() <= descriptors
+    growth.stays_below(2_000_000)
+    assert server.new_stderr() == ""
+
+
 def test_connections_leave_nothing_behind(serve):
     server = serve()
 

@@ -124,6 +124,18 @@ def test_no_client_can_forge_a_line(serve, tmp_path, version):
     assert line.isascii() and line.isprintable() is False and line[:-1].isprintable()
 
 
+def test_no_client_can_forge_an_object(serve, tmp_path):
+    """What would end a string, a line or an object of JSON, and bytes that are no UTF-8."""
+    log = Log(serve, tmp_path, "json")
+    evil = 'x","status":999,"forged":"\\"}{\x80\t'
+    with log.server.connect() as connection:
+        connection.get('/echo/%0d%0a%22%7d"}', headers=[("User-Agent", evil), ("Referer", "\\")])
+    (line,) = log.lines(1)
+    one = json.loads(line)
+    assert (one["status"], one["target"], one["referer"]) == (200, '/echo/%0d%0a%22%7d"}', "\\") and "forged" not in one
+    assert one["user_agent"].startswith('x","status":999,"forged":"\\"}{') and line[:-1].isprintable()
+
+
 def test_a_log_that_was_renamed_is_begun_anew(serve, tmp_path):
     log = Log(serve, tmp_path)
     log.server.get("/n/1")

@@ -85,6 +85,28 @@ def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
                 assert greedy.response().body == b"1"
 
 
+def test_large_heads_have_no_larger_share_of_a_turn(serve):
+    """A request counts once more for each 256 bytes of its head: what a head costs grows with it. 60 heads of 4 KiB come while the
+    server stands still, so that one turn could read them all; the other connection has sent after them."""
+    server = serve(settings={"turn_requests_max": 34, "write_buffer_size": 1 << 20})
+    large = request(target="/n/1", headers=[("X-Large", "x" * 4096)])
+    with server.connect() as greedy, server.connect() as connection:
+
+        def requests():
+            return json.loads(connection.response().body)["requests"]
+
+        greedy.get("/n/1")
+        for _ in range(8):
+            connection.send(request(target="/counters"))
+            before = requests()
+            with server.standing_still():
+                greedy.send(large * 60)
+                connection.send(request(target="/counters"))
+            assert requests() - before <= 1 + 2 * 2, "two turns at most, of two requests each"
+            for _ in range(60):
+                assert greedy.response().body == b"1"
+
+
 def test_a_client_that_takes_a_large_answer_does_not_make_another_wait(serve):
     server = serve()
     takers = [server.connect() for _ in range(4)]

@@ -11,6 +11,7 @@ HERE = pathlib.Path(__file__).parent
 
 OTHERS = {
     "test_abuse": "bytes of hostile clients of HTTP/1; for HTTP/2 test_http2_abuse",
+    "test_attacks": "the machinery of attacks, of each protocol its own",
     "test_cli": "the program uvhttp; its HTTP is the library's",
     "test_client": "the library's own client, of HTTP/1",
     "test_clients": "clients of HTTP/1; for HTTP/2 test_http2_clients",

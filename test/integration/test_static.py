@@ -132,6 +132,13 @@ def test_a_redirect_never_leads_to_another_host(server, root):
     assert answer.header("Location") == "/evil.example/"
 
 
+def test_a_redirect_cannot_be_split_by_the_name_of_a_directory(server, root):
+    (root / "x\r\nX-Evil: 1").mkdir()
+    answer = get(server, "/x%0d%0aX-Evil:%201")
+    assert answer.status in (301, 404) and answer.header("X-Evil") is None
+    assert "\n" not in (answer.header("Location") or "")
+
+
 def test_a_prefix_and_a_group(start):
     for server in [start("prefix=/assets"), start("prefix=/assets/"), start("group=/assets", "prefix=/")]:
         assert get(server, "/assets/text.txt").status == 200

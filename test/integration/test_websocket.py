@@ -214,6 +214,12 @@ def test_the_application_decides_and_gives_data_along(server):
         client.expect(TEXT, b"hello ann")
 
 
+def test_the_response_to_a_handshake_cannot_be_split(server):
+    with Raw(server, "/name/ann%0d%0aX-Evil:%201") as client:
+        assert "X-Hello" not in client.head and "X-Evil" not in client.head
+        client.expect(TEXT, b"hello ann\r\nX-Evil: 1")
+
+
 def test_groups_have_websockets_too(server):
     with Raw(server, "/group/echo", early=frame(TEXT, b"early")) as client:
         client.expect(TEXT, b"early")

@@ -3,10 +3,10 @@
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
  *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]]
- *                    [--redis ADDRESS [--redis-timeout MS]]
+ *                    [--redis ADDRESS [--redis-timeout MS]] [--memory-max BYTES]
  *
- * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed. A
- * configuration that is refused: its message on stderr, exit 2.
+ * --set sets a field of the configuration by its name, --trust and --forwarded say which proxies are believed,
+ * --memory-max how much the library may allocate. A configuration that is refused: its message on stderr, exit 2.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,8 +17,10 @@
 #include <unistd.h>
 #include <uvhttp.h>
 
+#include "costly.h"
 #include "interim.h"
 #include "later.h"
+#include "memory_limit.h"
 #include "middleware.h"
 #include "routes.h"
 #include "tls.h"
@@ -49,6 +51,8 @@ int main(int argc, char **argv) {
     uint32_t redis_timeout_ms = 0;
     uvhttp_proxy_options_t proxies = {.trusted = trusted};
     uvhttp_server_config_t config;
+    for (int i = 1; i + 1 < argc; i += 2) /* before anything is allocated */
+        if (strcmp(argv[i], "--memory-max") == 0 && limit_memory(argv[i + 1]) != UVHTTP_OK) die("no limit of memory");
     uvhttp_server_config_default(&config);
     config.io_threads = 1;
     for (int i = 1; i < argc; ++i) {
@@ -67,11 +71,12 @@ int main(int argc, char **argv) {
             proxies.header = argv[++i][0] == 'x' ? UVHTTP_PROXY_HEADER_X_FORWARDED : UVHTTP_PROXY_HEADER_FORWARDED;
         } else if (strcmp(argv[i], "--set") == 0) {
             set(&config, argv[++i]);
-        } else if (tls_option(argv[i], argv[i + 1])) {
+        } else if (strcmp(argv[i], "--memory-max") == 0 || tls_option(argv[i], argv[i + 1])) {
             ++i;
         } else {
-            die("options are --listen, --set, --trust, --forwarded, --access-log, --redis, --redis-timeout and those "
-                "of tls.c");
+            die("options are --memory-max, --listen, --set, --trust, --forwarded, --access-log, --redis, "
+                "--redis-timeout "
+                "and those of tls.c");
         }
     }
 
@@ -83,6 +88,7 @@ int main(int argc, char **argv) {
     add_routes(server, later);
     add_worker_routes(server);
     add_interim_routes(server);
+    add_costly_routes(server);
     tls_routes(server);
     trickle_route(server);
     if (redis) add_shared_limits(server, redis, redis_timeout_ms);
