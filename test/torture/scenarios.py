@@ -197,9 +197,11 @@ def access_log(run):
 
 
 def gone(run):
-    """Clients that go in the middle: of a body, of a response, of a head."""
+    """Clients that go in the middle: of a body, of a response, of a head, of what threads and coroutines do for them."""
     seed = run.seeds.next()
-    for data in (wire.head("POST", f"/stream/{seed}/9000", [("Content-Length", 9000)]) + pattern(seed, 4000), b"GET /copy/1/", wire.request("GET", f"/copy/{seed}/600000")):
+    parts = [wire.head("POST", f"/stream/{seed}/9000", [("Content-Length", 9000)]) + pattern(seed, 4000), b"GET /copy/1/"]
+    parts += [wire.request("GET", f"/{route}/{seed}/{size}") for route, size in (("copy", 600000), ("later", 90), ("worker", 90), ("coro", 90))]
+    for data in parts:
         client = Client(run)
         client.send(data)
         client.reset()
