@@ -135,7 +135,7 @@ static void expect_integer(const uint8_t *in, size_t size, uvhttp__hpack_decoder
 
 static void test_every_integer_however_it_is_written(void **state) {
     (void)state;
-    static const uint8_t bytes[] = {0x00, 0x01, 0x0f, 0x1f, 0x7f, 0x80, 0x81, 0xff};
+    static const uint8_t bytes[] = {0x00, 0x01, 0x7f, 0x80, 0x81, 0xff};
     uvhttp__hpack_decoder_t full;
     fill_table(&full, 100);
     for (size_t more = 0, count = 1; more <= CONTINUATIONS_MAX; more++, count *= sizeof bytes) {
@@ -243,7 +243,7 @@ static void resize(uvhttp__hpack_table_t *table, list_t *list, size_t size) {
 
 static void test_every_sequence_of_insertions_and_sizes(void **state) {
     (void)state;
-    static const size_t texts[] = {0, 1, 32, 33, 64, 100, 4064}, maxima[] = {0, 31, 32, 33, 128, 4096};
+    static const size_t texts[] = {0, 1, 32, 96, 4064}, maxima[] = {0, 33, 128, 4096};
     enum { TEXTS = sizeof texts / sizeof *texts, ALPHABET = TEXTS + sizeof maxima / sizeof *maxima };
     uint32_t count = 1;
     for (int i = 0; i < STEPS; i++) count *= ALPHABET;
