@@ -152,6 +152,8 @@ static void test_every_integer_however_it_is_written(void **state) {
     for (unsigned first = 0; first < 256; first++) expect_integer((uint8_t[]){(uint8_t)first}, 1, &full);
     for (unsigned pair = 0; pair < 1 << 16; pair++)
         expect_integer((uint8_t[]){(uint8_t)(pair >> 8), (uint8_t)pair}, 2, &full);
+    for (unsigned pair = 0; pair < 1 << 16; pair++) /* all sizes around the limit, too */
+        expect_size_update((uint8_t[]){0x3f, (uint8_t)(pair >> 8), (uint8_t)pair}, 3);
     uvhttp__hpack_decoder_deinit(&full);
 }
 
