@@ -1,11 +1,11 @@
 /* Owns: a model check of the queue of several producers: all interleavings of two producers, with two nodes each, and a
  * consumer that sleeps until it is woken.
  *
- * The code under test is that of the library, compiled anew with atomic operations that stop: a thread runs from one to
- * the next, and a schedule says who does. A thread is carried on by running it again from the start of its call, with
- * the results that its operations had before; what they store elsewhere is theirs until the last one. Each compare and
- * exchange may also fail for no reason, once a call. Operations are sequentially consistent here: what weaker orders
- * allow is for ThreadSanitizer, by test_mpsc.c. */
+ * The code under test is that of the library, compiled anew with atomic operations that stop: a thread runs from one
+ * to the next, and a schedule says who does. A thread is carried on by running it again from the start of its call,
+ * with the results that its operations had before; what they store elsewhere is theirs until the last one. A compare
+ * and exchange of the first producer may also fail for no reason, once a call. Operations are sequentially consistent
+ * here: what weaker orders allow is for ThreadSanitizer, by test_mpsc.c. */
 #include <cmocka.h>
 #include <setjmp.h>
 #include <stdatomic.h>
@@ -161,7 +161,7 @@ static void go_through(void) {
         if (!can_run(who)) continue;
         any = true;
         /* The operation behind a load is a compare and exchange, which may fail. */
-        for (int fails = 0; fails <= (who < PRODUCERS && actors[who].count == 1 && actors[who].may_fail); fails++) {
+        for (int fails = 0; fails <= (who == 0 && actors[who].count == 1 && actors[who].may_fail); fails++) {
             run(who, fails);
             go_through();
             memcpy(actors, actors_before, sizeof actors);
@@ -178,7 +178,6 @@ static void test_every_interleaving_of_two_producers_and_a_consumer(void **unuse
     for (unsigned i = 0; i < PRODUCERS; i++)
         for (unsigned j = 0; j < NODES; j++) state.messages[i][j] = (message_t){.producer = i, .number = j};
     go_through();
-    print_message("%llu schedules\n", (unsigned long long)schedules);
     assert_true(schedules > 10000);
 }
 

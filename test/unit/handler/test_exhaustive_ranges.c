@@ -16,7 +16,7 @@
 #include "support/exchange.h"
 #include "support/run.h"
 
-enum { SPECS_MAX = 3, FILE_MAX = 5, NUMBER_MAX = FILE_MAX + 1, ABSENT = -1 };
+enum { SPECS_MAX = 3, FILE_MAX = 4, NUMBER_MAX = FILE_MAX + 1, ABSENT = -1 };
 
 /* --- small files: a range is a set of bytes, one bit each --- */
 
@@ -211,7 +211,7 @@ static void expect_pairs(uint64_t size) {
         }
     }
     for (unsigned a = 0; a < count; a++)
-        for (unsigned b = a % 3; b < count; b += 3) expect_large((large_t[]){all[a], all[b]}, 2, size);
+        for (unsigned b = a % 7; b < count; b += 7) expect_large((large_t[]){all[a], all[b]}, 2, size);
 }
 
 static void test_ranges_at_the_ends_of_64_bits(void **state) {
@@ -365,7 +365,7 @@ static void start_answering(void) {
     assert_non_null(sent.file);
     sent.file->type = "text/plain";
     sent.file->etag = STR("\"e\"");
-    sent.file->fields = STR("");
+    sent.file->fields = STR("Accept-Ranges: bytes\r\n"); /* there are always some */
 }
 
 static void stop_answering(void) {

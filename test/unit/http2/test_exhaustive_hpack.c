@@ -135,7 +135,7 @@ static void expect_integer(const uint8_t *in, size_t size, uvhttp__hpack_decoder
 
 static void test_every_integer_however_it_is_written(void **state) {
     (void)state;
-    static const uint8_t bytes[] = {0x00, 0x01, 0x0f, 0x1f, 0x7f, 0x80, 0x81, 0xff};
+    static const uint8_t bytes[] = {0x00, 0x01, 0x7f, 0x80, 0x81, 0xff};
     uvhttp__hpack_decoder_t full;
     fill_table(&full, 100);
     for (size_t more = 0, count = 1; more <= CONTINUATIONS_MAX; more++, count *= sizeof bytes) {
@@ -152,6 +152,8 @@ static void test_every_integer_however_it_is_written(void **state) {
     for (unsigned first = 0; first < 256; first++) expect_integer((uint8_t[]){(uint8_t)first}, 1, &full);
     for (unsigned pair = 0; pair < 1 << 16; pair++)
         expect_integer((uint8_t[]){(uint8_t)(pair >> 8), (uint8_t)pair}, 2, &full);
+    for (unsigned pair = 0; pair < 1 << 16; pair++) /* all sizes around the limit, too */
+        expect_size_update((uint8_t[]){0x3f, (uint8_t)(pair >> 8), (uint8_t)pair}, 3);
     uvhttp__hpack_decoder_deinit(&full);
 }
 
@@ -243,7 +245,7 @@ static void resize(uvhttp__hpack_table_t *table, list_t *list, size_t size) {
 
 static void test_every_sequence_of_insertions_and_sizes(void **state) {
     (void)state;
-    static const size_t texts[] = {0, 1, 32, 33, 64, 100, 4064}, maxima[] = {0, 31, 32, 33, 128, 4096};
+    static const size_t texts[] = {0, 1, 32, 96, 4064}, maxima[] = {0, 33, 128, 4096};
     enum { TEXTS = sizeof texts / sizeof *texts, ALPHABET = TEXTS + sizeof maxima / sizeof *maxima };
     uint32_t count = 1;
     for (int i = 0; i < STEPS; i++) count *= ALPHABET;
@@ -385,6 +387,7 @@ static void expect_state(unsigned before, int node, unsigned byte) {
 /* In texts that are short, and in those that are decoded eight bytes at a time. */
 static void test_every_byte_in_every_state_at_every_place(void **state) {
     (void)state;
+    make_tree();
     for (int node = 0; node < node_count; node++) {
         if (nodes[node].symbol != NONE) continue;
         for (unsigned byte = 0; byte < 256; byte++) {
@@ -396,6 +399,7 @@ static void test_every_byte_in_every_state_at_every_place(void **state) {
 
 static void test_every_text_of_two_bytes_and_what_is_read_of_every_two(void **state) {
     (void)state;
+    make_tree();
     expect_decoded((const uint8_t *)"", 0);
     for (unsigned byte = 0; byte < 256; byte++) expect_decoded(&(uint8_t){(uint8_t)byte}, 1);
     for (unsigned pair = 0; pair < 1 << 16; pair++) {

@@ -254,7 +254,7 @@ static bool peer_resets(unsigned i) {
 static bool step_sending(unsigned which) {
     const model_t *model = &live.model;
     const stream_t *one = &model->streams[0], *two = &model->streams[1];
-    int64_t highest = INT64_MIN;
+    int64_t highest = model->initial;
     for (unsigned i = 0; i < STREAMS; i++)
         if (may_send(&model->streams[i]) && model->streams[i].send > highest) highest = model->streams[i].send;
     switch (which) {
