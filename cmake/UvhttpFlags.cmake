@@ -15,6 +15,26 @@ if(UVHTTP_HAVE_STACK_CLASH_PROTECTION)
   list(APPEND uvhttp_codegen -fstack-clash-protection)
 endif()
 
+# What makes a fault of memory end the process instead of being of use to an attacker. It is for what is optimized: the checks of
+# the C library need the optimizer, and sanitizers see more. UVHTTP_HARDENED: what this build has.
+set(UVHTTP_HARDENED OFF)
+if(UVHTTP_HARDEN MATCHES "^(ON|FULL)$" AND CMAKE_BUILD_TYPE MATCHES "^(Release|RelWithDebInfo|MinSizeRel)$" AND NOT UVHTTP_SANITIZERS)
+  set(UVHTTP_HARDENED ${UVHTTP_HARDEN})
+  list(APPEND uvhttp_codegen -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+  list(APPEND uvhttp_link -Wl,-z,relro,-z,now,-z,noexecstack)
+  include(CheckPIESupported)
+  check_pie_supported(LANGUAGES C)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON) # programs: PIE
+endif()
+# What costs instructions for each function: docs/performance.md has how many.
+if(UVHTTP_HARDENED STREQUAL "FULL")
+  list(APPEND uvhttp_codegen -fstack-protector-strong)
+  check_c_compiler_flag(-fcf-protection UVHTTP_HAVE_CF_PROTECTION) # x86 only
+  if(UVHTTP_HAVE_CF_PROTECTION)
+    list(APPEND uvhttp_codegen -fcf-protection)
+  endif()
+endif()
+
 if(UVHTTP_SANITIZERS)
   string(REPLACE ";" "," sanitizers "${UVHTTP_SANITIZERS}")
   set(uvhttp_sanitize -fsanitize=${sanitizers} -fno-omit-frame-pointer)

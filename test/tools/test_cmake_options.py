@@ -43,6 +43,7 @@ class OptionsTest(unittest.TestCase):
         self.refused("cannot be combined", "-DUVHTTP_SANITIZE=address,thread")
         self.refused("none of AUTO, ON, OFF", "-DUVHTTP_WITH_URING=yes")
         self.refused("none of openssl, mbedtls, off", "-DUVHTTP_TLS=on")
+        self.refused("none of ON, FULL, OFF", "-DUVHTTP_HARDEN=yes")
         self.refused("contradicts", "-DENABLE_DEBUG=ON", "-DCMAKE_BUILD_TYPE=Release")
 
     def test_missing_d_is_refused_whatever_cmake_takes_it_for(self):
@@ -93,6 +94,21 @@ class OptionsTest(unittest.TestCase):
         text = (self.build / "generated/build_info.h").read_text(encoding="utf-8")
         self.assertIn('UVHTTP_BUILD_TYPE "Release"', text)
         self.assertIn("-O2 -g -DNDEBUG", text)
+
+    def test_hardening_is_of_optimized_builds(self):
+        for arguments, said, flags in (
+            ([], "ON", ["-D_FORTIFY_SOURCE=3"]),
+            (["-DUVHTTP_HARDEN=FULL"], "FULL", ["-D_FORTIFY_SOURCE=3", "-fstack-protector-strong"]),
+            (["-DUVHTTP_HARDEN=OFF"], "OFF", []),
+            (["-DUVHTTP_HARDEN=ON", "-DENABLE_DEBUG=ON"], "OFF", []),
+        ):
+            with self.subTest(arguments):
+                code, output = self.configure("-DUVHTTP_BUILD_EXAMPLES=OFF", *arguments)
+                self.assertEqual(code, 0, output)
+                text = (self.build / "generated/build_info.h").read_text(encoding="utf-8")
+                self.assertIn(f"UVHTTP_HARDEN={said} ", text)
+                known = ["-D_FORTIFY_SOURCE=3", "-fstack-protector-strong"]
+                self.assertEqual([flag for flag in known if flag in text], flags)
 
 
 class BuildIdentityTest(unittest.TestCase):
