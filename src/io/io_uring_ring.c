@@ -92,9 +92,10 @@ static int64_t preflight_receive(struct io_uring *ring, int fd, int peer, bool b
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     sqe->user_data = 2;
     struct __kernel_timespec second = {.tv_sec = 1};
-    struct io_uring_cqe *cqe;
+    struct io_uring_cqe *cqe = NULL;
     int status = io_uring_submit_and_wait_timeout(ring, &cqe, 1, &second, NULL);
     if (status < 0) return status;
+    if (!cqe) return -ETIME; /* not documented, and not worth a crash */
     bool good =
         cqe->user_data == 1 && cqe->res == 4 && (cqe->flags & IORING_CQE_F_BUFFER) && (cqe->flags & IORING_CQE_F_MORE);
     return good ? 0 : cqe->res < 0 ? cqe->res : -EINVAL;
