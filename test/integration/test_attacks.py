@@ -11,6 +11,7 @@ import harness
 pytestmark = [
     pytest.mark.serial,  # attackers need a share of the machine
     pytest.mark.skipif(bool(harness.sanitizer()), reason="attackers are not faster than a sanitizer is slow"),
+    pytest.mark.skipif(harness.ENGINE == "libuv", reason="what is tested is the machinery: once is enough"),
 ]
 
 ROOT = pathlib.Path(__file__).parents[2]
