@@ -27,15 +27,17 @@ def steady(points: int = 100) -> Soak:
 def test_a_trend_is_found_and_noise_is_none() -> None:
     rng = random.Random(2)
     noise = [(float(i), 10 + rng.gauss(0, 1)) for i in range(150)]
-    assert mixed_soak.trend(noise).flat
+    assert not mixed_soak.trend(noise).rises
     rising = mixed_soak.trend([(at, value + at / 20) for at, value in noise])
     assert (
-        not rising.flat
+        rising.rises
         and rising.low <= rising.change <= rising.high
         and rising.change == pytest.approx(150 * 0.75 / 20, rel=0.2)
     )
     # Certain, and too small to matter.
-    assert mixed_soak.trend([(float(i), 10 + i / 200) for i in range(150)]).flat
+    assert not mixed_soak.trend([(float(i), 10 + i / 200) for i in range(150)]).rises
+    # Others have left the machine.
+    assert not mixed_soak.trend([(at, value - at / 20) for at, value in noise]).rises
 
 
 def test_the_interval_holds_no_change_in_95_of_100_runs_that_do_not_change() -> None:

@@ -31,7 +31,7 @@ RELOAD_SECONDS = 30.0
 DRAIN_SECONDS = 300.0  # between two servers that are stopped under load
 DRAIN_LOAD_SECONDS = 3
 BREAK_OFF_SECONDS = 0.1  # between two clients that break off
-TOLERANCE = 0.2  # what latency may change by from the start to the end, whatever the interval says
+TOLERANCE = 0.2  # what may be more at the end than at the start, whatever the interval says
 Z = 1.96
 
 
@@ -252,9 +252,8 @@ class Trend:
     high: float
 
     @property
-    def flat(self) -> bool:
-        small = abs(self.change) <= TOLERANCE * self.start
-        return self.low <= 0 <= self.high or small
+    def rises(self) -> bool:
+        return self.low > 0 and self.change > TOLERANCE * self.start
 
 
 def trend(points: Sequence[tuple[float, float]]) -> Trend:
@@ -285,11 +284,11 @@ def faults(soak: Soak) -> list[str]:
             f"memory grows by {memory.mb_per_hour:.1f} MB an hour, from {memory.start_mb:.1f} to {memory.end_mb:.1f} MB"
         )
     descriptors = trend([(at, float(count)) for at, _, count in soak.samples])
-    if not descriptors.flat:
-        found.append(f"descriptors change by {descriptors.change:+.1f} from {descriptors.start:.0f}")
+    if descriptors.rises:
+        found.append(f"descriptors rise by {descriptors.change:+.1f} from {descriptors.start:.0f}")
     for name, slices in soak.slices.items():
-        if len(slices) >= 8 and not (latency := trend([(part["at"], part["p99"]) for part in slices])).flat:
-            found.append(f"{name}: P99 changes by {latency.change:+.2f} ms from {latency.start:.2f} ms")
+        if len(slices) >= 8 and (latency := trend([(part["at"], part["p99"]) for part in slices])).rises:
+            found.append(f"{name}: P99 rises by {latency.change:+.2f} ms from {latency.start:.2f} ms")
     return found
 
 

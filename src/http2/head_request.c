@@ -35,8 +35,8 @@ typedef struct preset {
 
 #define PRESET(name, text, offset, value_size)                                                                         \
     {                                                                                                                  \
-        {offset, value_size}, UVHTTP__HPACK_##name, UVHTTP__SEEN_##name,                                               \
-            sizeof text - 1 + (value_size) + UVHTTP__HPACK_FIELD_OVERHEAD, UVHTTP__SEEN_##name | UVHTTP__SEEN_FIELD    \
+        {(offset), (value_size)}, UVHTTP__HPACK_##name, UVHTTP__SEEN_##name,                                           \
+            sizeof(text) - 1 + (value_size) + UVHTTP__HPACK_FIELD_OVERHEAD, UVHTTP__SEEN_##name | UVHTTP__SEEN_FIELD   \
     }
 
 /* Entries 2 to 7. */

@@ -2,6 +2,8 @@
  *
  * A proxy adds an element at the end and leaves what it was sent before it. So elements are read from the end, each on
  * the word of the one behind it, and nothing that a client has written is looked at before its own address is known. */
+#include <assert.h>
+
 #include "base/str.h"
 #include "base/uri.h"
 #include "message/message.h"
@@ -124,6 +126,7 @@ static void read_scheme(uvhttp_str_t text, uvhttp__client_t *client) {
 /* It will stand in links and redirects, as the Host field does, and has the same syntax. */
 static void read_host(uvhttp_request_t *req, uvhttp_str_t text, uvhttp__client_t *client) {
     if (text.size > HOST_SIZE_MAX || !uvhttp__valid_authority(text, false)) return;
+    assert(text.data);
     /* A copy: the head may move when the answer is deferred. */
     char *copy = uvhttp__arena_alloc_uncounted(req->arena, text.size, 1);
     if (copy) client->host = (uvhttp_str_t){memcpy(copy, text.data, text.size), text.size};
