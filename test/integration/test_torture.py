@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import harness
 from harness import ENGINE, TEST_PROGRAMS
 
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "torture"))
@@ -17,7 +18,10 @@ SECONDS = 30
 BRIEF = argparse.Namespace(brief=True, call=[], error=[], seconds=SECONDS)
 BACKEND = "libuv" if ENGINE == "libuv" else "uring"
 
-pytestmark = pytest.mark.skipif(not (TEST_PROGRAMS / "pattern_server").exists(), reason="this build has no server whose calls fail")
+pytestmark = [
+    pytest.mark.skipif(not (TEST_PROGRAMS / "pattern_server").exists(), reason="this build has no server whose calls fail"),
+    pytest.mark.skipif(not harness.sanitizer(), reason="a sanitizer sees more of it; ./dev torture is all of it"),
+]
 
 
 def tortured(tmp_path, name, options=BRIEF):
