@@ -1,5 +1,6 @@
 """The machinery of ./dev attacks: what a server does not survive is noticed, by its verdict and not by whoever reads the table."""
 import dataclasses
+import os
 import pathlib
 import re
 import sys
@@ -13,6 +14,9 @@ pytestmark = [
     pytest.mark.skipif(bool(harness.sanitizer()), reason="attackers are not faster than a sanitizer is slow"),
     pytest.mark.skipif(harness.ENGINE == "libuv", reason="what is tested is the machinery: once is enough"),
 ]
+
+# Memory and P99 of others are measured, which is for a machine that does nothing else.
+measures = pytest.mark.skipif(not os.environ.get("UVHTTP_ATTACKS"), reason="by hand, with UVHTTP_ATTACKS=1: it measures")
 
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "test/attacks"))
@@ -44,6 +48,7 @@ def unmet(what):
 # --- servers that are weak on purpose ---
 
 
+@measures
 @pytest.mark.parametrize(
     "one, expected",
     [
@@ -61,29 +66,34 @@ def test_a_limit_that_is_off_is_noticed(one, expected):
     assert suffer(one)[0] == expected
 
 
+@measures
 def test_a_handshake_that_is_waited_for_is_noticed():
     assert suffer(attack("handshakes that do not come", protocol="tls"))[0] == []
     assert suffer(attack("handshakes that do not come", protocol="tls", arguments=("--handshake-timeout", "60")))[0] == unmet("timeouts_handshake")
 
 
+@measures
 def test_a_flood_of_fragments_without_a_limit_is_noticed():
     assert suffer(attack("fragments", protocol="websocket"))[0] == []
     loose = attack("fragments", protocol="websocket")
     assert suffer(dataclasses.replace(loose, first=loose.first.replace(b"/costly/ws", b"/tls/ws")))[0] == [*unmet("close 1009"), *unmet("rejected_ws_fragments")]
 
 
+@measures
 def test_memory_beyond_the_bound_is_noticed(sanitizer):
     hoard = attack("hoarded uploads", settings={"body_size_max": 1 << 30}, first=POST + b"Content-Length: 100000000\r\n\r\n", parts=[b"x" * 65536] * 100)
     faults, _ = suffer(hoard)
     assert sanitizer or f"memory above {run.memory_max(hoard)} KiB" in faults
 
 
+@measures
 def test_requests_of_others_that_fail_are_noticed():
     """The limit that is meant for the attackers meets the others."""
     faults, _ = suffer(attack("connections of few addresses", settings={"max_connections_per_address": 30}))
     assert faults == ["requests failed"]
 
 
+@measures
 def test_a_server_that_others_wait_for_is_noticed():
     blocking = Attack("blocking", "", b"", [b"GET /spin?us=10000 HTTP/1.1\r\nHost: a\r\n\r\n"] * 100, (), pause=0.2, protocol="http1")
     faults, slow = suffer(blocking)
@@ -98,6 +108,7 @@ def test_slow_rounds_count_when_two_of_three_are():
     assert verdict(False) == verdict(True, False, False) == []
 
 
+@measures
 def test_a_server_that_ends_is_noticed(capsys):
     killer = Attack("killer", "", b"POST /stop HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", [], (), protocol="http1")
     (wrong,) = run.suffer(harness.BUILD_DIR, harness.ENGINE, killer, 1, compete=True)
