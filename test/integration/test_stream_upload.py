@@ -1,7 +1,7 @@
 """Bodies of any size through examples/stream_upload.c: curl, httpx, h11, and clients that send a byte at a time."""
 import functools
-import shutil
 import os
+import shutil
 import subprocess
 
 import h11
