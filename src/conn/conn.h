@@ -127,9 +127,9 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn);
 /* The same for this connection alone. Idempotent. */
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
-/* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away, at most
- * UVHTTP__CONN_DISCARD_MAX of them; closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS after it has taken
- * everything, under the limits of the host. Idempotent. */
+/* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away, within
+ * what the loop discards (UVHTTP__CONN_DISCARD_MAX); closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS
+ * after it has taken everything, under the limits of the host. Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn);
 /* The same with a moment at which sending is given up. */
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms);

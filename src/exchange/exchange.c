@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/hot.h"
-#include "base/sanitize.h"
 #include "exchange/coroutine.h"
 #include "exchange/deadline.h"
 #include "exchange/deferred.h"
@@ -140,7 +139,7 @@ static NOINLINE uvhttp__exchange_t *make(uvhttp__http_worker_t *worker, uvhttp__
 UVHTTP__HOT uvhttp__exchange_t *uvhttp__exchange_new(uvhttp__http_worker_t *worker, uvhttp__exchange_pool_t *pool) {
     uvhttp__exchange_t *exchange = pool->free;
     if (UNLIKELY(!exchange)) return make(worker, pool);
-    UVHTTP__UNPOISON((char *)exchange - pool->protocol->offset, pool->protocol->offset + sizeof *exchange);
+    uvhttp__exchange_unpoison(pool, exchange);
     pool->free = exchange->next_free;
     pool->free_count--;
     return begin(exchange, worker, pool);

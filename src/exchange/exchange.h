@@ -5,6 +5,7 @@
 #ifndef UVHTTP_SRC_EXCHANGE_EXCHANGE_H
 #define UVHTTP_SRC_EXCHANGE_EXCHANGE_H
 
+#include "base/sanitize.h"
 #include "base/thread.h"
 #include "exchange/orphans.h"
 #include "exchange/outgoing.h"
@@ -240,6 +241,13 @@ void uvhttp__exchange_release(uvhttp__exchange_t *exchange);
 /* Any thread, when the client is gone and nothing borrows: frees the memory. */
 void uvhttp__exchange_free(uvhttp__exchange_t *exchange);
 void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool);
+/* For AddressSanitizer: what lies in the pool, with what the protocol has in front of it, is nobody's. */
+static inline void uvhttp__exchange_poison(const uvhttp__exchange_pool_t *pool, uvhttp__exchange_t *exchange) {
+    UVHTTP__POISON((char *)exchange - pool->protocol->offset, pool->protocol->offset + sizeof *exchange);
+}
+static inline void uvhttp__exchange_unpoison(const uvhttp__exchange_pool_t *pool, uvhttp__exchange_t *exchange) {
+    UVHTTP__UNPOISON((char *)exchange - pool->protocol->offset, pool->protocol->offset + sizeof *exchange);
+}
 /* The head with its fields and a body view are copied: the receive buffer and the loop's array are free for the next.
  * Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_own(uvhttp__exchange_t *exchange);

@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "base/hot.h"
-#include "base/sanitize.h"
 #include "exchange/exchange.h"
 #include "exchange/origin.h"
 
@@ -49,7 +48,7 @@ static inline void put_into_pool(uvhttp__exchange_t *exchange) {
     exchange->next_free = pool->free;
     pool->free = exchange;
     pool->free_count++;
-    UVHTTP__POISON((char *)exchange - pool->protocol->offset, pool->protocol->offset + sizeof *exchange);
+    uvhttp__exchange_poison(pool, exchange);
 }
 
 static inline void recycle(uvhttp__exchange_t *exchange) {
@@ -83,7 +82,7 @@ bool uvhttp__exchange_unpin(uvhttp__exchange_t *exchange) {
 void uvhttp__exchange_pool_free(uvhttp__exchange_pool_t *pool) {
     uvhttp__exchange_t *next;
     for (uvhttp__exchange_t *exchange = pool->free; exchange; exchange = next) {
-        UVHTTP__UNPOISON((char *)exchange - pool->protocol->offset, pool->protocol->offset + sizeof *exchange);
+        uvhttp__exchange_unpoison(pool, exchange);
         next = exchange->next_free;
         free_memory(exchange);
     }

@@ -98,8 +98,7 @@ void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, s
     uvhttp__exchange_refuse(&stream->exchange, code);
 }
 
-/* Bytes of a head for which a request counts once more in its turn: what reading and using a head costs grows with it.
- */
+/* Bytes of a head for which a request counts once more in its turn: what a head costs grows with it. */
 #define HEAD_SHARE 256
 
 /* The head of `stream` has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */

@@ -64,10 +64,10 @@ def test_a_client_that_pipelines_a_million_requests_does_not_make_another_wait(s
         assert server.cpu_seconds() - cpu < 3
 
 
-def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
-    """Its requests lie in the same received bytes: others come in between. The server stands still until both have
-    sent, so that what it does first is its own choice; it says itself how many requests it has seen."""
-    server = serve(settings={"turn_requests_max": 10, "write_buffer_size": 1 << 20})
+def expect_share(server, asked, count, most):
+    """`count` requests lie in the received bytes of a connection; when another one, which has sent after them, is asked, at most `most`
+    more have been seen. The server stands still until both have sent, so that what it does first is its own choice; it says
+    itself how many requests it has seen."""
     with server.connect() as greedy, server.connect() as connection:
 
         def requests():
@@ -78,33 +78,24 @@ def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
             connection.send(request(target="/counters"))
             before = requests()
             with server.standing_still():
-                greedy.send(request(target="/n/1") * 200)
+                greedy.send(asked * count)
                 connection.send(request(target="/counters"))
-            assert requests() - before <= 1 + 2 * 10, "two turns at most, not the 200 of a receive buffer"
-            for _ in range(200):
+            assert requests() - before <= 1 + most
+            for _ in range(count):
                 assert greedy.response().body == b"1"
+
+
+def test_a_connection_has_its_share_of_a_turn_and_no_more(serve):
+    """Two turns at most, not the 200 of a receive buffer."""
+    server = serve(settings={"turn_requests_max": 10, "write_buffer_size": 1 << 20})
+    expect_share(server, request(target="/n/1"), 200, 2 * 10)
 
 
 def test_large_heads_have_no_larger_share_of_a_turn(serve):
-    """A request counts once more for each 256 bytes of its head: what a head costs grows with it. 60 heads of 4 KiB come while the
-    server stands still, so that one turn could read them all; the other connection has sent after them."""
+    """A request counts once more for each 256 bytes of its head: what a head costs grows with it. One turn could read all 60 heads of
+    4 KiB; it is two turns at most, of two requests each."""
     server = serve(settings={"turn_requests_max": 34, "write_buffer_size": 1 << 20})
-    large = request(target="/n/1", headers=[("X-Large", "x" * 4096)])
-    with server.connect() as greedy, server.connect() as connection:
-
-        def requests():
-            return json.loads(connection.response().body)["requests"]
-
-        greedy.get("/n/1")
-        for _ in range(8):
-            connection.send(request(target="/counters"))
-            before = requests()
-            with server.standing_still():
-                greedy.send(large * 60)
-                connection.send(request(target="/counters"))
-            assert requests() - before <= 1 + 2 * 2, "two turns at most, of two requests each"
-            for _ in range(60):
-                assert greedy.response().body == b"1"
+    expect_share(server, request(target="/n/1", headers=[("X-Large", "x" * 4096)]), 60, 2 * 2)
 
 
 def test_a_client_that_takes_a_large_answer_does_not_make_another_wait(serve):

@@ -156,18 +156,19 @@ def saved(client):
     return response.text if response.status == 201 else None
 
 
-def coroutines(run):
+def three_clients(run, route):
     clients = [Client(run) for _ in range(3)]
     for client in clients:
-        get(client, run, "coro", 8000)
+        get(client, run, route, 8000)
         client.finish()
+
+
+def coroutines(run):
+    three_clients(run, "coro")
 
 
 def deferred(run):
-    clients = [Client(run) for _ in range(3)]
-    for client in clients:
-        get(client, run, "later", 8000)
-        client.finish()
+    three_clients(run, "later")
 
 
 def asks_others(run):

@@ -217,21 +217,13 @@ int pattern_middleware(uvhttp_server_t *server, const pattern_options_t *with) {
                                   .path = with->access_log, .format = UVHTTP_ACCESS_LOG_COMMON, .flush_ms = 2}));
 }
 
-static int add_limited(uvhttp_server_t *server, uvhttp_handler_t handler) {
+static int add_limited(uvhttp_server_t *server) {
     uvhttp_rate_limit_store_t store;
     const uvhttp_rate_limit_redis_options_t where = {.address = options->redis, .timeout_ms = 500};
     int status = uvhttp_rate_limit_redis(&where, &store);
     const uvhttp_rate_limit_options_t limit = {.per_second = 1000000, .burst = 1000000000, .store = &store};
-    if (status == UVHTTP_OK) status = uvhttp_get(server, "/limited/:seed/:size", handler, NULL);
+    if (status == UVHTTP_OK) status = uvhttp_get(server, "/limited/:seed/:size", pattern_copy, NULL);
     return status == UVHTTP_OK ? uvhttp_route_use(server, uvhttp_rate_limit(&limit)) : status;
-}
-
-static void limited(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    (void)user;
-    size_t size = 0;
-    char *body = pattern_body_of(req, res, &size);
-    if (body) uvhttp_response_send(res, 200, PATTERN_TYPE, body, size);
-    free(body);
 }
 
 static void add_bodies(uvhttp_server_t *server) {
@@ -262,7 +254,7 @@ int pattern_routes(uvhttp_server_t *server, const pattern_options_t *with) {
     const uvhttp_ws_options_t to_all = {.publish_to_self = true};
     uvhttp_websocket(server, "/topic", &(uvhttp_ws_handlers_t){.on_message = topic, .options = &to_all}, NULL);
 #endif
-    int status = with->redis ? add_limited(server, limited) : UVHTTP_OK;
+    int status = with->redis ? add_limited(server) : UVHTTP_OK;
     if (status == UVHTTP_OK && with->directory) status = uvhttp_static(server, "/static", with->directory, NULL);
     return status;
 }

@@ -17,6 +17,8 @@ typedef struct pattern_options {
 uint64_t pattern_number(uvhttp_request_t *req, const char *name);
 /* The bytes that the path asks for, to be freed, with X-Seed set; NULL: none. */
 char *pattern_body_of(uvhttp_request_t *req, uvhttp_response_t *res, size_t *size);
+/* A handler that sends them from memory of the response. */
+void pattern_copy(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 /* Middleware goes first, hence an access log before all routes. Return a status. */
 int pattern_middleware(uvhttp_server_t *server, const pattern_options_t *options);
 int pattern_routes(uvhttp_server_t *server, const pattern_options_t *options);

@@ -40,7 +40,7 @@ char *pattern_body_of(uvhttp_request_t *req, uvhttp_response_t *res, size_t *siz
     return body;
 }
 
-static void copy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+void pattern_copy(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     size_t size = 0;
     char *body = pattern_body_of(req, res, &size);
@@ -156,7 +156,7 @@ static void read_argument(arguments_t *arguments, const char *name, const char *
 static int run(const arguments_t *arguments, uvhttp_tls_t *tls) {
     int status = pattern_middleware(the_server, &arguments->routes);
     uvhttp_get(the_server, "/", hello, NULL);
-    uvhttp_get(the_server, "/copy/:seed/:size", copy, NULL);
+    uvhttp_get(the_server, "/copy/:seed/:size", pattern_copy, NULL);
     uvhttp_get(the_server, "/ref/:seed/:size", ref, NULL);
     uvhttp_get(the_server, "/pieces/:seed/:size", pieces, NULL);
     uvhttp_get(the_server, "/file/:seed/:size", file, NULL);

@@ -263,15 +263,21 @@ static void test_close_sends_everything_before_fin(void **state) {
     free(data);
 }
 
-/* A client that never closes its side is left alone after a while. */
-static void test_close_does_not_wait_for_ever_for_the_peer(void **state) {
-    fixture_t *fixture = *state;
+/* A client to which the server has sent FIN. */
+static int dial_ended(fixture_t *fixture) {
     fixture->handlers.on_data = send_and_close;
     fixture->data = "end";
     fixture->size = 3;
     int fd = fixture_dial(fixture, "x");
     client_expect(fd, "end", 3);
     client_expect_eof(fd);
+    return fd;
+}
+
+/* A client that never closes its side is left alone after a while. */
+static void test_close_does_not_wait_for_ever_for_the_peer(void **state) {
+    fixture_t *fixture = *state;
+    int fd = dial_ended(fixture);
     wait_seen(fixture, SEEN_CLOSE_OK, 1);
     close(fd);
 }
@@ -279,12 +285,7 @@ static void test_close_does_not_wait_for_ever_for_the_peer(void **state) {
 /* Who floods behind the end is not waited for. */
 static void test_what_follows_the_end_is_read_at_a_bounded_rate(void **state) {
     fixture_t *fixture = *state;
-    fixture->handlers.on_data = send_and_close;
-    fixture->data = "end";
-    fixture->size = 3;
-    int fd = fixture_dial(fixture, "x");
-    client_expect(fd, "end", 3);
-    client_expect_eof(fd);
+    int fd = dial_ended(fixture);
     size_t size = 1 << 20;
     char *flood = pattern_new(size);
     uint64_t start = uvhttp__clock_ns() / 1000000;
