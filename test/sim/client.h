@@ -17,6 +17,7 @@ typedef enum route {
     CORO,
     JOB,
     FILES,
+    LIMIT, /* 200, or 429 */
     ECHO,
     UPLOAD,
     SPOOL,
@@ -36,7 +37,7 @@ typedef enum op_kind {
     OP_FIN,
     OP_RESET,
     OP_AWAIT_CLOSE, /* of the server, within ms */
-    OP_UPGRADE,     /* to WebSocket */
+    OP_UPGRADE,     /* to WebSocket; `topic`: to what others publish */
     OP_MESSAGE,     /* of WebSocket: `body` bytes for a message of `size` bytes */
     OP_PING,
     OP_CLOSE,    /* frame */
@@ -53,6 +54,7 @@ typedef struct op {
     uint32_t from;       /* a file's range begins here */
     bool head, chunked, close, expect, ranged;
     bool cut; /* only a part of it is sent */
+    bool topic;
     uint8_t raw, file, frames;
 } op_t;
 
@@ -63,7 +65,7 @@ typedef struct request {
     uint64_t begin;   /* of all bytes that the client sends */
     uint16_t status;
     bool head;
-    bool may_wait; /* a thread for it is not always free: 503 */
+    uint16_t refusal; /* a status that it may get instead: of a limiter, or when no thread is free; 0: none */
     bool upgrade, untagged, may_break;
 } request_t;
 
@@ -77,6 +79,12 @@ typedef struct transport {
     struct sim_tls *session;
 } transport_t;
 
+/* What a subscriber has seen of a publisher. */
+typedef struct seen {
+    uint32_t numbers; /* a bit for each publication */
+    int last;         /* of those that its loop has published; -1: none yet */
+} seen_t;
+
 /* A frame of the server that is coming, and the message that it belongs to. */
 typedef struct frames {
     unsigned char head[10];
@@ -88,6 +96,9 @@ typedef struct frames {
     uint32_t control_have;
     uint64_t message_at;
     uint32_t pings_sent, pongs_seen, pongs_due;
+    bool topic;             /* messages are publications */
+    char publication[8];    /* tag and size of the one that is coming */
+    seen_t seen[CLIENTS_MAX];
 } frames_t;
 
 typedef struct client {
@@ -115,6 +126,7 @@ typedef struct client {
     bool closes;        /* the server has said that it will */
     uint64_t closes_ns; /* then the last byte before its FIN has come */
     bool started, done;
+    bool publishes; /* WebSocket with a topic, whatever else there is */
     /* the response that is coming */
     parser_state_t state;
     char head[HEAD_MAX];
@@ -215,7 +227,7 @@ void sim_h2_check_starved(client_t *client, bool starved);
 bool sim_h2_settle(client_t *client);
 
 /* websocket.c */
-void sim_ws_upgrade(client_t *client);
+void sim_ws_upgrade(client_t *client, const op_t *op);
 void sim_ws_message(client_t *client, const op_t *op);
 void sim_ws_ping(client_t *client);
 void sim_ws_close(client_t *client);

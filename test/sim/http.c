@@ -54,12 +54,13 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
 
 request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     bool file = op->route == FILES, on_thread = op->route == WORK || op->route == SPOOL;
+    bool may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient);
     return (request_t){.tag = file ? SIM_FILE_TAG(op->file) : tag,
                        .size = op->size,
                        .from = file ? op->from : 0,
                        .status = file && op->ranged ? 206 : 200,
                        .head = op->head,
-                       .may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient),
+                       .refusal = op->route == LIMIT ? 429 : may_wait ? 503 : 0,
                        .may_break = op->route == BROKEN,
                        .untagged = file};
 }
@@ -196,7 +197,7 @@ static void head_ended(client_t *client) {
     if (client->closes) sim_fail("client %u: a response behind the last one", client->id);
     if (tag)
         check_tagged(client, request, tag, length != NULL);
-    else if (!client->wild && !sim_failing && !(request && request->may_wait && client->status == 503))
+    else if (!client->wild && !sim_failing && !(request && request->refusal && client->status == request->refusal))
         sim_fail("client %u: status %d for request %x", client->id, client->status, request ? request->tag : 0);
     if (!coding && !length && client->status != 204)
         sim_fail("client %u: a response without an end (status %d)", client->id, client->status);

@@ -4,7 +4,7 @@
 #include "client.h"
 
 const char *const sim_route_names[] = {"mem",   "ref",  "defer",  "stream", "sized", "work",   "coro",  "job",
-                                       "files", "echo", "upload", "spool",  "live",  "cobody", "early", "broken"};
+                                       "files", "limit", "echo", "upload", "spool",  "live",  "cobody", "early", "broken"};
 static const char *const op_names[] = {"request", "wait",        "pause",       "raw",     "stop reading",
                                        "fin",     "reset",       "await close", "upgrade", "message",
                                        "ping",    "close frame", "settings",    "settle"};
@@ -71,19 +71,21 @@ static void plan_polite(client_t *client, bool slow) {
 static void plan_websocket(client_t *client, bool slow) {
     sim_random_t *r = &client->plan;
     uint32_t count = sim_below(r, slow ? 4 : 10), size_max = slow ? 4000 : sim_one_in(r, 10) ? 200000 : 20000;
+    bool topic = client->publishes || sim_one_in(r, 3);
+    if (topic && size_max > 10000) size_max = 10000; /* all of them get it */
     if (sim_one_in(r, 4)) {
         op_t before = plan_request(client, slow);
         before.close = false;
         add(client, before);
     }
-    add(client, (op_t){.kind = OP_UPGRADE});
+    add(client, (op_t){.kind = OP_UPGRADE, .topic = topic});
     for (uint32_t i = 0; i < count; i++) {
         if (sim_one_in(r, 6))
             add(client, (op_t){.kind = OP_PING});
         else
             add(client, (op_t){.kind = OP_MESSAGE,
                                .size = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
-                               .body = sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
+                               .body = topic || sim_one_in(r, 10) ? 0 : sim_log_uniform(r, size_max),
                                .frames = (uint8_t)(sim_one_in(r, 3) ? 1 + sim_below(r, 5) : 1)});
         plan_pauses(client, slow);
     }
@@ -198,7 +200,9 @@ void sim_client_plan(client_t *client) {
     sim_transport_plan(client);
     bool tiny = slow || client->piece_max <= 40;
     bool http2 = sim_one_in(r, 3);
-    if (http2 && sim_one_in(r, 4) && !slow)
+    if (client->publishes)
+        plan_websocket(client, tiny);
+    else if (http2 && sim_one_in(r, 4) && !slow)
         plan_hostile_http2(client);
     else if (http2)
         plan_http2(client, tiny);

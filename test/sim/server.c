@@ -78,6 +78,11 @@ static void on_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         (void)uvhttp_response_header_remove(res, "X-Tag");
 }
 
+static void on_limit(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+    sim_limiter_served();
+    on_mem(req, res, user);
+}
+
 /* --- who it is from --- */
 
 /* What a request shows of its connection, on any thread, also when its client has gone meanwhile: a snapshot. */
@@ -560,9 +565,10 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->handler_warn_ms = 0;
 }
 
-static void add_routes(uvhttp_server_t *server) {
+static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
     static bool known_size = true;
     uvhttp_get(server, "/mem/:tag/:size/:ms", on_mem, NULL);
+    (void)sim_limiter_add(server, on_limit, loop_count);
     uvhttp_get(server, "/ref/:tag/:size/:ms", on_ref, NULL);
     uvhttp_get(server, "/defer/:tag/:size/:ms", on_defer, NULL);
     uvhttp_get(server, "/job/:tag/:size/:ms", on_job, NULL);
@@ -586,6 +592,7 @@ static void add_routes(uvhttp_server_t *server) {
     uvhttp_websocket(
         server, "/ws",
         &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
+    (void)sim_topics_add(server);
     uvhttp_static(server, "/files", sim_files_root(),
                   &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});
 }
@@ -606,7 +613,7 @@ uvhttp_server_t *sim_server_new(uint64_t seed) {
         if (uvhttp_use(server, access_log) != UVHTTP_OK) access_log.run = NULL;
     }
     uvhttp_use(server, (uvhttp_middleware_t){.run = wait_first});
-    add_routes(server);
+    add_routes(server, (uint32_t)config.io_threads);
     return server;
 }
 
@@ -619,6 +626,8 @@ void sim_server_check_end(uvhttp_server_t *server) {
     uvhttp_access_log_stats_t stats = {0};
     if (access_log.run) (void)uvhttp_access_log_stats(access_log, &stats);
     access_log_complete = !sim_failing && stats.dropped == 0;
+    sim_limiter_check_end();
+    sim_topics_check_end(server);
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
              closed = uvhttp_server_counter(server, "connections_closed");
     if (accepted != closed)

@@ -171,6 +171,26 @@ extern bool sim_places_are_few;      /* fewer than clients: idle connections are
 #define SIM_PORT_TLS 1u
 #define SIM_PORT_PROXY 2u
 
+/* --- topics.c: WebSocket publications --- */
+
+#define SIM_TOPIC "topic"
+/* By a thread of the pool, else by the loop of the client that has sent it. */
+#define SIM_PUBLISHED_BY_THREAD(tag) ((tag) % 5 == 0)
+/* Returns as uvhttp_websocket. */
+int sim_topics_add(struct uvhttp_server *server);
+void sim_topics_check_end(const struct uvhttp_server *server);
+
+/* --- limiter.c: a route whose requests share one bucket --- */
+
+struct uvhttp_request;
+struct uvhttp_response;
+/* `handler` calls sim_limiter_served. Returns as uvhttp_use. */
+int sim_limiter_add(struct uvhttp_server *server,
+                    void (*handler)(struct uvhttp_request *req, struct uvhttp_response *res, void *user),
+                    uint32_t loop_count);
+void sim_limiter_served(void);
+void sim_limiter_check_end(void);
+
 /* --- limits that both sides know --- */
 #define SIM_HEAD_TIMEOUT_S 30u
 #define SIM_KEEPALIVE_S 60u

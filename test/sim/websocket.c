@@ -1,5 +1,6 @@
 /* Owns: WebSocket as a client speaks it, and the model of what the server sends: one message for each of the client's,
- * in their order, of bytes of its tag; a pong for each ping; a close for a close. */
+ * in their order, of bytes of its tag; a pong for each ping; a close for a close. Subscribers get each publication once,
+ * their own included, and those of one loop in their order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,14 +24,18 @@ static void start_out(client_t *client, size_t capacity) {
     client->out_size = client->out_at = 0;
 }
 
-void sim_ws_upgrade(client_t *client) {
+void sim_ws_upgrade(client_t *client, const op_t *op) {
     request_t *request = next_request(client, 0);
     if (!request) return;
     request->upgrade = true;
+    client->frames.topic = op->topic;
+    for (uint32_t i = 0; i < CLIENTS_MAX; i++) client->frames.seen[i] = (seen_t){.last = -1};
+    client->frames.seen[client->id].last = (int)client->asked - 1; /* what follows is published */
     start_out(client, 512);
     client->out_size = (size_t)sprintf(
-        client->out, "GET /ws HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+        client->out, "GET %s HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        op->topic ? "/topic" : "/ws");
     sim_transport_encode(client);
 }
 
@@ -132,7 +137,41 @@ static void control_ended(client_t *client) {
     }
 }
 
+static uint32_t number_at(const char *data) {
+    uint32_t number = 0;
+    for (int i = 0; i < 4; i++) number |= (uint32_t)(unsigned char)data[i] << 8 * i;
+    return number;
+}
+
+/* Its tag says who has published it, and which of his it is. */
+static void publication_ended(client_t *client) {
+    frames_t *frames = &client->frames;
+    uint32_t tag = number_at(frames->publication), size = number_at(frames->publication + 4);
+    uint32_t publisher = (tag - 0x1000) >> 8, number = tag & 0xff;
+    if (frames->message_at < 8 || frames->message_at - 8 != size || publisher >= CLIENTS_MAX || number >= REQUESTS_MAX)
+        sim_fail("client %u: a publication %x of %u bytes with %llu", client->id, tag, size,
+                 (unsigned long long)frames->message_at);
+    seen_t *seen = &frames->seen[publisher];
+    if (seen->numbers >> number & 1) sim_fail("client %u: publication %x for a second time", client->id, tag);
+    seen->numbers |= 1u << number;
+    if (!SIM_PUBLISHED_BY_THREAD(tag)) {
+        if ((int)number < seen->last) sim_fail("client %u: publication %x is late", client->id, tag);
+        for (int lost = seen->last + 1; seen->last >= 0 && lost < (int)number; lost++)
+            if (!SIM_PUBLISHED_BY_THREAD(tag - number + (uint32_t)lost) && !sim_failing)
+                sim_fail("client %u: publication %x without %x", client->id, tag, tag - number + (uint32_t)lost);
+        seen->last = (int)number;
+    }
+    sim_trace("publication", client->id, tag);
+    if (publisher == client->id) client->answered++;
+    frames->in_message = false;
+    frames->message_at = 0;
+}
+
 static void message_ended(client_t *client) {
+    if (client->frames.topic) {
+        publication_ended(client);
+        return;
+    }
     const request_t *request = &client->requests[client->answered];
     if (client->frames.message_at != request->size)
         sim_fail("client %u: the message for %x has %llu bytes instead of %u", client->id, request->tag,
@@ -167,7 +206,7 @@ static void head_ended(client_t *client) {
     if (control && (frames->left > 125 || !frames->last)) sim_fail("client %u: a long control frame", client->id);
     if (data && (frames->opcode == CONTINUATION) != frames->in_message)
         sim_fail("client %u: a frame in the wrong place of a message", client->id);
-    if (data && client->answered == client->asked)
+    if (data && client->answered == client->asked && !frames->topic)
         sim_fail("client %u: a message that nobody has asked for", client->id);
     if (data) frames->in_message = true;
     if (frames->left == 0) frame_ended(client);
@@ -189,11 +228,13 @@ static void take_payload(client_t *client, const char *data, size_t size) {
         frames->control_have += (uint32_t)size;
         return;
     }
-    const request_t *request = &client->requests[client->answered];
-    size_t wrong = sim_mismatch(data, request->tag, frames->message_at, size);
+    for (; frames->topic && size > 0 && frames->message_at < 8; data++, size--)
+        frames->publication[frames->message_at++] = *data;
+    uint32_t tag = frames->topic ? number_at(frames->publication) : client->requests[client->answered].tag;
+    uint64_t at = frames->message_at - (frames->topic ? 8 : 0);
+    size_t wrong = size > 0 ? sim_mismatch(data, tag, at, size) : size;
     if (wrong < size)
-        sim_fail("client %u: byte %llu of the message for %x is wrong", client->id,
-                 (unsigned long long)(frames->message_at + wrong), request->tag);
+        sim_fail("client %u: byte %llu of the message for %x is wrong", client->id, (unsigned long long)(at + wrong), tag);
     frames->message_at += size;
 }
 

@@ -1,0 +1,95 @@
+/* Owns: WebSocket topics in a run. Clients of /topic subscribe to one topic. What one of them sends is published to all,
+ * itself included, by its loop or by a thread of the pool. websocket.c knows what a subscriber may see. */
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uvhttp.h>
+
+#include "sim.h"
+
+static atomic_uint jobs_open;
+
+typedef struct publication {
+    uvhttp_server_t *server;
+    size_t size;
+    char data[]; /* tag, size, bytes of the tag */
+} publication_t;
+
+static void put_number(char *out, uint32_t number) {
+    for (int i = 0; i < 4; i++) out[i] = (char)(number >> 8 * i);
+}
+
+static publication_t *publication_new(uint32_t tag, uint32_t size) {
+    publication_t *publication = malloc(sizeof *publication + 8 + size);
+    if (!publication) abort();
+    publication->server = sim_server;
+    publication->size = 8 + (size_t)size;
+    put_number(publication->data, tag);
+    put_number(publication->data + 4, size);
+    sim_fill(publication->data + 8, tag, 0, size);
+    return publication;
+}
+
+/* On a thread of the pool. Without memory nobody may get it. */
+static void publish_from_thread(void *user) {
+    publication_t *it = user;
+    int status = uvhttp_websocket_publish(it->server, SIM_TOPIC, UVHTTP_WS_BINARY, it->data, it->size);
+    if (status != UVHTTP_OK && !sim_failing) sim_fail("a publication of a thread: %s", uvhttp_error_name(status));
+}
+
+static void on_published(void *user, int status) {
+    if (status != UVHTTP_OK && status != UVHTTP_E_WORK_CANCELLED) sim_fail("a job: %s", uvhttp_error_name(status));
+    free(user);
+    jobs_open--;
+}
+
+/* Returns 0, or why it is not published. */
+static int publish(uvhttp_ws_t *ws, uint32_t tag, publication_t *publication) {
+    if (!SIM_PUBLISHED_BY_THREAD(tag)) {
+        int status = uvhttp_ws_publish(ws, SIM_TOPIC, UVHTTP_WS_BINARY, publication->data, publication->size);
+        free(publication);
+        return status;
+    }
+    jobs_open++;
+    int status = uvhttp_work(sim_server, publish_from_thread, on_published, publication);
+    if (status == UVHTTP_OK) return UVHTTP_OK;
+    free(publication);
+    jobs_open--;
+    return status;
+}
+
+static void on_open(uvhttp_ws_t *ws, void *user) {
+    (void)user;
+    int status = uvhttp_ws_subscribe(ws, SIM_TOPIC);
+    if (status != UVHTTP_OK && !sim_failing) sim_fail("subscribe: %s", uvhttp_error_name(status));
+    if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
+}
+
+static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
+    (void)user;
+    uint32_t numbers[2] = {0};
+    if (message.type != UVHTTP_WS_BINARY || message.size < 8) sim_fail("a message of %zu bytes", message.size);
+    for (size_t i = 0; i < 8; i++)
+        numbers[i / 4] |= (uint32_t)(unsigned char)((const char *)message.data)[i] << 8 * (i % 4);
+    int status = publish(ws, numbers[0], publication_new(numbers[0], numbers[1]));
+    bool excused = sim_failing || status == UVHTTP_E_WORK_CANCELLED || status == UVHTTP_E_STATE;
+    if (status != UVHTTP_OK && !excused) sim_fail("publication %x: %s", numbers[0], uvhttp_error_name(status));
+    if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
+}
+
+int sim_topics_add(uvhttp_server_t *server) {
+    jobs_open = 0;
+    const uvhttp_ws_options_t options = {.publish_to_self = true};
+    return uvhttp_websocket(
+        server, "/topic",
+        &(uvhttp_ws_handlers_t){.on_open = on_open, .on_message = on_message, .options = &options}, NULL);
+}
+
+/* Nobody is so slow that a publication had to be left out. */
+void sim_topics_check_end(const uvhttp_server_t *server) {
+    uint64_t skipped = uvhttp_server_counter(server, "ws_publications_skipped");
+    sim_trace("publications", uvhttp_server_counter(server, "ws_publications"), skipped);
+    if (skipped && !sim_failing) sim_fail("%llu publications were left out", (unsigned long long)skipped);
+    if (jobs_open) sim_fail("%u publications of threads have not been made", jobs_open);
+}
