@@ -18,6 +18,8 @@ typedef enum route {
     JOB,
     FILES,
     LIMIT, /* 200, or 429 */
+    GATE,  /* asks another server */
+    COGATE,
     ECHO,
     UPLOAD,
     SPOOL,

@@ -324,7 +324,8 @@ uint64_t sim_world_next_ns(void) {
     uint64_t next = stopped ? SIM_NEVER : all_done() ? sim_now_ns : stop_ns;
     for (uint32_t i = 0; i < client_count; i++)
         if (!clients[i].done && clients[i].next_ns < next) next = clients[i].next_ns;
-    return next;
+    uint64_t origins = sim_origins_next_ns();
+    return origins < next ? origins : next;
 }
 
 void sim_world_step(sim_random_t *random) {
@@ -339,6 +340,7 @@ void sim_world_step(sim_random_t *random) {
     }
     for (uint32_t i = 0; i < client_count; i++)
         if (!clients[i].done && clients[i].next_ns <= sim_now_ns) due[count++] = &clients[i];
+    if ((count == 0 || sim_one_in(random, 4)) && sim_origins_step()) return;
     if (count > 0) client_step(due[sim_below(random, count)]);
 }
 
@@ -366,6 +368,7 @@ void sim_world_wrote(uint32_t tag, uint64_t size) {
 
 void sim_world_free(void) {
     for (uint32_t i = 0; i < client_count; i++) finish(&clients[i]);
+    sim_origins_free();
 }
 
 uint32_t sim_world_clients(void) {

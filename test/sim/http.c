@@ -54,13 +54,14 @@ static size_t put_head(const client_t *client, char *out, const op_t *op, uint32
 
 request_t sim_http_request_of(const op_t *op, uint32_t tag) {
     bool file = op->route == FILES, on_thread = op->route == WORK || op->route == SPOOL;
+    bool asks = op->route == GATE || op->route == COGATE, broken = asks && SIM_ORIGIN_PORT(tag) != SIM_ORIGIN_WHOLE;
     bool may_wait = op->route == LIVE || (on_thread && !sim_threads_are_patient);
     return (request_t){.tag = file ? SIM_FILE_TAG(op->file) : tag,
                        .size = op->size,
                        .from = file ? op->from : 0,
-                       .status = file && op->ranged ? 206 : 200,
+                       .status = file && op->ranged ? 206 : 200, /* of the handler */
                        .head = op->head,
-                       .refusal = op->route == LIMIT ? 429 : may_wait ? 503 : 0,
+                       .refusal = op->route == LIMIT ? 429 : broken ? 502 : may_wait ? 503 : 0,
                        .may_break = op->route == BROKEN,
                        .untagged = file};
 }

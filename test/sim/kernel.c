@@ -31,6 +31,7 @@ static descriptor_t descriptors[FD_MAX];
 static sim_random_t kernel_random;
 static uint64_t wall_start_ns;
 static uint64_t kernel_seed;
+static uint32_t outgoing_count;  /* connections that the server has begun */
 static uint32_t accept_fails_in; /* one in so many calls */
 static uint64_t refused_ns;      /* when one has failed for want of descriptors or memory */
 
@@ -65,6 +66,7 @@ void sim_kernel_reset(uint64_t seed) {
     wall_start_ns = UINT64_C(1700000000000000000);
     sim_rings_reset(seed);
     refused_ns = 0;
+    outgoing_count = 0;
     accept_fails_in = sim_one_in(&kernel_random, 12) ? 2 : 64;
     sim_now_ns = UINT64_C(1000000000000) + sim_random(&kernel_random) % 1000000000u;
 }
@@ -125,12 +127,13 @@ static uint32_t stream_events(const sim_conn_t *conn) {
 }
 
 uint32_t sim_events(int fd) {
-    if (!sim_is_simulated(fd)) return 0; /* libuv's own: nothing of it is used */
+    if (!sim_is_simulated(fd)) return sim_uv_ready(fd) ? EPOLLIN : 0; /* libuv's own */
     const descriptor_t *it = &descriptors[fd - FD_FIRST];
     switch (it->kind) {
         case STREAM: return stream_events(it->conn);
         case LISTENER: return it->waiting > 0 ? EPOLLIN : 0;
         case EVENT: return it->number > 0 ? EPOLLIN : 0;
+        case EPOLL: return sim_fd_ready(fd) ? EPOLLIN : 0;
         case TIMER: return it->number <= sim_now_ns ? EPOLLIN : 0;
         default: return 0;
     }
@@ -303,7 +306,11 @@ bool sim_server_has_closed(const sim_conn_t *conn) {
 }
 
 void sim_wake_client(const sim_conn_t *conn) {
-    if (conn->arg) sim_world_wake(conn->arg);
+    if (!conn->arg) return;
+    if (conn->outgoing)
+        sim_origin_wake(conn->arg);
+    else
+        sim_world_wake(conn->arg);
 }
 
 /* The server closes its end. */
@@ -614,9 +621,38 @@ int __wrap_socketpair(int domain, int type, int protocol, int *pair) {
     return 0;
 }
 
+/* Where nobody listens, connect or SO_ERROR says so. */
+static int connect_origin(int fd, uint16_t port) {
+    descriptor_t *it = sim_find(fd, "connect");
+    if (it->kind != SOCKET) sim_fail("connect of descriptor %d", fd);
+    bool refuses = port == SIM_ORIGIN_REFUSES;
+    if (refuses && sim_one_in(&kernel_random, 2)) {
+        errno = ECONNREFUSED;
+        return -1;
+    }
+    uint32_t number = outgoing_count++;
+    sim_conn_t *conn = conn_new(0x8000 + number, NULL);
+    it->kind = STREAM;
+    it->conn = conn;
+    conn->fd = fd;
+    conn->outgoing = true;
+    sim_trace("the server connects", number, port);
+    if (refuses) {
+        conn->client_rst = conn->client_gone = true;
+        conn->error = ECONNREFUSED;
+    } else {
+        conn->arg = sim_origin_new(conn, port, kernel_seed, number);
+        if (sim_one_in(&kernel_random, 2)) return 0;
+    }
+    errno = EINPROGRESS;
+    return -1;
+}
+
 /* With AF_UNSPEC: the end of a connection, at once (connect(2)). */
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t size) {
     (void)size;
+    if (address->sa_family == AF_INET)
+        return connect_origin(fd, ntohs(((const struct sockaddr_in *)(const void *)address)->sin_port));
     if (address->sa_family != AF_UNSPEC) sim_fail("connect");
     sim_conn_t *conn = sim_stream_of(fd, "connect");
     conn->linger_zero = true;

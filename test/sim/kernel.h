@@ -47,6 +47,7 @@ struct sim_conn {
     bool client_fin, client_rst, client_gone;
     bool server_fin, server_rst, server_gone;
     bool linger_zero;
+    bool outgoing; /* the server has connected; `arg` is the origin's */
     bool never_accepted; /* there were no descriptors for it, and its listener was closed */
 };
 
@@ -94,6 +95,9 @@ uint32_t sim_events(int fd);
 ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count);
 /* Bytes were received, or the end was: the client may send more. */
 void sim_wake_client(const sim_conn_t *conn);
+
+/* uv.c: whether the libuv with this descriptor has something to tell. */
+bool sim_uv_ready(int backend_fd);
 
 /* ring.c; in a build without io_uring there are no rings. */
 bool sim_ring_ready(const struct sim_ring *ring);

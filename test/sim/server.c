@@ -593,6 +593,7 @@ static void add_routes(uvhttp_server_t *server, uint32_t loop_count) {
         server, "/ws",
         &(uvhttp_ws_handlers_t){.on_open = on_ws_open, .on_message = on_ws_message, .on_close = on_ws_close}, NULL);
     (void)sim_topics_add(server);
+    sim_gateway_add(server);
     uvhttp_static(server, "/files", sim_files_root(),
                   &(uvhttp_static_options_t){.sendfile_min = 5000, .helper_threads = 2, .no_precompressed = true});
 }
@@ -628,6 +629,7 @@ void sim_server_check_end(uvhttp_server_t *server) {
     access_log_complete = !sim_failing && stats.dropped == 0;
     sim_limiter_check_end();
     sim_topics_check_end(server);
+    sim_gateway_check_end();
     uint64_t accepted = uvhttp_server_counter(server, "connections_accepted"),
              closed = uvhttp_server_counter(server, "connections_closed");
     if (accepted != closed)

@@ -171,6 +171,25 @@ extern bool sim_places_are_few;      /* fewer than clients: idle connections are
 #define SIM_PORT_TLS 1u
 #define SIM_PORT_PROXY 2u
 
+/* --- origin.c: the other server; gateway.c: handlers that ask it --- */
+
+#define SIM_ORIGIN_WHOLE 9000u /* ports, by what it does */
+#define SIM_ORIGIN_BROKEN 9001u
+#define SIM_ORIGIN_REFUSES 9002u
+/* Of a handler's request with this tag. */
+#define SIM_ORIGIN_PORT(tag)                                                                                           \
+    ((uint16_t)((tag) % 8 == 3 ? SIM_ORIGIN_BROKEN : (tag) % 8 == 5 ? SIM_ORIGIN_REFUSES : SIM_ORIGIN_WHOLE))
+#define SIM_ORIGIN_TAG(tag) ((tag) ^ 0x40000000u)
+/* Of a connection that the server has begun; the number-th. */
+void *sim_origin_new(sim_conn_t *conn, uint16_t port, uint64_t seed, uint32_t number);
+void sim_origin_wake(void *arg);
+uint64_t sim_origins_next_ns(void);
+/* Whether there was something due. */
+bool sim_origins_step(void);
+void sim_origins_free(void);
+void sim_gateway_add(struct uvhttp_server *server);
+void sim_gateway_check_end(void);
+
 /* --- topics.c: WebSocket publications --- */
 
 #define SIM_TOPIC "topic"
