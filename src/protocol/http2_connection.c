@@ -265,6 +265,10 @@ void uvhttp__http2_end_iteration(uvhttp__http2_loop_t *of_loop) {
         settle(UVHTTP__CONTAINER_OF(node, uvhttp__http2_connection_t, link));
 }
 
+bool uvhttp__http2_is_settled(const uvhttp__http2_loop_t *of_loop) {
+    return uvhttp__list_empty(&of_loop->due);
+}
+
 /* --- reading --- */
 
 /* Whether reading has to wait for the client to take what is queued. */

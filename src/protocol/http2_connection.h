@@ -325,6 +325,8 @@ void uvhttp__http2_on_drain(uvhttp__conn_t *conn);
 void uvhttp__http2_on_closed(uvhttp__conn_t *conn);
 /* The iteration ends: what is due on the connections of the loop is done. */
 void uvhttp__http2_end_iteration(uvhttp__http2_loop_t *of_loop);
+/* Nothing is due: every frame is queued. */
+bool uvhttp__http2_is_settled(const uvhttp__http2_loop_t *of_loop);
 /* The loop has stopped. */
 void uvhttp__http2_loop_free(uvhttp__http_worker_t *worker);
 

@@ -1,6 +1,7 @@
 /* Owns: the state of HTTP on each loop: its start, the end of each turn, drain and stop. */
 #include "server/http_loop.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -85,13 +86,22 @@ UVHTTP__HOT static void settle(uvhttp__http_worker_t *upper) {
     if (uvhttp__coro_sched_due(&upper->coros)) uvhttp__coro_sched_soon(&upper->coros);
 }
 
+/* A refused call has its response at once, in iteration memory, and requests that are held behind it may bring calls. */
+static NOINLINE void submit_calls(uvhttp__http_worker_t *upper) {
+    while (upper->has_calls) {
+        uvhttp__calls_submit(upper);
+        if (upper->http2) uvhttp__http2_end_iteration(upper->http2);
+    }
+}
+
 /* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
 UVHTTP__HOT static void on_turn_end(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
     if (!upper) return; /* the worker could not be started */
     settle(upper);
     if (upper->due_in_turn == 0) return;
-    if (upper->has_calls) uvhttp__calls_submit(upper);
+    if (upper->has_calls) submit_calls(upper);
+    assert(!upper->http2 || uvhttp__http2_is_settled(upper->http2)); /* iteration memory is about to be used again */
     uint64_t ns = uvhttp__clock_ns() - worker->loop->now_ns;
     if (upper->service->config.performance.enable_statistics)
         uvhttp__histogram_record_n(&upper->response_time, ns, upper->answered_in_turn);

@@ -562,6 +562,7 @@ static void make_config(uint64_t seed, uvhttp_server_config_t *config) {
     config->worker_idle_timeout = 2;
     config->worker_warn_ms = 0;
     config->worker_queue_timeout_ms = sim_threads_are_patient ? 0 : 50;
+    if (!sim_threads_are_patient && sim_one_in(&random, 2)) config->max_backlog = 1 + sim_below(&random, 3);
     config->handler_warn_ms = 0;
 }
 

@@ -73,7 +73,7 @@ static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user)
     for (size_t i = 0; i < 8; i++)
         numbers[i / 4] |= (uint32_t)(unsigned char)((const char *)message.data)[i] << 8 * (i % 4);
     int status = publish(ws, numbers[0], publication_new(numbers[0], numbers[1]));
-    bool excused = sim_failing || status == UVHTTP_E_WORK_CANCELLED || status == UVHTTP_E_STATE;
+    bool excused = sim_failing || status == UVHTTP_E_WORK_CANCELLED || status == UVHTTP_E_WORK_FULL || status == UVHTTP_E_STATE;
     if (status != UVHTTP_OK && !excused) sim_fail("publication %x: %s", numbers[0], uvhttp_error_name(status));
     if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
 }
