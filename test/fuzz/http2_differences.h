@@ -211,6 +211,17 @@ static bool is_useless_credit(difference_t *is) {
     return log_equal(is->ours, is->theirs);
 }
 
+/* Section 6.9: DATA beyond the window of its stream counts for the connection's, too, and we return that. libnghttp2
+ * keeps it, so that its window is smaller from here on. */
+static bool is_credit_of_overrun(difference_t *is) {
+    bool overrun = is->type == UVHTTP__HTTP2_DATA && is->our_reset == UVHTTP__HTTP2_FLOW_CONTROL_ERROR &&
+                   is->their_reset == is->our_reset;
+    if (!overrun || log_find(is->theirs, LOG_BODY, is->id)) return false;
+    log_entry_t *credit = log_find(is->ours, LOG_SENT_WINDOW, 0);
+    if (credit) *credit = is->ours->entries[--is->ours->count];
+    return log_equal(is->ours, is->theirs);
+}
+
 static void read_frame(difference_t *is, const char *frame, size_t size) {
     if (size < UVHTTP__HTTP2_FRAME_HEAD_SIZE) return;
     is->size = uvhttp__http2_get32(frame) >> 8;
@@ -226,6 +237,7 @@ static void read_frame(difference_t *is, const char *frame, size_t size) {
 }
 
 static verdict_t explain_difference(difference_t *is) {
+    if (is_credit_of_overrun(is)) return ENDS;
     if (log_equal(is->ours, is->theirs)) return AGREES;
     /* What was shown before the error does not matter: libnghttp2 shows fields one by one. */
     if (is->our_goaway > 0 && is->our_goaway == is->their_goaway) return ENDS;
