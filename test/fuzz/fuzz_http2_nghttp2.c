@@ -250,6 +250,8 @@ static bool compare(pair_t *both, const char *frame, size_t size) {
                                .block_size = both->ours.block_size,
                                .head_code = both->ours.head_code,
                                .self_dependent = both->self_dependent,
+                               .over = !nghttp2_session_want_read(both->theirs.session) &&
+                                       !nghttp2_session_want_write(both->theirs.session),
                                .underscored = both->theirs.underscored,
                                .messaging = has_messaging(both->ours.rules)};
     read_frame(&difference, frame, size);

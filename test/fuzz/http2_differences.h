@@ -24,6 +24,7 @@ typedef struct difference {
     int head_code;                                            /* why we have refused the block */
     bool messaging;                                           /* well-formed requests were asked for */
     bool self_dependent;
+    bool over;        /* libnghttp2 wants nothing more: its session has ended */
     bool underscored; /* the block has a name that frames a message where '_' is '-' */
 } difference_t;
 
@@ -211,15 +212,13 @@ static bool is_useless_credit(difference_t *is) {
     return log_equal(is->ours, is->theirs);
 }
 
-/* Section 6.9: DATA beyond the window of its stream counts for the connection's, too, and we return that. libnghttp2
- * keeps it, so that its window is smaller from here on. */
-static bool is_credit_of_overrun(difference_t *is) {
-    bool overrun = is->type == UVHTTP__HTTP2_DATA && is->our_reset == UVHTTP__HTTP2_FLOW_CONTROL_ERROR &&
-                   is->their_reset == is->our_reset;
-    if (!overrun || log_find(is->theirs, LOG_BODY, is->id)) return false;
+/* Section 6.8: behind a GOAWAY of the client, with its last stream, libnghttp2 has ended and sends no more. We may still
+ * return credit for that stream. */
+static bool is_credit_at_the_end(difference_t *is) {
     log_entry_t *credit = log_find(is->ours, LOG_SENT_WINDOW, 0);
-    if (credit) *credit = is->ours->entries[--is->ours->count];
-    return log_equal(is->ours, is->theirs);
+    if (!is->over || !credit || log_find(is->theirs, LOG_SENT_WINDOW, 0)) return false;
+    *credit = is->ours->entries[--is->ours->count];
+    return log_equal(is->ours, is->theirs) || is_shown_too_early(is);
 }
 
 static void read_frame(difference_t *is, const char *frame, size_t size) {
@@ -237,8 +236,8 @@ static void read_frame(difference_t *is, const char *frame, size_t size) {
 }
 
 static verdict_t explain_difference(difference_t *is) {
-    if (is_credit_of_overrun(is)) return ENDS;
     if (log_equal(is->ours, is->theirs)) return AGREES;
+    if (is_credit_at_the_end(is)) return ENDS;
     /* What was shown before the error does not matter: libnghttp2 shows fields one by one. */
     if (is->our_goaway > 0 && is->our_goaway == is->their_goaway) return ENDS;
     if (is_self_dependency(is) || is_priority_of_wrong_size(is) || is_stricter_half_closed(is) ||
