@@ -10,6 +10,7 @@
 #include "config/config.h"
 
 #define FILE_SIZE_MAX 65536 /* bytes; a file that sets every field with a comment has a tenth of it */
+#define DEPTH_MAX 16        /* of nested lists and mappings: libyaml's work grows with the square of it */
 
 typedef struct loader {
     const char *path;
@@ -17,7 +18,7 @@ typedef struct loader {
     size_t size;
     yaml_parser_t parser;
     yaml_event_t event; /* the current one */
-    bool ended;         /* by an error of the parser: no further event comes */
+    bool ended;         /* by an error of the parser, or of depth: no further event comes */
     bool out_of_memory;
     uvhttp_server_config_t config;                 /* the caller's when all has been right */
     size_t field_lines[UVHTTP__CONFIG_FIELDS_MAX]; /* where each was set, from 1; 0: not yet */
@@ -121,6 +122,10 @@ static void skip(loader_t *loader) {
         if (type == YAML_SEQUENCE_START_EVENT || type == YAML_MAPPING_START_EVENT) depth++;
         if (type == YAML_SEQUENCE_END_EVENT || type == YAML_MAPPING_END_EVENT) depth--;
         if (depth == 0) return;
+        if (depth > DEPTH_MAX) {
+            problem_at(loader, loader->event.start_mark, "lists and mappings are nested too deeply");
+            loader->ended = true;
+        }
     }
 }
 

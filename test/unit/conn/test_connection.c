@@ -104,8 +104,9 @@ static void test_a_connection_may_be_reset_in_on_open(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_open = end_at_open;
     fixture->number = 1;
-    int fd = fixture_dial(fixture, "");
-    client_expect_reset(fd);
+    fixture_start(fixture);
+    int fd = client_socket();
+    client_connect_expect_reset(fd, fixture->port);
     fixture_leave(fixture, fd);
 }
 

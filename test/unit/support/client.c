@@ -24,12 +24,25 @@ int client_socket(void) {
 }
 
 /* A connect that is interrupted goes on: what the kernel cleans up after an io_uring of this thread interrupts it. */
-void client_connect_fd(int fd, int port) {
+static int connect_error(int fd, int port) {
     struct sockaddr_in address = loopback(port);
     int error = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
     if (error == EINTR && wait_fd(fd, POLLOUT, TIMEOUT_MS))
         assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &(socklen_t){sizeof error}), 0);
+    return error;
+}
+
+void client_connect_fd(int fd, int port) {
+    int error = connect_error(fd, port);
     if (error != 0) fail_msg("client: connect: %s", strerror(error));
+}
+
+void client_connect_expect_reset(int fd, int port) {
+    int error = connect_error(fd, port);
+    if (error == 0)
+        client_expect_reset(fd);
+    else
+        assert_int_equal(error, ECONNRESET);
 }
 
 int loopback_listener(int backlog, struct sockaddr_in *address) {

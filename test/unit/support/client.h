@@ -20,6 +20,9 @@ void set_limits(int fd);
 struct sockaddr_in loopback(int port);
 int client_socket(void);
 void client_connect_fd(int fd, int port);
+/* Connects to a server that resets each new connection. On a busy machine the reset comes before connect() returns,
+ * which then reports it. */
+void client_connect_expect_reset(int fd, int port);
 int client_connect(int port);
 /* One of the test's own; *address is where. */
 int loopback_listener(int backlog, struct sockaddr_in *address);
