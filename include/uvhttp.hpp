@@ -589,9 +589,9 @@ class server {
      * coroutine is destroyed meanwhile, the job runs to its end all the same, so it must own what it uses. A closure
      * that owns something (its captures have a destructor) is kept in a variable as above, or gets what it uses as
      * arguments: g++ before version 13 destroys the captures of a closure twice that is made in the same expression
-     * as co_await, so that is refused there (docs/guide/cpp.md). It is awaited once; co_await throws UVHTTP_E_WORK_FULL,
-     * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a loop's thread or when
-     * it was awaited before. */
+     * as co_await, so that is refused there (docs/guide/cpp.md). It is awaited once; co_await throws
+     * UVHTTP_E_WORK_FULL, UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a
+     * loop's thread or when it was awaited before. */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
     auto work(F run, Args &&...args) {

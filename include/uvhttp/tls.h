@@ -1,6 +1,6 @@
 /* Owns: TLS for the HTTP server and the TCP server: certificates, listening, and what a connection knows of its TLS.
- * docs/guide/tls.md. In a library that was built with UVHTTP_TLS=off everything here fails with UVHTTP_E_UNSUPPORTED or NULL
- * and a line in the log. */
+ * docs/guide/tls.md. In a library that was built with UVHTTP_TLS=off everything here fails with UVHTTP_E_UNSUPPORTED or
+ * NULL and a line in the log. */
 #ifndef UVHTTP_TLS_H
 #define UVHTTP_TLS_H
 
