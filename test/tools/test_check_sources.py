@@ -145,7 +145,9 @@ class SymbolsTest(unittest.TestCase):
 
 
 class NamesTest(unittest.TestCase):
-    FILES = {"src/io/a.c": "void uvhttp__a(void) {}\nstatic int b(int x) {}\n", "src/io/a.h": "void uvhttp__a(void);\n", "src/io/c.c": ""}
+    TABLE = "| file | owns |\n|---|---|\n"
+    FILES = {"src/io/a.c": "void uvhttp__a(void) {}\nstatic int b(int x) {}\n", "src/io/a.h": "void uvhttp__a(void);\n", "src/io/c.c": "",
+             "docs/internals/io.md": TABLE + "| `*.c` | all |\n"}  # fmt: skip
 
     def problems(self, **files):
         named = {"src/io/d.c": files["comment"]} if "comment" in files else {"docs/d.md": files["document"]}
@@ -165,6 +167,17 @@ class NamesTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(len(self.problems(document="\n" + text + "\n")), 1)
         self.assertEqual(self.problems(comment="\n/* As\n * in server/session.c. */\n"), ["src/io/d.c:2: there is no file server/session.c"])
+
+    def unlisted(self, *rows, page="io"):
+        files = {"src/io/a.c": "", "src/io/b.c": "", "src/conn/a.c": "", "docs/internals/conn.md": self.TABLE + "| `a.c` | x |\n"}
+        return len(list(check_names.Names(files | {f"docs/internals/{page}.md": self.TABLE + "".join(rows)}).problems()))
+
+    def test_every_source_file_is_in_a_table(self):
+        for rows in (["| `a.c`, `b.c` | x |\n"], ["| `a.c` | x |\n", "| `src/io/b.c` | x |\n"], ["| `io/*.c` | x |\n"]):
+            self.assertEqual(self.unlisted(*rows), 0)
+        self.assertEqual(self.unlisted("| `a.c` | what `b.c` needs |\n"), 1)
+        self.assertEqual(self.unlisted("| `a.c`, `b.c` | x |\n", page="http1"), 2)
+        self.assertEqual(self.unlisted("| `io/a.c`, `io/b.c` | x |\n", page="http1"), 0)
 
     TESTS = {"test/integration/test_a.py": "def test_b(server):\n    pass\n# test_c(\n", "test/unit/io/test_d.c": "test_e(void **state)\ntest_f(void **state)\n{test_e}\n"}
 
