@@ -2,7 +2,7 @@
  * coroutines, exceptions. Whatever is not here is there: native() gives the C handle. May include: the public headers.
  *
  * What goes wrong in a call is thrown as uvhttp::error. What a handler throws becomes a 500, or a 503 for want of
- * memory, and is counted. Threads and lifetimes are those of the C functions; docs/cpp.md. */
+ * memory, and is counted. Threads and lifetimes are those of the C functions; docs/guide/cpp.md. */
 #ifndef UVHTTP_HPP
 #define UVHTTP_HPP
 
@@ -199,7 +199,7 @@ template <class Derived, bool as_temporary = true> class awaitable {
     wait operator co_await() &&noexcept {
         static_assert(as_temporary,
                       "this g++ would destroy what the awaited temporary owns twice; keep it in a variable: "
-                      "auto job = server.work(...); co_await job; (docs/cpp.md)");
+                      "auto job = server.work(...); co_await job; (docs/guide/cpp.md)");
         return wait(static_cast<Derived &>(*this));
     }
 
@@ -589,9 +589,9 @@ class server {
      * coroutine is destroyed meanwhile, the job runs to its end all the same, so it must own what it uses. A closure
      * that owns something (its captures have a destructor) is kept in a variable as above, or gets what it uses as
      * arguments: g++ before version 13 destroys the captures of a closure twice that is made in the same expression
-     * as co_await, so that is refused there (docs/cpp.md). It is awaited once; co_await throws UVHTTP_E_WORK_FULL,
-     * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a loop's thread or when
-     * it was awaited before. */
+     * as co_await, so that is refused there (docs/guide/cpp.md). It is awaited once; co_await throws
+     * UVHTTP_E_WORK_FULL, UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a
+     * loop's thread or when it was awaited before. */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
     auto work(F run, Args &&...args) {

@@ -67,7 +67,7 @@ static int run_tcp(const char *layer, const char *address, int engine) {
     return status != 0;
 }
 
-/* As docs/route.md measures: many neighbours. */
+/* As docs/internals/decisions.md measures: many neighbours. */
 static void add_many_routes(uvhttp_server_t *server) {
     char pattern[64];
     for (int i = 0; i < 212; ++i) {

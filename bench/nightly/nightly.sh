@@ -1,6 +1,6 @@
 #!/bin/sh
 # Owns: the nightly job: the machine, a run against the baseline, the self-check, the trend and a soak, each kept in
-# build/bench/nightly/<time>/. Ends with the gravest exit code: 1, 3, 4, 77, 0 (docs/benchmarking.md).
+# build/bench/nightly/<time>/. Ends with the gravest exit code: 1, 3, 4, 77, 0 (docs/guide/benchmarking.md).
 # Usage: bench/nightly/nightly.sh [--quick]; UVHTTP_BENCH replaces "./dev bench".
 set -u
 cd "$(dirname "$0")/../.." || exit 1

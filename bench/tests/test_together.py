@@ -24,7 +24,7 @@ from uvhttp_bench.together import ROUNDS_LEAST, ROUNDS_MOST, Measured, Starved
 
 FAKE = Path(__file__).with_name("fake_server.py")
 THRESHOLD = 0.02
-NOISE = 0.02  # of a round, on the machine of the published figures while others kept it busy (docs/benchmarking.md)
+NOISE = 0.02  # of a round, on the machine of the published figures while others kept it busy (docs/guide/benchmarking.md)
 
 
 def simulated(source: random.Random, ratio: float, noise: float) -> Callable[[int], Measured]:

@@ -21,7 +21,7 @@ from uvhttp_bench.exits import MissingError
 
 PRIVATE, SHARED = "private", "shared"
 # Loopback has no queue to keep short: what paces measures timers. Every kernel has reno and allows it, so that records of
-# different machines were made with the same (docs/benchmarking.md).
+# different machines were made with the same (docs/guide/benchmarking.md).
 DEFAULT = "reno"
 SYSTEM = "system"  # what the machine uses
 CONGESTION_CONTROL = "net.ipv4.tcp_congestion_control"

@@ -183,7 +183,7 @@ def _shown(path: Path) -> str:
 def document(
     path: Path, baseline: Sequence[Record], records: Sequence[Record], found: Judgement, code: int
 ) -> dict[str, Any]:
-    """What regression.json says beyond the records of the run (docs/benchmarking.md)."""
+    """What regression.json says beyond the records of the run (docs/guide/benchmarking.md)."""
     first = baseline[0]
     return {
         "timestamp": records[0].timestamp,

@@ -1,4 +1,4 @@
-/* Owns: the access log: a line per request, written by a thread of its own. docs/access_log.md. */
+/* Owns: the access log: a line per request, written by a thread of its own. docs/guide/access_log.md. */
 #ifndef UVHTTP_ACCESS_LOG_H
 #define UVHTTP_ACCESS_LOG_H
 

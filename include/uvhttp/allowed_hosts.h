@@ -1,4 +1,4 @@
-/* Owns: the middleware that answers only for the hosts that it is told. docs/middleware.md. */
+/* Owns: the middleware that answers only for the hosts that it is told. docs/guide/middleware.md. */
 #ifndef UVHTTP_ALLOWED_HOSTS_H
 #define UVHTTP_ALLOWED_HOSTS_H
 

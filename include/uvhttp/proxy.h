@@ -1,4 +1,4 @@
-/* Owns: servers behind proxies and load balancers: whom they believe. docs/proxy.md. */
+/* Owns: servers behind proxies and load balancers: whom they believe. docs/guide/proxy.md. */
 #ifndef UVHTTP_PROXY_H
 #define UVHTTP_PROXY_H
 

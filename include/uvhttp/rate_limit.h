@@ -1,4 +1,4 @@
-/* Owns: the rate limiter: a token bucket per client, or per whatever the application says. docs/rate_limit.md. */
+/* Owns: the rate limiter: a token bucket per client, or per whatever the application says. docs/guide/rate_limit.md. */
 #ifndef UVHTTP_RATE_LIMIT_H
 #define UVHTTP_RATE_LIMIT_H
 

@@ -34,7 +34,7 @@ UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, c
 
 /** Bytes that are made once and sent often, by any route and thread: a page built into the program, a snapshot that is
  * made anew each second. From 64 KiB on (and not by TLS) they go out as a large file does, without being copied into
- * each client's socket (docs/message.md has what that saves). Immutable and counted. */
+ * each client's socket (docs/internals/decisions.md has what that saves). Immutable and counted. */
 typedef struct uvhttp_content uvhttp_content_t;
 /** Copies size bytes (0 to SIZE_MAX; data may be NULL if 0); *content has a count of 1, and is NULL on failure. One of
  * 64 KiB or more has a descriptor of its own (memfd_create(2)). Any thread. Returns 0, UVHTTP_E_INVALID,

@@ -148,7 +148,7 @@ typedef struct uvhttp_server_config {
                                         a name such as "reno", for inherited sockets, too. A name that the kernel does
                                         not know or allow: listen returns UVHTTP_E_CONFIG */
 
-    /* HTTP/2 (docs/http2.md). What both protocols have, such as timeouts and rates, is set above. */
+    /* HTTP/2 (docs/guide/http2.md). What both protocols have, such as timeouts and rates, is set above. */
     bool http2; /**< HTTP/2 beside HTTP/1 on every address: by ALPN over TLS, by its preface in clear; default true */
     uint32_t http2_concurrent_streams_max; /**< requests of one connection that are answered at once, 1..32768; more are
                                                 refused and may be repeated by the client; default 100 */

@@ -1,5 +1,5 @@
 /* Owns: static files: a directory served below a prefix, with validators, ranges, precompressed neighbours and a cache
- * (docs/static.md). No file is opened, read or looked up on a loop's thread. */
+ * (docs/guide/static_files.md). No file is opened, read or looked up on a loop's thread. */
 #ifndef UVHTTP_STATIC_H
 #define UVHTTP_STATIC_H
 

@@ -19,7 +19,7 @@
 #define UVHTTP__FILE_TURN_MAX (1024u * 1024)
 /* Timers that may expire in a turn before what has arrived gets its share. On io_uring a turn has about 40 completions:
  * if all that is due were answered in one turn, the next requests of those clients would wait for the last of them, and
- * come in one bunch for ever (docs/io.md). */
+ * come in one bunch for ever (docs/internals/decisions.md). */
 #define UVHTTP__TURN_TIMERS_MAX 32
 
 struct uvhttp__engine {
@@ -152,7 +152,8 @@ uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *dat
 
 /* --- the output queue (io_out.c), for io_loop.c and io_filter.c --- */
 
-/* Bytes of a file up to which it pays that what is before it waits for it; docs/message.md says how it was measured. */
+/* Bytes of a file up to which it pays that what is before it waits for it; docs/internals/decisions.md says how it was
+ * measured. */
 #define UVHTTP__FILE_FOLLOWS_MAX (256u * 1024)
 
 /* Whether the kernel is told to hold back what goes before `next` (MSG_MORE), for sendfile(2) follows without a wait.

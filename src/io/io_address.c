@@ -234,8 +234,8 @@ static bool names_congestion_control(const uvhttp__endpoint_t *endpoint) {
 }
 
 /* Between programs of one machine there is no queue to keep short, but a congestion control that paces, such as BBR,
- * sets a timer for most packets all the same (docs/io.md). Every kernel has and allows "reno" (tcp(7)); if one should
- * not, the system's is good enough. */
+ * sets a timer for most packets all the same (docs/internals/decisions.md). Every kernel has and allows "reno"
+ * (tcp(7)); if one should not, the system's is good enough. */
 static int choose_congestion_control(int fd, const uvhttp__endpoint_t *endpoint) {
     if (names_congestion_control(endpoint)) return set_congestion_control(fd, endpoint->congestion_control);
     if (is_loopback(&endpoint->address)) (void)set_congestion_control(fd, "reno");

@@ -128,7 +128,7 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     size_t size = 0;
     int count = uvhttp__out_gather(stream, iov, UVHTTP__OUT_IOV_MAX, &size);
     /* Further pieces follow: the kernel fills its packets. Not before any file: it may have to be read first, and a
-     * client that has the head already is awake when a large one comes (docs/static.md). */
+     * client that has the head already is awake when a large one comes (docs/internals/decisions.md). */
     bool more = count == UVHTTP__OUT_IOV_MAX && size < stream->out_size &&
                 !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back for ever */
     more = more || (count == 1 && uvhttp__file_follows(stream, stream->out_first->next));

@@ -1,5 +1,5 @@
 /* Owns: the states of a stream: which transitions are legal, and the functions that make them, which are the only
- * writers of the state fields. docs/io.md draws the state machines. May include: io. */
+ * writers of the state fields. docs/internals/io.md draws the state machines. May include: io. */
 #ifndef UVHTTP_SRC_IO_IO_STATE_H
 #define UVHTTP_SRC_IO_IO_STATE_H
 

@@ -271,7 +271,7 @@ typedef struct uvhttp__body {
 } uvhttp__body_t;
 
 /* From this size on what is sent often goes by sendfile(2). */
-#define UVHTTP__SENDFILE_MIN (64u * 1024) /* bytes; docs/static.md says how it was measured */
+#define UVHTTP__SENDFILE_MIN (64u * 1024) /* bytes; docs/internals/decisions.md says how it was measured */
 
 struct uvhttp_content {
     uvhttp__ref_t ref;

@@ -1,5 +1,5 @@
 /* Owns: running seeds: `sim [options] FIRST [COUNT]`. Random numbers, the trace, memory that is counted and fails on
- * purpose, and making a failing run smaller. See docs/testing.md. */
+ * purpose, and making a failing run smaller. See docs/internals/simulation.md. */
 #include <endian.h>
 #include <inttypes.h>
 #include <signal.h>

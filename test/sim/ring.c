@@ -30,7 +30,7 @@ typedef struct op {
     uint64_t deadline_ns; /* a timeout's */
     struct iovec iov[IOV_MAX_USED];
     size_t iov_count; /* a send's: the kernel copies header and vector when it takes the entry, but not the bytes */
-    bool asleep;      /* a receive that was not woken by a reset (pitfall 11 of docs/io.md) */
+    bool asleep;      /* a receive that was not woken by a reset (pitfall 11 of docs/internals/io.md) */
 } op_t;
 
 struct sim_ring {

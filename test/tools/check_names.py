@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Owns: the check that what documents and comments name is there: files, functions and types of the library, tests, and in
-a row that names both the function in its file. A row of a promise names tests that hold it."""
+a row that names both the function in its file. A row of a promise names tests that hold it. The tables of docs/internals/
+list every source file of the library."""
+import fnmatch
 import pathlib
 import re
 import subprocess
@@ -92,7 +94,24 @@ class Names:
                 if not self.is_file(name):
                     yield f"{path}:{text.count(chr(10), 0, match.start()) + 1}: there is no file {name}"
 
+    def listed(self):
+        """Patterns of paths: what the tables "| file | owns |" of docs/internals/ name. A name without a folder is in the folder
+        of the page's name."""
+        for path, text in self.files.items():
+            if path.startswith("docs/internals/") and path.endswith(".md"):
+                for table in re.findall(r"^\| file \| owns \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.M):
+                    for name in CODE.findall("\n".join(row.split("|")[1] for row in table.splitlines())):
+                        name = name.removeprefix("src/")
+                        yield "src/" + (name if "/" in name else f"{pathlib.PurePath(path).stem}/{name}")
+
+    def check_tables(self):
+        patterns = list(self.listed())
+        for path in sorted(self.files):
+            if path.startswith("src/") and path.endswith(".c") and not any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns):
+                yield f"{path}: no table of files in docs/internals/ lists it"
+
     def problems(self):
+        yield from self.check_tables()
         for path, text in sorted(self.files.items()):
             if path.endswith(".md") and path not in HISTORY:
                 yield from self.check_document(path, text)

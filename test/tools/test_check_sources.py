@@ -7,6 +7,7 @@ import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import check_layering
+import check_links
 import check_names
 import check_snippets
 import check_style
@@ -144,7 +145,9 @@ class SymbolsTest(unittest.TestCase):
 
 
 class NamesTest(unittest.TestCase):
-    FILES = {"src/io/a.c": "void uvhttp__a(void) {}\nstatic int b(int x) {}\n", "src/io/a.h": "void uvhttp__a(void);\n", "src/io/c.c": ""}
+    TABLE = "| file | owns |\n|---|---|\n"
+    FILES = {"src/io/a.c": "void uvhttp__a(void) {}\nstatic int b(int x) {}\n", "src/io/a.h": "void uvhttp__a(void);\n", "src/io/c.c": "",
+             "docs/internals/io.md": TABLE + "| `*.c` | all |\n"}  # fmt: skip
 
     def problems(self, **files):
         named = {"src/io/d.c": files["comment"]} if "comment" in files else {"docs/d.md": files["document"]}
@@ -164,6 +167,17 @@ class NamesTest(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual(len(self.problems(document="\n" + text + "\n")), 1)
         self.assertEqual(self.problems(comment="\n/* As\n * in server/session.c. */\n"), ["src/io/d.c:2: there is no file server/session.c"])
+
+    def unlisted(self, *rows, page="io"):
+        files = {"src/io/a.c": "", "src/io/b.c": "", "src/conn/a.c": "", "docs/internals/conn.md": self.TABLE + "| `a.c` | x |\n"}
+        return len(list(check_names.Names(files | {f"docs/internals/{page}.md": self.TABLE + "".join(rows)}).problems()))
+
+    def test_every_source_file_is_in_a_table(self):
+        for rows in (["| `a.c`, `b.c` | x |\n"], ["| `a.c` | x |\n", "| `src/io/b.c` | x |\n"], ["| `io/*.c` | x |\n"]):
+            self.assertEqual(self.unlisted(*rows), 0)
+        self.assertEqual(self.unlisted("| `a.c` | what `b.c` needs |\n"), 1)
+        self.assertEqual(self.unlisted("| `a.c`, `b.c` | x |\n", page="http1"), 2)
+        self.assertEqual(self.unlisted("| `io/a.c`, `io/b.c` | x |\n", page="http1"), 0)
 
     TESTS = {"test/integration/test_a.py": "def test_b(server):\n    pass\n# test_c(\n", "test/unit/io/test_d.c": "test_e(void **state)\ntest_f(void **state)\n{test_e}\n"}
 
@@ -239,6 +253,34 @@ class SnippetsTest(unittest.TestCase):
     def test_update_makes_it_pass(self):
         text = check_snippets.update("<!-- snippet: a.c whole -->\n```c\nold\n```\n", self.root)
         self.assertEqual(self.count(text), 0)
+
+
+class LinksTest(unittest.TestCase):
+    def problems(self, **pages):
+        files = {"docs/README.md": "[a](guide/a.md)", "docs/guide/a.md": "# A page\n\n## Part\n\n## Part\n", "src/a.c": ""}
+        return list(check_links.Links(files | {f"docs/guide/{name}.md": text for name, text in pages.items()}).problems())
+
+    def test_links_that_lead_somewhere_pass(self):
+        for text in ("[x](../README.md)", "[x](#a)\n## A", "[`x`[1]](b.md#part-1)", "[x](../../src/a.c)", "[x](../../src)", "![x](b.md)",
+                     "[x](https://example.org/b.md)", "`[x](none.md)`", "```sh\n[x](none.md)\n```"):  # fmt: skip
+            with self.subTest(text):
+                self.assertEqual(self.problems(a="[b](b.md)\n" + text, b="## Part\n## `Part`\n"), [])
+
+    def test_links_that_lead_nowhere_are_refused(self):
+        for text in ("[x](none.md)", "[x](../../../x.md)", "[x](#b)\n## A", "[x](b.md#part-2)", "[x](../../src/b.c)", "![x](x.svg)",
+                     '<img src="x.svg" alt="x">', "[`x`](none.md)", "`x` [x](none.md) `x`"):  # fmt: skip
+            with self.subTest(text):
+                self.assertEqual(len(self.problems(a="[b](b.md)\n" + text, b="## Part\n## `Part`\n")), 1)
+
+    def test_a_page_that_no_page_links_is_refused(self):
+        self.assertEqual(len(self.problems(b="", c="")), 2)
+        self.assertEqual(len(self.problems(b="[c](c.md)", c="[b](b.md)")), 2)
+        self.assertEqual(self.problems(a="[b](b.md)", b="[c](c.md)", c=""), [])
+
+    def test_a_link_to_the_folder_reaches_generated_reports_and_nothing_else(self):
+        files = {"docs/README.md": "[r](performance/reports) [g](guide)", "docs/performance/reports/1/a.md": "", "docs/guide/a.md": ""}
+        (problem,) = check_links.Links(files).problems()
+        self.assertIn("docs/guide/a.md", problem)
 
 
 class SystemCallsTest(unittest.TestCase):

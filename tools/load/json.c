@@ -1,4 +1,4 @@
-/* Owns: the JSON (docs/load.md lists its fields). May include: base, io, obs. */
+/* Owns: the JSON (docs/guide/load.md lists its fields). May include: base, io, obs. */
 #include "build_info.h"
 #include "load/report.h"
 

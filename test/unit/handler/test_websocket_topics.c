@@ -109,7 +109,7 @@ static void test_compression_costs_an_idle_connection_nothing(void **state) {
     assert_in_range(idle_size(*state, &options, HANDSHAKE(OFFER)), 1, IDLE_SIZE_MAX);
 }
 
-/* What docs/websocket.md says: 40 KB for what comes in. Nothing was sent; that costs another 270 KB. */
+/* What docs/guide/websocket.md says: 40 KB for what comes in. Nothing was sent; that costs another 270 KB. */
 static void test_context_takeover_costs_what_it_is_said_to(void **state) {
     static const uvhttp_ws_options_t options = {.compression = true, .context_takeover = true};
     if (!uvhttp__ws_deflate_available) skip();

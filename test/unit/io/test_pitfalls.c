@@ -1,6 +1,6 @@
-/* Owns: one regression test for each of the pitfalls of io_uring that docs/io.md lists, by its number. Where the
- * pitfall is a property that any engine must have, the test runs on all of them; the program runs a second time as an
- * ordinary user with a small RLIMIT_MEMLOCK, because root hides what others meet. */
+/* Owns: one regression test for each of the pitfalls of io_uring that docs/internals/io.md lists, by its number. Where
+ * the pitfall is a property that any engine must have, the test runs on all of them; the program runs a second time as
+ * an ordinary user with a small RLIMIT_MEMLOCK, because root hides what others meet. */
 #include "support/io_server.h"
 
 #include <linux/audit.h>

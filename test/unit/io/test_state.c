@@ -1,5 +1,5 @@
-/* Owns: tests of the state machines of a stream: every pair of states against the diagrams of docs/io.md, an assertion
- * for an illegal step, and the states that real streams have in their callbacks, on every engine. */
+/* Owns: tests of the state machines of a stream: every pair of states against the diagrams of docs/internals/io.md, an
+ * assertion for an illegal step, and the states that real streams have in their callbacks, on every engine. */
 #include "support/io_server.h"
 
 #include "io/io_state.h"
