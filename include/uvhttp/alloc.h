@@ -1,4 +1,4 @@
-/* Owns: the allocator hook: where the library's memory comes from. May include: base. */
+/* Owns: the allocator hook, which decides where the library's memory comes from. May include: base. */
 #ifndef UVHTTP_ALLOC_H
 #define UVHTTP_ALLOC_H
 
@@ -6,8 +6,9 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** An allocator with the contracts of the C library's functions: 16-byte aligned results, NULL when out of memory,
- * `free` takes NULL, `realloc` leaves the block alone when it fails. Called from any thread, also at the same time. */
+/** An allocator with the contracts of the C library. Results are 16-byte aligned, and NULL when out of memory. `free`
+ * accepts NULL. `realloc` leaves the block unchanged when it fails. Functions are called from any thread, also
+ * concurrently. */
 typedef struct uvhttp_allocator {
     void *(*malloc)(size_t size, void *user);
     void *(*calloc)(size_t count, size_t size, void *user); /**< must refuse when count * size overflows */
@@ -16,12 +17,15 @@ typedef struct uvhttp_allocator {
     void *user; /**< passed to every call */
 } uvhttp_allocator_t;
 
-/** Lets all memory of the library come from `allocator`, whose content is copied; what its functions use must live
- * until the process ends. Without this call it is mimalloc if the library was built with it, else the C library. Call
- * it once, before anything else of uvhttp and before threads start. An aligned block of n bytes (the library's slabs
- * take 32 KiB ones) asks `malloc` for up to 2n, of which the rest stays untouched.
- * Returns 0, UVHTTP_E_INVALID (NULL, or one of the functions is NULL) or UVHTTP_E_STATE (an allocator was set before,
- * or the library has already allocated something). */
+/** Makes the library allocate all its memory from `allocator`. The structure is copied; what its functions use must
+ * live until the process ends. Without this call the allocator is mimalloc if the library was built with it, else the C
+ * library. Call it once, before any other function of uvhttp and before threads start.
+ *
+ * An aligned block of n bytes asks `malloc` for up to 2n bytes; the unused part is never touched. The library's slabs
+ * use aligned blocks of 32 KiB.
+ *
+ * Returns 0, UVHTTP_E_INVALID (`allocator` or one of its functions is NULL) or UVHTTP_E_STATE (an allocator is already
+ * set, or the library has already allocated memory). */
 UVHTTP_EXPORT int uvhttp_set_allocator(const uvhttp_allocator_t *allocator);
 
 UVHTTP_END_DECLS

@@ -1,5 +1,5 @@
-/* Owns: requests to other HTTP servers, from the thread of a loop: in a coroutine that waits for the response, or with
- * a function that is called when it has come. */
+/* Owns: requests to other HTTP servers from the thread of a loop, either in a coroutine that waits for the response, or
+ * with a callback. */
 #ifndef UVHTTP_CLIENT_H
 #define UVHTTP_CLIENT_H
 
@@ -14,69 +14,73 @@ typedef struct uvhttp_client_header {
     const char *value;
 } uvhttp_client_header_t;
 
-/** What is asked. A field that is 0 has its default. All but `body` is copied. */
+/** A request to send. A field that is 0 has its default. All fields except `body` are copied. */
 typedef struct uvhttp_client_request {
-    const char *url; /**< "http://host[:port][/path][?query]", with a name, an IPv4 address or an IPv6 one in brackets
-                          for the host. Port 80 by default; no userinfo, no fragment; the rest is sent as it
-                          stands, so it has to be encoded. It reaches TCP only, so that a url of a user leads to no
-                          local socket. Required */
-    const char *method; /**< a token, as it is sent; not CONNECT. Default: "GET" */
+    const char
+        *url; /**< "http://host[:port][/path][?query]". The host is a name, an IPv4 address or an IPv6 address in
+                 brackets; the default port is 80. No user information and no fragment. The rest is sent unchanged, so
+                 encode it first. A url reaches TCP only: a url from a user cannot reach a local socket. Required */
+    const char *method; /**< a token, sent unchanged; not CONNECT. Default "GET" */
     const uvhttp_client_header_t
-        *headers; /**< default: none. The library writes Connection, Content-Length and Host
-    (unless it is given here); fields that frame the message or steer the connection are refused */
+        *headers; /**< default none. The library adds Connection, Content-Length and Host (unless given here). Fields
+                     that frame the message or control the connection are refused */
     size_t header_count;
-    const void *body; /**< must stay as it is until the request is over. Default: none */
+    const void *body; /**< must stay unchanged until the request is over. Default none */
     size_t body_size;
-    uint32_t timeout_ms;        /**< for all of it, from the look-up of the name to the last byte. Default: 30000;
-                                     UINT32_MAX: none */
-    uint32_t response_size_max; /**< bytes of the response's body, unchunked. Default: 1048576 */
-    uint32_t head_size_max;  /**< bytes of the response's head, 64..16777216; also of an interim one. Default: 65536 */
-    const char *unix_socket; /**< "/path/of/socket" or "@abstract", at most 108 bytes: connects there in place of the
-                                  url's host and port, which are sent as Host only. Default: none */
-    uint32_t interim_max;    /**< interim responses (1xx) before the final one, 1..; more: UVHTTP_E_PEER_INTERIM.
-                                  Default: 16 */
+    uint32_t timeout_ms; /**< for the whole request, from the name lookup to the last byte. Default 30000; UINT32_MAX:
+                            no limit */
+    uint32_t response_size_max; /**< bytes of the response body after decoding chunks. Default 1048576 */
+    uint32_t head_size_max; /**< bytes of the response head, 64..16777216; also of an interim response. Default 65536 */
+    const char *unix_socket; /**< "/path/of/socket" or "@abstract", at most 108 bytes. Connects to this socket; host and
+                                port of the url only set the Host field. Default none */
+    uint32_t
+        interim_max; /**< interim responses (1xx) before the final one, 1..; above: UVHTTP_E_PEER_INTERIM. Default 16 */
 } uvhttp_client_request_t;
 
-/** A request to another server, and its response when that has come. */
+/** A request to another server, and its response after it has arrived. */
 typedef struct uvhttp_client_response uvhttp_client_response_t;
 
-/** Asks, and waits for the whole response, in a coroutine. *response is the caller's to free: uvhttp_coro_defer is the
- * place if it waits again meanwhile. Each request has a connection of its own; redirections are not followed, nothing
- * is tried twice. Any status is a response: 404 is not an error here. Returns 0, or, and *response is NULL then,
- * UVHTTP_E_ABORTED (the client of this server has gone, ...; <uvhttp/coro.h>), UVHTTP_E_TIMEOUT,
- * UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_PEER_RESET (also: it has closed before the response was
- * whole), UVHTTP_E_PEER_RESPONSE (what came is no response, or one that two clients could read differently),
- * UVHTTP_E_PEER_TOO_LARGE (response_size_max, head_size_max), UVHTTP_E_PEER_INTERIM (interim_max), UVHTTP_E_ADDRESS
- * (the url, unix_socket), UVHTTP_E_CLIENT_UNIX_URL (the url begins with "http://unix:/"), UVHTTP_E_UNSUPPORTED (https),
- * UVHTTP_E_INVALID (any other field), UVHTTP_E_STATE (not in a coroutine), UVHTTP_E_WORK_FULL (the look-up of the
- * name), UVHTTP_E_WORK_CANCELLED (the same, and the server stops), UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM,
- * UVHTTP_E_LIMIT or UVHTTP_E_IO. */
+/** Sends a request and waits for the complete response, in a coroutine. The caller frees *response; register that with
+ * uvhttp_coro_defer if the coroutine waits again. Each request uses its own connection. Redirects are not followed and
+ * nothing is retried. Any status is a response: 404 is not an error.
+ *
+ * Returns 0. On failure *response is NULL, and the result is one of:
+ * - UVHTTP_E_ABORTED: the client of this server has gone (<uvhttp/coro.h>); UVHTTP_E_TIMEOUT;
+ * - UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME;
+ * - UVHTTP_E_PEER_RESET: reset, or closed before the response was complete;
+ * - UVHTTP_E_PEER_RESPONSE: no HTTP response, or an ambiguous one;
+ * - UVHTTP_E_PEER_TOO_LARGE (response_size_max, head_size_max), UVHTTP_E_PEER_INTERIM (interim_max);
+ * - UVHTTP_E_ADDRESS (the url, unix_socket), UVHTTP_E_CLIENT_UNIX_URL (the url starts with "http://unix:/"),
+ * UVHTTP_E_UNSUPPORTED (https), UVHTTP_E_INVALID (any other field);
+ * - UVHTTP_E_STATE: not in a coroutine;
+ * - UVHTTP_E_WORK_FULL, UVHTTP_E_WORK_CANCELLED (the server stops): the name lookup found no worker thread;
+ * - UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT, UVHTTP_E_IO. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_request(const uvhttp_client_request_t *request,
                                                       uvhttp_client_response_t **response);
 
-/** The end of a request that was sent without a coroutine, in a turn of the loop; `response` may be freed in it. Only
- * with status 0 there is something to read in it. */
+/** Called at the end of a request of uvhttp_client_send, in a loop iteration. `response` may be freed in it. Its
+ * contents are readable only with status 0. */
 typedef void (*uvhttp_client_cb)(uvhttp_client_response_t *response, int status, void *user);
 
-/** Begins to ask; on_done follows exactly once, never inside this call, unless the response is freed before: that gives
- * the request up. On the thread of a loop: in handlers and all that a server calls. It must be freed before the loop
- * ends; who answers a request of this server with it does that in uvhttp_deferred_on_abort. Returns 0, or what can be
- * said at once of the above, and then *response is NULL and on_done does not come. UVHTTP_E_STATE: no loop runs on this
- * thread. */
+/** Starts a request. on_done is called exactly once, never inside this call. Freeing the response earlier aborts the
+ * request, and on_done is not called. Call it on the thread of a loop: in handlers and in any callback of a server. The
+ * response must be freed before the loop ends; if a request of this server depends on it, free it in
+ * uvhttp_deferred_on_abort. Returns 0, or an immediate error of the list above: *response is NULL then, and on_done is
+ * not called. UVHTTP_E_STATE: no loop runs on this thread. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done,
                                                      void *user, uvhttp_client_response_t **response);
 
-/** 200..999. */
+/** Returns the status, 200..999. */
 UVHTTP_EXPORT int uvhttp_client_response_status(const uvhttp_client_response_t *response);
-/** The value of the first header field called `name` (ASCII case ignored); data is NULL if there is none. Views are
- * valid until the response is freed. */
+/** Returns the value of the first header field named `name` (ASCII case ignored). `data` is NULL if there is none.
+ * Views are valid until the response is freed. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_client_response_header(const uvhttp_client_response_t *response, const char *name);
-/** Header fields in the order received; `index` from 0. Returns false past the last. */
+/** Returns the header field at `index`, from 0, in the order received. Returns false past the last one. */
 UVHTTP_EXPORT bool uvhttp_client_response_header_at(const uvhttp_client_response_t *response, size_t index,
                                                     uvhttp_str_t *name, uvhttp_str_t *value);
-/** The whole body, unchunked; a NUL stands behind it. Codings of the content (gzip) are left as they are. */
+/** Returns the complete body with chunked coding removed, followed by a NUL. Content codings (gzip) are not decoded. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_client_response_body(const uvhttp_client_response_t *response);
-/** On the thread of its loop. A request that is under way is given up. NULL is allowed. */
+/** Frees a response on the thread of its loop. A request in flight is aborted. NULL is allowed. */
 UVHTTP_EXPORT void uvhttp_client_response_free(uvhttp_client_response_t *response);
 
 UVHTTP_END_DECLS

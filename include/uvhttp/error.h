@@ -1,4 +1,5 @@
-/* Owns: the error codes of the whole library. One table makes the enum, the names, the messages and the HTTP status. */
+/* Owns: the error codes of the whole library. One table defines the enum, the names, the messages and the HTTP
+ * statuses. */
 #ifndef UVHTTP_ERROR_H
 #define UVHTTP_ERROR_H
 
@@ -6,7 +7,8 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** X(name, number, HTTP status that a client gets for it or 0, message). Numbers are part of the ABI: append only. */
+/** X(name, number, HTTP status that a client receives for it or 0, message). Numbers are part of the ABI: append only.
+ */
 #define UVHTTP_ERROR_MAP(X)                                                                                            \
     X(INVALID, -1, 0, "invalid argument")                                                                              \
     X(NOMEM, -2, 503, "out of memory")                                                                                 \
@@ -144,7 +146,7 @@ UVHTTP_BEGIN_DECLS
     X(HTTP2_FLOOD, -806, 0, "HTTP/2 client above a limit that holds off floods")                                       \
     X(HTTP2_SETTINGS_TIMEOUT, -807, 0, "HTTP/2 SETTINGS not acknowledged in time")
 
-/** 0 on success; every failing function returns one of these negative codes. */
+/** Success is 0. A function that fails returns one of these negative codes. */
 typedef enum uvhttp_error {
     UVHTTP_OK = 0,
 #define UVHTTP_ERROR_ENUM(name, number, status, message) UVHTTP_E_##name = (number),
@@ -152,16 +154,16 @@ typedef enum uvhttp_error {
 #undef UVHTTP_ERROR_ENUM
 } uvhttp_error_t;
 
-/** The symbol of a code, "UVHTTP_E_NOMEM"; "UVHTTP_OK" for 0; "UVHTTP_E_UNKNOWN" for a number not in the table.
- * Static storage; any thread. */
+/** Returns the symbol of a code, such as "UVHTTP_E_NOMEM". Returns "UVHTTP_OK" for 0 and "UVHTTP_E_UNKNOWN" for a
+ * number that is not in the table. Static storage. Any thread. */
 UVHTTP_EXPORT const char *uvhttp_error_name(int code);
 
-/** The message of a code, one line in English without a full stop. Static storage; any thread. */
+/** Returns the message of a code: one line in English without a full stop. Static storage. Any thread. */
 UVHTTP_EXPORT const char *uvhttp_error_message(int code);
 
-/** The HTTP status (400..599) that a server answers for a code, 500 for a code without one. What a handler has waited
- * for in vain (UVHTTP_E_TIMEOUT: another server, a job, a channel) is 504; a client of this server that is too slow
- * (UVHTTP_E_HTTP_TIMEOUT) is 408. Any thread. */
+/** Returns the HTTP status (400..599) that a server sends for a code, or 500 for a code without a status.
+ * UVHTTP_E_TIMEOUT is 504: a handler waited too long for another server, a job or a channel. UVHTTP_E_HTTP_TIMEOUT is
+ * 408: a client of this server was too slow. Any thread. */
 UVHTTP_EXPORT int uvhttp_error_http_status(int code);
 
 UVHTTP_END_DECLS

@@ -6,7 +6,7 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** X(symbol, token). Order is part of the ABI: append only. */
+/** X(symbol, token). The order is part of the ABI: append only. */
 #define UVHTTP_METHOD_MAP(X)                                                                                           \
     X(GET, "GET")                                                                                                      \
     X(HEAD, "HEAD")                                                                                                    \
@@ -18,8 +18,8 @@ UVHTTP_BEGIN_DECLS
     X(CONNECT, "CONNECT")                                                                                              \
     X(TRACE, "TRACE")
 
-/** A method by number. UVHTTP_METHOD_OTHER: any other valid token, to be read as text; UVHTTP_ANY: in a route only,
- * every method that no more specific route of the same pattern takes. */
+/** A method by number. UVHTTP_METHOD_OTHER is any other valid token; read it as text. UVHTTP_ANY is for routes only: it
+ * matches every method for which the same pattern has no more specific route. */
 typedef enum uvhttp_method {
 #define UVHTTP_METHOD_ENUM(symbol, token) UVHTTP_##symbol,
     UVHTTP_METHOD_MAP(UVHTTP_METHOD_ENUM)

@@ -1,5 +1,7 @@
-/* Owns: how a handler answers. One complete answer per request: the last call of the family text/json/send/... before
- * the handler returns counts, or begin/write/end for an answer in pieces, or defer to answer later from any thread. */
+/* Owns: how a handler responds. A request gets one response. It is one of:
+ * - a buffered response: the last call of uvhttp_response_text, _json, _send ... before the handler returns;
+ * - a streamed response: uvhttp_response_begin, _write, _end;
+ * - a deferred response, sent later from any thread: uvhttp_response_defer. */
 #ifndef UVHTTP_RESPONSE_H
 #define UVHTTP_RESPONSE_H
 
@@ -12,181 +14,207 @@ UVHTTP_BEGIN_DECLS
 typedef struct uvhttp_response uvhttp_response_t;
 typedef struct uvhttp_deferred uvhttp_deferred_t;
 
-/* --- a complete answer --- Each sets status (200..599; else UVHTTP_E_INVALID), Content-Type and body; Content-Length
- * and Date are the library's. The answer leaves when the handler and the on_finish hooks have returned. Returns 0,
- * UVHTTP_E_INVALID, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (config.request_memory_max), or UVHTTP_E_STATE when begin() was
- * called or the response has been sent or deferred. On failure nothing has changed and `release` has been called. */
+/* --- buffered responses ---
+ *
+ * Each function sets the status (200..599; else UVHTTP_E_INVALID), Content-Type and body. The library adds
+ * Content-Length and Date. The response is sent after the handler and the on_finish hooks have returned.
+ *
+ * Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT (config.request_memory_max), or UVHTTP_E_STATE
+ * (uvhttp_response_begin was called, or the response was sent or deferred). On failure nothing has changed and
+ * `release` has been called. */
 
-/** text/plain; charset=utf-8, a copy of a terminated string. */
+/** Sends a copy of a terminated string as text/plain; charset=utf-8. */
 UVHTTP_EXPORT int uvhttp_response_text(uvhttp_response_t *res, int status, const char *text);
-/** application/json, a copy of a terminated string. */
+/** Sends a copy of a terminated string as application/json. */
 UVHTTP_EXPORT int uvhttp_response_json(uvhttp_response_t *res, int status, const char *json);
-/** A copy of size bytes. content_type may be NULL: none is sent, or one set by uvhttp_response_header stays. */
+/** Sends a copy of `size` bytes. With content_type NULL, a Content-Type set by uvhttp_response_header stays; otherwise
+ * none is sent. */
 UVHTTP_EXPORT int uvhttp_response_send(uvhttp_response_t *res, int status, const char *content_type, const void *data,
                                        size_t size);
-/** Bytes that stay valid and unchanged as long as the server: not copied. */
+/** Sends bytes without copying them. They must stay valid and unchanged as long as the server. */
 UVHTTP_EXPORT int uvhttp_response_send_static(uvhttp_response_t *res, int status, const char *content_type,
                                               const void *data, size_t size);
-/** Bytes that stay valid and unchanged until release(arg) (may be NULL), called exactly once: on the loop's thread, or
- * at once in a call that fails or replaces this answer. Not copied. */
+/** Sends bytes without copying them. They must stay valid and unchanged until release(arg) is called. `release` may be
+ * NULL. It is called exactly once: on the loop's thread, or inside a call that fails or replaces this response. */
 UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *content_type,
                                            const void *data, size_t size, void (*release)(void *arg), void *arg);
 
-/** Bytes that are made once and sent often, by any route and thread: a page built into the program, a snapshot that is
- * made anew each second. From 64 KiB on (and not by TLS) they go out as a large file does, without being copied into
- * each client's socket (docs/internals/decisions.md has what that saves). Immutable and counted. */
+/** A shared body: immutable, reference-counted bytes that are created once and sent often, by any route and thread.
+ * Examples are a page built into the program, or a snapshot that is renewed each second. A body of 64 KiB or more, on a
+ * connection without TLS, is sent like a file, without a copy into each client's socket. docs/internals/decisions.md has the
+ * figures. */
 typedef struct uvhttp_content uvhttp_content_t;
-/** Copies size bytes (0 to SIZE_MAX; data may be NULL if 0); *content has a count of 1, and is NULL on failure. One of
- * 64 KiB or more has a descriptor of its own (memfd_create(2)). Any thread. Returns 0, UVHTTP_E_INVALID,
- * UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO (memfd_create(2) is not allowed). */
+/** Creates a shared body from a copy of `size` bytes (0..SIZE_MAX; `data` may be NULL if 0). The caller holds one
+ * reference. A body of 64 KiB or more owns a descriptor (memfd_create(2)). Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM,
+ * UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO (memfd_create(2) is not allowed); on failure the result is NULL. Any thread.
+ */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_content_new(const void *data, size_t size, uvhttp_content_t **content);
-/** Any thread; each is let go once. Answers that are under way have counts of their own. release: NULL is ignored. */
+/** Adds or releases a reference. Release each reference exactly once. Responses in flight hold their own references.
+ * Releasing NULL does nothing. Any thread. */
 UVHTTP_EXPORT void uvhttp_content_retain(uvhttp_content_t *content);
 UVHTTP_EXPORT void uvhttp_content_release(uvhttp_content_t *content);
-/** All of a content; the caller's count stays the caller's. UVHTTP_E_INVALID if content is NULL. */
+/** Sends a shared body. The caller keeps its reference. Returns UVHTTP_E_INVALID if the body is NULL. */
 UVHTTP_EXPORT int uvhttp_response_send_content(uvhttp_response_t *res, int status, const char *content_type,
                                                uvhttp_content_t *content);
 
-/** The bytes [offset, offset + size) of an open regular file, by sendfile(2), or read by worker threads (TLS, or not in
- * memory); the descriptor is the library's from here on, and closed, also on failure. size UINT64_MAX: to its end. */
+/** Sends the bytes [offset, offset + size) of an open regular file; `size` UINT64_MAX means up to its end. The file is
+ * sent by sendfile(2). Worker threads read it instead for TLS, or when it is not in the page cache. The library takes
+ * ownership of the descriptor and closes it, also on failure. */
 UVHTTP_EXPORT int uvhttp_response_send_fd(uvhttp_response_t *res, int status, const char *content_type, int fd,
                                           uint64_t offset, uint64_t size);
-/** A whole file by path (open(2) on this thread; UVHTTP_E_NOT_FOUND, UVHTTP_E_PERMISSION; not a regular file:
- * UVHTTP_E_INVALID). content_type NULL: application/octet-stream. */
+/** Sends a whole file by path. Calls open(2) on this thread. With content_type NULL, the type is
+ * application/octet-stream. Also returns UVHTTP_E_NOT_FOUND, UVHTTP_E_PERMISSION, or UVHTTP_E_INVALID (not a regular
+ * file). */
 UVHTTP_EXPORT int uvhttp_response_send_file(uvhttp_response_t *res, int status, const char *content_type,
                                             const char *path);
-/** No body. For 204 and 304 without Content-Length (RFC 9110 section 8.6). */
+/** Sends no body. 204 and 304 have no Content-Length (RFC 9110 section 8.6). */
 UVHTTP_EXPORT int uvhttp_response_empty(uvhttp_response_t *res, int status);
-/** 301, 302, 303, 307 or 308 with a Location. */
+/** Sends 301, 302, 303, 307 or 308 with a Location field. */
 UVHTTP_EXPORT int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location);
 
-/* --- headers --- Before the answer leaves; copies. Name and value are checked (a CR or LF can not be smuggled in):
- * UVHTTP_E_INVALID. Content-Length, Transfer-Encoding, Connection, Date and Upgrade are the library's:
- * UVHTTP_E_INVALID, but `Connection: close` is taken. There is one Content-Type: a field set here stays until an answer
- * brings its own. Other codes: UVHTTP_E_LIMIT (64 KiB of fields, or config.request_memory_max), UVHTTP_E_NOMEM,
- * UVHTTP_E_STATE (the head has left, or the response is deferred). On failure nothing has changed. */
+/* --- header fields ---
+ *
+ * Call these before the response is sent. Name and value are copied and validated, so that CR and LF cannot be
+ * injected; an invalid one returns UVHTTP_E_INVALID. The library owns Content-Length, Transfer-Encoding, Connection,
+ * Date and Upgrade: setting them returns UVHTTP_E_INVALID, except for `Connection: close`. There is one Content-Type: a
+ * field set here stays until a response function sets another.
+ *
+ * Other codes: UVHTTP_E_LIMIT (64 KiB of fields, or config.request_memory_max), UVHTTP_E_NOMEM, UVHTTP_E_STATE (the
+ * head was sent, or the response is deferred). On failure nothing has changed. */
 
 /** Replaces all fields of that name. */
 UVHTTP_EXPORT int uvhttp_response_header(uvhttp_response_t *res, const char *name, const char *value);
-/** Adds a field beside others of that name. */
+/** Adds a field and keeps others of that name. */
 UVHTTP_EXPORT int uvhttp_response_header_add(uvhttp_response_t *res, const char *name, const char *value);
 UVHTTP_EXPORT int uvhttp_response_header_remove(uvhttp_response_t *res, const char *name);
-/** The value of a field set so far; data NULL if there is none. Valid until headers change. */
+/** Returns the value of a field set so far. `data` is NULL if there is none. Valid until the fields change. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_response_header_get(const uvhttp_response_t *res, const char *name);
-/** Status set so far; 0 if none. */
+/** Returns the status set so far, or 0. */
 UVHTTP_EXPORT int uvhttp_response_status(const uvhttp_response_t *res);
-/** Changes the status of an answer that was made already and keeps its body: for an on_finish hook. 200..599. Returns
- * 0, UVHTTP_E_INVALID or UVHTTP_E_STATE (no answer yet, or it has left). */
+/** Changes the status (200..599) of a complete response and keeps its body. For an on_finish hook. Returns 0,
+ * UVHTTP_E_INVALID or UVHTTP_E_STATE (there is no response yet, or it was sent). */
 UVHTTP_EXPORT int uvhttp_response_set_status(uvhttp_response_t *res, int status);
-/** The request that is being answered: what a hook needs beside its `user`. */
+/** Returns the request of this response, for hooks that need more than their `user`. */
 UVHTTP_EXPORT uvhttp_request_t *uvhttp_response_request(uvhttp_response_t *res);
-/** Closes the connection after this answer. */
+/** Closes the connection after this response. */
 UVHTTP_EXPORT void uvhttp_response_close(uvhttp_response_t *res);
 
 /* --- interim responses --- */
 
-/** A field of an interim response; both are terminated. */
+/** A field of an interim response. Both strings are terminated. */
 typedef struct uvhttp_response_field {
     const char *name;
     const char *value;
 } uvhttp_response_field_t;
 
-/** Sends an interim response (RFC 9110 section 15.2) before the final one, as often as wanted: 103 Early Hints (RFC
- * 8297) with `Link` fields lets a browser load what a page needs while the page is being made. status: 102..199; 100 is
- * the library's, and 101 is an upgrade. fields: field_count of them, copied, with no effect on the final response; NULL
- * if 0. It leaves when the loop's iteration ends: in a handler on the loop that responds at once it arrives together
- * with the final response, so it is of use to worker threads, coroutines and deferred responses. A client of HTTP/1.0
- * gets nothing, and 0 is returned. The thread that has the response. Returns 0, UVHTTP_E_INVALID (status, or a field
- * that uvhttp_response_header refuses), UVHTTP_E_STATE (the head of the final response has left, its on_finish hooks
- * run, or the response is deferred: uvhttp_deferred_interim), UVHTTP_E_LIMIT (64 KiB of fields, or
- * config.write_queue_max bytes wait for the client), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_NOMEM. */
+/** Sends an interim response (RFC 9110 section 15.2) before the final one. It may be called repeatedly. 103 Early Hints
+ * (RFC 8297) with `Link` fields lets a browser load what a page needs while the server prepares the page.
+ *
+ * `status` is 102..199, except 101; the library sends 100 itself. The `fields`, `field_count` of them, are copied and
+ * do not affect the final response; `fields` may be NULL if the count is 0. The interim response leaves at the end of
+ * the loop iteration. A handler on the loop that responds immediately sends both together: interim responses are useful
+ * on worker threads, in coroutines and for deferred responses. A client of HTTP/1.0 receives nothing, and 0 is
+ * returned. Call it on the thread that owns the response.
+ *
+ * Returns 0, UVHTTP_E_INVALID (the status, or a field that uvhttp_response_header refuses), UVHTTP_E_STATE (the final
+ * head was sent, the on_finish hooks run, or the response is deferred: use uvhttp_deferred_interim), UVHTTP_E_LIMIT (64
+ * KiB of fields, or config.write_queue_max bytes are queued), UVHTTP_E_ABORTED (the client has gone) or UVHTTP_E_NOMEM.
+ */
 UVHTTP_EXPORT int uvhttp_response_interim(uvhttp_response_t *res, int status, const uvhttp_response_field_t *fields,
                                           size_t field_count);
 
-/* --- an answer in pieces --- Chunked for HTTP/1.1, ended by closing for HTTP/1.0; with a size known in advance
- * (size != UVHTTP_SIZE_UNKNOWN), Content-Length: a write beyond it is refused with UVHTTP_E_INVALID, and that or ending
- * early closes the connection. */
+/* --- streamed responses ---
+ *
+ * With UVHTTP_SIZE_UNKNOWN, the body is chunked for HTTP/1.1 and ends with the connection for HTTP/1.0. With a known
+ * `size`, Content-Length is sent. A write beyond that size is refused with UVHTTP_E_INVALID. Such a write, and ending
+ * early, close the connection. */
 
 #define UVHTTP_SIZE_UNKNOWN UINT64_MAX
 UVHTTP_EXPORT int uvhttp_response_begin(uvhttp_response_t *res, int status, const char *content_type, uint64_t size);
-/** Copies. Returns 0, UVHTTP_E_ABORTED when the client has gone, UVHTTP_E_STATE before begin or after end,
- * UVHTTP_E_LIMIT when more than config.write_queue_max bytes would wait for a slow client (nothing was taken: try again
- * in uvhttp_deferred_on_drain; a piece larger than that is never taken). In a handler on a worker thread it waits for
- * the client instead, and a piece may be of any size. */
+/** Queues a copy of `size` bytes. Returns 0, UVHTTP_E_ABORTED (the client has gone), UVHTTP_E_STATE (before begin or
+ * after end) or UVHTTP_E_LIMIT (more than config.write_queue_max bytes would be queued). After UVHTTP_E_LIMIT nothing
+ * was queued: retry in uvhttp_deferred_on_drain. A write larger than that maximum never succeeds. On a worker thread
+ * the call waits for the client instead, and `size` may be anything. */
 UVHTTP_EXPORT int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size);
-/** Adds a field behind the body (RFC 9110 section 6.5); copied. For a chunked answer, between begin and end, to a
- * client that has sent "TE: trailers"; such a one should be told before, by uvhttp_response_header(res, "Trailer",
- * name) before begin: the library takes that field away again where no trailer can follow. Returns 0,
- * UVHTTP_E_UNSUPPORTED (HTTP/1.0, a size known in advance, no body, or the client does not ask for trailers: nothing is
- * sent, and that is no fault), UVHTTP_E_INVALID (malformed, or a field that must not be a trailer: of framing, routing,
- * authentication, caching, cookies, or about the content), UVHTTP_E_LIMIT (8 KiB of them, or
- * config.request_memory_max), UVHTTP_E_NOMEM, UVHTTP_E_ABORTED or UVHTTP_E_STATE. */
+/** Adds a trailer field after the body (RFC 9110 section 6.5); copied. Call it between begin and end of a chunked
+ * response, for a client that sent "TE: trailers". Announce it before begin with uvhttp_response_header(res, "Trailer",
+ * name); the library removes that field where no trailer can follow.
+ *
+ * Returns 0, UVHTTP_E_UNSUPPORTED (HTTP/1.0, a known size, no body, or a client that does not accept trailers: nothing
+ * is sent, which is not a fault), UVHTTP_E_INVALID (malformed, or a field that must not be a trailer: framing, routing,
+ * authentication, caching, cookies, representation), UVHTTP_E_LIMIT (8 KiB of trailers, or config.request_memory_max),
+ * UVHTTP_E_NOMEM, UVHTTP_E_ABORTED or UVHTTP_E_STATE. */
 UVHTTP_EXPORT int uvhttp_response_trailer(uvhttp_response_t *res, const char *name, const char *value);
-/** A handler that returns after begin, without end and without defer, has ended its answer. */
+/** Ends the response. A handler that returns after begin, without end and without defer, ends it implicitly. */
 UVHTTP_EXPORT int uvhttp_response_end(uvhttp_response_t *res);
 
-/* --- hooks --- Loop thread. In reverse order of registration (the way back). Return 0, UVHTTP_E_INVALID (hook NULL),
- * UVHTTP_E_NOMEM, or UVHTTP_E_STATE when it is too late: the hooks of that kind run already. */
+/* --- hooks ---
+ *
+ * Hooks run on the loop thread, in reverse order of registration. Returns 0, UVHTTP_E_INVALID (`hook` is NULL),
+ * UVHTTP_E_NOMEM, or UVHTTP_E_STATE (the hooks of that kind already run). */
 
-/** Called when the answer is complete (or begin was called) and its head not yet written: may change status and
- * headers, or replace a complete body. */
+/** Registers a hook that is called when the response is complete, or begin was called, and before its head is written.
+ * The hook may change status and header fields, or replace a buffered body. */
 UVHTTP_EXPORT int uvhttp_response_on_finish(uvhttp_response_t *res, void (*hook)(uvhttp_response_t *res, void *user),
                                             void *user);
-/** Called once at the very end: status UVHTTP_OK when the answer has been handed to the connection whole,
- * UVHTTP_E_ABORTED when not. The place to free what belongs to the request. */
+/** Registers a hook that is called once, as the last event of the request. `status` is UVHTTP_OK when all bytes were
+ * queued on the connection, else UVHTTP_E_ABORTED. Free what belongs to the request here. */
 UVHTTP_EXPORT int uvhttp_response_on_done(uvhttp_response_t *res,
                                           void (*hook)(uvhttp_response_t *res, int status, void *user), void *user);
 
-/* --- answer later, from any thread --- */
+/* --- deferred responses --- */
 
-/** The handler may return without an answer; the request stays readable until the handle has answered or is released.
- * The handle is counted (1). NULL when out of memory (the client gets a 503), or when the response was begun or
- * deferred already. Releasing the last reference unanswered gives the client a 500. */
+/** Defers the response: the handler may return without one. The request stays readable until the handle sends the
+ * response or is released. The caller holds one reference. If the last reference is released without a response, the
+ * client receives 500. Returns NULL when out of memory (the client receives 503), or when the response was already
+ * begun or deferred. */
 UVHTTP_EXPORT uvhttp_deferred_t *uvhttp_response_defer(uvhttp_response_t *res);
 
-/** Called on the loop's thread when the client goes before the answer, at most once; set it right after defer, in the
- * handler. The request is still readable in it. */
+/** Sets a function that is called on the loop's thread, at most once, when the client goes before the response. The
+ * request is still readable in it. Set it in the handler, directly after defer. */
 UVHTTP_EXPORT void uvhttp_deferred_on_abort(uvhttp_deferred_t *deferred,
                                             void (*on_abort)(uvhttp_deferred_t *deferred, void *user), void *user);
 
-/** Called on the loop's thread, with the response as in uvhttp_deferred_run, whenever the client has taken all that
- * uvhttp_response_write queued after a write was refused with UVHTTP_E_LIMIT or left more than 4 KiB waiting: the place
- * to write on, until the next refusal. Not after uvhttp_response_end, nor when the client has gone. Set it right after
- * defer, in the handler, or in a function that uvhttp_deferred_run runs. */
+/** Sets a function that continues a streamed response. It is called on the loop's thread, with the response as in
+ * uvhttp_deferred_run, when the client has received all queued bytes. The condition is that a write was refused with
+ * UVHTTP_E_LIMIT, or left more than 4 KiB queued. Write in it until the next refusal. It is not called after
+ * uvhttp_response_end, nor after the client has gone. Set it in the handler, directly after defer, or in a function
+ * that uvhttp_deferred_run runs. */
 UVHTTP_EXPORT void uvhttp_deferred_on_drain(uvhttp_deferred_t *deferred,
                                             void (*on_drain)(uvhttp_response_t *res, void *user), void *user);
 
-/** Has on_stop called on the loop's thread, with the response as in uvhttp_deferred_run, at most once, when the server
- * begins to stop; soon, if it has begun already. The place to end an answer that does not end by itself (an event
- * stream): what has not ended is cut off after config.drain_timeout. Not after the answer, nor when the client has
- * gone. Another call replaces it. Any thread. Returns as uvhttp_deferred_run does; UVHTTP_E_INVALID: on_stop is NULL.
- */
+/** Sets a function that is called on the loop's thread, at most once, when the server starts to stop; soon, if it
+ * already stops. The response is available as in uvhttp_deferred_run. Use it to end a response that does not end by
+ * itself, such as an event stream: what is still open after config.drain_timeout is cut off. It is not called after the
+ * response, nor after the client has gone. A second call replaces the function. Returns as uvhttp_deferred_run does;
+ * UVHTTP_E_INVALID if `on_stop` is NULL. Any thread. */
 UVHTTP_EXPORT int uvhttp_deferred_on_stop(uvhttp_deferred_t *deferred,
                                           void (*on_stop)(uvhttp_response_t *res, void *user), void *user);
-/** Whether the server has begun to stop: for handlers that make a long answer on a thread of the pool or in a coroutine
- * (which can be woken for it: uvhttp_coro_wake_on_stop). The thread that has the response. */
+/** Returns whether the server has started to stop. For handlers that produce a long response on a worker thread or in a
+ * coroutine; uvhttp_coro_wake_on_stop also wakes a coroutine. Call it on the thread that owns the response. */
 UVHTTP_EXPORT bool uvhttp_response_stopping(const uvhttp_response_t *res);
 
-/* Any thread from here on. Each answer returns 0, UVHTTP_E_ABORTED (the client has gone; nothing to do but release),
- * UVHTTP_E_STATE (answered already), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
+/* The following functions may be called on any thread. Each sends the response and returns 0, UVHTTP_E_ABORTED (the
+ * client has gone: release the handle), UVHTTP_E_STATE (already sent), UVHTTP_E_INVALID or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_deferred_text(uvhttp_deferred_t *deferred, int status, const char *text);
 UVHTTP_EXPORT int uvhttp_deferred_json(uvhttp_deferred_t *deferred, int status, const char *json);
 UVHTTP_EXPORT int uvhttp_deferred_send(uvhttp_deferred_t *deferred, int status, const char *content_type,
                                        const void *data, size_t size);
 UVHTTP_EXPORT int uvhttp_deferred_send_ref(uvhttp_deferred_t *deferred, int status, const char *content_type,
                                            const void *data, size_t size, void (*release)(void *arg), void *arg);
-/** A header for the answer to come; one thread at a time. */
+/** Sets a header field of the response to come. One thread at a time. */
 UVHTTP_EXPORT int uvhttp_deferred_header(uvhttp_deferred_t *deferred, const char *name, const char *value);
-/** Sends an interim response as uvhttp_response_interim does, before the response to come. A refusal by the state of
- * the response or by a limit is logged, and nothing is sent. */
+/** Sends an interim response, as uvhttp_response_interim does. A refusal by the state of the response or by a maximum
+ * is logged, and nothing is sent. */
 UVHTTP_EXPORT int uvhttp_deferred_interim(uvhttp_deferred_t *deferred, int status,
                                           const uvhttp_response_field_t *fields, size_t field_count);
-/** Runs `run` on the loop's thread with the response, to use every function above (begin, write, hooks ...); `res` is
- * NULL if the client has gone. The response may be answered there, or later through the same handle. */
+/** Calls `run` on the loop's thread with the response, so that it can use all functions above. `res` is NULL if the
+ * client has gone. The function may send the response, or leave it to a later call with the same handle. */
 UVHTTP_EXPORT int uvhttp_deferred_run(uvhttp_deferred_t *deferred, void (*run)(uvhttp_response_t *res, void *user),
                                       void *user);
 UVHTTP_EXPORT bool uvhttp_deferred_aborted(const uvhttp_deferred_t *deferred);
-/** The request that is being answered: readable by one thread at a time until the answer or the release. */
+/** Returns the request. It is readable by one thread at a time, until the response is sent or the handle is released.
+ */
 UVHTTP_EXPORT uvhttp_request_t *uvhttp_deferred_request(uvhttp_deferred_t *deferred);
 UVHTTP_EXPORT void uvhttp_deferred_retain(uvhttp_deferred_t *deferred);
 UVHTTP_EXPORT void uvhttp_deferred_release(uvhttp_deferred_t *deferred);

@@ -1,5 +1,5 @@
-/* Owns: what other public headers need and nothing else: the export mark, the string view, the versions of HTTP, and
- * what this build has. */
+/* Owns: what the other public headers share: the export macro, the string view, the HTTP versions and the features of
+ * this build. */
 #ifndef UVHTTP_TYPES_H
 #define UVHTTP_TYPES_H
 
@@ -28,14 +28,14 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** A view of bytes that somebody else owns: not terminated, may hold NUL, `data` may be NULL when `size` is 0.
- * How long it stays valid is said where a function returns it. */
+/** A view of bytes that another object owns. The bytes are not terminated and may contain NUL. `data` may be NULL when
+ * `size` is 0. The function that returns a view documents how long it stays valid. */
 typedef struct uvhttp_str {
     const char *data;
     size_t size; /**< bytes */
 } uvhttp_str_t;
 
-/** A version of HTTP, 10 * major + minor: later ones compare as greater. */
+/** An HTTP version, encoded as 10 * major + minor. Later versions compare as greater. */
 typedef enum uvhttp_http_version {
     UVHTTP_HTTP_1_0 = 10,
     UVHTTP_HTTP_1_1 = 11,

@@ -1,4 +1,5 @@
-/* Owns: the version that a program is compiled against; uvhttp_version() is the one it runs with. */
+/* Owns: the version that a program is compiled against. uvhttp_version() returns the version that the program runs
+ * with. */
 #ifndef UVHTTP_VERSION_H
 #define UVHTTP_VERSION_H
 
