@@ -139,9 +139,9 @@ inline task<void> detail::promise<void>::get_return_object() noexcept {
 
 namespace detail {
 
-/* Before version 13, g++ copies a temporary made from braces, such as a closure with captures, byte by byte into the
- * coroutine's frame if the expression contains co_await. Its members are then destroyed twice. Objects with a
- * constructor, and trivially copyable objects, are not affected. */
+/* Before version 13, g++ copies some temporaries byte by byte into the coroutine's frame if the expression contains
+ * co_await. Temporaries made from braces are affected, such as a closure with captures: their members are destroyed
+ * twice. Objects with a constructor, and trivially copyable objects, are not affected. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 inline constexpr bool copies_temporaries = true;
 #else

@@ -15,8 +15,8 @@ struct uvhttp_request;
 
 /* Rules for all functions:
  * - Outside a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
- * - The current wait returns UVHTTP_E_ABORTED when the client has gone, when a limit of the server aborts the request,
- * or when the drain time of the server ends. Every later wait returns it immediately. The handler should then return.
+ * - A request is aborted when its client has gone, by a limit of the server, and at the end of the drain time. The
+ * current wait then returns UVHTTP_E_ABORTED. Every later wait returns it immediately. The handler should then return.
  * Ignoring it is harmless: writes are refused and the response is dropped.
  * - The first wait may return UVHTTP_E_NOMEM without waiting.
  * - `req`, `res` and all views of the request stay valid until the handler returns, across all waits, also after the
