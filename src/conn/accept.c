@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "conn/host_internal.h"
 
-/* The array of listeners of an attached host has its final size from the begin, because listeners must not move. */
+/* The array of listeners of an attached server has its final size from the start, because listeners must not move. */
 #define ATTACHED_ADDRESSES_MAX 64
 
 /* --- listening --- */

@@ -157,7 +157,7 @@ static void write_stderr(uvhttp_log_level_t level, const char *message, uint64_t
     for (const char *at = line; size > 0;) {
         ssize_t n = write(STDERR_FILENO, at, size);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return; /* nobody is there to be told */
+        if (n <= 0) return; /* nothing can be reported */
         at += n;
         size -= (size_t)n;
     }
