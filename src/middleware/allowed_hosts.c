@@ -1,4 +1,4 @@
-/* Owns: the list of hosts that a server answers for. May include: message, base, obs. */
+/* Owns: the list of hosts that a server accepts. May include: message, base, obs. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <uvhttp/allowed_hosts.h>
