@@ -12,7 +12,7 @@
 #include "server/server_config.h"
 #include "server/tls_config.h"
 
-/* --- what is taken --- */
+/* --- what is applied --- */
 
 static void warn_of_frozen(const uvhttp_server_t *server, const uvhttp_server_config_t *config) {
     char names[512] = "";
