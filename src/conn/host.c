@@ -360,7 +360,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
     loops_begin(host);
     uint32_t threads = start_threads(host);
     if (threads < host->worker_count) {
-        snprintf(host->error, sizeof host->error, "thread %u can not be started", threads);
+        snprintf(host->error, sizeof host->error, "thread %u cannot be started", threads);
         status = UVHTTP_E_LIMIT;
         request_stop(host, 2);
     }

@@ -153,7 +153,7 @@ int uvhttp__static_site_new(const char *prefix, const char *root, const uvhttp_s
     int error = open_root(site, root);
     if (error != 0) {
         status = UVHTTP_E_STATIC_ROOT;
-        snprintf(text, size, "static files of %s: the directory can not be opened: %s", root, strerrordesc_np(error));
+        snprintf(text, size, "static files of %s: the directory cannot be opened: %s", root, strerrordesc_np(error));
         goto fail;
     }
     status = make_memory(site);

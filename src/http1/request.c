@@ -21,7 +21,7 @@ typedef struct facts {
     uvhttp__span_t host;
 } facts_t;
 
-/* Names are tokens. ORing 0x20 into a token character makes letters small and keeps '-'. It turns no other token
+/* Names are tokens. ORing 0x20 into a token character makes letters small and keeps '-'. It maps no other token
  * character into one of those, so that both sides can be compared without regard to case a word at a time. '_' becomes
  * 0x7f. */
 #define LOWER64 UINT64_C(0x2020202020202020)

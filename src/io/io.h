@@ -255,7 +255,7 @@ int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const
 void uvhttp__stream_resume(uvhttp__stream_t *stream);
 
 /* Queues output. None of these blocks or calls back; all are ignored (and released) once the stream is broken or
- * closing. turn: data is in the arena of this iteration, or static. copy: data is copied into the arena. ref: the
+ * closing. send_turn: data is in the arena of this iteration, or static. copy: data is copied into the arena. ref: the
  * caller keeps data unchanged until `release(arg)`, which is called exactly once, also on failure. Returns 0,
  * UVHTTP_E_NOMEM or UVHTTP_E_CLOSED (after calling release). */
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size);

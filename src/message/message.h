@@ -325,7 +325,7 @@ typedef struct uvhttp__hook uvhttp__hook_t;
 
 #define UVHTTP__RESPONSE_TRAILERS_SIZE_MAX 8192u /* bytes */
 
-/* Turns the bytes of a streamed response into other bytes, of another size: for a hook of on_finish to set. */
+/* Converts the bytes of a streamed response to other bytes, of another size: for a hook of on_finish to set. */
 typedef struct uvhttp__coder {
     /* As uvhttp__response_sink_t.write, by means of sink->room and sink->push. A code that is not sink->room's means
      * that the response cannot be completed. */
@@ -383,11 +383,11 @@ static inline void uvhttp__response_reset(uvhttp_response_t *res) {
     memset(res, 0, offsetof(uvhttp_response_t, body) + offsetof(uvhttp__body_t, release));
 }
 
-/* What the session's order of calls is:
- *   complete answer: chain -> (ANSWERED?) -> uvhttp__response_finish -> uvhttp__response_commit -> head and body ->
+/* The session's order of calls:
+ *   buffered:        chain -> (ANSWERED?) -> uvhttp__response_finish -> uvhttp__response_commit -> head and body ->
  *                    uvhttp__response_done
- *   in pieces:       sink->begin { finish, commit, head } -> sink->write ... sink->end -> uvhttp__response_done
- *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, answer, then as above
+ *   streamed:        sink->begin { finish, commit, head } -> sink->write ... sink->end -> uvhttp__response_done
+ *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, respond, then as above
  * If neither ANSWERED, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500, ...).
  */
 
