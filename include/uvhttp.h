@@ -1,4 +1,4 @@
-/* Owns: nothing of its own: the only include that a program needs. May include: the public headers. */
+/* Owns: the single include for programs. May include: the public headers. */
 #ifndef UVHTTP_H
 #define UVHTTP_H
 
@@ -24,7 +24,7 @@
 #include <uvhttp/version.h>
 #include <uvhttp/work.h>
 
-/* Not there in a library that was built without them. */
+/* Absent in a library that was built without them. */
 #if UVHTTP_WITH_MIDDLEWARE
 #include <uvhttp/access_log.h>
 #include <uvhttp/allowed_hosts.h>

@@ -1,8 +1,8 @@
-/* Owns: the C++20 interface, over the C one and nothing beside it: a server that is an object, lambdas as handlers,
- * coroutines, exceptions. Whatever is not here is there: native() gives the C handle. May include: the public headers.
+/* Owns: the C++20 interface over the C interface: a server object, lambdas as handlers, coroutines, exceptions.
+ * native() returns the C handle for everything else. May include: the public headers.
  *
- * What goes wrong in a call is thrown as uvhttp::error. What a handler throws becomes a 500, or a 503 for want of
- * memory, and is counted. Threads and lifetimes are those of the C functions; docs/guide/cpp.md. */
+ * Failing calls throw uvhttp::error. An exception of a handler becomes 500, or 503 when out of memory, and is counted.
+ * Threads and lifetimes are those of the C functions: docs/guide/cpp.md. */
 #ifndef UVHTTP_HPP
 #define UVHTTP_HPP
 
@@ -38,8 +38,8 @@ struct coroutine; /* a handler that is a coroutine */
 void ended(coroutine &root) noexcept;
 
 struct promise_base {
-    std::coroutine_handle<> continuation{}; /* who awaits this task */
-    coroutine *root = nullptr;              /* of the handler's task, which nobody awaits */
+    std::coroutine_handle<> continuation{}; /* the coroutine that awaits this task */
+    coroutine *root = nullptr;              /* of the handler's task, which no coroutine awaits */
     std::exception_ptr exception{};
 
     struct final_awaiter {
@@ -49,7 +49,7 @@ struct promise_base {
         template <class P> std::coroutine_handle<> await_suspend(std::coroutine_handle<P> self) const noexcept {
             promise_base &promise = self.promise();
             if (promise.continuation) return promise.continuation;
-            if (promise.root) ended(*promise.root); /* destroys the frame: nothing of it is touched afterwards */
+            if (promise.root) ended(*promise.root); /* destroys the frame: do not touch it afterwards */
             return std::noop_coroutine();
         }
         void await_resume() const noexcept {}
@@ -90,8 +90,8 @@ template <> struct promise<void> : promise_base {
 
 } // namespace detail
 
-/** A coroutine, which begins when it is awaited: task<response> is a handler, any other is what one may await. It is
- * destroyed with what awaits it, at whatever wait it stands. All runs on the loop's thread. */
+/** A coroutine that starts when it is awaited. task<response> is a handler; other tasks are awaited by a coroutine. A
+ * task is destroyed together with the coroutine that awaits it, at any wait. Everything runs on the loop's thread. */
 template <class T> class [[nodiscard]] task {
   public:
     using promise_type = detail::promise<T>;
@@ -139,9 +139,9 @@ inline task<void> detail::promise<void>::get_return_object() noexcept {
 
 namespace detail {
 
-/* g++ before version 13 copies a temporary that is made from braces, as a closure with captures is, byte by byte into
- * the coroutine's frame when it is part of an expression with co_await: its members are destroyed twice. Objects with
- * a constructor are not concerned, nor are those whose bytes may be copied. */
+/* Before version 13, g++ copies some temporaries byte by byte into the coroutine's frame if the expression contains
+ * co_await. Temporaries made from braces are affected, such as a closure with captures: their members are destroyed
+ * twice. Objects with a constructor, and trivially copyable objects, are not affected. */
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 inline constexpr bool copies_temporaries = true;
 #else
@@ -151,12 +151,13 @@ template <class T> inline constexpr bool callable_is_safe = !copies_temporaries 
 template <class T>
 inline constexpr bool item_is_safe = callable_is_safe<T> || !(std::is_aggregate_v<T> || requires { &T::operator(); });
 
-/* What may be awaited, as a temporary or kept in a variable. Derived has ready(), arm(coroutine), disarm() and
- * result(). It is armed from when the coroutine is suspended until it goes on or is destroyed, and at no other time:
- * an arm() that throws leaves nothing armed, and disarm() stops all that could still resume the coroutine.
+/* A base for everything that can be awaited, as a temporary or as a variable. Derived has ready(), arm(coroutine),
+ * disarm() and result(). It is armed only from the suspension of the coroutine until its resumption or destruction. An
+ * arm() that throws leaves nothing armed. disarm() stops everything that could still resume the coroutine.
  * as_temporary: whether `co_await make_it(...)` is compiled correctly. */
 template <class Derived, bool as_temporary = true> class awaitable {
-    class wait { /* in the coroutine's frame: it goes with that, even where the awaitable itself outlives it */
+    class wait { /* lives in the coroutine's frame and is destroyed with it, even if the awaitable itself lives longer
+                  */
       public:
         explicit wait(Derived &it) noexcept : it_(it) {}
         wait(const wait &) = delete;
@@ -209,7 +210,7 @@ template <class Derived, bool as_temporary = true> class awaitable {
 
 } // namespace detail
 
-/** What co_await uvhttp::sleep(...) waits with. */
+/** The result of uvhttp::sleep. */
 class [[nodiscard]] sleeping : public detail::awaitable<sleeping> {
   public:
     explicit sleeping(std::uint64_t ms) noexcept : ms_(ms) {}
@@ -238,8 +239,8 @@ class [[nodiscard]] sleeping : public detail::awaitable<sleeping> {
     std::uint64_t ms_;
 };
 
-/** co_await uvhttp::sleep(200ms): at least so long; 0 lets others have their turn. Throws UVHTTP_E_STATE outside of a
- * loop's thread. */
+/** Suspends the coroutine for at least `time`: co_await uvhttp::sleep(200ms). 0 lets other ready work run first. Throws
+ * UVHTTP_E_STATE outside a loop's thread. */
 template <class Rep, class Period> sleeping sleep(std::chrono::duration<Rep, Period> time) noexcept {
     auto ms = std::chrono::ceil<std::chrono::milliseconds>(time).count();
     return sleeping(ms > 0 ? static_cast<std::uint64_t>(ms) : 0);
@@ -247,7 +248,7 @@ template <class Rep, class Period> sleeping sleep(std::chrono::duration<Rep, Per
 
 namespace detail {
 
-/* The job is in memory of its own: a thread may still run it when the coroutine has been destroyed. */
+/* The job has its own memory, because a thread may still run it after the coroutine was destroyed. */
 template <class F, class... Args> struct job {
     using result = std::invoke_result_t<F, Args...>;
 
@@ -277,14 +278,14 @@ template <class F, class... Args> struct job {
     std::tuple<Args...> args;
     std::conditional_t<std::is_void_v<result>, std::monostate, std::optional<result>> value{};
     std::exception_ptr thrown{};
-    std::coroutine_handle<> waiter{}; /* null: nobody waits any more */
+    std::coroutine_handle<> waiter{}; /* null: no coroutine waits any more */
     int status = UVHTTP_OK;
     bool ended = false;
 };
 
 } // namespace detail
 
-/** What co_await server.work(...) waits with; once. */
+/** The result of server.work. It can be awaited once. */
 template <bool as_temporary, class F, class... Args>
 class [[nodiscard]] working : public detail::awaitable<working<as_temporary, F, Args...>, as_temporary> {
     using job = detail::job<F, Args...>;
@@ -320,15 +321,15 @@ class [[nodiscard]] working : public detail::awaitable<working<as_temporary, F, 
     std::unique_ptr<job> job_;
 };
 
-/** The body of a route with `stream_body`, piece by piece, in a coroutine that makes it before its first wait:
+/** The body of a route with `stream_body`, in a coroutine that creates the object before its first wait:
  *
  *     uvhttp::body_stream body(req);
  *     while (auto piece = co_await body.next()) size += piece->size();
  *
- * A piece is valid until the next co_await. The client is held back in between. When the body can not come whole, the
- * library answers, as <uvhttp/body.h> says, and the coroutine is destroyed as if the client had gone. */
+ * The bytes are valid until the next co_await; the client is paused in between. If the body cannot be completed, the
+ * library responds as <uvhttp/body.h> documents, and the coroutine is destroyed as if the client had gone. */
 class body_stream {
-    struct state { /* in the memory of the request: the library's calls may come when the coroutine has ended */
+    struct state { /* in the memory of the request, because callbacks may come after the coroutine has ended */
         uvhttp_request_t *request;
         std::coroutine_handle<> waiter{};
         uvhttp_str_t piece{};
@@ -358,7 +359,7 @@ class body_stream {
             }
             void await_suspend(std::coroutine_handle<> waiter) const noexcept {
                 at->waiter = waiter;
-                (void)uvhttp_request_resume_body(at->request); /* that the client has gone is told otherwise */
+                (void)uvhttp_request_resume_body(at->request); /* another callback reports that the client has gone */
             }
             std::optional<std::string_view> await_resume() const noexcept {
                 if (!std::exchange(at->given, false)) return std::nullopt;
@@ -374,7 +375,8 @@ class body_stream {
         at->piece = data;
         at->given = true;
         if (at->waiter) std::exchange(at->waiter, nullptr).resume();
-        if (!at->waiter) (void)uvhttp_request_pause_body(req); /* it waits for something else, or has ended */
+        if (!at->waiter)
+            (void)uvhttp_request_pause_body(req); /* the coroutine waits for something else, or has ended */
     }
     static void on_end(uvhttp_request_t *, uvhttp_response_t *, int status, void *user) {
         auto *at = static_cast<state *>(user);
@@ -389,7 +391,7 @@ class body_stream {
 
 namespace detail {
 
-/* What was thrown, as the status of the answer: 503 for want of memory, as everywhere (<uvhttp/error.h>), else 500. */
+/* The status of the response after an exception: 503 when out of memory (<uvhttp/error.h>), else 500. */
 inline int status_of(const std::exception_ptr &exception) noexcept {
     try {
         std::rethrow_exception(exception);
@@ -402,17 +404,17 @@ inline int status_of(const std::exception_ptr &exception) noexcept {
     }
 }
 
-/* What all routes of a server share; it stays where it is when the server is moved. */
+/* State that all routes of a server share. It keeps its address when the server is moved. */
 struct core {
     std::atomic<std::uint64_t> exceptions{0};
     std::function<void(std::exception_ptr, const request &)> on_exception{};
 
-    /* Returns the status that the client gets. */
+    /* Returns the status that the client receives. */
     int caught(const std::exception_ptr &exception, const request &req) noexcept {
         exceptions.fetch_add(1, std::memory_order_relaxed);
         try {
             if (on_exception) on_exception(exception, req);
-        } catch (...) { /* there is nobody left to tell */
+        } catch (...) { /* an exception of the hook is ignored */
         }
         return status_of(exception);
     }
@@ -422,19 +424,19 @@ inline void fail(uvhttp_response_t *res, int status) noexcept {
     (void)uvhttp_response_text(res, status, status == 503 ? "Service Unavailable\n" : "Internal Server Error\n");
 }
 
-/* A handler that is a coroutine and has not ended. It lies in the memory of its request, which stays as long as the
- * handle is held. The frame goes when the handler has ended; the rest, when its answer has been made on the loop, or
- * when the client has gone, whichever comes first. */
+/* A running coroutine of a handler. It is in the memory of its request, which exists as long as the handle is held. The
+ * frame is destroyed when the handler ends. The rest is destroyed when the response was made on the loop or the client
+ * has gone. */
 struct coroutine {
     request req;
     core &owner;
     deferred handle;
     std::coroutine_handle<promise<response>> frame{}; /* null: it has ended */
-    std::optional<response> result{};                 /* empty: by an exception */
-    int failure = 0;                                  /* the status for that */
+    std::optional<response> result{};                 /* empty after an exception */
+    int failure = 0;                                  /* the status after an exception */
 
     static void start(uvhttp_request_t *req, uvhttp_response_t *res, core &owner, auto &handler) {
-        deferred handle = reply(res).defer(); /* before the handler asks for views, which defer would make invalid */
+        deferred handle = reply(res).defer(); /* before the handler obtains views, which defer would invalidate */
         void *memory = uvhttp_request_alloc(req, sizeof(coroutine));
         if (!memory) {
             (void)handle.text(503, "Service Unavailable\n");
@@ -455,14 +457,14 @@ struct coroutine {
 
     static void on_abort(uvhttp_deferred_t *, void *user) {
         auto *self = static_cast<coroutine *>(user);
-        if (!self->frame) return; /* `finish` comes still */
+        if (!self->frame) return; /* `finish` is still to be called */
         std::exchange(self->frame, nullptr).destroy();
         self->~coroutine();
     }
 
     static void finish(uvhttp_response_t *res, void *user) {
         auto *self = static_cast<coroutine *>(user);
-        deferred last = std::move(self->handle); /* holds the memory that self lies in */
+        deferred last = std::move(self->handle); /* keeps the memory of *self */
         if (res) {
             try {
                 if (self->result)
@@ -527,18 +529,17 @@ template <class F> struct route final : route_base {
 
 } // namespace detail
 
-/** Routes and handlers are set before listen and run. A handler is called on the loops' threads, on several at once
- * when there are several, and is one of
+/** The server. Set routes and handlers before listen and run. Handlers are called on the loops' threads, concurrently
+ * if there are several loops. A handler is one of:
  *
- *     response(request&)             answers at once
- *     void(request&, reply&)         the same without a value, or later by reply.defer()
- *     task<response>(request&)       a coroutine; what the lambda has captured stays with the server
- */
+ *     response(request&)             responds with its result
+ *     void(request&, reply&)         responds through its argument, or later through reply.defer()
+ *     task<response>(request&)       a coroutine; the server keeps the captures of the lambda */
 class server {
   public:
-    /** Throws when a field is out of range, with a message that says which, and when out of memory. */
+    /** Throws when out of memory, or when a field is out of range, with a message that names it. */
     explicit server(const config &fields = {}) : server(std::in_place, fields.native()) {}
-    /** With a configuration of C, from uvhttp_server_config_load for example. */
+    /** Creates a server from a C configuration, for example of uvhttp_server_config_load. */
     static server with(const uvhttp_server_config_t &fields) {
         return server(std::in_place, fields);
     }
@@ -571,27 +572,27 @@ class server {
         check(uvhttp_use(native(), middleware));
         return *this;
     }
-    /** Of the route that was added last. */
+    /** Sets options of the route that was added last. */
     server &route_options(const uvhttp_route_options_t &options) {
         check(uvhttp_route_options(native(), &options));
         return *this;
     }
 
-    /** Runs run(args...) on a thread of the pool, where it may block; what is awaited gives what that returns or
-     * throws:
+    /** Runs run(args...) on a worker thread, where it may block. Awaiting it returns its result or throws its
+     * exception:
      *
      *     auto reading = server.work([file] { return file->read(); });
      *     std::string text = co_await reading;
      *
      *     std::string text = co_await server.work([](auto file) { return file->read(); }, file);
      *
-     * The arguments are copied or moved into the job, as std::thread does, and given to it as rvalues. When the
-     * coroutine is destroyed meanwhile, the job runs to its end all the same, so it must own what it uses. A closure
-     * that owns something (its captures have a destructor) is kept in a variable as above, or gets what it uses as
-     * arguments: g++ before version 13 destroys the captures of a closure twice that is made in the same expression
-     * as co_await, so that is refused there (docs/guide/cpp.md). It is awaited once; co_await throws
-     * UVHTTP_E_WORK_FULL, UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE outside of a
-     * loop's thread or when it was awaited before. */
+     * The arguments are copied or moved into the job, like those of std::thread, and passed as rvalues. If the
+     * coroutine is destroyed meanwhile, the job still runs to its end: it must own what it uses. Keep a closure with
+     * owning captures in a variable, as in the first example, or pass them as arguments. Before version 13, g++
+     * destroys the captures of a closure twice if it is created in the same expression as co_await; such code is
+     * refused (docs/guide/cpp.md). The result can be awaited once. co_await throws UVHTTP_E_WORK_FULL,
+     * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NOMEM, or UVHTTP_E_STATE (outside a loop's thread, or
+     * awaited before). */
     template <class F, class... Args>
     requires std::invocable<F, std::decay_t<Args>...>
     auto work(F run, Args &&...args) {
@@ -600,29 +601,30 @@ class server {
         return working<as_temporary, F, std::decay_t<Args>...>(native(), std::move(run), std::forward<Args>(args)...);
     }
 
-    /** Called for each exception that a handler lets out, on the loop's thread; it must not block. */
+    /** Sets a function that is called for each exception that leaves a handler, on the loop's thread; it must not
+     * block. */
     server &on_exception(std::function<void(std::exception_ptr, const request &)> hook) {
         core_->on_exception = std::move(hook);
         return *this;
     }
-    /** How many there were. Any thread. */
+    /** Returns the number of those exceptions. Any thread. */
     std::uint64_t exceptions() const noexcept {
         return core_->exceptions.load(std::memory_order_relaxed);
     }
 
-    /** The port; throws what is wrong, with the server's text. */
+    /** Listens and returns the port. Throws errors with the server's text. */
     std::uint16_t listen(const char *address) {
         std::uint16_t port = 0;
         int status = uvhttp_server_listen(native(), address, &port);
         if (status != UVHTTP_OK) throw error(status, error_text());
         return port;
     }
-    /** Until SIGINT or SIGTERM, or stop, and drained. nullptr: only on what listen was called for. Returns 0, or a code
-     * whose reason has been logged: what main may return is run(...) != 0. */
+    /** Runs until SIGINT, SIGTERM or stop, and until it has drained. nullptr: only on addresses of listen. Returns 0,
+     * or a code whose reason has been logged: main may return run(...) != 0. */
     int run(const char *address = nullptr) noexcept {
         return uvhttp_server_run(native(), address);
     }
-    /** Any thread. */
+    /** Starts to stop. Any thread. */
     void stop() noexcept {
         (void)uvhttp_server_stop(native());
     }
@@ -661,7 +663,7 @@ class server {
 
     std::unique_ptr<detail::core> core_;
     std::vector<std::unique_ptr<detail::route_base>> routes_{};
-    std::unique_ptr<uvhttp_server_t, freed> native_{}; /* goes first */
+    std::unique_ptr<uvhttp_server_t, freed> native_{}; /* destroyed first */
 };
 
 } // namespace uvhttp

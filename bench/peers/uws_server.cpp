@@ -35,7 +35,7 @@ template <class App> void add_routes(App &app, int port) {
                 .message = [](auto *ws, std::string_view message, uWS::OpCode type) { ws->send(message, type); }});
     app.listen("127.0.0.1", port, [port](auto *socket) {
         if (socket) return;
-        std::fprintf(stderr, "uws_server: can not listen on port %d\n", port);
+        std::fprintf(stderr, "uws_server: cannot listen on port %d\n", port);
         std::exit(1);
     });
 }

@@ -1,4 +1,4 @@
-/* Owns: the access log: a line per request, written by a thread of its own. docs/guide/access_log.md. */
+/* Owns: the access log: one line per request, written by its own thread. docs/guide/access_log.md. */
 #ifndef UVHTTP_ACCESS_LOG_H
 #define UVHTTP_ACCESS_LOG_H
 
@@ -7,49 +7,50 @@
 UVHTTP_BEGIN_DECLS
 
 typedef enum uvhttp_access_log_format {
-    UVHTTP_ACCESS_LOG_COMBINED, /**< as common, and Referer and User-Agent (default) */
+    UVHTTP_ACCESS_LOG_COMBINED, /**< common, with Referer and User-Agent (default) */
     UVHTTP_ACCESS_LOG_COMMON,   /**< client - user [time] "request line" status bytes */
     UVHTTP_ACCESS_LOG_JSON      /**< one object per line, with duration_us, host and request_id */
 } uvhttp_access_log_format_t;
 
-/** Zero is the default everywhere. Strings are copied. Lines go to `write` if it is set, else to `path` if it is set,
- * else to `fd`. */
+/** Options. Zero is the default everywhere. Strings are copied. Lines go to `write` if it is set, else to `path` if it
+ * is set, else to `fd`. */
 typedef struct uvhttp_access_log_options {
     uvhttp_access_log_format_t format;
-    const char *path; /**< a file that is appended to; made with mode 0640 if there is none. A FIFO is not waited for:
-                         while nobody reads it, lines are lost and counted */
-    int fd;           /**< a descriptor, which stays the caller's and must stay open; default 1: standard output */
-    /** Gets whole lines, many at once, on the log's thread; may block: what comes meanwhile waits, and is dropped when
-     * there is no more room. */
+    const char *path; /**< file to append to; created with mode 0640 if missing. While nobody reads a FIFO, lines are
+                         dropped and counted */
+    int fd;           /**< descriptor, owned by the caller, which must stay open; default 1: standard output */
+    /** Receives complete lines, many at a time, on the log's thread. It may block: requests that arrive meanwhile are
+     * queued, and dropped when the ring is full. */
     void (*write)(const char *lines, size_t size, void *user);
-    void *user;         /**< for `write`; must live as long as the server */
-    uint32_t ring_size; /**< bytes of waiting requests per loop, a power of two, 65536..1 GiB; default 1 MiB */
-    uint32_t flush_ms;  /**< how long a line may wait for others, 1..60000; default 200 */
+    void *user;         /**< argument of `write`; must live as long as the server */
+    uint32_t ring_size; /**< bytes of queued requests per loop, a power of two, 65536..1 GiB; default 1 MiB */
+    uint32_t flush_ms;  /**< ms for which a line may wait for others, 1..60000; default 200 */
 } uvhttp_access_log_options_t;
 
-/** A middleware that notes every request that it sees when its answer is out, or given up: status 499 when the client
- * has gone before there was an answer. Register it first. Costs the loop a copy of the fields; formatting and writing
- * are the thread's, which begins with the first request. When the thread can not keep up, requests are dropped,
- * counted, and a line says how many. The rest is written when the server is freed.
+/** Creates a middleware that logs every request when its response is sent or aborted. The status is 499 if the client
+ * has gone before the response. Register it first. The loop only copies the fields; the thread formats and writes them.
+ * The thread starts with the first request. When it cannot keep up, requests are dropped and counted, and a line
+ * reports the number. Queued lines are written when the server is freed.
  *
- * On failure (an option out of range, a file that can not be opened, no memory) the log says what, and `run` is NULL:
- * registering it then returns UVHTTP_E_INVALID. options NULL: defaults. Any thread, before the server runs. */
+ * `options` NULL means defaults. On failure (an option out of range, a file that cannot be opened, no memory) the log
+ * has the reason, and `run` is NULL: registration then returns UVHTTP_E_INVALID. Any thread, before the server runs. */
 UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options);
 
-/** Opens `path` anew, soon, so that a file that was renamed can be rotated; if that fails, the old one is kept and the
- * log says why. Any thread, and a signal handler, as long as the server that it is registered on exists. Returns 0, or
- * UVHTTP_E_INVALID when `middleware` is no access log with a path. */
+/** Opens `path` again, asynchronously, so that a renamed file can be rotated. On failure the old file is kept and the
+ * log has the reason. Returns 0, or UVHTTP_E_INVALID if `middleware` is not an access log with a path. Any thread and
+ * signal handlers, as long as the server of the middleware exists. */
 UVHTTP_EXPORT int uvhttp_access_log_reopen(uvhttp_middleware_t middleware);
 
 typedef struct uvhttp_access_log_stats {
-    uint64_t lines;   /**< written whole */
-    uint64_t bytes;   /**< written, also of a line that is not whole yet */
-    uint64_t dropped; /**< requests for which there was no room or no thread */
+    uint64_t lines;   /**< lines written completely */
+    uint64_t bytes;   /**< bytes written, including incomplete lines */
+    uint64_t dropped; /**< requests for which there was no space or no thread */
     uint64_t failed;  /**< lines that could not be written */
     uint64_t reopened;
 } uvhttp_access_log_stats_t;
 
-/** What the log has done so far. As uvhttp_access_log_reopen, but no signal handler. Returns 0 or UVHTTP_E_INVALID. */
+/** Returns the counters of the log. Returns 0 or UVHTTP_E_INVALID. As uvhttp_access_log_reopen, but not in a signal
+ * handler. */
 UVHTTP_EXPORT int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats);
 
 UVHTTP_END_DECLS

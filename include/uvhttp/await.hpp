@@ -1,7 +1,7 @@
-/* Owns: what else a coroutine of C++ may co_await: descriptors, connections to other servers, HTTP requests to them,
- * channels. Included by uvhttp.hpp, which has the rest. May include: the public headers.
+/* Owns: further awaitables of C++ coroutines: descriptors, connections to other servers, HTTP requests, channels.
+ * uvhttp.hpp includes it. May include: the public headers.
  *
- * Each wait is on the loop's thread, and ends early when the coroutine is destroyed. A deadline that has passed throws
+ * Each wait runs on the loop's thread, and ends early if the coroutine is destroyed. An expired timeout throws
  * UVHTTP_E_TIMEOUT; 0 does not wait. Nothing is allocated that C would not allocate. */
 #ifndef UVHTTP_AWAIT_HPP
 #define UVHTTP_AWAIT_HPP
@@ -16,12 +16,13 @@
 
 namespace uvhttp {
 
-/** No deadline. */
+/** No timeout. */
 inline constexpr std::chrono::milliseconds forever = std::chrono::milliseconds::max();
 
 namespace detail {
 
-/* A wait with a deadline. Derived has its own wait begin in arm_own(), end with over(), and stop in disarm_own(). */
+/* A wait with a timeout. Derived starts its own wait in arm_own(), ends it with over(), and stops it in disarm_own().
+ */
 template <class Derived, bool as_temporary = true> class waiting : public awaitable<Derived, as_temporary> {
   protected:
     template <class, bool> friend class awaitable;
@@ -44,7 +45,7 @@ template <class Derived, bool as_temporary = true> class waiting : public awaita
     }
     void over(int status) {
         status_ = status;
-        waiter_.resume(); /* which disarms it; *this may be gone */
+        waiter_.resume(); /* disarms it; *this may be destroyed */
     }
 
     int status_ = UVHTTP_OK;
@@ -62,7 +63,7 @@ template <class Derived, bool as_temporary = true> class waiting : public awaita
     uvhttp_timer_t timer_{};
 };
 
-/* One that waits for a descriptor, again and again until `attempt` says something else than UVHTTP_E_AGAIN. */
+/* A wait for a descriptor, repeated until `attempt` returns a code other than UVHTTP_E_AGAIN. */
 template <class Derived> class descriptor_waiting : public waiting<Derived> {
   protected:
     template <class, bool> friend class awaitable;
@@ -114,7 +115,7 @@ class [[nodiscard]] becoming_ready : public descriptor_waiting<becoming_ready> {
             static_cast<short>((events_ & UVHTTP_READABLE ? POLLIN : 0) | (events_ & UVHTTP_WRITABLE ? POLLOUT : 0)),
             0};
         if (fd_ < 0) return UVHTTP_E_INVALID;
-        if (::poll(&now, 1, 0) <= 0) return UVHTTP_E_AGAIN; /* or a signal came just now */
+        if (::poll(&now, 1, 0) <= 0) return UVHTTP_E_AGAIN; /* or a signal arrived just now */
         return now.revents & POLLNVAL ? UVHTTP_E_INVALID : UVHTTP_OK;
     }
     void result() const {
@@ -170,8 +171,9 @@ class [[nodiscard]] writing : public descriptor_waiting<writing> {
 
 } // namespace detail
 
-/** co_await uvhttp::readable(fd, 500ms): until it can be read without blocking; an error or the end of a connection
- * counts. One coroutine of a loop can wait for a descriptor. Throws as uvhttp_watch_start returns. */
+/** Waits until a descriptor can be read without blocking: co_await uvhttp::readable(fd, 500ms). An error or the end of
+ * a connection counts as ready. Only one coroutine of a loop can wait for a descriptor. Throws the errors of
+ * uvhttp_watch_start. */
 inline detail::becoming_ready readable(int fd, std::chrono::milliseconds timeout = forever) noexcept {
     return {fd, UVHTTP_READABLE, timeout};
 }
@@ -179,10 +181,10 @@ inline detail::becoming_ready writable(int fd, std::chrono::milliseconds timeout
     return {fd, UVHTTP_WRITABLE, timeout};
 }
 
-/** A connected socket, closed with the object. It may be moved, but not while something waits for it. */
+/** A connected socket, closed with the object. It may be moved, but not during a wait. */
 class socket {
   public:
-    explicit socket(int fd) noexcept : fd_(fd) {} /* takes it */
+    explicit socket(int fd) noexcept : fd_(fd) {} /* takes ownership */
     socket(socket &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
     socket &operator=(socket &&other) noexcept {
         std::swap(fd_, other.fd_);
@@ -192,11 +194,12 @@ class socket {
         if (fd_ >= 0) ::close(fd_);
     }
 
-    /** co_await it.read(memory, 1s): what is there, at least a byte, and how many; 0 when the peer has sent all. */
+    /** Receives available bytes, at least 1: co_await socket.read(memory, 1s). Returns their number, or 0 when the peer
+     * has sent everything. */
     detail::reading read(std::span<char> memory, std::chrono::milliseconds timeout = forever) noexcept {
         return {fd_, memory, timeout};
     }
-    /** co_await it.write(data, 1s): all of it. */
+    /** Sends all bytes: co_await socket.write(data, 1s). */
     detail::writing write(std::string_view data, std::chrono::milliseconds timeout = forever) noexcept {
         return {fd_, data, timeout};
     }
@@ -254,34 +257,35 @@ class [[nodiscard]] connecting : public awaitable<connecting> {
 
 } // namespace detail
 
-/** co_await uvhttp::connect("127.0.0.1:80", 1s): a socket; addresses and errors are those of uvhttp_coro_connect. */
+/** Connects: co_await uvhttp::connect("127.0.0.1:80", 1s). Addresses and errors are those of uvhttp_coro_connect. */
 inline detail::connecting connect(const char *address, std::chrono::milliseconds timeout = forever) noexcept {
     return {address, timeout};
 }
 
 /* --- HTTP requests to other servers --- */
 
-/** What is asked: <uvhttp/client.h>. The views must be valid until the response has come, as a literal or a variable of
- * the coroutine is. */
+/** A request to another server: <uvhttp/client.h>. The views must be valid until the response has arrived, as those of
+ * literals and of variables of the coroutine are. */
 struct client_request {
     const char *url = nullptr;
     const char *method = nullptr; /* "GET" */
     std::span<const uvhttp_client_header_t> headers{};
     std::string_view body{};
-    std::chrono::milliseconds timeout{30000}; /* for all of it */
+    std::chrono::milliseconds timeout{30000}; /* for the whole request */
     std::uint32_t response_size_max = 0;      /* the default of C */
-    std::uint32_t head_size_max = 0;          /* the same */
-    const char *unix_socket = nullptr;        /* where to connect in place of the url's host and port */
+    std::uint32_t head_size_max = 0;          /* the default of C */
+    const char *unix_socket = nullptr;        /* socket to connect to instead of the url's host and port */
     std::uint32_t interim_max = 0;            /* the default of C */
 };
 
-/* Made from braces in the expression that awaits it: its bytes may be copied (detail::copies_temporaries). */
+/* It may be made from braces in the expression that awaits it, and must be trivially copyable
+ * (detail::copies_temporaries). */
 static_assert(std::is_trivially_copyable_v<client_request>);
 
-/** The response of another server, whatever its status. Views are valid as long as the object. */
+/** The response of another server, with any status. Views are valid as long as the object. */
 class client_response {
   public:
-    explicit client_response(uvhttp_client_response_t *native) noexcept : native_(native) {} /* takes it */
+    explicit client_response(uvhttp_client_response_t *native) noexcept : native_(native) {} /* takes ownership */
     client_response(client_response &&other) noexcept : native_(std::exchange(other.native_, nullptr)) {}
     client_response &operator=(client_response &&other) noexcept {
         std::swap(native_, other.native_);
@@ -342,7 +346,7 @@ class [[nodiscard]] fetching : public awaitable<fetching> {
         ended_ = false;
     }
     void disarm() noexcept {
-        if (!ended_) response_ = client_response(nullptr); /* which cancels it */
+        if (!ended_) response_ = client_response(nullptr); /* cancels the request */
     }
     client_response result() {
         check(status_);
@@ -365,16 +369,17 @@ class [[nodiscard]] fetching : public awaitable<fetching> {
 
 } // namespace detail
 
-/** co_await uvhttp::fetch({.url = "http://127.0.0.1:81/", .timeout = 1s}): the whole response. Throws what
- * uvhttp_coro_request returns. */
+/** Sends a request and waits for the response: co_await uvhttp::fetch({.url = "http://127.0.0.1:81/", .timeout = 1s}).
+ * Throws the errors of uvhttp_coro_request. */
 inline detail::fetching fetch(const client_request &request) noexcept {
     return detail::fetching(request);
 }
 
 /* --- channels --- */
 
-/** A bounded queue between coroutines of one loop: those of a request, or of several. It is made on that loop's thread
- * (else it throws UVHTTP_E_STATE), with all its memory, and outlives who waits in it. */
+/** A bounded queue between coroutines of one loop, of one request or of several. Create it on that loop's thread;
+ * otherwise it throws UVHTTP_E_STATE. The constructor allocates all memory. The channel must outlive the coroutines
+ * that wait in it. */
 template <class T>
 requires std::is_nothrow_move_constructible_v<T>
 class channel {
@@ -396,7 +401,7 @@ class channel {
             (it.after ? it.after->before : last) = it.before;
             it.linked = false;
         }
-        /* The one that has waited longest looks again; a second wake goes to the next. */
+        /* Wakes the coroutine that has waited longest. A second call wakes the next one. */
         void wake_one() noexcept {
             waiter<sends> *it = first;
             while (it && it->woken) it = it->after;
@@ -407,8 +412,8 @@ class channel {
         }
     };
 
-    /* Who is woken runs in a turn of its own and not in who wakes it, and looks first whether what it was woken for is
-     * still there. An item that could not be sent stays with the wait, which may be awaited again. */
+    /* A coroutine is resumed in its own loop iteration, not inside the call that wakes it. It first checks whether the
+     * wait can be completed. An item that could not be sent stays in the waiter, which may be awaited again. */
     template <bool sends>
     class [[nodiscard]] waiter : public detail::waiting<waiter<sends>, !sends || detail::item_is_safe<T>> {
       public:
@@ -443,14 +448,14 @@ class channel {
         void disarm_own() noexcept {
             uvhttp_timer_stop(&timer);
             list().remove(*this);
-            if (std::exchange(woken, false)) list().wake_one(); /* it is for the next */
+            if (std::exchange(woken, false)) list().wake_one(); /* pass the wake-up on */
         }
         auto result() {
             if (sends || this->status_ != UVHTTP_E_EOF) check(this->status_);
             if constexpr (!sends) return std::exchange(item, std::nullopt);
         }
 
-        /* Whether the wait is over; status_ says how. */
+        /* Returns whether the wait is over; status_ is its result. */
         bool settle() noexcept {
             if (sends && owner.closed_)
                 this->status_ = UVHTTP_E_CLOSED;
@@ -462,7 +467,7 @@ class channel {
         }
         void wake() noexcept {
             woken = true;
-            (void)uvhttp_timer_start(&timer, 0, look, this); /* it can not fail on this thread */
+            (void)uvhttp_timer_start(&timer, 0, look, this); /* it cannot fail on this thread */
         }
         static void look(uvhttp_timer_t *, void *self) {
             auto *it = static_cast<waiter *>(self);
@@ -481,7 +486,7 @@ class channel {
     using receiving = waiter<false>;
 
   public:
-    /** capacity: items, 1.. */
+    /** capacity: items, 1 or more */
     explicit channel(std::size_t capacity)
         : loop_(uvhttp_loop_uv()), capacity_(capacity), items_(std::make_unique<std::optional<T>[]>(capacity)) {
         if (!loop_) throw error(UVHTTP_E_STATE);
@@ -493,15 +498,16 @@ class channel {
         assert(!senders_.first && !receivers_.first);
     }
 
-    /** co_await it.send(item, 1s): waits while it is full. Throws UVHTTP_E_CLOSED. */
+    /** Sends an item, and waits while the channel is full: co_await channel.send(item, 1s). Throws UVHTTP_E_CLOSED. */
     sending send(T item, std::chrono::milliseconds timeout = forever) noexcept {
         return {*this, std::move(item), timeout};
     }
-    /** co_await it.receive(1s): the oldest item; std::nullopt when it is closed and empty. */
+    /** Returns the oldest item: co_await channel.receive(1s). Returns std::nullopt when the channel is closed and
+     * empty. */
     receiving receive(std::chrono::milliseconds timeout = forever) noexcept {
         return {*this, timeout};
     }
-    /** No more is sent; what is in it can still be received. */
+    /** Closes the channel for sending. Queued items can still be received. */
     void close() noexcept {
         closed_ = true;
         senders_.wake_all();

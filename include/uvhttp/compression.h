@@ -1,4 +1,4 @@
-/* Owns: compression of answers (Content-Encoding, RFC 9110 section 8.4) as middleware. */
+/* Owns: compression of responses (Content-Encoding, RFC 9110 section 8.4) as middleware. */
 #ifndef UVHTTP_COMPRESSION_H
 #define UVHTTP_COMPRESSION_H
 
@@ -6,37 +6,36 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** A field that is 0 or NULL has its default. */
+/** Options. A field that is 0 or NULL has its default. */
 typedef struct uvhttp_compression_options {
-    uint32_t size_min;       /**< bytes of a body; smaller ones leave as they are; 1..; default 1024 */
-    uint32_t size_max;       /**< bytes; larger ones leave as they are, because the loop waits; 1..; default 1 MiB */
+    uint32_t size_min;       /**< bytes; smaller bodies are not compressed; 1..; default 1024 */
+    uint32_t size_max;       /**< bytes; larger bodies are not compressed, because the loop waits; 1..; default 1 MiB */
     uint32_t gzip_level;     /**< 1 (fast) to 9; default 4 */
     uint32_t brotli_quality; /**< 1 (fast) to 11; default 4 */
-    uint32_t streams_max; /**< answers in pieces that are compressed at the same time, all loops together, because each
-                               holds up to 1.7 MiB until it ends; others leave plain; 1..65536; default 64 */
-    bool no_streams;      /**< answers in pieces leave as they are */
+    uint32_t streams_max; /**< streamed responses compressed at the same time, over all loops; each uses up to 1.7 MiB.
+                             Further ones are not compressed; 1..65536; default 64 */
+    bool no_streams;      /**< streamed responses are not compressed */
     bool no_gzip;
     bool no_brotli;
-    /** Content types worth compressing, without parameters, ended by NULL: "text/html", or "text/" followed by a star
-     * for all of a kind. NULL: text, JSON, JavaScript, XML (also "+json" and "+xml"), SVG, WebAssembly, fonts that are
-     * not compressed themselves. Read during the call only. "text/event-stream" only counts when it is listed itself.
-     */
+    /** Media types to compress, without parameters, terminated by NULL: "text/html", or "text/" followed by a star for
+     * a whole family. NULL: text, JSON, JavaScript, XML (also "+json" and "+xml"), SVG, WebAssembly, uncompressed
+     * fonts. Read only during the call. "text/event-stream" must be listed explicitly. */
     const char *const *types;
 } uvhttp_compression_options_t;
 
-/** Compresses answers with brotli ("br") or gzip, as the client's Accept-Encoding prefers (RFC 9110 section 12.5.3;
- * brotli if it has no preference). Left alone: a file, one that has a Content-Encoding or `Cache-Control:
- * no-transform`, 206 and answers without a body, other types, other sizes, and a complete body that would not get
- * smaller. An answer in pieces (uvhttp_response_begin) is compressed piece by piece: what each uvhttp_response_write
- * has written can be decoded as soon as it arrives; a size that was announced is not sent, and only has to reach
- * size_min. `Vary: Accept-Encoding` is sent with every answer that could have been compressed, and with a 304
- * that may stand for one (RFC 9110 section 15.4.5); a strong ETag becomes a weak one. Runs on the loop's thread: about
- * 20 ms per MiB. Do not compress answers that hold both a secret and something that the client chose (BREACH): leave
- * the middleware off those routes.
+/** Creates a middleware that compresses responses with brotli ("br") or gzip, as the client's Accept-Encoding prefers
+ * (RFC 9110 section 12.5.3); brotli without a preference. It runs on the loop's thread and takes about 20 ms per MiB.
  *
- * options NULL: defaults; copied. When an option is out of range (logged), out of memory, or with neither coding, `run`
- * is NULL and registering the value fails with UVHTTP_E_INVALID; so it is in a build with BUILD_WITH_COMPRESSION=OFF.
- */
+ * Not compressed are files, responses with Content-Encoding or `Cache-Control: no-transform`, 206, responses without a
+ * body, other types and sizes, and bodies that would not become smaller. Streamed responses (uvhttp_response_begin) are
+ * compressed incrementally: the client can decode each uvhttp_response_write when it arrives. A known size is not sent,
+ * and only has to reach size_min. `Vary: Accept-Encoding` is added to every response that could have been compressed,
+ * and to a 304 for such a response (RFC 9110 section 15.4.5). A strong ETag becomes weak. Do not compress responses
+ * that contain both a secret and text chosen by the client (BREACH): leave those routes out.
+ *
+ * `options` NULL means defaults; they are copied. On failure (an option out of range, which is logged, no memory, no
+ * coding enabled, or a build with BUILD_WITH_COMPRESSION=OFF) `run` is NULL, and registration fails with
+ * UVHTTP_E_INVALID. */
 UVHTTP_EXPORT uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options);
 
 UVHTTP_END_DECLS

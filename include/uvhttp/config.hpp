@@ -1,10 +1,10 @@
-/* Owns: the configuration as C++ writes it, with designated initialisers: every field of uvhttp_server_config_t, and
- * for each whether it was named. A test compares the lists with the library's table. May include: server.h. */
+/* Owns: the configuration with designated initialisers in C++: every field of uvhttp_server_config_t, and whether it
+ * was set. A test compares the lists with the library's table. May include: server.h. */
 #ifndef UVHTTP_CONFIG_HPP
 #define UVHTTP_CONFIG_HPP
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may be called as a struct is */
+#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may have the name of a struct */
 #include <uvhttp/server.h>
 #pragma GCC diagnostic pop
 
@@ -87,7 +87,7 @@ namespace uvhttp {
     X(log_level)                                                                                                       \
     X(enable_statistics)
 
-/** The fields of uvhttp_server_config_t (<uvhttp/server.h>), of which those that are not named keep their defaults. */
+/** The fields of uvhttp_server_config_t (<uvhttp/server.h>). Fields that are not set keep their defaults. */
 struct config {
     struct performance_config {
 #define UVHTTP_HPP_FIELD(name) std::optional<decltype(uvhttp_performance_config_t::name)> name{};
@@ -102,7 +102,7 @@ struct config {
 #undef UVHTTP_HPP_FIELD
     performance_config performance{};
 
-    /** Sets what is named here, for a configuration that was loaded from a file before. */
+    /** Sets the fields that are set here, in a configuration loaded from a file before. */
     void apply(uvhttp_server_config_t &to) const noexcept {
 #define UVHTTP_HPP_FIELD(name)                                                                                         \
     if (name) to.name = *name;

@@ -1,5 +1,5 @@
-/* Owns: what a coroutine may wait for. A route with UVHTTP_EXEC_COROUTINE runs its handler in a coroutine of the loop's
- * thread: the functions here wait without blocking that thread, and return when it is this coroutine's turn again. */
+/* Owns: waits of coroutines. A route with UVHTTP_EXEC_COROUTINE runs its handler in a coroutine on the loop's thread.
+ * These functions suspend the coroutine without blocking that thread. */
 #ifndef UVHTTP_CORO_H
 #define UVHTTP_CORO_H
 
@@ -10,127 +10,134 @@ UVHTTP_BEGIN_DECLS
 
 struct uvhttp_request;
 
-/** A timeout that never comes. */
+/** A timeout that never expires. */
 #define UVHTTP_CORO_FOREVER UINT32_MAX
 
-/* What holds for all of them:
- * - Outside of a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
- * - When the client has gone, when the request is given up by a limit of the server, and when the server is cut off at
- *   the end of its drain time, the wait in hand returns UVHTTP_E_ABORTED and every later one does at once. The handler
- *   should then return; nothing is lost if it does not notice: writes are refused, its answer is dropped.
- * - The first wait may return UVHTTP_E_NOMEM: nothing has been waited for.
- * - req and res, and all views of the request, stay valid until the handler has returned, across all waits, also when
- *   the client has gone. An answer leaves when the handler has returned; pieces leave as they are written.
- * - Timeouts are in milliseconds, and count from the begin of the loop's turn; they end at the next quarter of a
- *   millisecond (on a loop of the application's: the next millisecond), or when the loop is free. 0 does not wait. A
- *   deadline that has passed returns UVHTTP_E_TIMEOUT.
- * - A coroutine has config.coroutine_stack_size bytes of stack: large local arrays do not belong there. It stays on its
- *   thread; errno, and nothing else, may have changed after a wait. It must not hold a lock in a wait that another
- *   request of the same loop could want.
+/* Rules for all functions:
+ * - Outside a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
+ * - A request is aborted when its client has gone, by a limit of the server, and at the end of the drain time. The
+ * current wait then returns UVHTTP_E_ABORTED. Every later wait returns it immediately. The handler should then return.
+ * Ignoring it is harmless: writes are refused and the response is dropped.
+ * - The first wait may return UVHTTP_E_NOMEM without waiting.
+ * - `req`, `res` and all views of the request stay valid until the handler returns, across all waits, also after the
+ * client has gone. A buffered response is sent when the handler returns. Streamed bytes are sent as they are written.
+ * - Timeouts are in milliseconds from the start of the loop iteration. They expire at the next quarter of a millisecond
+ * (on a loop of the application: the next millisecond), or when the loop is free. 0 does not wait. An expired timeout
+ * returns UVHTTP_E_TIMEOUT.
+ * - A coroutine has config.coroutine_stack_size bytes of stack: avoid large local arrays. It stays on its thread. Only
+ * errno may change during a wait. Do not hold a lock in a wait if another request of the same loop could need it.
  * - In a coroutine, uvhttp_response_defer is refused (NULL, 503), and uvhttp_response_write waits for a slow client
- *   where it would else return UVHTTP_E_LIMIT. */
+ * instead of returning UVHTTP_E_LIMIT. */
 
-/** Whether the caller runs in a coroutine. */
+/** Returns whether the caller runs in a coroutine. */
 UVHTTP_EXPORT bool uvhttp_coro_active(void);
 
-/** Waits for at least so many milliseconds. Returns 0, UVHTTP_E_ABORTED, UVHTTP_E_STATE or UVHTTP_E_NOMEM. */
+/** Waits for at least `ms` milliseconds. Returns 0, UVHTTP_E_ABORTED, UVHTTP_E_STATE or UVHTTP_E_NOMEM. */
 UVHTTP_EXPORT int uvhttp_coro_sleep(uint32_t ms);
 
-/** Lets everything else that is ready have its turn: for long computations. Returns as sleep does. */
+/** Lets all other ready work run first, for long computations. Returns as uvhttp_coro_sleep does. */
 UVHTTP_EXPORT int uvhttp_coro_yield(void);
 
-/** From now on a wait of this coroutine returns UVHTTP_E_STOPPING, once, when the server begins to stop (the next one,
- * if it has begun already): for a handler that would else wait for something for as long as the server lives, such as
- * events. Not what has to come to its end first: uvhttp_coro_work and uvhttp_coro_join. It then has until the end of
- * config.drain_timeout. A uvhttp_response_write that returns it has written nothing. A coroutine that does not ask for
- * it never sees it; one that was spawned asks for itself. Returns 0 or UVHTTP_E_STATE. */
+/** Makes a wait of this coroutine return UVHTTP_E_STOPPING, once, when the server starts to stop; the next wait, if it
+ * already stops. For handlers that wait as long as the server lives, such as event streams. It does not affect
+ * uvhttp_coro_work and uvhttp_coro_join, which must complete. The handler then has until the end of
+ * config.drain_timeout. A uvhttp_response_write that returns UVHTTP_E_STOPPING has written nothing. Without this call
+ * the code never occurs; a spawned coroutine makes its own call. Returns 0 or UVHTTP_E_STATE. */
 UVHTTP_EXPORT int uvhttp_coro_wake_on_stop(void);
 
-/** Has cleanup(arg) called when this coroutine ends, whichever way, last registered first, in the coroutine: it may
- * wait. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (nothing is registered: clean up at once). */
+/** Registers cleanup(arg) to run when this coroutine ends for any reason. Cleanups run in reverse order of
+ * registration, in the coroutine, and may wait. Returns 0, UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (nothing
+ * is registered: clean up immediately). */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_defer(void (*cleanup)(void *arg), void *arg);
 
-/** Runs run(arg) on a thread of the server's pool, where it may block, and waits for its end. It is never running any
- * more when this returns, so that `arg` may be a local variable. Returns 0 (it has run), UVHTTP_E_ABORTED (it has run
- * to its end, or has not been begun), UVHTTP_E_WORK_FULL (config.max_backlog: it was not run), UVHTTP_E_INVALID,
- * UVHTTP_E_STATE or UVHTTP_E_NOMEM (it was not run). */
+/** Runs run(arg) on a worker thread, where it may block, and waits for its end. It never runs any longer when this
+ * returns, so `arg` may be a local variable. Returns 0 (it has run), UVHTTP_E_ABORTED (it has run to its end, or did
+ * not start), UVHTTP_E_WORK_FULL (config.max_backlog: not run), UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM (not
+ * run). */
 UVHTTP_EXPORT int uvhttp_coro_work(void (*run)(void *arg), void *arg);
 
-/** The next piece of the request's body, in order: a view that stays valid until the next call. Of a route with
- * `stream_body` at most config.read_buffer_size bytes, as they come; the client is held back between calls. Else the
- * whole body is the only piece. Returns 0, UVHTTP_E_EOF at the end (trailers can be asked for now), UVHTTP_E_TIMEOUT
- * (it may be called again), or why the rest will never come: UVHTTP_E_ABORTED, UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. Then,
- * and when the server's own limit of time is reached (UVHTTP_E_TIMEOUT, but later waits are UVHTTP_E_ABORTED), the
- * client gets the server's answer and not the handler's. UVHTTP_E_INVALID, UVHTTP_E_STATE (another request, or two
- * coroutines at once). */
+/** Reads the next bytes of the request's body, in order; the view is valid until the next call. On a route with
+ * `stream_body` it returns at most config.read_buffer_size bytes, as received, and the client is paused between calls.
+ * Otherwise it returns the buffered body at once.
+ *
+ * Returns 0, UVHTTP_E_EOF (the end; trailers are available), UVHTTP_E_TIMEOUT (call again), UVHTTP_E_INVALID,
+ * UVHTTP_E_STATE (another request, or two coroutines at once), or the reason why the rest will never arrive:
+ * UVHTTP_E_ABORTED, UVHTTP_E_HTTP_*, UVHTTP_E_NOMEM. The client then receives the server's response instead of the
+ * handler's. The same holds for a time limit of the server: it returns UVHTTP_E_TIMEOUT, and later waits return
+ * UVHTTP_E_ABORTED. */
 UVHTTP_EXPORT int uvhttp_coro_read_body(struct uvhttp_request *req, uvhttp_str_t *piece, uint32_t timeout_ms);
 
-/* --- other coroutines --- */
+/* --- child coroutines --- */
 
 typedef struct uvhttp_coro uvhttp_coro_t;
 
-/** Begins another coroutine for the same request, which runs run(arg) when this one waits; arg has to stay valid until
- * it has ended, so join it before a variable goes that it uses. It does not outlive this one: what is not joined is
- * cancelled at the end of this one, behind its cleanups, and waited for. Returns 0, UVHTTP_E_COROUTINE_LIMIT
- * (config.coroutines_max), UVHTTP_E_ABORTED, UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM; *coro is NULL then. */
+/** Starts another coroutine for the same request. It runs run(arg) when the caller waits. `arg` must stay valid until
+ * it has ended: join it before variables that it uses go out of scope. It does not outlive its parent. A child that is
+ * not joined is cancelled and awaited when the parent ends, after the parent's cleanups. Returns 0,
+ * UVHTTP_E_COROUTINE_LIMIT (config.coroutines_max), UVHTTP_E_ABORTED, UVHTTP_E_INVALID, UVHTTP_E_STATE or
+ * UVHTTP_E_NOMEM; on failure *coro is NULL. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_spawn(void (*run)(void *arg), void *arg, uvhttp_coro_t **coro);
 
-/** Waits for the end of a coroutine that the caller has spawned. 0: it has ended, and `coro` is gone. Else it is still
- * there: UVHTTP_E_TIMEOUT, UVHTTP_E_STATE (not the caller's) or UVHTTP_E_INVALID. When the client goes, both are
- * cancelled, and this still waits until the other has ended. */
+/** Waits for the end of a coroutine that the caller spawned. Returns 0 when it has ended and `coro` is invalid.
+ * Otherwise `coro` is still valid: UVHTTP_E_TIMEOUT, UVHTTP_E_STATE (not spawned by the caller) or UVHTTP_E_INVALID.
+ * When the client goes, both are cancelled, and this call still waits for the end of the child. */
 UVHTTP_EXPORT int uvhttp_coro_join(uvhttp_coro_t *coro, uint32_t timeout_ms);
 
-/** The wait in hand of a coroutine that the caller has spawned returns UVHTTP_E_ABORTED, and so do later ones. It has
- * to be joined still. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+/** Cancels a coroutine that the caller spawned: its current wait and later ones return UVHTTP_E_ABORTED. It must still
+ * be joined. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
 UVHTTP_EXPORT int uvhttp_coro_cancel(uvhttp_coro_t *coro);
 
 /* --- channels --- */
 
-/** A bounded queue of items of one size between coroutines of one loop: those of a request, or of several. */
+/** A bounded queue of items of one size between coroutines of one loop, of one request or of several. */
 typedef struct uvhttp_coro_channel uvhttp_coro_channel_t;
 
-#define UVHTTP_CORO_ITEM_MAX 4096      /**< bytes of an item */
-#define UVHTTP_CORO_CAPACITY_MAX 65536 /**< items of a channel */
+#define UVHTTP_CORO_ITEM_MAX 4096      /**< maximum of bytes per item */
+#define UVHTTP_CORO_CAPACITY_MAX 65536 /**< maximum of items per channel */
 
-/** A channel for up to `capacity` items of `item_size` bytes, of the loop on which the caller runs. Returns 0,
- * UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM; *channel is NULL then. */
+/** Creates a channel for up to `capacity` items of `item_size` bytes, on the caller's loop. Returns 0,
+ * UVHTTP_E_INVALID, UVHTTP_E_STATE or UVHTTP_E_NOMEM; on failure *channel is NULL. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_channel_new(size_t item_size, uint32_t capacity,
                                                           uvhttp_coro_channel_t **channel);
-/** Copies an item into it, waiting while it is full. Returns 0, UVHTTP_E_CLOSED, UVHTTP_E_TIMEOUT, UVHTTP_E_ABORTED,
- * UVHTTP_E_INVALID, UVHTTP_E_STATE (also on another loop) or UVHTTP_E_NOMEM; unless 0 nothing was sent. */
+/** Copies an item into the channel, and waits while it is full. Returns 0, UVHTTP_E_CLOSED, UVHTTP_E_TIMEOUT,
+ * UVHTTP_E_ABORTED, UVHTTP_E_INVALID, UVHTTP_E_STATE (also on another loop) or UVHTTP_E_NOMEM; on failure nothing was
+ * sent. */
 UVHTTP_EXPORT int uvhttp_coro_channel_send(uvhttp_coro_channel_t *channel, const void *item, uint32_t timeout_ms);
-/** Takes the oldest item out of it, waiting while it is empty. Returns 0, UVHTTP_E_EOF (closed and empty), or as send
- * does. */
+/** Removes the oldest item from the channel, and waits while it is empty. Returns 0, UVHTTP_E_EOF (closed and empty),
+ * or as uvhttp_coro_channel_send does. */
 UVHTTP_EXPORT int uvhttp_coro_channel_receive(uvhttp_coro_channel_t *channel, void *item, uint32_t timeout_ms);
-/** No more is sent; what is in it can still be received. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE. */
+/** Closes the channel for sending. Queued items can still be received. Returns 0, UVHTTP_E_INVALID or UVHTTP_E_STATE.
+ */
 UVHTTP_EXPORT int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel);
-/** Nobody waits in it. Also outside of a coroutine. NULL is allowed. */
+/** Frees a channel in which no coroutine waits. Also outside a coroutine. NULL is allowed. */
 UVHTTP_EXPORT void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
 
 /* --- descriptors and connections --- */
 
 enum { UVHTTP_CORO_READABLE = 1, UVHTTP_CORO_WRITABLE = 2 };
 
-/** Waits until a descriptor can be read or written without blocking (either, if both are given; an error or the end of
- * a connection counts). One coroutine of a loop can wait for a descriptor, and it must stay open meanwhile. Returns 0,
- * UVHTTP_E_TIMEOUT, UVHTTP_E_ABORTED, UVHTTP_E_INVALID (no such descriptor), UVHTTP_E_STATE (also: another one waits
- * for it), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
+/** Waits until a descriptor can be read or written without blocking (either, if both are given). An error or the end of
+ * a connection counts as ready. One coroutine of a loop can wait for a descriptor, which must stay open meanwhile.
+ * Returns 0, UVHTTP_E_TIMEOUT, UVHTTP_E_ABORTED, UVHTTP_E_INVALID (no such descriptor), UVHTTP_E_STATE (also: another
+ * coroutine waits for it), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or
+ * UVHTTP_E_IO. */
 UVHTTP_EXPORT int uvhttp_coro_wait_fd(int fd, unsigned events, uint32_t timeout_ms);
 
 /** Connects to "127.0.0.1:80", "[::1]:80", "localhost:80", "unix:/path" or "name:80". *fd is a non-blocking,
- * close-on-exec socket and the caller's to close(2): uvhttp_coro_defer is the place. A name is looked up by
- * getaddrinfo(3) on a thread of the pool. The timeout is for all of it; each address of a name (8 at most) has an even
- * share of what is left. Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, or as wait_fd and
- * uvhttp_coro_work do, and UVHTTP_E_WORK_CANCELLED (the server stops before a thread had time for the name); *fd is -1
- * then. For HTTP: <uvhttp/client.h>. */
+ * close-on-exec socket. The caller closes it with close(2), best in uvhttp_coro_defer. getaddrinfo(3) looks up names on
+ * a worker thread. The timeout covers everything; each address of a name (at most 8) gets an equal share of the
+ * remaining time. For HTTP use <uvhttp/client.h>.
+ *
+ * Returns 0, UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_ADDRESS, UVHTTP_E_WORK_CANCELLED (the server stops
+ * before the lookup), or a code of uvhttp_coro_wait_fd or uvhttp_coro_work; on failure *fd is -1. */
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd);
 
-/** Receives what is there from a socket, at least a byte and at most `max`. Returns 0, UVHTTP_E_EOF (the peer has sent
- * all), UVHTTP_E_PEER_RESET, or as wait_fd does. */
+/** Receives available bytes from a socket, at least 1 and at most `max`. Returns 0, UVHTTP_E_EOF (the peer has sent
+ * everything), UVHTTP_E_PEER_RESET, or a code of uvhttp_coro_wait_fd. */
 UVHTTP_EXPORT int uvhttp_coro_read(int fd, void *data, size_t max, size_t *size, uint32_t timeout_ms);
 
-/** Sends all of it to a socket; the timeout is for each wait until the peer takes more. Returns 0, UVHTTP_E_PEER_RESET,
- * or as wait_fd does: then a part may have been sent. */
+/** Sends all bytes to a socket. The timeout applies to each wait until the socket is writable. Returns 0,
+ * UVHTTP_E_PEER_RESET, or a code of uvhttp_coro_wait_fd; after a failure, part of the bytes may have been sent. */
 UVHTTP_EXPORT int uvhttp_coro_write(int fd, const void *data, size_t size, uint32_t timeout_ms);
 
 UVHTTP_END_DECLS

@@ -1,10 +1,10 @@
-/* Owns: what handlers of C++ see: errors, a request, and the ways to answer it. Included by uvhttp.hpp, which has the
- * rest. May include: the public headers. */
+/* Owns: what C++ handlers see: errors, requests and responses. uvhttp.hpp includes it. May include: the public headers.
+ */
 #ifndef UVHTTP_EXCHANGE_HPP
 #define UVHTTP_EXCHANGE_HPP
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may be called as a struct is */
+#pragma GCC diagnostic ignored "-Wshadow" /* in C a function may have the name of a struct */
 #include <uvhttp.h>
 #pragma GCC diagnostic pop
 
@@ -21,7 +21,7 @@
 
 namespace uvhttp {
 
-/** A code of <uvhttp/error.h>, with its message or a better one. */
+/** An error code of <uvhttp/error.h>, with its message or a more specific one. */
 class error : public std::runtime_error {
   public:
     explicit error(int code) : error(code, uvhttp_error_message(code)) {}
@@ -34,7 +34,7 @@ class error : public std::runtime_error {
     int code_;
 };
 
-/** Throws if it is one. */
+/** Throws if `status` is an error. */
 inline void check(int status) {
     if (status != UVHTTP_OK) throw error(status);
 }
@@ -43,7 +43,7 @@ inline std::string_view view(uvhttp_str_t text) noexcept {
     return {text.data, text.size};
 }
 
-/** <uvhttp/request.h>. Views are valid until the handler has returned; in a coroutine, until that has ended. */
+/** A request: <uvhttp/request.h>. Views are valid until the handler returns; in a coroutine, until it ends. */
 class request {
   public:
     explicit request(uvhttp_request_t *native) noexcept : native_(native) {}
@@ -72,7 +72,7 @@ class request {
     std::string_view body() const noexcept {
         return view(uvhttp_request_body(native_));
     }
-    /** What `:name` of the pattern matched; empty if it has no such name. */
+    /** Returns what `:name` of the pattern matched. Empty if the pattern has no such name. */
     std::string_view param(const char *name) const noexcept {
         return view(uvhttp_request_param(native_, name));
     }
@@ -94,11 +94,11 @@ class request {
 
 namespace detail {
 
-/* Something that C counts: a copy is another reference. */
+/* A reference to a reference-counted C object. A copy is another reference. */
 template <class T, void (*retain)(T *), void (*release)(T *)> class counted {
   public:
     counted() noexcept = default;
-    explicit counted(T *native) noexcept : native_(native) {} /* takes the reference */
+    explicit counted(T *native) noexcept : native_(native) {} /* takes ownership of the reference */
     counted(const counted &other) noexcept : native_(other.native_) {
         if (native_) retain(native_);
     }
@@ -121,8 +121,8 @@ template <class T, void (*retain)(T *), void (*release)(T *)> class counted {
 
 } // namespace detail
 
-/** Bytes that are made once and sent often: uvhttp_content_t. A copy is the same content; throws what
- * uvhttp_content_new returns. */
+/** A shared body: bytes that are created once and sent often (uvhttp_content_t). A copy refers to the same bytes. The
+ * constructor throws the errors of uvhttp_content_new. */
 class content : public detail::counted<uvhttp_content_t, uvhttp_content_retain, uvhttp_content_release> {
   public:
     explicit content(std::string_view data) {
@@ -130,11 +130,11 @@ class content : public detail::counted<uvhttp_content_t, uvhttp_content_retain, 
     }
 };
 
-/** An answer as a value, for a handler to return. A body that is a literal or a uvhttp::content is not copied, a
- * std::string is moved or copied, anything else is copied into a std::string. */
+/** A response as a value that a handler returns. A body that is a literal or a uvhttp::content is not copied. A
+ * std::string is moved or copied. Anything else is copied into a std::string. */
 class response {
   public:
-    response() = default; /* no answer: the client gets a 500 */
+    response() = default; /* no response: the client receives 500 */
     response(int status, const char *content_type) noexcept : status_(status), content_type_(content_type) {}
     template <std::size_t size>
     response(int status, const char *content_type, const char (&literal)[size]) noexcept
@@ -146,7 +146,7 @@ class response {
     template <class T>
     requires std::convertible_to<T, std::string_view> response(int status, const char *content_type, const T &body)
         : status_(status), content_type_(content_type), body_(std::string(std::string_view(body))) {}
-    template <std::size_t size> /* an array that is written to is not a literal */
+    template <std::size_t size> /* a writable array is not a literal */
     response(int status, const char *content_type, char (&body)[size])
         : response(status, content_type, std::string(body)) {}
 
@@ -158,7 +158,7 @@ class response {
         return status_;
     }
 
-    /** Answers a request with it; throws what the C functions return. */
+    /** Sends it as the response of a request. Throws the errors of the C functions. */
     void send(uvhttp_response_t *to) const {
         if (status_ == 0) return;
         for (const auto &[name, value] : headers_) check(uvhttp_response_header_add(to, name.c_str(), value.c_str()));
@@ -180,7 +180,7 @@ class response {
     std::vector<std::pair<std::string, std::string>> headers_{};
 };
 
-/** content_type: of static storage. */
+/** Makes a response. `content_type` has static storage. */
 template <class T> response answer(int status, const char *content_type, T &&body) {
     return response(status, content_type, std::forward<T>(body));
 }
@@ -194,8 +194,9 @@ inline response empty(int status) noexcept {
     return {status, nullptr};
 }
 
-/** A counted handle to answer later, from any thread: <uvhttp/response.h>. Who drops the last one without an answer
- * gives the client a 500. The answers return 0 or a code, UVHTTP_E_ABORTED when the client has gone. */
+/** A reference-counted handle to respond later, from any thread: <uvhttp/response.h>. If the last one is destroyed
+ * without a response, the client receives 500. The functions return 0 or a code; UVHTTP_E_ABORTED when the client has
+ * gone. */
 class deferred : public detail::counted<uvhttp_deferred_t, uvhttp_deferred_retain, uvhttp_deferred_release> {
   public:
     using counted::counted;
@@ -221,7 +222,7 @@ class deferred : public detail::counted<uvhttp_deferred_t, uvhttp_deferred_retai
     bool aborted() const noexcept {
         return uvhttp_deferred_aborted(native_);
     }
-    /** uvhttp_deferred_on_stop: the place to end an answer that does not end by itself when the server stops. */
+    /** Sets a function that ends a long response when the server stops: uvhttp_deferred_on_stop. */
     int on_stop(void (*hook)(uvhttp_response_t *res, void *user), void *user = nullptr) const noexcept {
         return uvhttp_deferred_on_stop(native_, hook, user);
     }
@@ -230,7 +231,8 @@ class deferred : public detail::counted<uvhttp_deferred_t, uvhttp_deferred_retai
     }
 };
 
-/** The answer of a handler that takes it as its second argument. Copies into the memory of the request. */
+/** The response of a handler that receives it as its second argument. Bodies are copied into the memory of the request.
+ */
 class reply {
   public:
     explicit reply(uvhttp_response_t *native) noexcept : native_(native) {}
@@ -254,15 +256,15 @@ class reply {
         check(uvhttp_response_header(native_, name, value));
         return *this;
     }
-    /** Before the final response: `reply.interim(103, {{"Link", "</a.css>; rel=preload"}})`. */
+    /** Sends an interim response before the final one: `reply.interim(103, {{"Link", "</a.css>; rel=preload"}})`. */
     void interim(int status, std::initializer_list<uvhttp_response_field_t> fields = {}) {
         check(uvhttp_response_interim(native_, status, fields.begin(), fields.size()));
     }
-    /** Whether the server has begun to stop. */
+    /** Returns whether the server has started to stop. */
     [[nodiscard]] bool stopping() const noexcept {
         return uvhttp_response_stopping(native_);
     }
-    /** The handler answers later; throws when out of memory (the client gets a 503). */
+    /** Defers the response. Throws when out of memory; the client then receives 503. */
     [[nodiscard]] deferred defer() {
         uvhttp_deferred_t *later = uvhttp_response_defer(native_);
         if (!later) throw error(UVHTTP_E_NOMEM);

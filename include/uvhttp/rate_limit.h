@@ -1,4 +1,4 @@
-/* Owns: the rate limiter: a token bucket per client, or per whatever the application says. docs/guide/rate_limit.md. */
+/* Owns: the rate limiter: one token bucket per client, or per key of the application. docs/guide/rate_limit.md. */
 #ifndef UVHTTP_RATE_LIMIT_H
 #define UVHTTP_RATE_LIMIT_H
 
@@ -6,137 +6,140 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** Who shares a bucket. */
+/** The requests that share a bucket. */
 typedef enum uvhttp_rate_limit_by {
-    /** The client's address (uvhttp_request_peer_address); IPv6 clients by their network, see ipv6_prefix. Clients of a
-     * Unix socket share one bucket. */
+    /** The client's address (uvhttp_request_client). IPv6 clients share a bucket per network, see ipv6_prefix. Clients
+       of a Unix socket share one bucket. */
     UVHTTP_RATE_LIMIT_BY_ADDRESS,
-    /** The value of the request header `header`; requests without it, by address. A client can put what it likes there,
-     * and so have as many buckets: only for values that something in front has checked. */
+    /** The value of the request header field `header`; requests without it by address. A client can write any value,
+       and thus use any number of buckets: only for values that a proxy has validated. */
     UVHTTP_RATE_LIMIT_BY_HEADER,
-    /** All that comes through this middleware: the route, group or server it is registered on. */
+    /** All requests of this middleware: those of its route, group or server. */
     UVHTTP_RATE_LIMIT_BY_ROUTE,
-    /** What the callback `key` returns. */
+    /** The result of the callback `key`. */
     UVHTTP_RATE_LIMIT_BY_CALLBACK
 } uvhttp_rate_limit_by_t;
 
-/** The key of a request: bytes that are valid until the handler returns. data NULL: this request is not limited. Runs
- * on the loop's thread, for several requests at once when there are several loops; must not block. */
+/** Returns the key of a request: bytes that are valid until the handler returns. `data` NULL: the request is not
+ * limited. Runs on the loop's thread, concurrently on several loops; must not block. */
 typedef uvhttp_str_t (*uvhttp_rate_limit_key_cb)(uvhttp_request_t *req, void *user);
 
-/* --- stores --- Where the buckets are. Without one in the options they are in a table of this process. */
+/* --- stores ---
+ *
+ * A store holds the buckets. Without one in the options, a table of this process holds them. */
 
-/** One request that wants to be admitted. */
+/** A request to admit. */
 typedef struct uvhttp_rate_limit_take {
-    const char *policy;   /**< options.name */
-    char kind;            /**< what `key` is: '4', '6' address bytes (masked), 'u' Unix socket, '?' unknown address,
-                               'h' header value, 'r' route (empty), 'c' of the callback */
-    uvhttp_str_t key;     /**< valid in the call */
+    const char *policy; /**< options.name */
+    char kind; /**< type of `key`: '4', '6' address bytes (masked), 'u' Unix socket, '?' unknown address, 'h' header
+                  value, 'r' route (empty), 'c' callback */
+    uvhttp_str_t key;     /**< valid during the call */
     uint64_t now_ns;      /**< monotonic time of this machine */
-    uint64_t interval_ns; /**< in which one request more is admitted: 1 / per_second */
+    uint64_t interval_ns; /**< time after which one more request is admitted: 1 / per_second */
     uint32_t burst;       /**< requests that a full bucket holds */
 } uvhttp_rate_limit_take_t;
 
 typedef struct uvhttp_rate_limit_decision {
     bool allowed;
-    uint32_t remaining; /**< requests that would be admitted right after this one */
-    uint64_t next_ns;   /**< until one more than `remaining` would be */
+    uint32_t remaining; /**< requests that could be admitted directly after this one */
+    uint64_t next_ns;   /**< ns until `remaining` grows by one */
 } uvhttp_rate_limit_decision_t;
 
 typedef struct uvhttp_rate_limit_stats {
     uint64_t allowed;      /**< requests that the buckets admitted */
-    uint64_t refused;      /**< requests that were answered 429 (or 503) because their bucket was empty */
-    uint64_t keys;         /**< buckets held, full ones that nobody has asked for since included */
-    uint64_t evicted;      /**< buckets forgotten before they were full, for want of room: raise max_keys if it grows */
-    uint64_t exempt;       /**< requests passed by the allow list, or by a callback that returned no key */
+    uint64_t refused;      /**< requests refused with 429 (or 503) because their bucket was empty */
+    uint64_t keys;         /**< buckets in memory, including full ones */
+    uint64_t evicted;      /**< buckets evicted before they were full, because of max_keys: raise it if this grows */
+    uint64_t exempt;       /**< requests of the allow list, or for which the callback returned no key */
     uint64_t store_errors; /**< requests for which the store failed */
 } uvhttp_rate_limit_stats_t;
 
-/** A request that waits for a store's decision. */
+/** A request that waits for the decision of a store. */
 typedef struct uvhttp_rate_limit_ticket uvhttp_rate_limit_ticket_t;
 
-/** A store: copied. Has `take` or `take_later`. All but destroy are called on any thread, at the same time, and must
- * not block. */
+/** A store; copied. It has `take` or `take_later`. All functions except `destroy` are called on any thread,
+ * concurrently, and must not block. */
 typedef struct uvhttp_rate_limit_store {
-    /** Decides, and takes the request out of the bucket if it is allowed. Returns 0, or a UVHTTP_E_* code when it can
-     * not decide: options.refuse_on_error says what becomes of the request then. */
+    /** Decides, and removes a token from the bucket if the request is allowed. Returns 0, or a UVHTTP_E_* code if it
+     * cannot decide; options.refuse_on_error then applies. */
     int (*take)(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_rate_limit_decision_t *decision);
-    /** For a store that has to ask somebody: the request waits until uvhttp_rate_limit_decided was called with its
-     * ticket, exactly once and soon, for the client waits too; `destroy` has to call it for all that are left. */
+    /** Starts an asynchronous decision. The request waits until uvhttp_rate_limit_decided is called with its ticket,
+     * exactly once and soon. `destroy` must call it for all open tickets. */
     void (*take_later)(void *user, const uvhttp_rate_limit_take_t *take, uvhttp_rate_limit_ticket_t *ticket);
-    /** Fills in allowed, refused, keys and evicted (the structure is zero before). May be NULL. */
+    /** Sets allowed, refused, keys and evicted in a zeroed structure. May be NULL. */
     void (*stats)(void *user, uvhttp_rate_limit_stats_t *stats);
-    /** Called once, with the middleware's end, or in a uvhttp_rate_limit that fails. May be NULL. */
+    /** Called once, at the end of the middleware or in a uvhttp_rate_limit that fails. May be NULL. */
     void (*destroy)(void *user);
     void *user;
 } uvhttp_rate_limit_store_t;
 
-/** The decision for a ticket, which is gone afterwards: status 0 and the decision (copied), or a UVHTTP_E_* code when
- * there is none. Any thread, also within take_later. */
+/** Completes a ticket, which is invalid afterwards. `status` is 0 with a decision (copied), or a UVHTTP_E_* code
+ * without one. Any thread, also inside take_later. */
 UVHTTP_EXPORT void uvhttp_rate_limit_decided(uvhttp_rate_limit_ticket_t *ticket, int status,
                                              const uvhttp_rate_limit_decision_t *decision);
 
-/** Zero is the default everywhere. Strings are copied. */
+/** Options. Zero is the default everywhere. Strings are copied. */
 typedef struct uvhttp_rate_limit_redis_options {
     const char *address;  /**< "192.0.2.1:6379", "[2001:db8::1]:6379", "localhost:6379" or "unix:/path"; default
                                "127.0.0.1:6379" */
     const char *user;     /**< for AUTH with a password; default none */
     const char *password; /**< default none */
     uint32_t database;    /**< for SELECT; default 0 */
-    const char *prefix;   /**< what keys in Redis begin with, 0..64 bytes; default "uvhttp:". The name of the limiter
-                               follows: limiters that shall not share buckets need different ones */
-    uint32_t timeout_ms;  /**< after which a request is decided without Redis, 1..10000; default 50 */
-    uint32_t pending_max; /**< questions under way, 1..1,000,000; default 10000; more are decided without Redis */
+    const char *prefix;   /**< prefix of all keys in Redis, 0..64 bytes; default "uvhttp:". The name of the limiter
+                             follows. Limiters with separate buckets need different prefixes or names */
+    uint32_t timeout_ms;  /**< ms after which a request is decided without Redis, 1..10000; default 50 */
+    uint32_t pending_max; /**< maximum of open queries, 1..1,000,000; default 10000; further requests are decided
+                             without Redis */
 } uvhttp_rate_limit_redis_options_t;
 
-/** Fills in *store for options.store: buckets in a Redis server (5 or later), shared by all processes and machines that
- * use it with the same prefix, name and rates. A thread of its own asks; while Redis is away, slow or wrong, requests
- * pass or are refused as options.refuse_on_error says, and it is tried again. Give each limiter a store of its own.
- * Returns 0; UVHTTP_E_CONFIG, UVHTTP_E_NOMEM or UVHTTP_E_UNSUPPORTED (built without), which are logged, and then *store
- * is one that uvhttp_rate_limit refuses; UVHTTP_E_INVALID (store NULL). */
+/** Sets *store, for options.store, to a store in a Redis server (5 or later). All processes and machines with the same
+ * prefix, name and rates share its buckets. Its own thread sends the queries. While Redis is unreachable, slow or
+ * faulty, options.refuse_on_error decides, and the thread reconnects. Use one store per limiter. Returns 0,
+ * UVHTTP_E_INVALID (`store` is NULL), or, logged, UVHTTP_E_CONFIG, UVHTTP_E_NOMEM or UVHTTP_E_UNSUPPORTED (not built
+ * in). After a logged error uvhttp_rate_limit refuses *store. */
 UVHTTP_EXPORT int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options,
                                           uvhttp_rate_limit_store_t *store);
 
 /* --- the middleware --- */
 
-/** Zero is the default everywhere. Strings are copied. */
+/** Options. Zero is the default everywhere. Strings are copied. */
 typedef struct uvhttp_rate_limit_options {
-    double per_second; /**< requests a second that a bucket refills, 0.00001..1,000,000; default 100. Five a minute is
-                            5.0 / 60. Kept as a whole number of ns a request, rounded up: at most 0.1 % slower */
-    uint32_t burst;    /**< requests that a full bucket holds, 1..1,000,000,000; default: one second's, at least 1.
-                            burst / per_second is at most 366 days */
-    uint32_t max_keys; /**< buckets at once, 1..100,000,000, 32 bytes each, allocated at once;
-                            default 100,000. With a store of your own: not used */
+    double per_second; /**< requests per second that refill a bucket, 0.00001..1,000,000; default 100. Five per minute
+                          is 5.0 / 60. Stored as ns per request, rounded up: at most 0.1 % slower */
+    uint32_t burst; /**< requests of a full bucket, 1..1,000,000,000; default: those of one second, at least 1. burst /
+                       per_second is at most 366 days */
+    uint32_t max_keys; /**< maximum of buckets, 1..100,000,000 of 32 bytes, allocated by this call; default 100,000. Not
+                          used with a custom store */
     uvhttp_rate_limit_by_t by;    /**< default BY_ADDRESS */
-    const char *header;           /**< BY_HEADER: its name */
+    const char *header;           /**< BY_HEADER: name of the field */
     uvhttp_rate_limit_key_cb key; /**< BY_CALLBACK */
-    void *key_user;               /**< for `key`; must live as long as the server */
-    uint32_t ipv4_prefix;         /**< bits of an IPv4 address that count, 1..32; default 32: the address */
-    uint32_t ipv6_prefix;         /**< bits of an IPv6 address that count, 1..128; default 64: what one customer gets */
-    const char *const *allow;     /**< clients that are never limited, whatever `by`: "192.0.2.1", "10.0.0.0/8",
-                                       "2001:db8::/32", "unix:"; default none */
-    size_t allow_count;           /**< of `allow`, 0..1000 */
-    int status;                   /**< of a refusal: 429 (default) or 503 */
-    bool omit_headers;            /**< no RateLimit and RateLimit-Policy fields. Retry-After is sent all the same */
-    const char *name;             /**< of the policy in those fields, 1..64 printable ASCII characters but '"' and '\';
-                                       default "default". Give each its own when several limiters meet on a route */
-    const uvhttp_rate_limit_store_t *store; /**< NULL: this process' own table. It is the middleware's from the call on,
-                                                 also when that fails */
-    bool refuse_on_error; /**< what becomes of a request that the store can not decide on: false (default) it passes,
-                               true it gets a 503 */
+    void *key_user;               /**< argument of `key`; must live as long as the server */
+    uint32_t ipv4_prefix;         /**< relevant bits of an IPv4 address, 1..32; default 32: the address */
+    uint32_t ipv6_prefix;     /**< relevant bits of an IPv6 address, 1..128; default 64: the network of one customer */
+    const char *const *allow; /**< clients without a limit, for any `by`: "192.0.2.1", "10.0.0.0/8", "2001:db8::/32",
+                                 "unix:"; default none */
+    size_t allow_count;       /**< entries of `allow`, 0..1000 */
+    int status;               /**< status of a refusal: 429 (default) or 503 */
+    bool omit_headers;        /**< omit the RateLimit and RateLimit-Policy fields. Retry-After is always sent */
+    const char *name; /**< name of the policy in those fields, 1..64 printable ASCII characters except '"' and '\';
+                         default "default". Several limiters on a route need different names */
+    const uvhttp_rate_limit_store_t
+        *store; /**< NULL: the table of this process. The middleware owns the store from the call on, also on failure */
+    bool refuse_on_error; /**< what happens if the store cannot decide. false (default): the request passes. true: it
+                             gets 503 */
 } uvhttp_rate_limit_options_t;
 
-/** A middleware that admits as many requests of a key as its token bucket holds and refuses others with 429 and
- * Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3). Admitted and refused answers carry RateLimit and
- * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-11): r is what remains, t the seconds until that grows. One
- * table for all loops: what is admitted is exact. Time is that of the loop's turn. options NULL: defaults.
+/** Creates a middleware that admits the requests of a key while its token bucket has tokens. Further requests get 429
+ * and Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3). Responses contain RateLimit and RateLimit-Policy
+ * (draft-ietf-httpapi-ratelimit-headers-11): r is the number of remaining requests, t the seconds until it grows. All
+ * loops share one table, so the number of admitted requests is exact. Its time is that of the loop iteration.
  *
- * On failure (an option out of range, or no memory) the log says what, and `run` is NULL: registering it then returns
- * UVHTTP_E_INVALID. Any thread, before the server runs. */
+ * `options` NULL means defaults. On failure (an option out of range, or no memory) the log has the reason, and `run` is
+ * NULL: registration then returns UVHTTP_E_INVALID. Any thread, before the server runs. */
 UVHTTP_EXPORT uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_options_t *options);
 
-/** What the limiter has done so far. Any thread, as long as the server that it is registered on exists. Returns 0, or
- * UVHTTP_E_INVALID when `middleware` is not a rate limiter, or stats is NULL. */
+/** Returns the counters of the limiter. Returns 0, or UVHTTP_E_INVALID if `middleware` is not a rate limiter or `stats`
+ * is NULL. Any thread, as long as the server of the middleware exists. */
 UVHTTP_EXPORT int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats);
 
 UVHTTP_END_DECLS

@@ -7,111 +7,112 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** Answers a request. Runs as its route says (uvhttp_exec_t). Returning without an answer and without
- * uvhttp_response_defer gives the client a 500 and counts in handler_no_answer. */
+/** Handles a request, in the execution mode of its route (uvhttp_exec_t). A handler that returns without a response and
+ * without uvhttp_response_defer gives the client 500 and counts in handler_no_answer. */
 typedef void (*uvhttp_handler_t)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
-/** How the handler of a route is run; its signature is the same. Middleware runs on the loop's thread before it, and
- * hooks run there after it, whatever the mode. A mode that this build does not have is refused at registration with
- * UVHTTP_E_UNSUPPORTED. */
+/** The execution mode of a route's handler. The handler's signature is the same in all modes. In all modes middleware
+ * runs before the handler, and hooks run after it, on the loop's thread. Registration refuses a mode that this build
+ * does not have with UVHTTP_E_UNSUPPORTED. */
 typedef enum uvhttp_exec {
-    UVHTTP_EXEC_LOOP,     /**< on the loop's thread: it must not block. Default */
-    UVHTTP_EXEC_WORKER,   /**< on a thread of the server's pool: it may block. Request and response are that thread's
-                               until it returns, all of their functions may be used, and uvhttp_response_write waits
-                               for a slow client. If the client goes meanwhile, the request stays readable, and what is
-                               written is refused with UVHTTP_E_ABORTED. A streamed body is read by
-                               uvhttp_request_read_body. No thread left and config.max_backlog waiting, or none for
-                               config.worker_queue_timeout_ms: the client gets a 503 with Retry-After */
-    UVHTTP_EXEC_COROUTINE /**< in a coroutine of the loop: it may wait in the functions that say so, and must not block
-                               otherwise */
+    UVHTTP_EXEC_LOOP,     /**< on the loop's thread; it must not block. Default */
+    UVHTTP_EXEC_WORKER,   /**< on a worker thread; it may block. That thread owns request and response until the handler
+                             returns. All their functions may be used, and uvhttp_response_write waits for a slow client.
+                             If the client goes, the request stays readable and writes return UVHTTP_E_ABORTED.
+                             uvhttp_request_read_body reads a streamed body. The client gets 503 with Retry-After if
+                             config.max_backlog jobs wait, or no thread is free within config.worker_queue_timeout_ms */
+    UVHTTP_EXEC_COROUTINE /**< in a coroutine of the loop. It may wait in functions that are documented to do so, and
+                             must not block otherwise */
 } uvhttp_exec_t;
 
-/** What a middleware decided: pass the request on, or stop here because it has answered or deferred. */
+/** The decision of a middleware: pass the request on, or stop because it has responded or deferred. */
 typedef enum uvhttp_flow { UVHTTP_NEXT, UVHTTP_STOP } uvhttp_flow_t;
 
-/** Runs before the handler, when the head of the request has come: before its body has, so that a request which a
- * middleware refuses costs no memory for it (see uvhttp_middleware_t.needs_body). To act on the way back it registers
- * uvhttp_response_on_finish or _on_done. */
+/** Runs before the handler, when the head of the request is complete and before its body is received. A refused request
+ * therefore costs no memory for its body; see uvhttp_middleware_t.needs_body. To act after the handler, register
+ * uvhttp_response_on_finish or uvhttp_response_on_done. */
 typedef uvhttp_flow_t (*uvhttp_middleware_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
-/** Goes on where a middleware had to wait. It has called uvhttp_response_defer and returned UVHTTP_STOP; in place of an
- * answer, `go_on` runs on the loop's thread and decides: UVHTTP_NEXT passes the request on to the rest of the chain and
- * the handler, which find the response as if nobody had deferred it, UVHTTP_STOP says that it has answered (or deferred
- * again). When the client has gone meanwhile, `res` and `req` are NULL and what it returns does not matter. The handle
- * has done its work: release it. Any thread, at most once and not after an answer. Returns 0, UVHTTP_E_ABORTED (the
- * client has gone, go_on is not called), UVHTTP_E_STATE, UVHTTP_E_INVALID or UVHTTP_E_NOMEM (the handle can still
- * answer). A handle of a handler gets the client a 500. */
+/** Continues the middleware chain after an asynchronous wait. The middleware has called uvhttp_response_defer and
+ * returned UVHTTP_STOP. Instead of a response, `go_on` runs on the loop's thread and decides. UVHTTP_NEXT passes the
+ * request to the rest of the chain and the handler; they see a response that is not deferred. UVHTTP_STOP means that it
+ * has responded, or deferred again. If the client has gone, `res` and `req` are NULL and the result is ignored. Release
+ * the handle afterwards.
+ *
+ * Call it at most once, and not after a response. Returns 0, UVHTTP_E_ABORTED (the client has gone; `go_on` is not
+ * called), UVHTTP_E_STATE, UVHTTP_E_INVALID or UVHTTP_E_NOMEM (the handle can still respond). With a handle of a
+ * handler, the client gets 500. Any thread. */
 UVHTTP_EXPORT int uvhttp_deferred_next(uvhttp_deferred_t *deferred, uvhttp_middleware_cb go_on, void *user);
 
-/** By value; `destroy(user)`, if set, is called once: when the server is freed, or when registering it has failed.
- * Register a value once only. run NULL: registering it fails with UVHTTP_E_INVALID. Members that are not named are 0.
+/** A middleware, passed by value. `destroy(user)` is called once if it is set: when the server is freed, or when
+ * registration fails. Register a value only once. Registration with `run` NULL fails with UVHTTP_E_INVALID. Members
+ * that are not named are 0.
  *
- * Without `needs_body` a middleware sees the head alone: uvhttp_request_body is empty, also when the body has come with
- * the head, and "100 Continue" has not been sent. When it refuses the request, up to 64 KiB of the body that
- * Content-Length has announced are discarded, else the connection ends after the response (RFC 9112 section 9.6). */
+ * Without `needs_body`, a middleware sees only the head. uvhttp_request_body is empty, even if the body arrived with
+ * the head, and "100 Continue" has not been sent. If the middleware refuses the request, up to 64 KiB of a body
+ * announced by Content-Length are discarded. With more, the connection closes after the response (RFC 9112
+ * section 9.6). */
 typedef struct uvhttp_middleware {
     uvhttp_middleware_cb run;
     void *user;
     void (*destroy)(void *user);
-    bool needs_body; /**< true: it and all middleware behind it run when the whole body has come (uvhttp_request_body),
-                          for instance to check a signature of it; put it behind what may refuse. Without effect on
-                          routes with stream_body, whose body is never buffered, and for requests that no route
-                          matches */
-    void (*reload)(void *user); /**< may be NULL; uvhttp_server_reload calls it: open files again. On the thread of
-                                   that, while requests run */
-    /** In place of `run`, for a request to which the server responds by itself before the turn of this middleware has
-     * come: a head that cannot be read, a body above a limit, a client that is too slow. To add fields and hooks
-     * (uvhttp_response_on_finish, _on_done), so that such a response is logged and counted like any other; not to
-     * respond. Of a head that could not be read the request shows only method and target, or not even those
-     * (uvhttp_server_on_error). Loop thread. NULL: the middleware does not see such requests. */
+    bool needs_body; /**< true: this middleware and all after it run when the body is complete (uvhttp_request_body),
+                        for example to check a signature. Register it after middleware that may refuse. No effect on
+                        routes with stream_body, whose body is never buffered, and on requests that match no route */
+    void (*reload)(void *user); /**< uvhttp_server_reload calls it on its own thread, while requests run, to open files
+                                   again. May be NULL */
+    /** Runs instead of `run` when the server responds itself before this middleware runs: for a malformed head, a body
+     * above a maximum, or a slow client. It may add fields and hooks (uvhttp_response_on_finish, _on_done), so that
+     * such a response is logged and counted like others. It must not respond. For a malformed head the request shows at
+     * most method and target (uvhttp_server_on_error). Loop thread. NULL: the middleware does not see such requests. */
     void (*on_refused)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 } uvhttp_middleware_t;
 
-/** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */
+/** Options of one route (uvhttp_route_options). A field that is 0 has its default. */
 typedef struct uvhttp_route_options {
-    bool stream_body; /**< the body is not buffered in memory. On the loop and in a coroutine the handler runs as soon
-                         as the head has come, and takes the body by uvhttp_request_on_body or uvhttp_coro_read_body. On
-                         a worker the body is spooled: it is received first, beyond config.spool_memory into a temporary
-                           file, so that slow clients hold no thread; then the handler runs and reads it by
-                           uvhttp_request_read_body. A disk that is full gives the client 507. Default: the handler runs
-                           when the body has come whole, for uvhttp_request_body */
-    uint64_t body_size_max; /**< bytes of a request's body, more or less than config.body_size_max, up to 2^62 and for a
-                                 stream any; larger ones are refused with 413. Default: config.body_size_max, or, with
-                                 stream_body, no limit */
-    uint32_t body_timeout;  /**< seconds in which no byte of a body comes, in which a stream that is paused does not
-                               count;  UINT32_MAX: no limit; default: config.body_timeout */
-    uint32_t answer_timeout_ms; /**< how long the server waits for the application: from the return of the handler that
-                                     has deferred its answer (with a stream: from the end of its body, or while it is
-                                     paused) to the answer or the begin of one in pieces; then the client gets a 503.
-                                     1..604800000; default: for ever */
-    uvhttp_exec_t exec; /**< how the handler is run; 0 (UVHTTP_EXEC_LOOP): as uvhttp_route has said, and for routes that
-                             were registered without saying so on the loop */
-    bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs as soon as the head has come, and its
-                         thread waits for the client in uvhttp_request_read_body. For handlers that must see the bytes
-                       as they come; config.worker_live_max threads at most. Default: the body is spooled */
+    bool stream_body; /**< the body is not buffered in memory. On the loop and in a coroutine, the handler runs when the
+                         head is complete, and reads with uvhttp_request_on_body or uvhttp_coro_read_body. On a worker
+                         the body is spooled: received completely before the handler runs, beyond config.spool_memory
+                         into a temporary file, so that a slow client occupies no thread. The handler reads it with
+                         uvhttp_request_read_body. If the disk is full, the client gets 507. Default: the handler runs
+                         when the body is complete, for uvhttp_request_body */
+    uint64_t
+        body_size_max; /**< maximum size of a request body in bytes, above or below config.body_size_max, up to 2^62;
+                          larger bodies get 413. Default: config.body_size_max, or no limit with stream_body */
+    uint32_t body_timeout; /**< seconds without a byte of the body; a paused stream does not count. UINT32_MAX: no
+                              limit. Default: config.body_timeout */
+    uint32_t
+        answer_timeout_ms; /**< ms that the application has to respond or to begin a streamed response; above: 503. It
+                              starts when a handler that deferred returns. With a streaming request body it starts at
+                              the end of the body, or while the body is paused. 1..604800000; default: no limit */
+    uvhttp_exec_t
+        exec; /**< execution mode. 0 (UVHTTP_EXEC_LOOP): the mode given to uvhttp_route; for other routes, the loop */
+    bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs when the head is complete, and its
+                       thread waits for the client in uvhttp_request_read_body. For handlers that need bytes
+                       immediately; at most config.worker_live_max threads. Default: the body is spooled */
 } uvhttp_route_options_t;
 
 /** A set of routes with a common prefix and common middleware (server.h). */
 typedef struct uvhttp_group uvhttp_group_t;
 
-/* Patterns are absolute and written decoded, in UTF-8: no '%', '?', '#', control character or dot segment. A brace or
- * an angle bracket as it stands is refused, because "/users/{id}" would be a path without parameters: write
- * "/users/:id", and for the character itself "%7B", "%7D", "%3C", "%3E", the only escapes of a pattern.
+/* Patterns are absolute and decoded, in UTF-8, without '%', '?', '#', control characters and dot segments. Literal
+ * braces and angle brackets are refused, because "/users/{id}" would be a path without parameters: write "/users/:id".
+ * For the characters themselves write "%7B", "%7D", "%3C" and "%3E", the only escapes in patterns.
  *   "/exact/path"              that path; "/a" and "/a/" are two paths
  *   "/users/:id/files/:name"   ":x" is one whole segment, not empty; uvhttp_request_param(req, "id")
- *   "/assets/" then "*path"    all the rest, may be empty; last segment only
- * Names are [A-Za-z0-9_-]+, each once per pattern, at most 32. Two routes conflict when they have the same method and
- * their patterns match the same paths ("/u/:a" and "/u/:b").
+ *   "/assets/" then "*path"    the rest of the path, may be empty; last segment only
+ * Names match [A-Za-z0-9_-]+ and occur once per pattern; the maximum is 32. Two routes conflict when they have the same
+ * method and their patterns match the same paths ("/u/:a" and "/u/:b").
  *
- * Which route: segment by segment from the left a static segment wins over ":x", ":x" over "*x". Of all patterns that
- * match the path, the first in this order that has the method answers: the method itself, GET for HEAD, or UVHTTP_ANY.
- * If there is none, OPTIONS gets 204, others 405, both with Allow. UVHTTP_METHOD_OTHER goes to UVHTTP_ANY only. The
- * order of registration never matters.
+ * Route selection compares segments from the left: a static segment is preferred to ":x", and ":x" to "*x". Among the
+ * patterns that match the path, the first one with a suitable method is selected: the method itself, GET for HEAD, or
+ * UVHTTP_ANY. If there is none, OPTIONS gets 204 and other methods get 405, both with Allow. UVHTTP_METHOD_OTHER
+ * matches only UVHTTP_ANY. The order of registration is irrelevant.
  *
- * Which middleware: all of the server, then of the outer group, the inner group, the route, each in the order of the
- * calls; whether it was added before or after the route does not matter. For 404 the server's middleware runs, for 405
- * and automatic OPTIONS also that of the group of the pattern, before the library answers. It may answer itself and
- * return UVHTTP_STOP. */
+ * Middleware runs in this order: server, outer group, inner group, route; within each, in the order of the calls. It
+ * may be added before or after the route. For 404 the server's middleware runs. For 405 and automatic OPTIONS, the
+ * middleware of the pattern's group runs too, before the library responds. It may respond itself and return
+ * UVHTTP_STOP. */
 
 UVHTTP_END_DECLS
 

@@ -1,5 +1,5 @@
-/* Owns: descriptors that the thread of a loop waits for, and connections that it makes: for who has no coroutine of
- * <uvhttp/coro.h> and waits between a request and its deferred answer. */
+/* Owns: descriptor watchers and outgoing connections of a loop's thread, for code without coroutines (<uvhttp/coro.h>)
+ * that waits between a request and its deferred response. */
 #ifndef UVHTTP_SOCKET_H
 #define UVHTTP_SOCKET_H
 
@@ -8,59 +8,60 @@
 
 UVHTTP_BEGIN_DECLS
 
-/* What holds for both kinds of wait: the memory is the caller's, zero before its first start, and must not be moved,
- * copied or freed while it waits. The function is called once, in a turn of the loop and never inside the call that
- * begins the wait; in it the wait is over, and may be begun again or freed. On the thread of a loop: in handlers and
- * all that a server calls. They must be stopped before the loop ends, as timers are (<uvhttp/timer.h>); with a timer
- * they have a deadline. Nothing is allocated but what a loop needs for its first wait, and a name while it is looked
- * up. */
+/* Rules for both kinds of wait. The caller owns the memory. It is zero before the first start, and must not be moved,
+ * copied or freed during the wait. The callback is called once, in a loop iteration and never inside the call that
+ * starts the wait. In the callback the wait is over; its memory may be reused or freed. Start a wait on the thread of a
+ * loop: in handlers and in any callback of a server. Stop it before the loop ends, as for timers (<uvhttp/timer.h>).
+ * Add a timer for a deadline. Only the first wait of a loop and name lookups allocate memory. */
 
-/** What a descriptor is waited for: that it can be read or written without blocking, or either. */
+/** Events of a descriptor: it can be read or written without blocking. They may be combined. */
 enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
 
-/** A wait for a descriptor. */
+/** A descriptor watcher. */
 typedef struct uvhttp_watch {
     union {
         uint64_t align;
         unsigned char bytes[40];
-    } internal; /**< the library's */
+    } internal; /**< owned by the library */
 } uvhttp_watch_t;
 
-/** Calls on_ready(watch, user) when the descriptor is ready; an error or the end of a connection counts. A wait that is
- * under way is begun anew. One wait of a loop can be for a descriptor, and it must stay open meanwhile. Returns 0,
- * UVHTTP_E_INVALID (no such descriptor, a plain file, ...), UVHTTP_E_STATE (no loop runs on this thread, or somebody
- * waits for it), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
+/** Starts to watch a descriptor: calls on_ready(watch, user) when it is ready. An error or the end of a connection
+ * counts as ready. An active wait restarts. Only one wait of a loop can be for a descriptor, which must stay open
+ * meanwhile. Returns 0, UVHTTP_E_INVALID (no such descriptor, a regular file ...), UVHTTP_E_STATE (no loop runs on this
+ * thread, or another wait exists for the descriptor), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
+ * (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
 UVHTTP_EXPORT int uvhttp_watch_start(uvhttp_watch_t *watch, int fd, unsigned events,
                                      void (*on_ready)(uvhttp_watch_t *watch, void *user), void *user);
-/** Does nothing to one that does not wait, or zero. The thread that has started it. */
+/** Stops a wait. Does nothing if it is not active, or zero. Call it on the thread that started it. */
 UVHTTP_EXPORT void uvhttp_watch_stop(uvhttp_watch_t *watch);
 
-/** A connection that is being made. */
+/** A connection attempt. */
 typedef struct uvhttp_connector {
     union {
         uint64_t align;
         unsigned char bytes[208];
-    } internal; /**< the library's */
+    } internal; /**< owned by the library */
 } uvhttp_connector_t;
 
-/** fd: with status 0 a connected, non-blocking, close-on-exec socket that is the callee's; else -1. */
+/** Receives the result of a connection attempt. With status 0, `fd` is a connected, non-blocking, close-on-exec socket
+ * owned by the callee. Otherwise it is -1. */
 typedef void (*uvhttp_connect_cb)(uvhttp_connector_t *connector, int status, int fd, void *user);
 
-/** Connects as uvhttp_coro_connect does, within timeout_ms for all of it (UINT32_MAX: no limit). Returns 0, or what can
- * be said at once, and on_connect does not come: UVHTTP_E_INVALID, UVHTTP_E_ADDRESS, UVHTTP_E_TIMEOUT (0 ms),
+/** Connects as uvhttp_coro_connect does. `timeout_ms` covers the whole attempt; UINT32_MAX means no limit. Returns 0,
+ * or an immediate error, and on_connect is not called: UVHTTP_E_INVALID, UVHTTP_E_ADDRESS, UVHTTP_E_TIMEOUT (0 ms),
  * UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_STATE (no loop runs on this thread), UVHTTP_E_WORK_FULL, UVHTTP_E_NOMEM,
  * UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT or UVHTTP_E_IO. */
 UVHTTP_EXPORT int uvhttp_connect_start(uvhttp_connector_t *connector, const char *address, uint32_t timeout_ms,
                                        uvhttp_connect_cb on_connect, void *user);
-/** Gives it up; does nothing to one that is over, or zero. The thread that has started it. */
+/** Cancels a connection attempt. Does nothing if it is over, or zero. Call it on the thread that started it. */
 UVHTTP_EXPORT void uvhttp_connect_stop(uvhttp_connector_t *connector);
 
-/** Receives what is there, at least a byte and at most `max`, without waiting. Returns 0, UVHTTP_E_AGAIN (nothing is
- * there yet), UVHTTP_E_EOF (the peer has sent all), UVHTTP_E_PEER_RESET, UVHTTP_E_INVALID or UVHTTP_E_IO. Any thread.
- */
+/** Receives available bytes without waiting, at least 1 and at most `max`. Returns 0, UVHTTP_E_AGAIN (nothing is
+ * available yet), UVHTTP_E_EOF (the peer has sent everything), UVHTTP_E_PEER_RESET, UVHTTP_E_INVALID or UVHTTP_E_IO.
+ * Any thread. */
 UVHTTP_EXPORT int uvhttp_socket_read(int fd, void *data, size_t max, size_t *size);
-/** Sends what the kernel takes of it, without waiting; *sent may be less than `size`. Returns 0, UVHTTP_E_AGAIN (it
- * takes nothing now), UVHTTP_E_PEER_RESET, UVHTTP_E_INVALID or UVHTTP_E_IO. Any thread. */
+/** Sends what the kernel accepts without waiting; *sent may be less than `size`. Returns 0, UVHTTP_E_AGAIN (nothing is
+ * accepted now), UVHTTP_E_PEER_RESET, UVHTTP_E_INVALID or UVHTTP_E_IO. Any thread. */
 UVHTTP_EXPORT int uvhttp_socket_write(int fd, const void *data, size_t size, size_t *sent);
 
 UVHTTP_END_DECLS

@@ -1,5 +1,5 @@
-/* Owns: the TCP server, usable with no HTTP at all. Callbacks run on the loop thread of their connection, and unless
- * said otherwise a function that takes a connection is for that thread too. */
+/* Owns: the TCP server, usable without HTTP. Callbacks run on the loop thread of their connection. Functions with a
+ * connection are for that thread, unless they say otherwise. */
 #ifndef UVHTTP_TCP_H
 #define UVHTTP_TCP_H
 
@@ -16,38 +16,38 @@ typedef struct uvhttp_tcp_ref uvhttp_tcp_ref_t;
 typedef struct uvhttp_tcp_handlers {
     /** A client has connected. May be NULL. */
     void (*on_open)(uvhttp_tcp_t *tcp, void *user);
-    /** Bytes came: data is valid in the call, and may be overwritten in it. Required. */
+    /** Bytes have arrived. `data` is valid during the call, and the callback may overwrite it. Required. */
     void (*on_data)(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user);
-    /** After uvhttp_tcp_send reported backpressure: the queue is empty again. May be NULL. */
+    /** The queue is empty again after uvhttp_tcp_send reported backpressure. May be NULL. */
     void (*on_drain)(uvhttp_tcp_t *tcp, void *user);
-    /** The client sent FIN; sending is still possible. NULL: the connection is closed after what is queued was sent. */
+    /** The client has sent FIN; sending is still possible. NULL: the connection closes after queued bytes are sent. */
     void (*on_end)(uvhttp_tcp_t *tcp, void *user);
-    /** The last call for a connection: 0 after a regular close, UVHTTP_E_ABORTED (reset), UVHTTP_E_TIMEOUT, ... May be
-     * NULL. */
+    /** The last call for a connection. `status` is 0 after a regular close, UVHTTP_E_ABORTED (reset), UVHTTP_E_TIMEOUT
+     * ... May be NULL. */
     void (*on_close)(uvhttp_tcp_t *tcp, int status, void *user);
-    /** The time of uvhttp_tcp_set_timer is over. May be NULL. */
+    /** The time of uvhttp_tcp_set_timer has passed. May be NULL. */
     void (*on_timer)(uvhttp_tcp_t *tcp, void *user);
-    /** The server stops: the connection may say goodbye, and is cut off at the end of the drain time. NULL: it is
-     * closed after what is queued was sent. */
+    /** The server starts to stop. The connection may send a last message; it is cut off at the end of the drain time.
+     * NULL: it closes after queued bytes are sent. */
     void (*on_stop)(uvhttp_tcp_t *tcp, void *user);
 } uvhttp_tcp_handlers_t;
 
 typedef struct uvhttp_tcp_config {
     uint32_t struct_size;          /**< set by config_default */
     uint32_t io_threads;           /**< 0..1024; 0: one per CPU (default) */
-    int engine;                    /**< 0 auto, 1 io_uring, 2 libuv: uvhttp_engine_t */
+    int engine;                    /**< 0: auto, 1: io_uring, 2: epoll (uvhttp_engine_t) */
     uint32_t max_connections;      /**< default 10000 */
     uint32_t backlog;              /**< default 4096 */
     uint32_t read_buffer_size;     /**< bytes; default 16384 */
     uint32_t read_buffer_count;    /**< per loop, power of two; default 64 */
-    uint32_t idle_timeout;         /**< seconds without a byte in either direction; default 0: none */
+    uint32_t idle_timeout;         /**< seconds without a byte in either direction; default 0: no limit */
     uint32_t drain_timeout;        /**< seconds; default 30 */
-    uint64_t write_high_watermark; /**< bytes queued from which send reports backpressure; default 1 MiB */
-    uint64_t write_queue_max;      /**< bytes queued at most; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
-    bool install_signal_handlers;  /**< run stops at SIGINT and SIGTERM; default true */
-    uint32_t min_send_rate; /**< bytes per second that a peer has to acknowledge of what waits for it, 0..2^30; what it
-                                 acknowledges ahead counts for rate_grace seconds; else it is reset. Default 0: none,
-                                 because who is served here may have reasons to read nothing for a while */
+    uint64_t write_high_watermark; /**< queued bytes at which send reports backpressure; default 1 MiB */
+    uint64_t write_queue_max;     /**< maximum of queued bytes; send refuses more with UVHTTP_E_LIMIT; default 64 MiB */
+    bool install_signal_handlers; /**< uvhttp_tcp_server_run stops on SIGINT and SIGTERM; default true */
+    uint32_t min_send_rate; /**< bytes per second at which a peer must acknowledge queued output, 0..2^30; below it the
+                               connection is reset. Bytes acknowledged ahead count for rate_grace seconds. Default 0: no
+                               limit, because a peer may have reasons not to read for a while */
     uint32_t rate_grace;    /**< seconds, 0..604800; default 5 */
     bool raise_descriptor_limit;          /**< as in uvhttp_server_config_t; default true */
     uint32_t descriptors_reserved;        /**< the same; 0..1,000,000; default 512 */
@@ -57,17 +57,18 @@ typedef struct uvhttp_tcp_config {
 UVHTTP_EXPORT void uvhttp_tcp_config_init(uvhttp_tcp_config_t *config, size_t struct_size);
 #define uvhttp_tcp_config_default(config) uvhttp_tcp_config_init((config), sizeof(uvhttp_tcp_config_t))
 
-/** config NULL: defaults; handlers are copied. NULL when out of memory or an argument is wrong (logged). */
+/** Creates a TCP server. `config` NULL means defaults; the handlers are copied. Returns NULL when out of memory or when
+ * an argument is wrong (logged). */
 UVHTTP_EXPORT uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config,
                                                          const uvhttp_tcp_handlers_t *handlers, void *user);
-/** As uvhttp_server_listen. */
+/** Listens, as uvhttp_server_listen does. */
 UVHTTP_EXPORT int uvhttp_tcp_server_listen(uvhttp_tcp_server_t *server, const char *address, uint16_t *port);
-/** As uvhttp_server_run, but says nothing on stderr. */
+/** Runs, as uvhttp_server_run does, but prints nothing on stderr. */
 UVHTTP_EXPORT int uvhttp_tcp_server_run(uvhttp_tcp_server_t *server, const char *address);
-/** As uvhttp_server_attach. */
+/** Attaches the server to a loop, as uvhttp_server_attach does. */
 UVHTTP_EXPORT int uvhttp_tcp_server_attach(uvhttp_tcp_server_t *server, struct uv_loop_s *loop);
-/** Stops: connections close after their queue is sent, at the latest after config.drain_timeout. Any thread,
- * but not a signal handler; idempotent. */
+/** Starts to stop. Connections close when their queue is sent, at the latest after config.drain_timeout. Idempotent.
+ * Any thread, but not a signal handler. */
 UVHTTP_EXPORT int uvhttp_tcp_server_stop(uvhttp_tcp_server_t *server);
 UVHTTP_EXPORT void uvhttp_tcp_server_on_stopped(uvhttp_tcp_server_t *server, void (*on_stopped)(void *user),
                                                 void *user);
@@ -75,39 +76,42 @@ UVHTTP_EXPORT void uvhttp_tcp_server_free(uvhttp_tcp_server_t *server);
 UVHTTP_EXPORT const char *uvhttp_tcp_server_error_text(const uvhttp_tcp_server_t *server);
 UVHTTP_EXPORT const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const char **reason);
 
-/** Queues a copy of size bytes. *queued (may be NULL): bytes that wait now. Returns 0; UVHTTP_E_AGAIN: taken, but the
- * queue is above write_high_watermark: stop until on_drain; UVHTTP_E_LIMIT: not taken, write_queue_max;
- * UVHTTP_E_CLOSED; UVHTTP_E_NOMEM. */
+/** Queues a copy of `size` bytes. *queued (may be NULL) receives the number of queued bytes. Returns 0,
+ * UVHTTP_E_CLOSED, UVHTTP_E_NOMEM, UVHTTP_E_AGAIN (queued, but the queue is above write_high_watermark: stop until
+ * on_drain) or UVHTTP_E_LIMIT (not queued because of write_queue_max). */
 UVHTTP_EXPORT int uvhttp_tcp_send(uvhttp_tcp_t *tcp, const void *data, size_t size, size_t *queued);
-/** The same without a copy: data stays untouched until release(arg), called exactly once, also on failure. */
+/** Queues bytes without copying them. They must stay unchanged until release(arg), which is called exactly once, also
+ * on failure. Otherwise as uvhttp_tcp_send. */
 UVHTTP_EXPORT int uvhttp_tcp_send_ref(uvhttp_tcp_t *tcp, const void *data, size_t size, void (*release)(void *arg),
                                       void *arg);
-/** Stops and restarts on_data; the socket is not read beyond a bound meanwhile. */
+/** Pauses or resumes on_data. While paused, the socket is not read beyond a bound. */
 UVHTTP_EXPORT void uvhttp_tcp_pause(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT void uvhttp_tcp_resume(uvhttp_tcp_t *tcp);
-/** FIN after the queue is sent; receiving goes on. */
+/** Sends FIN after the queue; receiving continues. */
 UVHTTP_EXPORT void uvhttp_tcp_shutdown(uvhttp_tcp_t *tcp);
-/** Sends what is queued, then closes; on_data is not called any more. */
+/** Sends the queue, then closes. on_data is not called any more. */
 UVHTTP_EXPORT void uvhttp_tcp_close(uvhttp_tcp_t *tcp);
-/** Closes at once with RST. */
+/** Closes immediately with RST. */
 UVHTTP_EXPORT void uvhttp_tcp_reset(uvhttp_tcp_t *tcp);
 UVHTTP_EXPORT void uvhttp_tcp_set_data(uvhttp_tcp_t *tcp, void *data);
 UVHTTP_EXPORT void *uvhttp_tcp_data(const uvhttp_tcp_t *tcp);
-/** Calls on_timer once, ms (at most 2^40) from now, up to 64 ms late; another call replaces it, 0 stops it. Returns 0,
- * UVHTTP_E_CLOSED, or UVHTTP_E_STATE: the server's idle_timeout has the connection's only timer. */
+/** Calls on_timer once, `ms` (at most 2^40) from now and up to 64 ms late. A second call replaces the timer; 0 stops
+ * it. Returns 0, UVHTTP_E_CLOSED, or UVHTTP_E_STATE (the server's idle_timeout uses the connection's only timer). */
 UVHTTP_EXPORT int uvhttp_tcp_set_timer(uvhttp_tcp_t *tcp, uint64_t ms);
-/** "192.0.2.1:50000", terminated, into text[size]; size of at least 64 is enough for IP. Returns 0 or UVHTTP_E_IO. */
+/** Writes the peer's address ("192.0.2.1:50000", terminated) into text[size]. 64 bytes suffice for IP. Returns 0 or
+ * UVHTTP_E_IO. */
 UVHTTP_EXPORT int uvhttp_tcp_peer(uvhttp_tcp_t *tcp, char *text, size_t size);
 
-/** A counted handle for other threads; NULL when out of memory. Release it with uvhttp_tcp_ref_release. */
+/** Returns a reference-counted handle for other threads, or NULL when out of memory. Release it with
+ * uvhttp_tcp_ref_release. */
 UVHTTP_EXPORT uvhttp_tcp_ref_t *uvhttp_tcp_ref(uvhttp_tcp_t *tcp);
 /* Any thread: */
-/** Sends a copy. Returns 0 (on its way), UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM. Order is kept per
- * thread. */
+/** Sends a copy. Returns 0 (queued), UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM. Calls of one thread
+ * keep their order. */
 UVHTTP_EXPORT int uvhttp_tcp_ref_send(uvhttp_tcp_ref_t *ref, const void *data, size_t size);
 UVHTTP_EXPORT int uvhttp_tcp_ref_close(uvhttp_tcp_ref_t *ref);
-/** Calls run(tcp, arg) on the connection's thread, soon; tcp is NULL if the connection is gone by then. Returns 0,
- * UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM; on failure run is not called. */
+/** Calls run(tcp, arg) on the connection's thread, asynchronously. `tcp` is NULL if the connection is gone by then.
+ * Returns 0, UVHTTP_E_ABORTED (the connection is gone) or UVHTTP_E_NOMEM; on failure `run` is not called. */
 UVHTTP_EXPORT int uvhttp_tcp_ref_run(uvhttp_tcp_ref_t *ref, void (*run)(uvhttp_tcp_t *tcp, void *arg), void *arg);
 UVHTTP_EXPORT void uvhttp_tcp_ref_retain(uvhttp_tcp_ref_t *ref);
 UVHTTP_EXPORT void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref);
@@ -115,7 +119,7 @@ UVHTTP_EXPORT void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref);
 typedef struct uvhttp_tcp_metrics {
     uint64_t connections_accepted, connections_closed, bytes_received, bytes_sent;
 } uvhttp_tcp_metrics_t;
-/** Any thread. */
+/** Takes a snapshot of the counters. Any thread. */
 UVHTTP_EXPORT void uvhttp_tcp_server_metrics(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics);
 
 UVHTTP_END_DECLS

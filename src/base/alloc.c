@@ -75,7 +75,7 @@ UVHTTP__HOT void uvhttp__free(void *memory) {
 static void *hook_aligned(size_t alignment, size_t size) {
     char *begin = hook.malloc(size + alignment, hook.user);
     if (!begin) return NULL;
-    assert(((uintptr_t)begin & 15) == 0); /* so that there is room for the word */
+    assert(((uintptr_t)begin & 15) == 0); /* leaves space for the word */
     char *memory = begin + (alignment - ((uintptr_t)begin & (alignment - 1)));
     ((void **)(void *)memory)[-1] = begin;
     return memory;

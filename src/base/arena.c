@@ -85,14 +85,14 @@ static uvhttp__arena_block_t *block_take(uvhttp__arena_t *arena, size_t size) {
     return block;
 }
 
-/* Of the block that is to have room for `size` bytes, which are not too many for one. */
+/* Returns the size of a block with space for `size` bytes, which one block can hold. */
 static size_t block_size(const uvhttp__arena_t *arena, size_t size) {
     if (arena->spare && arena->spare->size >= size) return size;
     if (arena->first || arena->blocks || size > SMALL_MAX) return BLOCK_DATA;
     return size <= SMALL_MIN ? SMALL_MIN : SMALL_MAX;
 }
 
-/* There was no room, or the limit is near. A new block needs no padding: all are aligned to 16. */
+/* The block was full, or the maximum is near. A new block needs no padding: all are aligned to 16. */
 void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t alignment) {
     assert(alignment <= 16 && arena->used <= arena->size_max);
     (void)alignment;
@@ -101,7 +101,7 @@ void *uvhttp__arena_alloc_slow(uvhttp__arena_t *arena, size_t size, size_t align
     uvhttp__arena_block_t *block = block_take(arena, own ? size : block_size(arena, size));
     if (!block) return NULL;
     arena->used += size;
-    if (own) return block->data; /* the block in use stays in use: it may have room for more */
+    if (own) return block->data; /* the current block stays in use: it may have space for more */
     use(arena, block->data, block->size);
     arena->at += size;
     UVHTTP__UNPOISON(block->data, size);

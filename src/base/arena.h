@@ -77,8 +77,8 @@ UVHTTP_MUST_USE static inline char *uvhttp__arena_alloc_bytes(uvhttp__arena_t *a
  * default size, so that a request which waits holds no more than it needs. NULL only when out of memory. */
 UVHTTP_MUST_USE void *uvhttp__arena_alloc_uncounted(uvhttp__arena_t *arena, size_t size, size_t alignment);
 
-/* The next `size` bytes, alignment included, are to come from one block: if there is no room, from one of that
- * size, or the one that was kept. Without memory nothing happens. */
+/* Makes the next `size` bytes, alignment included, come from one block: the current one, the one that was kept, or a
+ * new one of that size. Without memory nothing happens. */
 void uvhttp__arena_reserve(uvhttp__arena_t *arena, size_t size);
 
 /* A copy of `str` with a NUL behind it that is not counted. Returns data NULL when there is no memory. */

@@ -18,7 +18,7 @@ typedef struct uvhttp__head_limits {
     uint32_t header_count_max; /* fields; more: UVHTTP_E_HTTP_TOO_MANY_HEADERS */
 } uvhttp__head_limits_t;
 
-/* A parsed request head. `headers` is the caller's array with room for limits.header_count_max entries. */
+/* A parsed request head. `headers` is the caller's array of limits.header_count_max entries. */
 typedef struct uvhttp__head {
     uvhttp__field_t *headers; /* set by the caller before the call */
     uint32_t header_count;

@@ -11,8 +11,7 @@ typedef struct uvhttp__mpsc_node {
     struct uvhttp__mpsc_node *next; /* the consumer's after take */
 } uvhttp__mpsc_node_t;
 
-/* A stack that is taken as a whole and reversed: every take empties it, so the order within is all that has to be kept.
- */
+/* A stack that is removed as a whole and reversed: every removal empties it, so only the order within must be kept. */
 typedef struct uvhttp__mpsc {
     _Atomic(uvhttp__mpsc_node_t *) last;
 } uvhttp__mpsc_t;

@@ -22,7 +22,8 @@ static inline void uvhttp__ref_acquire(uvhttp__ref_t *ref) {
     (void)before;
 }
 
-/* Returns true to the one who let the last go: who may free, and sees all that the others did before they let go. */
+/* Returns true to the caller that released the last reference: it may free the object, and sees everything that other
+ * threads did before they released theirs. */
 static inline bool uvhttp__ref_release(uvhttp__ref_t *ref) {
     uint32_t before = atomic_fetch_sub_explicit(&ref->count, 1, memory_order_acq_rel);
     assert(before > 0);

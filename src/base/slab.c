@@ -8,7 +8,7 @@ typedef struct free_object {
     struct free_object *next;
 } free_object_t;
 
-/* Stands at the begin of its memory, which is aligned: an object finds it by masking its own address. */
+/* At the start of its memory, which is aligned: an object finds it by masking its own address. */
 typedef struct chunk {
     uvhttp__list_t link; /* in slab->partial or slab->full */
     free_object_t *free; /* objects given back, the last one first: it is the warmest */
@@ -94,7 +94,7 @@ void uvhttp__slab_free(uvhttp__slab_t *slab, void *object) {
     chunk->in_use--;
     if (was_full || chunk->in_use == 0) uvhttp__list_remove(&chunk->link);
     if (chunk->in_use == 0) {
-        /* At the back it is used last, so that it stays empty while others have room. */
+        /* At the back it is used last, so that it stays empty while others have free objects. */
         uvhttp__list_push_back(&slab->partial, &chunk->link);
         if (slab->empty_count > 0)
             chunk_free(slab, chunk);

@@ -1,10 +1,10 @@
-/* Owns: where a timer stands in the wheel, and when it comes up. May include: list.
+/* Owns: the position of a timer in the wheel, and when it expires. May include: list.
  *
- * The level of a timer is where its deadline and the wheel's time first differ, seen as numbers of base 64: level 0 if
- * only the last digit does. So all timers of a level come up before those of the level above, the slots of a level that
- * are behind the present digit are empty, and the lowest bit of the lowest level is what comes next. When the time
- * reaches a slot of a higher level, its timers stand at the begin of that slot: they are due, or go to a lower level.
- */
+ * The level of a timer is the position of the first digit in which its deadline and the wheel's time differ, as numbers
+ * of base 64: level 0 if only the last digit differs. So all timers of a level expire before those of the level above.
+ * The slots of a level before the current digit are empty, and the lowest bit of the lowest level is what comes next.
+ * When the time reaches a slot of a higher level, its timers are at the start of that slot: they are due, or move to a
+ * lower level. */
 #include "base/timer_wheel.h"
 #include "base/hot.h"
 
@@ -125,8 +125,8 @@ static uint32_t fire(uvhttp__wheel_t *wheel, unsigned list, uint32_t max) {
     return max;
 }
 
-/* No more may expire in this advance. What is due by now has its place behind what is left over, and before what is set
- * to the past from now on, which would else go before it for ever. */
+/* No more may expire in this advance. What is due by now comes after what is left over, and before what is set to the
+ * past from now on, which would otherwise precede it forever. */
 static void defer(uvhttp__wheel_t *wheel, unsigned list) {
     uvhttp__list_t *firing = &wheel->lists[UVHTTP__WHEEL_FIRING];
     uvhttp__list_splice(firing, &wheel->lists[list]);

@@ -66,8 +66,8 @@ void uvhttp__wheel_init(uvhttp__wheel_t *wheel, uint64_t now);
  * wheel has UVHTTP__TIMER_KINDS_MAX. */
 uvhttp__timer_kind_t uvhttp__wheel_kind(uvhttp__wheel_t *wheel, uvhttp__timer_cb cb, void *user);
 
-/* Expires what is due at this tick, at most max (> 0) timers; if more are due, uvhttp__wheel_next says so. Time that
- * went backwards is taken as standing still. Not inside a callback. */
+/* Expires what is due at this tick, at most max (> 0) timers; if more are due, uvhttp__wheel_next returns 0 or a past
+ * time. If time went backwards, it counts as unchanged. Not inside a callback. */
 void uvhttp__wheel_advance(uvhttp__wheel_t *wheel, uint64_t now, uint32_t max);
 
 /* The tick to advance to next: not later than the earliest deadline, perhaps earlier (the wheel has sorting to do).

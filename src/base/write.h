@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Returns 0 or an errno; EIO if nothing is taken. What was written until then stays. */
+/* Returns 0 or an errno; EIO if write(2) returns 0. Bytes written before a failure remain. */
 static inline int uvhttp__write_all(int fd, const char *data, size_t size) {
     while (size > 0) {
         ssize_t written = write(fd, data, size);

@@ -22,7 +22,7 @@ enum {
     HEAD_SIZE_MIN = 64,
     HEAD_SIZE_MAX = 16 * 1024 * 1024,
     RECEIVE_SIZE = 32 * 1024,
-    RECEIVES_MAX = 4, /* in a row; then others have their turn */
+    RECEIVES_MAX = 4, /* consecutive receives before others get their share */
 };
 
 struct uvhttp_client_response {
@@ -128,7 +128,7 @@ static int reader_status(int status) {
     return limit ? UVHTTP_E_PEER_TOO_LARGE : UVHTTP_E_PEER_RESPONSE;
 }
 
-/* Returns 0 when the response is whole, UVHTTP_E_AGAIN when not, or why it will never be. */
+/* Returns 0 when the response is complete, UVHTTP_E_AGAIN when not, or why it will never be. */
 static int take(uvhttp_client_response_t *call, const char *data, size_t size) {
     int status = UVHTTP_E_AGAIN;
     while (size > 0 && status == UVHTTP_E_AGAIN) {
@@ -165,7 +165,7 @@ static size_t unsent(const uvhttp_client_response_t *call) {
     return call->head_size + call->request_body_size - call->sent;
 }
 
-/* A server may answer before it has read all, and close: then nothing more is sent, and what it has said counts. */
+/* A server may respond before it has read everything, and close: then nothing more is sent, and its response counts. */
 static void transmit(uvhttp_client_response_t *call) {
     while (unsent(call) > 0) {
         struct iovec parts[2];
@@ -215,7 +215,7 @@ static void on_connect(uvhttp__connector_t *connector, int status, int fd) {
     if (status != UVHTTP_OK) finish(call, status);
 }
 
-/* --- the begin --- */
+/* --- start --- */
 
 static uint32_t or_default(uint32_t value, uint32_t otherwise) {
     return value ? value : otherwise;

@@ -13,7 +13,7 @@
 /* A name that is being looked up, in memory of its own: a thread may still do it when nobody wants to know. */
 typedef struct uvhttp__look_up {
     uvhttp__job_t job;
-    uvhttp__connector_t *connector; /* NULL: given up. The loop's thread */
+    uvhttp__connector_t *connector; /* NULL: cancelled. The loop's thread */
     struct addrinfo *found;
     const char *port;
     int status; /* getaddrinfo's */

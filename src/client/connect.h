@@ -36,14 +36,14 @@ struct uvhttp__connector {
     int fd;                           /* -1: none */
 };
 
-/* Begins to connect to "127.0.0.1:80", "[::1]:80", "localhost:80", "name:80" or, with UVHTTP__CONNECT_ANY,
- * "unix:/path"; an address that was made of what a peer or user has said is UVHTTP__CONNECT_TCP. on_connect follows
- * once, in a turn and never in this call: with status 0 and a connected, non-blocking, close-on-exec socket that is the
- * callee's, else with why not and -1: UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_TIMEOUT,
- * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NO_DESCRIPTORS, ... timeout_ms is for all of it; each address of
- * a name has an even share of what is left. Loop's thread. Returns 0, or a code, and on_connect does not come:
- * UVHTTP_E_ADDRESS, UVHTTP_E_TIMEOUT (0), UVHTTP_E_WORK_FULL, UVHTTP_E_STATE (a name, and the loop has no pool),
- * UVHTTP_E_NOMEM, or those of on_connect. */
+/* Starts to connect to "127.0.0.1:80", "[::1]:80", "localhost:80", "name:80" or, with UVHTTP__CONNECT_ANY,
+ * "unix:/path". Addresses from a peer or user are UVHTTP__CONNECT_TCP. on_connect follows once, in an iteration and
+ * never in this call. With status 0 it gets a connected, non-blocking, close-on-exec socket that the callee owns.
+ * Otherwise it gets -1 and the reason: UVHTTP_E_PEER_UNREACHABLE, UVHTTP_E_PEER_NAME, UVHTTP_E_TIMEOUT,
+ * UVHTTP_E_WORK_CANCELLED (the server stops), UVHTTP_E_NO_DESCRIPTORS, ... timeout_ms covers everything; each address
+ * of a name gets an equal share of the remaining time. Loop's thread. Returns 0, or a code, and on_connect is not
+ * called: UVHTTP_E_ADDRESS, UVHTTP_E_TIMEOUT (0), UVHTTP_E_WORK_FULL, UVHTTP_E_STATE (a name, and the loop has no
+ * pool), UVHTTP_E_NOMEM, or those of on_connect. */
 UVHTTP_MUST_USE int uvhttp__connector_start(uvhttp__connector_t *connector, uvhttp__loop_t *loop, const char *address,
                                             uvhttp__connect_reach_t reach, uint32_t timeout_ms,
                                             uvhttp__connect_cb on_connect);

@@ -56,7 +56,7 @@ typedef struct uvhttp__problems {
 /* message may be NULL. */
 uvhttp__problems_t uvhttp__problems(char *message, size_t size);
 void uvhttp__problems_add(uvhttp__problems_t *problems, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Says how many had no room. Returns 0 or UVHTTP_E_CONFIG. */
+/* Reports how many problems did not fit. Returns 0 or UVHTTP_E_CONFIG. */
 int uvhttp__problems_end(uvhttp__problems_t *problems);
 
 #endif

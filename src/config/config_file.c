@@ -36,7 +36,7 @@ static void problem_at(loader_t *loader, yaml_mark_t at, const char *what) {
     uvhttp__problems_add(&loader->problems, "%s:%zu:%zu: %s", loader->path, at.line + 1, at.column + 1, what);
 }
 
-/* A byte that is no UTF-8 has no mark yet, only its distance from the begin. */
+/* A byte that is not UTF-8 has no mark yet, only its distance from the start. */
 static yaml_mark_t mark_of(const loader_t *loader, size_t offset) {
     yaml_mark_t mark = {.index = offset};
     for (size_t i = 0; i < offset && i < loader->size; i++) {
@@ -98,8 +98,8 @@ static void check_plain(loader_t *loader) {
         anchor = event->data.mapping_start.anchor;
         tag = event->data.mapping_start.tag;
     }
-    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not taken: write the value");
-    if (tag) problem_at(loader, event->start_mark, "tags are not taken: write the value alone");
+    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not supported: write the value");
+    if (tag) problem_at(loader, event->start_mark, "tags are not supported: write the value alone");
 }
 
 /* The next event; at the end of everything, and after an error, YAML_NO_EVENT. */
@@ -233,7 +233,7 @@ static void take_pair(loader_t *loader, const char *group) {
     skip(loader);
 }
 
-/* The current event is the begin of a mapping, afterwards its end. Mappings are as deep as the table has groups. */
+/* The current event is the start of a mapping, afterwards its end. Mappings are as deep as the table has groups. */
 static void take_mapping(loader_t *loader, const char *group) {
     for (;;) {
         yaml_event_type_t type = next(loader);

@@ -1,4 +1,4 @@
-/* Owns: the answer of a build without YAML to who wants to load a configuration file. */
+/* Owns: the error for configuration files in a build without YAML. */
 #include <stdio.h>
 
 #include "config/config.h"

@@ -7,7 +7,7 @@
 #include "config/config.h"
 
 #define NAME_SIZE_MAX 64 /* longer ones are like nothing */
-#define REST_SIZE 24     /* room for the last line, "and 12345 more" */
+#define REST_SIZE 24     /* bytes of the last line, "and 12345 more" */
 #define LINE_SIZE 512
 
 const char *uvhttp__config_shown(const char *text, char *shown) {

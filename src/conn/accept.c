@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "conn/host_internal.h"
 
-/* The array of listeners of an attached host has its final size from the begin, because listeners must not move. */
+/* The array of listeners of an attached server has its final size from the start, because listeners must not move. */
 #define ATTACHED_ADDRESSES_MAX 64
 
 /* --- listening --- */
@@ -59,7 +59,7 @@ static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uin
 
 /* reason: what more there is to say, or NULL. */
 static int fail(uvhttp__host_t *host, const char *address, int status, const char *reason) {
-    snprintf(host->error, sizeof host->error, "can not listen on \"%s\": %s%s%s", address, uvhttp_error_message(status),
+    snprintf(host->error, sizeof host->error, "cannot listen on \"%s\": %s%s%s", address, uvhttp_error_message(status),
              reason ? ": " : "", reason ? reason : "");
     return status;
 }
@@ -95,11 +95,10 @@ int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp_
     if (status == UVHTTP_OK && host->uv && host->endpoint_count == ATTACHED_ADDRESSES_MAX) status = UVHTTP_E_LIMIT;
     if (status != UVHTTP_OK) return fail_to_read(host, address, status);
     if (endpoint.proxy_protocol && !host->proxies) {
-        snprintf(
-            host->error, sizeof host->error,
-            "can not listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
-            "before",
-            address);
+        snprintf(host->error, sizeof host->error,
+                 "cannot listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
+                 "before",
+                 address);
         return UVHTTP_E_CONFIG;
     }
     uint32_t row = host->endpoint_count, count = host->worker_count;

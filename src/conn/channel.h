@@ -23,13 +23,13 @@ typedef struct uvhttp__channel_room {
     uint64_t high_watermark, queue_max;
 } uvhttp__channel_room_t;
 
-/* What the carrier does. The functions that send return 0; UVHTTP_E_AGAIN: queued, but the queue is above
+/* The operations of the carrier. Functions that send return 0; UVHTTP_E_AGAIN: queued, but the queue is above
  * room.high_watermark, and on_drain follows; UVHTTP_E_LIMIT: not queued, room.queue_max; UVHTTP_E_CLOSED or
  * UVHTTP_E_NOMEM: not queued. No event is called from within any of these functions. */
 typedef struct uvhttp__channel_ops {
     /* Both parts, which are copied, or none. */
     int (*send)(uvhttp__channel_t *channel, const uvhttp__channel_parts_t *parts, uvhttp__channel_room_t room);
-    /* Bytes in iteration memory of channel->loop (uvhttp__loop_turn_alloc), which stay there. */
+    /* Bytes in the iteration arena of channel->loop (uvhttp__loop_turn_alloc), which stay there. */
     int (*send_iteration)(uvhttp__channel_t *channel, const char *data, size_t size, uvhttp__channel_room_t room);
     /* Bytes that stay untouched until release(arg), which is called exactly once, also when they are not queued. */
     int (*send_reference)(uvhttp__channel_t *channel, uvhttp_str_t data, void (*release)(void *arg), void *arg,

@@ -40,10 +40,10 @@ enum {
     UVHTTP__CONN_CHECKED = 1 << 8,     /* whether its peer takes the output is looked at (output.c) */
     UVHTTP__CONN_IDLE_END = 1 << 9,    /* it finished while nothing was under way to the peer */
     UVHTTP__CONN_BEGAN_LATE = 1 << 10, /* its handshake began while the server stops, and has the time for that */
-    UVHTTP__CONN_LAST = 1 << 11,       /* ends when what is running is done, though the server goes on */
+    UVHTTP__CONN_LAST = 1 << 11,       /* ends when the running request is done, although the server continues */
     UVHTTP__CONN_ALPN_H2 = 1 << 12,    /* set by the filter before uvhttp__conn_opened: the handshake has chosen h2 */
     UVHTTP__CONN_PROTOCOL = 3 << 13,   /* two bits: uvhttp__conn_set_protocol */
-    UVHTTP__CONN_EVICTED = 1 << 15,    /* makes room: closed as soon as its output is with the kernel */
+    UVHTTP__CONN_EVICTED = 1 << 15,    /* evicted: closed as soon as its output is with the kernel */
 };
 
 /* What a connection is about, for counting resets. */
@@ -56,8 +56,8 @@ typedef enum uvhttp__conn_phase {
 
 /* How long the peer may take to close after our FIN, once it has all before it. */
 #define UVHTTP__CONN_LINGER_MS 2000
-/* The same for one that was idle while its server stops: long enough for what crosses our FIN to be thrown away, so
- * that it is answered by an end and not by a reset. */
+/* The same for a connection that was idle while its server stops: long enough to discard bytes that cross our FIN, so
+ * that the peer sees an end and not a reset. */
 #define UVHTTP__CONN_IDLE_LINGER_MS 200
 /* What a loop reads in a tick, in bytes and ms, only to throw it away because its connections have ended. Beyond it
  * those that send are closed, or not read while their output goes out. The rest of a refused upload is read at the
@@ -95,8 +95,8 @@ static inline void uvhttp__conn_timer_stop(uvhttp__conn_t *conn) {
         uvhttp__timer_stop(&conn->stream.loop->wheel, &conn->timer);
 }
 
-/* From now on the connection waits for its client with nothing under way, until it is busy again, which nobody has to
- * say: ops->is_idle is asked before it is closed to make room for a new client. */
+/* From now on the connection is idle, until it is busy again. The owner need not report that: ops->is_idle is called
+ * before the connection is evicted for a new client. */
 #define UVHTTP__CONN_IDLE_GRAIN_MS 64
 void uvhttp__conn_set_idle(uvhttp__conn_t *conn, uint32_t since);
 static inline uint32_t uvhttp__conn_idle_clock(const uvhttp__conn_t *conn) {
@@ -106,11 +106,11 @@ static inline void uvhttp__conn_idle(uvhttp__conn_t *conn) {
     uint32_t now = uvhttp__conn_idle_clock(conn);
     if (__builtin_expect(conn->stream.idle_since != now, 0)) uvhttp__conn_set_idle(conn, now);
 }
-/* It is never closed to make room. */
+/* The connection is never evicted. */
 void uvhttp__conn_set_busy(uvhttp__conn_t *conn);
 
-/* From now on the events of the connection go to another protocol of its host: 0: ops, n: ops->others[n - 1] (host.h).
- * What of the memory is the upper layer's becomes that protocol's. */
+/* From now on the events of the connection go to another protocol of its server: 0: ops, n: ops->others[n - 1]
+ * (host.h). The user memory of the connection becomes that protocol's. */
 static inline void uvhttp__conn_set_protocol(uvhttp__conn_t *conn, unsigned number) {
     conn->flags = (uint16_t)((conn->flags & ~(unsigned)UVHTTP__CONN_PROTOCOL) | number << 13);
 }
@@ -127,11 +127,11 @@ void uvhttp__conn_drain(uvhttp__conn_t *conn);
 /* The same for this connection alone. Idempotent. */
 void uvhttp__conn_drain_alone(uvhttp__conn_t *conn);
 
-/* The graceful end: queued output goes out, then FIN; bytes that still come are thrown away, within
- * what the loop discards (UVHTTP__CONN_DISCARD_MAX); closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS
- * after it has taken everything, under the limits of the host. Idempotent. */
+/* The graceful end: queued output is sent, then FIN. Bytes that still arrive are discarded, up to what the loop
+ * discards (UVHTTP__CONN_DISCARD_MAX). It closes when the peer has closed too, or UVHTTP__CONN_LINGER_MS after the peer
+ * has acknowledged everything, within the limits of the server. Idempotent. */
 void uvhttp__conn_finish(uvhttp__conn_t *conn);
-/* The same with a moment at which sending is given up. */
+/* The same with a time at which sending is aborted. */
 void uvhttp__conn_finish_by(uvhttp__conn_t *conn, uint64_t deadline_ms);
 /* The end, now. Only ops->on_closed follows, with `status`. Idempotent. */
 void uvhttp__conn_close(uvhttp__conn_t *conn, int status);
@@ -146,10 +146,11 @@ int uvhttp__conn_send_turn(uvhttp__conn_t *conn, const char *data, size_t size, 
 int uvhttp__conn_send_ref(uvhttp__conn_t *conn, const void *data, size_t size, void (*release)(void *arg), void *arg,
                           uvhttp__channel_room_t room);
 
-/* --- whether the peer takes the output (output.c) ---
- * Begins by itself when output outlives a turn, and ends when the peer has acknowledged everything. Once a second what
- * it has acknowledged is looked at, also of output that is with the kernel already; who is too slow (host.h) is reset
- * and counted. */
+/* --- rate check of output (output.c) ---
+ *
+ * It starts when output outlives an iteration, and ends when the peer has acknowledged everything. Once a second it
+ * reads how much the peer has acknowledged, including output that is with the kernel already. A peer below the rate
+ * (host.h) is reset and counted. */
 
 /* For output that the kernel may take at once. Does nothing while it is checked. */
 void uvhttp__output_check_start(uvhttp__conn_t *conn);
@@ -164,7 +165,7 @@ void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
 typedef struct uvhttp__conn_peer uvhttp__conn_peer_t;
 
-/* The peer's address; false (and "unknown") if it can not be had any more. */
+/* The peer's address; false (and "unknown") if it is no longer available. */
 bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text);
 /* Whom a proxy speaks for by the PROXY protocol, else the peer. */
 uvhttp__peer_t uvhttp__conn_client(uvhttp__conn_t *conn);

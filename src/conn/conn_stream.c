@@ -90,8 +90,8 @@ static void let_begin(uvhttp__conn_t *conn) {
     uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LATE_MS);
 }
 
-/* A handshake or a PROXY header that has begun may end: the request behind it is answered. One that has not has a
- * moment to begin. */
+/* A handshake or a PROXY header that has started may end, and the request after it gets a response. Others have a
+ * moment to start. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn) {
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return;
     if (!(conn->flags & (UVHTTP__CONN_PROXY | UVHTTP__CONN_HANDSHAKE)))
@@ -132,8 +132,8 @@ static void linger(uvhttp__conn_t *conn) {
                            uvhttp__conn_now_ms(conn) + (brief ? UVHTTP__CONN_IDLE_LINGER_MS : UVHTTP__CONN_LINGER_MS));
 }
 
-/* What the peer has not taken yet it may go on to take, at its rate: it is not closed over it. A server that stops
- * leaves that to the kernel. */
+/* The peer may continue to read, at its rate: the connection is not closed meanwhile. A server that stops leaves that
+ * to the kernel. */
 static void end_lingering(uvhttp__conn_t *conn) {
     if ((conn->flags & UVHTTP__CONN_CHECKED) && !conn->worker->draining)
         uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + UVHTTP__CONN_LINGER_MS);

@@ -1,11 +1,11 @@
-/* Owns: idle connections of each worker, longest idle first, and closing them to make room for new clients. May
- * include: io, base, obs.
+/* Owns: idle connections of each loop, longest idle first, and their eviction for new clients. May include: io, base,
+ * obs.
  *
- * The upper layer says when a connection has become idle, and nothing when it is busy again: requests cost nothing
- * here. So a connection in the list may be busy, but none has been idle for longer than its idle_since says. What is
- * found busy when its turn comes leaves the list, until it is idle again. idle_since counts in grains of the clock, so
- * that the list is touched at most once a grain for a connection that has many requests; connections that became idle
- * within one grain are equal. */
+ * The protocol reports when a connection has become idle, but not when it is busy again: requests cost nothing here. So
+ * a connection in the list may be busy, but none has been idle for longer than its idle_since says. A busy connection
+ * at the head of the list is removed until it is idle again. idle_since counts in grains of the clock, so that the list
+ * changes at most once per grain for a connection with many requests. Connections that became idle within one grain are
+ * equal. */
 #include "conn/host_internal.h"
 
 /* While a client waits and no connection is idle: when to look again, ms. */
@@ -35,7 +35,7 @@ static bool is_older(uint32_t a, uint32_t b) {
 void uvhttp__conn_set_idle(uvhttp__conn_t *conn, uint32_t since) {
     uvhttp__worker_t *worker = conn->worker;
     conn->stream.idle_since = since;
-    if (worker->draining) return; /* all are in worker->conns, and none is closed to make room */
+    if (worker->draining) return; /* all are in worker->conns, and none is evicted */
     uvhttp__list_remove(&conn->link);
     uvhttp__list_push_back(&worker->idle, &conn->link);
     publish(worker);
@@ -152,8 +152,8 @@ static void give_up(uvhttp__conn_t *conn) {
         uvhttp__conn_close(conn, UVHTTP_OK);
 }
 
-/* Closes the longest idle connection of this worker. It is another's turn if that has one that is idle for longer, now
- * that this worker knows which of its own are. */
+/* Closes the longest idle connection of this loop. If another loop has one that is idle for longer, that loop evicts
+ * instead; by now this loop knows which of its own are idle. */
 static void evict(uvhttp__worker_t *worker) {
     uvhttp__conn_t *conn = find_idle(worker);
     uvhttp__worker_t *oldest = find_oldest(worker->host);
@@ -168,8 +168,8 @@ static void evict(uvhttp__worker_t *worker) {
     }
 }
 
-/* While the kernel refuses what was handed over, a connection whose response is among that looks idle, and its close
- * would cut the response off: none is closed. Who waits asks again. */
+/* While the kernel refuses flushed entries, a connection whose response is among them looks idle, and closing it would
+ * cut the response off: none is closed. The waiting loop asks again. */
 void uvhttp__worker_on_evict_post(uvhttp__post_t *post) {
     uvhttp__worker_t *worker = UVHTTP__CONTAINER_OF(post, uvhttp__worker_t, evict_post);
     atomic_store(&worker->evict_posted, false);

@@ -20,9 +20,7 @@ uvhttp__loop_t *uvhttp__host_current_loop(void) {
     return current_loop;
 }
 
-/* --- hosts that are attached, the last one first: a thread may have several, and each may be freed before the others
- * ---
- */
+/* --- attached servers, the last one first: a thread may have several, and each may be freed before the others --- */
 
 static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
 static uvhttp__host_t *attached;
@@ -190,7 +188,7 @@ static void loops_begin(uvhttp__host_t *host) {
     pthread_mutex_unlock(&host->stop_lock);
 }
 
-/* After this nobody else touches a loop, so they may be freed, and the host as well. */
+/* After this no other thread uses a loop: the loops and the server may be freed. */
 static void loops_end(uvhttp__host_t *host) {
     pthread_mutex_lock(&host->stop_lock);
     host->loops_ready = false;
@@ -344,7 +342,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
     host->running = true;
     int status = make_loops(host);
     if (status != UVHTTP_OK) {
-        /* Loops that were made have listeners in them: they turn once more, to close them. */
+        /* Loops that exist have listeners: they iterate once more to close them. */
         for (uint32_t i = 0; i < host->worker_count; i++) {
             if (!host->workers[i].loop) continue;
             uvhttp__loop_post(host->workers[i].loop, &host->workers[i].cut_post);
@@ -362,7 +360,7 @@ int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *ar
     loops_begin(host);
     uint32_t threads = start_threads(host);
     if (threads < host->worker_count) {
-        snprintf(host->error, sizeof host->error, "thread %u can not be started", threads);
+        snprintf(host->error, sizeof host->error, "thread %u cannot be started", threads);
         status = UVHTTP_E_LIMIT;
         request_stop(host, 2);
     }
@@ -397,8 +395,8 @@ int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv) {
         loops_begin(host);
         return UVHTTP_OK;
     }
-    /* A loop that was made has handles in the application's, which use the host until they have closed: host_free sees
-     * to it. */
+    /* An existing loop has handles in the application's loop, which use the server until they have closed: host_free
+     * waits for them. */
     host->finished = true;
     if (!host->workers[0].loop) host->uv = NULL;
     return status;

@@ -14,33 +14,34 @@ typedef struct uvhttp__conn_ops {
     size_t conn_size; /* bytes of the upper layer's connection, which begins with uvhttp__conn_t */
     int (*on_worker_start)(uvhttp__worker_t *worker);            /* may be NULL; a code other than 0 ends the start */
     void (*on_worker_stop)(uvhttp__worker_t *worker);            /* may be NULL; all connections are gone */
-    void (*on_worker_delete)(uvhttp__worker_t *worker);          /* may be NULL; the host is being freed */
+    void (*on_worker_delete)(uvhttp__worker_t *worker);          /* may be NULL; the server is being freed */
     void (*on_worker_drain)(uvhttp__worker_t *worker, bool cut); /* may be NULL; the server stops, or (cut) the time
                                                                     for that is over */
     bool (*is_busy)(const uvhttp__worker_t *worker); /* may be NULL. While it is true the loop does not end; when it
-                                                        turns false: uvhttp__worker_check_done */
+                                                        becomes false: uvhttp__worker_check_done */
     void (*on_turn_end)(uvhttp__worker_t *worker);   /* may be NULL */
     void (*on_open)(uvhttp__conn_t *conn);           /* the upper part of the memory is not initialised */
     size_t (*on_data)(uvhttp__conn_t *conn, const char *data, size_t size); /* as uvhttp__stream_ops_t */
     void (*on_end)(uvhttp__conn_t *conn); /* FIN; a broken connection is closed instead */
     void (*on_sent)(uvhttp__conn_t *conn);
     void (*on_timer)(uvhttp__conn_t *conn);
-    /* What a peer has to take of the output; NULL: host_options.output. While it finishes that of the host counts. */
+    /* The rate at which a peer must acknowledge output; NULL: host_options.output. While the connection finishes, that
+     * of the server applies. */
     const uvhttp__rate_limits_t *(*output_limits)(const uvhttp__conn_t *conn);
     /* May be NULL: never. Whether it waits for its client with nothing under way. Asked of connections that
      * uvhttp__conn_idle was called for. */
     bool (*is_idle)(const uvhttp__conn_t *conn);
     /* Whether nothing was ever asked on it, so that its first bytes may be on their way. NULL only if is_idle is. */
     bool (*is_new)(const uvhttp__conn_t *conn);
-    /* May be NULL: it is closed. It makes room for a new client: last words, then uvhttp__conn_finish, which does not
-     * wait for the peer. */
+    /* May be NULL: the connection is closed. It is evicted for a new client: send a last message, then call
+     * uvhttp__conn_finish, which does not wait for the peer. */
     void (*on_evict)(uvhttp__conn_t *conn);
     /* May be NULL: UVHTTP__PHASE_IDLE. What its client is about. */
     uvhttp__conn_phase_t (*phase)(const uvhttp__conn_t *conn);
     void (*on_drain)(uvhttp__conn_t *conn);  /* the server stops: end it when what is running is done */
     void (*on_closed)(uvhttp__conn_t *conn); /* last; conn->close_status says why */
     /* May be NULL: none, else up to three. The events, from on_data to on_closed, of connections that speak another
-     * protocol of the same host (uvhttp__conn_set_protocol). The rest of such a structure is not looked at. */
+     * protocol of the same server (uvhttp__conn_set_protocol). The other members of such a structure are ignored. */
     const struct uvhttp__conn_ops *const *others;
 } uvhttp__conn_ops_t;
 
@@ -49,7 +50,7 @@ typedef struct uvhttp__conn_filter {
     /* Instead of the upper layer's on_open: sets the stream's filter and the timer. uvhttp__conn_opened follows when
      * the handshake is done. A code other than 0 closes the connection. */
     int (*open)(uvhttp__conn_t *conn, void *arg);
-    void (*release)(void *arg); /* once, when the host is freed */
+    void (*release)(void *arg); /* once, when the server is freed */
     void *arg;
     const char *name; /* for the line that tells the addresses */
 } uvhttp__conn_filter_t;
@@ -62,11 +63,12 @@ typedef struct uvhttp__host_options {
     uint32_t descriptors_reserved;
     bool raise_descriptor_limit; /* in uvhttp__host_run */
     uint32_t backlog;
-    const char *congestion_control; /* TCP's, of the listeners (io.h); lives as long as the host, or NULL */
+    const char
+        *congestion_control; /* TCP congestion control of the listeners (io.h); lives as long as the server, or NULL */
     uint32_t read_buffer_size;
     uint32_t read_buffer_count;
     uint32_t drain_timeout;        /* seconds */
-    uint32_t drain_idle_ms;        /* for who has sent nothing yet when the host stops */
+    uint32_t drain_idle_ms;        /* for connections without a request when the server stops */
     uint32_t proxy_timeout;        /* seconds; for a PROXY protocol header, 0: none */
     uint32_t idle_timeout;         /* seconds; for connections of the public TCP server, 0: none */
     uvhttp__rate_limits_t output;  /* what a peer has to take */
@@ -99,7 +101,7 @@ struct uvhttp__worker {
     uvhttp__list_t conns; /* all but those in `idle` */
     uvhttp__list_t idle;  /* by idle_since, the longest idle first (evict.c) */
     uvhttp__slab_t slab;
-    uvhttp__listener_t *listeners; /* one per address of the host */
+    uvhttp__listener_t *listeners; /* one per address of the server */
     uint32_t listeners_open;
     uint32_t index;
     uvhttp__output_check_t *output_checks; /* rows are found by their number, which survives growing; row 0: unused */
@@ -110,9 +112,9 @@ struct uvhttp__worker {
     uvhttp__timer_t room_timer; /* while a client waits for a place */
     uvhttp__post_t stop_post, cut_post, room_post, evict_post;
     atomic_bool room_posted, evict_posted;
-    atomic_uint evictions_asked;   /* connections that this worker has yet to close to make room */
+    atomic_uint evictions_asked;   /* connections that this loop has yet to evict */
     _Atomic(uint32_t) idle_oldest; /* idle_since of the front of `idle`, for other loops; 0: it is empty */
-    atomic_bool paused;            /* listeners wait for room */
+    atomic_bool paused;            /* listeners wait for a place */
     uvhttp__timer_kind_t conn_timer_kind;
     bool draining;
     bool cut; /* the drain deadline has passed */
@@ -149,10 +151,10 @@ struct uvhttp__host {
     uint64_t thread;           /* attached: number of the one that did it; with next_attached under attached_lock */
     struct uvhttp__host *next_attached;
     bool running;
-    bool finished;                 /* it has run: a host runs once, because its sockets went with its loops */
+    bool finished;                 /* it has run: a server runs once, because its sockets went with its loops */
     void (*on_stopped)(void *arg); /* attached */
     void *on_stopped_arg;
-    void (*on_hangup)(void *arg); /* SIGHUP, on the first loop's thread; NULL: that signal is not watched */
+    void (*on_hangup)(void *arg); /* SIGHUP, on the first loop's thread; NULL: that signal is not handled */
     void *on_hangup_arg;
     char error[256];
 };
@@ -164,29 +166,29 @@ static inline const uvhttp__conn_ops_t *uvhttp__conn_ops(const uvhttp__conn_t *c
     return __builtin_expect(number > 0, 0) ? ops->others[number - 1] : ops;
 }
 
-/* Returns 0 or UVHTTP_E_NOMEM; *host is not written otherwise. Options are copied, ops must be static. */
+/* Returns 0 or UVHTTP_E_NOMEM; on failure *host is not written. Options are copied, ops must be static. */
 int uvhttp__host_new(const uvhttp__host_options_t *options, uvhttp__host_t **host);
 int uvhttp__host_attach(uvhttp__host_t *host, struct uv_loop_s *uv);
 /* filter: NULL for none; copied, and released by uvhttp__host_free, if 0 is returned. */
 int uvhttp__host_listen(uvhttp__host_t *host, const char *address, const uvhttp__conn_filter_t *filter, uint16_t *port);
-/* on_ready(arg) is called when all loops are made and before they turn: engine and addresses can be told then. */
+/* on_ready(arg) is called when all loops exist and before they run: engine and addresses are known then. */
 int uvhttp__host_run(uvhttp__host_t *host, void (*on_ready)(void *arg), void *arg);
 void uvhttp__host_stop(uvhttp__host_t *host); /* any thread */
-/* Attached hosts that still turn are freed when their handles have closed. */
+/* An attached server whose loop still iterates is freed when its handles have closed. */
 void uvhttp__host_free(uvhttp__host_t *host);
 
 /* Addresses that are listened on, one after the other, separated by ", ". */
 void uvhttp__host_addresses(const uvhttp__host_t *host, char *text, size_t size);
 void uvhttp__host_counters(const uvhttp__host_t *host, uvhttp__counter_sums_t *sums);
-/* The loop of the calling thread; of an attached host that has not been freed, if there are several: the last one.
- * NULL: there is none. Whether something belongs to it, it does not say. */
+/* Returns the loop of the calling thread; of several attached servers that have not been freed, that of the last one.
+ * NULL: there is none. It does not tell whether an object belongs to that loop. */
 uvhttp__loop_t *uvhttp__host_current_loop(void);
 
 /* uvhttp_tcp_server_listen with a filter, as uvhttp__host_listen. */
 int uvhttp__tcp_server_listen_filter(uvhttp_tcp_server_t *server, const char *address,
                                      const uvhttp__conn_filter_t *filter, uint16_t *port);
 
-/* Nothing may be left to wait for: then a loop that drains ends. An attached server's owner is told in it. */
+/* The loop may have nothing left to wait for: then a draining loop ends. Notifies the owner of an attached server. */
 void uvhttp__worker_check_done(uvhttp__worker_t *worker);
 
 #endif

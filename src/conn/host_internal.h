@@ -1,4 +1,4 @@
-/* Owns: what the files of connections and their host share. May include: io, base, obs. */
+/* Owns: what the files of connections and their server share. May include: io, base, obs. */
 #ifndef UVHTTP_SRC_CONN_HOST_INTERNAL_H
 #define UVHTTP_SRC_CONN_HOST_INTERNAL_H
 
@@ -30,13 +30,13 @@ void uvhttp__output_check_end(uvhttp__conn_t *conn);
 
 /* --- peer.c --- */
 
-/* Counts it for its client's address: host->addresses is not NULL. Returns 0, UVHTTP_E_LIMIT or UVHTTP_E_NOMEM.
- */
+/* Counts the connection for its client's address: host->addresses is not NULL. Returns 0, UVHTTP_E_LIMIT or
+ * UVHTTP_E_NOMEM. */
 int uvhttp__conn_count_address(uvhttp__conn_t *conn);
 /* A connection of a listener for the PROXY protocol, which came to address `row`: its header is awaited. Returns 0,
  * UVHTTP_E_NOMEM or UVHTTP_E_PROXY_UNTRUSTED. */
 int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row);
-/* Bytes for the header. Returns 0 (the header is whole: bytes used, and the row), UVHTTP_E_AGAIN (all are used) or
+/* Bytes for the header. Returns 0 (the header is complete: bytes used, and the slot), UVHTTP_E_AGAIN (all are used) or
  * UVHTTP_E_PROXY_MALFORMED. */
 int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used, uint32_t *row);
 /* Whether a part of the header has come. */
@@ -50,8 +50,8 @@ typedef struct uvhttp__conn_name {
 } uvhttp__conn_name_t;
 const char *uvhttp__conn_log_name(const uvhttp__conn_t *conn, char text[UVHTTP__CONN_NAME_MAX]);
 /* descriptors.c */
-/* The loops are made and do not run yet: sets host->connections_limit so that descriptors_reserved stay free, after
- * RLIMIT_NOFILE was raised if `raise`. Logs a warning with all numbers if that is below max_connections. */
+/* The loops exist and do not run yet: sets host->connections_limit so that descriptors_reserved stay free, after
+ * raising RLIMIT_NOFILE if `raise`. Logs a warning with all numbers if that is below max_connections. */
 void uvhttp__host_fit_descriptors(uvhttp__host_t *host, bool raise);
 /* They are gone. Idempotent. */
 void uvhttp__host_forget_descriptors(uvhttp__host_t *host);
@@ -59,14 +59,14 @@ void uvhttp__host_forget_descriptors(uvhttp__host_t *host);
 /* evict.c */
 /* Leaves its worker's list. */
 void uvhttp__conn_unlink(uvhttp__conn_t *conn);
-/* The check of its output has ended: its client has taken everything. If nothing else is under way it is idle from now
- * on. */
+/* The rate check of its output has ended: its client has acknowledged everything. If nothing else is in progress it is
+ * idle from now on. */
 void uvhttp__conn_output_taken(uvhttp__conn_t *conn);
 /* A client waits and max_connections is reached: the connection that is idle for longest, of all loops, is closed.
  * again: that was asked for before, and may be under way. */
 void uvhttp__worker_make_room(uvhttp__worker_t *worker, bool again);
 void uvhttp__worker_on_evict_post(uvhttp__post_t *post);
-/* From now on no connection is closed to make room; all are in worker->conns. */
+/* From now on no connection is evicted; all are in worker->conns. */
 void uvhttp__worker_idle_drain(uvhttp__worker_t *worker);
 
 /* accept.c */
@@ -80,7 +80,7 @@ void uvhttp__worker_close_listeners(uvhttp__worker_t *worker);
 bool uvhttp__host_has_place(uvhttp__host_t *host);
 /* Takes a place among max_connections, or none. */
 bool uvhttp__host_take_place(uvhttp__host_t *host);
-/* The place is free again: those that wait for one must hear of it. Returns how many are taken. */
+/* Frees the place: loops that wait for one must be notified. Returns how many places are in use. */
 unsigned uvhttp__host_leave_place(uvhttp__host_t *host);
 /* A connection is gone. */
 void uvhttp__worker_conn_closed(uvhttp__conn_t *conn);

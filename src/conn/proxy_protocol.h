@@ -14,9 +14,9 @@ typedef struct uvhttp__proxy {
     char bytes[UVHTTP__PROXY_V1_SIZE_MAX + 1];
 } uvhttp__proxy_t;
 
-/* Takes in bytes; *used of them belong to the header. Returns 0 when it is whole: *source is who the proxy speaks for,
- * of kind UNKNOWN if it does not say (LOCAL, UNSPEC, UNKNOWN). UVHTTP_E_AGAIN: all are used, more has to come.
- * UVHTTP_E_PROXY_MISSING: this is no such header. UVHTTP_E_PROXY_MALFORMED, UVHTTP_E_PROXY_TOO_LARGE. */
+/* Parses bytes; *used of them belong to the header. Returns 0 when the header is complete: *source is the client that
+ * the proxy names, of kind UNKNOWN if it names none (LOCAL, UNSPEC, UNKNOWN). UVHTTP_E_AGAIN: all are used, more must
+ * follow. UVHTTP_E_PROXY_MISSING: not such a header. UVHTTP_E_PROXY_MALFORMED, UVHTTP_E_PROXY_TOO_LARGE. */
 int uvhttp__proxy_read(uvhttp__proxy_t *proxy, const char *data, size_t size, size_t *used, uvhttp__peer_t *source);
 
 #endif

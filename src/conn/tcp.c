@@ -1,5 +1,5 @@
-/* Owns: the public TCP server (uvhttp/tcp.h): a host whose connections hand bytes straight to the application.
- * May include: io, base, obs. */
+/* Owns: the public TCP server (uvhttp/tcp.h), whose connections pass bytes directly to the application. May include:
+ * io, base, obs. */
 #include <uvhttp/tcp.h>
 
 #include <stdio.h>
@@ -398,7 +398,7 @@ static int logged(const uvhttp_tcp_server_t *server, int status) {
     return status;
 }
 
-/* For errors that the host has no more to say about than their name. */
+/* For errors without further details than their name. */
 static int refuse(uvhttp_tcp_server_t *server, int status, const char *text) {
     snprintf(server->host->error, sizeof server->host->error, "%s", text);
     return logged(server, status);

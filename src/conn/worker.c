@@ -36,7 +36,7 @@ unsigned uvhttp__host_leave_place(uvhttp__host_t *host) {
 static void finished(uvhttp__worker_t *worker) {
     uvhttp__host_t *host = worker->host;
     host->finished = true;
-    if (host->on_stopped) host->on_stopped(host->on_stopped_arg); /* may free the host */
+    if (host->on_stopped) host->on_stopped(host->on_stopped_arg); /* may free the server */
 }
 
 /* Nothing is left to wait for: the loop may end. */

@@ -1,5 +1,5 @@
-/* Owns: the body of a request on its way to the application: collected before the handler runs, or passed to it as it
- * comes; and what follows the application's return. */
+/* Owns: the body of a request on its way to the application: buffered before the handler runs, or streamed to it; and
+ * what follows the application's return. */
 #include "exchange/body.h"
 
 #include <string.h>
@@ -20,10 +20,10 @@ static bool is_open(const uvhttp__exchange_t *exchange) {
 
 /* --- the application has returned --- */
 
-/* The application has spoken: its answer leaves, or more is waited for. final: the end of the body was told, and it has
- * not deferred its answer. */
+/* The application has returned: its response is sent, or more bytes are awaited. final: the end of the body was
+ * reported, and the response is not deferred. */
 static void settle(uvhttp__exchange_t *exchange, bool final) {
-    if (exchange->call) { /* a worker thread will answer */
+    if (exchange->call) { /* a worker thread will respond */
         if (final) uvhttp__exchange_await(exchange);
         return;
     }
@@ -107,7 +107,7 @@ static void run_routed(uvhttp__exchange_t *exchange) {
         uvhttp__exchange_conclude(exchange);
 }
 
-/* --- as it comes --- */
+/* --- streaming --- */
 
 void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_t size, bool last) {
     uvhttp__intake_t *intake = exchange->intake;
@@ -130,7 +130,7 @@ void uvhttp__exchange_data(uvhttp__exchange_t *exchange, const char *data, size_
 
 /* --- its start --- */
 
-/* Until it is asked for, whoever answers leaves the body behind. */
+/* Until it is asked for, a response leaves the body behind. */
 static void leave_open(uvhttp__exchange_t *exchange) {
     exchange->response.flags |= UVHTTP__RESPONSE_BODY_OPEN;
 }
@@ -148,7 +148,7 @@ static void start_stream(uvhttp__exchange_t *exchange) {
     run_routed(exchange);
 }
 
-/* The handler runs when the body is there. What comes whole, now, is used where it is. */
+/* The handler runs when the body is complete. A body that is complete now is used in place. */
 static void start_collecting(uvhttp__exchange_t *exchange, bool whole) {
     int status = exchange->request.head.content_length > exchange->intake->max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
                  : whole                                                       ? UVHTTP_OK
@@ -209,7 +209,7 @@ void uvhttp__exchange_run_with_body(uvhttp__exchange_t *exchange, bool whole) {
     }
 }
 
-/* --- a middleware that deferred goes on --- */
+/* --- a deferred middleware continues --- */
 
 void uvhttp__exchange_go_on(uvhttp__exchange_t *exchange, uvhttp_middleware_cb go_on, void *user) {
     uvhttp_response_t *res = &exchange->response;

@@ -1,6 +1,6 @@
-/* Owns: requests whose handler runs in a coroutine. A handler that does not wait is answered as on the loop. With its
- * first wait the exchange gets a deferred handle, whose last reference is the coroutine's: so request and response live
- * until it has ended, whatever becomes of the client. */
+/* Owns: requests whose handler runs in a coroutine. A handler that does not wait responds as on the loop. With its
+ * first wait the exchange gets a deferred handle, whose last reference is the coroutine's: request and response live
+ * until the coroutine has ended, even if the client goes. */
 #include "exchange/coroutine.h"
 
 #include "exchange/coroutine_state.h"

@@ -10,7 +10,7 @@ void uvhttp__coroutine_worker_start(uvhttp__http_worker_t *worker);
 void uvhttp__coroutine_worker_drain(uvhttp__http_worker_t *worker);
 /* The worker's loop ends, and does not turn any more. */
 void uvhttp__coroutine_worker_stop(uvhttp__http_worker_t *worker);
-/* At the end of a turn. */
+/* At the end of an iteration. */
 static inline void uvhttp__coroutine_turn_end(uvhttp__http_worker_t *worker) {
     if (__builtin_expect(uvhttp__coro_sched_due(&worker->coros), 0)) uvhttp__coro_sched_run(&worker->coros);
 }
@@ -18,7 +18,7 @@ static inline void uvhttp__coroutine_turn_end(uvhttp__http_worker_t *worker) {
 void uvhttp__coroutine_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 /* The client has gone: the exchange and its hooks are left to the end of the coroutine. */
 void uvhttp__coroutine_abort(uvhttp__exchange_t *exchange);
-/* The client has taken what was queued. */
+/* The client has acknowledged the queued output. */
 void uvhttp__coroutine_drained(uvhttp__exchange_t *exchange);
 /* Its output is full. Returns 0 if it may try again, UVHTTP_E_LIMIT if the caller does not run in its coroutine, or
  * what a wait returns. */

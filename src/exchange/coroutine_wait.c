@@ -1,4 +1,5 @@
-/* Owns: what the coroutine of a request waits for: its body, and room for its output; and what ends such a wait. */
+/* Owns: what the coroutine of a request waits for: its body, and space in its output queue; and what ends such a wait.
+ */
 #include "exchange/coroutine.h"
 #include "exchange/coroutine_state.h"
 #include "exchange/pull.h"

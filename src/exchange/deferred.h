@@ -1,9 +1,9 @@
-/* Owns: the reference-counted handle by which any thread responds later: what the files of it share, and what other
- * files of src/exchange/ call. May include: as exchange.h.
+/* Owns: the reference-counted handle by which any thread responds later: what its files share, and what other files of
+ * src/exchange/ call. May include: as exchange.h.
  *
- * Who keeps whom: while OPEN, a reference of the application or a message in flight keeps the handle, and the protocol
- * keeps the exchange. ABORTED: the handle keeps the exchange, so that its request stays readable. ANSWERED: nobody
- * needs the exchange. */
+ * Ownership: while OPEN, a reference of the application or a message in flight keeps the handle, and the protocol keeps
+ * the exchange. ABORTED: the handle keeps the exchange, so that its request stays readable. ANSWERED: nothing needs the
+ * exchange. */
 #ifndef UVHTTP_SRC_EXCHANGE_DEFERRED_H
 #define UVHTTP_SRC_EXCHANGE_DEFERRED_H
 
@@ -22,7 +22,7 @@ struct uvhttp_deferred {
     bool held;      /* under the lock: a worker thread has the response still, messages wait in `posts` */
     uvhttp__loop_t *loop;
     uvhttp__exchange_t *exchange; /* written on the loop's thread under the lock */
-    uvhttp__post_t abandon;       /* the message that the last reference becomes if nobody has answered */
+    uvhttp__post_t abandon;       /* the message that the last reference becomes if there is no response */
     uvhttp__mpsc_t posts;
     void (*on_abort)(uvhttp_deferred_t *deferred, void *user);
     void *on_abort_user;
@@ -63,7 +63,7 @@ void uvhttp__deferred_enter(uvhttp_deferred_t *deferred);
 void uvhttp__deferred_leave(uvhttp_deferred_t *deferred);
 /* What was done to the response has completed it, or more is waited for: a coroutine responds when it ends. */
 void uvhttp__deferred_proceed(uvhttp_deferred_t *deferred, uvhttp__exchange_t *exchange);
-/* The client has taken what was queued: on_drain. */
+/* The client has acknowledged the queued output: on_drain. */
 void uvhttp__deferred_drained(uvhttp_deferred_t *deferred);
 /* The server stops: on_stop. */
 void uvhttp__deferred_stop(uvhttp_deferred_t *deferred);

@@ -86,7 +86,7 @@ bool uvhttp__deferred_abort(uvhttp_deferred_t *deferred) {
     if (open)
         deferred->state = UVHTTP__DEFERRED_ABORTED;
     else
-        deferred->exchange = NULL; /* the answer is on its way and will find nobody */
+        deferred->exchange = NULL; /* the response is on its way and will find no exchange */
     pthread_mutex_unlock(lock_of(deferred));
     if (!open) return false;
     if (deferred->on_abort) deferred->on_abort(deferred, deferred->on_abort_user);

@@ -17,7 +17,7 @@ static void run_abandon(uvhttp__post_t *post) {
     if (exchange && exchange->protocol) {
         uvhttp__counters_add(&exchange->worker->worker->counters, handler_no_answer, 1);
         uvhttp__response_undefer(&exchange->response);
-        /* What was begun can only be cut off; anything else gets an answer. */
+        /* A streamed response that was begun can only be cut off; anything else gets a response. */
         if (uvhttp__response_is(&exchange->response, UVHTTP__RESPONSE_BEGUN)) {
             uvhttp__deferred_detach(deferred);
             exchange->protocol->reset(exchange, UVHTTP_E_STATE);

@@ -1,5 +1,5 @@
-/* Owns: an exchange as its protocol sees it: made for a request, and told of room, time and the server's end; and the
- * sink of its response, by which a streamed one leaves. */
+/* Owns: an exchange as its protocol sees it: created for a request, and notified of capacity, time and the end of the
+ * server; and the sink of its response, by which a streamed response leaves. */
 #include "exchange/exchange.h"
 
 #include <string.h>

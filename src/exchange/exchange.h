@@ -22,7 +22,7 @@ typedef struct uvhttp__intake {
 
 typedef struct uvhttp__spool uvhttp__spool_t;
 
-/* A body that the handler takes as it comes; in the arena. */
+/* A streaming request body; in the arena. */
 typedef struct uvhttp__incoming {
     uvhttp_body_data_cb on_data;
     uvhttp_body_end_cb on_end; /* NULL: the handler did not ask for the body */
@@ -67,8 +67,8 @@ struct uvhttp__protocol {
     void (*finish)(uvhttp__exchange_t *exchange);
     /* Bytes that were pulled and wait for the client. */
     uint64_t (*queued)(const uvhttp__exchange_t *exchange);
-    /* uvhttp__exchange_writable is to follow when the client has taken what is queued, here and in exchange->outgoing.
-     */
+    /* Requests uvhttp__exchange_writable when the client has acknowledged what is queued, here and in
+     * exchange->outgoing. */
     void (*notify_writable)(uvhttp__exchange_t *exchange);
     /* The client shall send its body, or more of it: uvhttp__exchange_takes is true from here on. */
     void (*want_body)(uvhttp__exchange_t *exchange);
@@ -111,7 +111,7 @@ struct uvhttp__exchange {
     };
     struct uvhttp__call *call;           /* a worker thread runs the handler, or will; NULL: none does */
     struct uvhttp__coroutine *coroutine; /* the handler runs in one that has not ended; NULL: no */
-    uvhttp__incoming_t *incoming;        /* the handler takes the body as it comes; NULL: it does not */
+    uvhttp__incoming_t *incoming;        /* the handler streams the body; NULL: it does not */
     uvhttp__intake_t *intake;            /* NULL: there is no body */
     uvhttp__outgoing_t *outgoing;        /* the body of the response, in the arena; NULL: none is pulled */
     union {
@@ -134,7 +134,7 @@ struct uvhttp__exchange {
 
     uint16_t offset; /* of the protocol: the exchange is the last member of its memory */
     uint32_t start_turn;
-    uint64_t start_ns; /* turn in which the head was seen whole */
+    uint64_t start_ns; /* iteration in which the complete head was seen */
     uvhttp__way_t way; /* through middleware to the handler */
     /* behind it, aligned: bytes of the arena, the protocol's arena_size of them */
 };
@@ -188,7 +188,7 @@ int uvhttp__exchange_trailer(uvhttp__exchange_t *exchange, const char *data, siz
 void uvhttp__exchange_refuse(uvhttp__exchange_t *exchange, int code);
 /* The deadline that was set has come. */
 void uvhttp__exchange_timer(uvhttp__exchange_t *exchange);
-/* The client has taken what was queued. */
+/* The client has acknowledged the queued output. */
 void uvhttp__exchange_writable(uvhttp__exchange_t *exchange);
 /* The server stops, or the connection ends alone. */
 void uvhttp__exchange_drain(uvhttp__exchange_t *exchange);
@@ -197,8 +197,8 @@ bool uvhttp__exchange_half_closed(const uvhttp__exchange_t *exchange);
 /* Makes exchange->outgoing of the body of the complete response, for a protocol that has not sent it with the head.
  * Returns 0 or UVHTTP_E_NOMEM: the body was released. */
 int uvhttp__exchange_open_body(uvhttp__exchange_t *exchange);
-/* Backpressure is decided by this: bytes of a body that is pulled which the client's system has not taken, wherever
- * they wait. */
+/* Backpressure is decided by this: bytes of a pulled body that the client's system has not acknowledged, wherever they
+ * are queued. */
 static inline uint64_t uvhttp__exchange_queued(const uvhttp__exchange_t *exchange) {
     return exchange->outgoing->size + exchange->protocol->queued(exchange);
 }
@@ -259,8 +259,8 @@ void uvhttp__exchange_forget_head(uvhttp__exchange_t *exchange);
  * coroutine that waits): own, and the request learns all that it will ever show of its connection and route. Returns 0
  * or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_leave(uvhttp__exchange_t *exchange);
-/* The request gets memory of its own, for the thread that will have it: the loop goes on to take the response's from
- * `arena`. Both may take what is left of request_memory_max now. Returns 0 or UVHTTP_E_NOMEM. */
+/* Gives the request its own memory, for the thread that will use it: the loop continues to allocate the response's from
+ * `arena`. Both may use what is left of request_memory_max now. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_set_aside(uvhttp__exchange_t *exchange);
 /* Makes exchange->intake, if there is none. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__exchange_take_in(uvhttp__exchange_t *exchange);

@@ -1,4 +1,4 @@
-/* Owns: bodies that a handler on a worker thread has written to disk as they come. */
+/* Owns: bodies that a handler on a worker thread saves to disk while they arrive. */
 #include <string.h>
 #include <unistd.h>
 #include <uvhttp/body.h>

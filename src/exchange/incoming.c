@@ -1,4 +1,4 @@
-/* Owns: a body that the application takes as it comes: who takes it, and when it is held back. */
+/* Owns: a streaming request body: its consumer, and when it is paused. */
 #include "exchange/incoming.h"
 
 #include "exchange/deadline.h"
@@ -53,7 +53,8 @@ int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data,
     return UVHTTP_OK;
 }
 
-/* What comes for a handler on a worker thread is that thread's, as request and response are: nobody else is told. */
+/* The body of a handler on a worker thread belongs to that thread, like request and response: no other code is
+ * notified. */
 int uvhttp_request_on_body(uvhttp_request_t *req, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user) {
     if (!req || !on_data || !on_end) return UVHTTP_E_INVALID;
     uvhttp__exchange_t *exchange = exchange_of_request(req);

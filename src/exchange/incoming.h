@@ -1,4 +1,4 @@
-/* Owns: bodies that the application takes as they come. May include: as exchange.h. */
+/* Owns: streaming request bodies. May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_INCOMING_H
 #define UVHTTP_SRC_EXCHANGE_INCOMING_H
 
@@ -10,7 +10,7 @@ uvhttp__incoming_t *uvhttp__incoming_new(uvhttp__exchange_t *exchange);
 void uvhttp__incoming_resume(uvhttp__exchange_t *exchange);
 /* uvhttp_request_on_body, also for a handler on a worker thread. */
 int uvhttp__body_take(uvhttp__exchange_t *exchange, uvhttp_body_data_cb on_data, uvhttp_body_end_cb on_end, void *user);
-/* It will not come whole: tells it, if the handler has asked for it and has not been told. */
+/* The body will not be complete: notifies the handler, if it has asked for the body and was not notified. */
 void uvhttp__body_fail(uvhttp__exchange_t *exchange, int status);
 
 #endif

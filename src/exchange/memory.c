@@ -7,7 +7,7 @@
 #include "exchange/exchange.h"
 #include "exchange/origin.h"
 
-/* Enough for the requests that one loop has in the air at once between turns; more go back to the allocator. */
+/* Enough for the open requests of one loop between iterations; more are returned to the allocator. */
 #define POOL_MAX 32
 
 /* Most addresses of clients, as text, take less. */
@@ -112,7 +112,7 @@ static NOINLINE void finish_any(uvhttp__exchange_t *exchange) {
     uvhttp__exchange_release(exchange);
 }
 
-/* Whether there is nothing that has to be told or given back before the next request uses the memory. */
+/* Whether nothing must be notified or released before the next request uses the memory. */
 static inline bool is_plain(const uvhttp__exchange_t *exchange) {
     const uvhttp_response_t *res = &exchange->response;
     return !res->done_hooks && res->body.kind < UVHTTP__BODY_REF && exchange->borrowers == 0 && !exchange->intake &&

@@ -1,4 +1,4 @@
-/* Owns: multipart/form-data out of a body that comes piece by piece. */
+/* Owns: multipart/form-data of a streaming body. */
 #include <uvhttp/form.h>
 
 #include "exchange/respond.h"

@@ -1,5 +1,5 @@
-/* Owns: the body of one response on its way out. The exchange puts bytes in, the protocol pulls them when it has room
- * for them on the wire. Loop's thread. May include: message, exec, base. */
+/* Owns: the body of one response on its way out. The exchange appends bytes; the protocol pulls them when the wire
+ * queue has capacity. Loop's thread. May include: message, exec, base. */
 #ifndef UVHTTP_SRC_EXCHANGE_OUTGOING_H
 #define UVHTTP_SRC_EXCHANGE_OUTGOING_H
 
@@ -55,8 +55,8 @@ int uvhttp__outgoing_peek(uvhttp__outgoing_t *outgoing, bool by_sendfile, uvhttp
 /* The first `size` bytes of what the last peek has shown are consumed. *keeper keeps them, for the caller to release.
  * Returns 0 or UVHTTP_E_NOMEM: none was consumed. Never fails for all of the piece. */
 int uvhttp__outgoing_consume(uvhttp__outgoing_t *outgoing, uint64_t size, uvhttp__keeper_t *keeper);
-/* Whether all was consumed and nothing is put in any more: known without a peek, so that who has no room for more need
- * not wait for it. */
+/* Whether all was consumed and nothing is appended any more: known without a peek, so that a protocol without capacity
+ * need not wait for it. */
 static inline bool uvhttp__outgoing_is_over(const uvhttp__outgoing_t *outgoing) {
     return outgoing->ended && outgoing->size == 0 && outgoing->failure == UVHTTP_OK;
 }

@@ -1,5 +1,5 @@
-/* Owns: what happens to a response that the server makes by itself before it leaves: middleware whose turn had not come
- * notes it, and the application's error function may replace it. */
+/* Owns: what happens to a response that the server generates before it leaves: middleware that has not run yet is
+ * notified, and the application's error function may replace it. */
 #include "exchange/own_response.h"
 
 /* Each middleware sees a request once: by run, or here. */

@@ -1,6 +1,6 @@
-/* Owns: a streamed body that the handler asks for piece by piece: what comes until the piece is taken becomes part of
- * it, so that a body in many small chunks costs no wait for each. From then on the body is paused, so that the client
- * is held back. Who waits for a piece, and how, is the business of coroutine.c and worker.c. The loop's thread. */
+/* Owns: a streaming body that the handler reads with blocking calls. Bytes that arrive before the read are merged, so
+ * that a body in many small chunks does not cost one wait each. From then on the body is paused, so that the client is
+ * held back. coroutine.c and worker.c own the waits. The loop's thread. */
 #include "exchange/pull.h"
 
 #include <string.h>

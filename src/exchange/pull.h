@@ -1,4 +1,4 @@
-/* Owns: bodies that the handler asks for piece by piece, from a thread of its own or in a coroutine. The loop's thread.
+/* Owns: bodies that the handler reads with blocking calls, from its own thread or in a coroutine. The loop's thread.
  * May include: as exchange.h. */
 #ifndef UVHTTP_SRC_EXCHANGE_PULL_H
 #define UVHTTP_SRC_EXCHANGE_PULL_H
@@ -10,7 +10,7 @@ typedef struct uvhttp__pull {
     uvhttp__exchange_t *exchange;
     void (*come)(struct uvhttp__pull *pull); /* a piece, or the end: it is ready now */
     char *piece;                             /* read_buffer_size bytes; NULL before the first */
-    size_t size;                             /* bytes that nobody has taken yet: more are added until then */
+    size_t size;                             /* bytes that were not read yet: more are appended until then */
     int end_status;                          /* once it has ended */
     bool ended;                              /* all of it has come, or it has failed */
 } uvhttp__pull_t;

@@ -1,4 +1,5 @@
-/* Owns: the end of an exchange's way: its response leaves by the protocol, in one or in pieces, or nobody is there. */
+/* Owns: the end of an exchange: its response leaves through the protocol, buffered or streamed, or there is no client
+ * any more. */
 #include "exchange/respond.h"
 
 #include <stdio.h>
@@ -133,7 +134,7 @@ void uvhttp__exchange_abort(uvhttp__exchange_t *exchange, int status) {
 static uvhttp__exchange_t *replace(uvhttp__exchange_t *old, int code) {
     uvhttp__exchange_t *made = old->protocol->replace(old);
     if (!made) return NULL;
-    made->way = (uvhttp__way_t){.next = UINT32_MAX}; /* the hooks of the one that is given up tell of the request */
+    made->way = (uvhttp__way_t){.next = UINT32_MAX}; /* the hooks of the abandoned one describe the request */
     detach(old, code);
     return made;
 }

@@ -47,20 +47,20 @@ typedef struct uvhttp__http_worker {
     uvhttp__exchange_pool_t http1; /* exchanges of HTTP/1 connections */
     void *http2;                   /* what HTTP/2 has on the loop; NULL before its first connection */
     uvhttp__work_port_t port;      /* to the server's pool and back */
-    uvhttp__list_t calls;          /* handlers that a worker thread is to run, given to the pool when the turn ends */
+    uvhttp__list_t calls;          /* handlers for worker threads, submitted to the pool when the iteration ends */
     uvhttp__coro_sched_t coros;
     union {
         uint64_t due_in_turn; /* whether there is something to do when it ends; the whole of: */
         struct {
-            uint32_t answered_in_turn; /* requests that were seen and answered in it: one entry of the histogram */
-            uint16_t deferred_in_turn; /* requests that wait for their answer since then, saturating */
+            uint32_t answered_in_turn; /* requests that arrived and were completed in it: one entry of the histogram */
+            uint16_t deferred_in_turn; /* requests deferred since then, saturating */
             bool has_calls;
         };
     };
     bool timed;         /* handlers are timed one by one, to find the one that blocks: until timed_until_ms */
     bool found_in_turn; /* ... and one was found */
     const uvhttp__route_t *last_route; /* whose handler was run last */
-    uint64_t look_ns;                  /* a turn that takes so long is looked at: warn_ns, or 0 while timed */
+    uint64_t look_ns;                  /* an iteration that lasts so long is checked: warn_ns, or 0 while timed */
     uint64_t warn_ns;                  /* UINT64_MAX: off */
     uint64_t timed_until_ms, told_at_ms;
     uint64_t date_until_ms;       /* loop time at which the date below is out of date */

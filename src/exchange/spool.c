@@ -1,9 +1,9 @@
-/* Owns: a streamed body that has to come whole before a worker thread is given to its handler: the first bytes stay in
- * memory, more go to a temporary file without a name, which threads of the pool write. A client that sends slowly holds
- * a few KiB and a descriptor, and no thread.
+/* Owns: a streaming body that must be complete before a worker thread runs its handler. The first bytes stay in memory.
+ * More go to a temporary file without a name, which threads of the pool write. A client that sends slowly occupies a
+ * few KiB and a descriptor, and no thread.
  *
- * Who may touch it: the loop's thread until the handler's job is given to the pool; while `writing`, the memory, the
- * file and `status` are the job's, and the body is paused; then the thread that runs the handler, until it returns. */
+ * Access: the loop's thread until the handler's job is submitted to the pool. While `writing`, the memory, the file and
+ * `status` belong to the job, and the body is paused. Then the thread that runs the handler, until it returns. */
 #include "exchange/spool.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
 
 #include "exchange/exchange.h"
 
-/* The loop's thread. Takes the body of a request with exchange->incoming; calls `ready` when it has come whole, and
- * responds when that fails. Lives until the exchange is done. Returns 0 or why not, and then nothing follows. */
+/* The loop's thread. Consumes the body of a request with exchange->incoming; calls `ready` when it is complete, and
+ * responds when that fails. Lives until the exchange is done. Returns 0 or an error, and then nothing follows. */
 int uvhttp__spool_start(uvhttp__exchange_t *exchange, void (*ready)(uvhttp__exchange_t *exchange));
 /* The handler's thread: the next piece, valid until the next call. Returns 0, UVHTTP_E_EOF, UVHTTP_E_IO or
  * UVHTTP_E_NOMEM. */

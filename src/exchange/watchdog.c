@@ -1,6 +1,6 @@
-/* Owns: finding handlers that keep their loop from others. Once a turn, when the clock is read anyway, the time of the
- * turn is looked at: that costs a request nothing. Which handler it was is clear when the turn had one request;
- * otherwise the loop times its handlers one by one for a while. */
+/* Owns: the stall detector, which finds handlers that block their loop. Once per iteration, when the clock is read
+ * anyway, the duration of the iteration is checked: that costs a request nothing. The handler is known when the
+ * iteration had one request; otherwise the loop times its handlers one by one for a while. */
 #include "exchange/watchdog.h"
 
 #include <stdio.h>
@@ -60,7 +60,7 @@ void uvhttp__watch_turn(uvhttp__http_worker_t *worker, uint64_t ns) {
     if (ns < worker->warn_ns || found) return;
     uint32_t requests = worker->answered_in_turn + worker->deferred_in_turn;
     if (requests == 1) {
-        /* A handler on a worker thread was not run in the turn: what took long is not its fault. */
+        /* A handler on a worker thread did not run in the iteration: it did not cause the delay. */
         if (!worker->last_route || uvhttp__route_mode(worker->last_route) != UVHTTP_EXEC_WORKER)
             tell(worker, worker->last_route, ns);
         return;

@@ -5,7 +5,7 @@
 #include "exchange/exchange.h"
 
 void uvhttp__watch_open(uvhttp__http_worker_t *worker);
-/* The turn took so long up to its end. */
+/* The duration of the iteration up to its end. */
 void uvhttp__watch_turn(uvhttp__http_worker_t *worker, uint64_t ns);
 /* A handler did; only while worker->timed. */
 void uvhttp__watch_handler(uvhttp__http_worker_t *worker, const uvhttp__route_t *route, uint64_t ns);

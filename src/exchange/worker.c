@@ -14,7 +14,7 @@
 #include "exchange/respond.h"
 #include "exchange/spool.h"
 
-/* A piece of an answer that goes to the loop at once. */
+/* Bytes of a response that go to the loop at once. */
 #define PIECE_MAX (64u * 1024)
 
 /* --- on the worker thread --- */
@@ -111,8 +111,8 @@ static void run(uvhttp__job_t *job) {
 
 /* --- on the loop: operations --- */
 
-/* Room for a piece, whatever its size, is there when it fits or nothing waits before it: the thread that has it waits
- * in any case. Otherwise on_sent follows. */
+/* There is capacity for any write when it fits or the queue is empty: the thread waits in any case. Otherwise on_sent
+ * follows. */
 static int room(const uvhttp__call_t *call, size_t size) {
     uvhttp__exchange_t *exchange = call->exchange;
     int status = call->sink->room(&exchange->response, size);
@@ -138,7 +138,7 @@ static int read_piece(uvhttp__call_t *call) {
     return UVHTTP_E_AGAIN;
 }
 
-/* The thread goes on when what is being done to the exchange has been done: by a message to this very loop. */
+/* The thread continues when the current operation on the exchange is done: by a message to this very loop. */
 static void on_piece(uvhttp__pull_t *pull) {
     uvhttp__call_t *call = UVHTTP__CONTAINER_OF(pull, uvhttp__call_t, pull);
     if (!call->waits_for_body) return;
@@ -233,7 +233,7 @@ static bool may_be_live(uvhttp__service_t *service) {
     return false;
 }
 
-/* The handler of the exchange's route, which has answered nothing yet, is called for at the end of the turn. */
+/* The handler of the exchange's route has sent no response yet; it is submitted at the end of the iteration. */
 static void call_handler(uvhttp__exchange_t *exchange) {
     uvhttp_response_t *res = &exchange->response;
     uvhttp__http_worker_t *worker = exchange->worker;
@@ -263,7 +263,7 @@ static void call_handler(uvhttp__exchange_t *exchange) {
     uvhttp__list_push_back(&worker->calls, &call->link);
     worker->has_calls = true;
     exchange->call = call;
-    uvhttp__response_redefer(res); /* until the end of the turn nobody is to answer */
+    uvhttp__response_redefer(res); /* until the end of the iteration nothing may respond */
 }
 
 void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -280,7 +280,7 @@ void uvhttp__call_serve(uvhttp_request_t *req, uvhttp_response_t *res, void *use
     uvhttp__response_fail_by(res, status, uvhttp_error_http_status(status), NULL);
 }
 
-/* All that were called for in the turn. From here on they are the threads', but for those that are refused. */
+/* Submits the calls of the iteration. From here on they belong to the threads, except those that are refused. */
 void uvhttp__calls_submit(uvhttp__http_worker_t *worker) {
     uvhttp__list_t jobs;
     uvhttp__list_init(&jobs);

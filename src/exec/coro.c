@@ -16,7 +16,8 @@ transfer_t jump_fcontext(uvhttp__fcontext_t to, void *data);
 uvhttp__fcontext_t make_fcontext(void *stack_end, size_t size, void (*entry)(transfer_t transfer));
 
 #define TRIM_INTERVAL_MS 1000
-/* So many times in a row who was woken by a coroutine runs in the same turn; then the network has a word. */
+/* Maximum of consecutive rounds in one iteration for coroutines woken by coroutines; then the network gets its share.
+ */
 #define ROUNDS 16
 
 static _Thread_local uvhttp_coro_t *current;
@@ -229,7 +230,8 @@ void uvhttp__coro_wake(uvhttp_coro_t *coro, int status) {
 /* --- the loop's side --- */
 
 static void on_post(uvhttp__post_t *post) {
-    UVHTTP__CONTAINER_OF(post, uvhttp__coro_sched_t, post)->posted = false; /* the end of this turn does the rest */
+    UVHTTP__CONTAINER_OF(post, uvhttp__coro_sched_t, post)->posted =
+        false; /* the end of this iteration does the rest */
 }
 
 static void run_batch(uvhttp__coro_sched_t *sched) {
@@ -318,7 +320,7 @@ int uvhttp_coro_yield(void) {
     uvhttp_coro_t *coro = current;
     int status = uvhttp__coro_may_wait(coro);
     if (status != UVHTTP_OK) return status;
-    /* In the next turn, so that the network has a word. */
+    /* In the next iteration, so that the network gets its share. */
     uvhttp__timer_set(&coro->sched->loop->wheel, &coro->timer, 0);
     status = park(coro);
     return status == UVHTTP_E_TIMEOUT ? UVHTTP_OK : status;

@@ -1,8 +1,8 @@
-/* Owns: coroutines: a stack each, run by the loop's thread when what they wait for has come. May include: io, base,
+/* Owns: coroutines, each with its own stack, run by the loop's thread when their wait is over. May include: io, base,
  * obs.
  *
- * Who is woken is put into a list, and runs at the end of the loop's turn, before its output is handed over: no
- * coroutine is ever run from inside a callback, and what it writes leaves in the same turn. */
+ * A woken coroutine is put into a list, and runs at the end of the loop's iteration, before its output is flushed. No
+ * coroutine runs inside a callback, and what it writes leaves in the same iteration. */
 #ifndef UVHTTP_SRC_EXEC_CORO_H
 #define UVHTTP_SRC_EXEC_CORO_H
 
@@ -18,7 +18,7 @@ typedef void *uvhttp__fcontext_t;
 typedef struct uvhttp__coro_ops {
     int (*before_wait)(void *owner); /* before the first wait; a code other than 0 is returned by the wait */
     void (*leave)(void *owner);      /* it is about to wait */
-    void (*enter)(void *owner);      /* it goes on */
+    void (*enter)(void *owner);      /* it continues */
     void (*ended)(void *owner);      /* on the loop's stack; the coroutine is gone */
 } uvhttp__coro_ops_t;
 
@@ -52,7 +52,7 @@ typedef enum uvhttp__coro_state {
 } uvhttp__coro_state_t;
 
 struct uvhttp_coro {
-    uvhttp__fcontext_t context; /* where it goes on; while it runs, where its resumer does */
+    uvhttp__fcontext_t context; /* where it continues; while it runs, where its resumer does */
     uvhttp__coro_sched_t *sched;
     uvhttp__coro_stack_t *stack;
     const uvhttp__coro_ops_t *ops;
@@ -99,16 +99,16 @@ void uvhttp__coro_sched_close(uvhttp__coro_sched_t *sched);
 static inline bool uvhttp__coro_sched_due(const uvhttp__coro_sched_t *sched) {
     return sched->ready.next != &sched->ready;
 }
-/* In the loop's on_turn_end: runs who is ready. */
+/* In the loop's on_turn_end: runs the ready coroutines. */
 void uvhttp__coro_sched_run(uvhttp__coro_sched_t *sched);
 
-/* Who was woken outside of a turn runs in a turn that begins at once. */
+/* A coroutine woken outside an iteration runs in an iteration that starts immediately. */
 void uvhttp__coro_sched_soon(uvhttp__coro_sched_t *sched);
 
 /* Begins a coroutine and runs it to its first wait. *coro is NULL if it has ended by then. Returns 0,
  * UVHTTP_E_COROUTINE_LIMIT or UVHTTP_E_NOMEM. */
 int uvhttp__coro_begin(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, uvhttp_coro_t **coro);
-/* The same for one that runs when it is its turn. */
+/* The same for a coroutine that runs when it is scheduled. */
 int uvhttp__coro_create(uvhttp__coro_sched_t *sched, const uvhttp__coro_start_t *start, uvhttp_coro_t **coro);
 /* A coroutine that has ended and was spawned: its stack goes back. */
 void uvhttp__coro_reap(uvhttp_coro_t *coro);

@@ -1,6 +1,5 @@
-/* Owns: the report of a coroutine that has used up its stack: it hits the guard, and the process is told why before it
- * ends as it would have. May include: io, base,
- * obs. */
+/* Owns: the report of a coroutine that has exhausted its stack: it hits the guard page, and the cause is reported
+ * before the process ends as it would have. May include: io, base, obs. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -100,7 +100,8 @@ static uvhttp__coro_stack_t *map(const uvhttp__coro_budget_t *budget) {
     char *memory = map_with_markers(guard, budget->stack_size);
     if (!memory) memory = map_with_protection(guard, budget->stack_size);
     if (!memory) return NULL;
-    /* Neighbours become one mapping; huge pages in it would make every stack resident. Not a fault if refused. */
+    /* Adjacent stacks become one mapping; huge pages in it would make every stack resident. A refusal is not an error.
+     */
     (void)madvise(memory, size, MADV_NOHUGEPAGE);
     uvhttp__coro_stack_t *stack = (void *)(memory + size - UVHTTP__CORO_ALIGN(sizeof *stack));
     *stack = (uvhttp__coro_stack_t){

@@ -60,7 +60,7 @@ static inline bool uvhttp__coro_stack_guards(const uvhttp__coro_stack_t *stack, 
     return at >= stack->guard && at < stack->guard + stack->guard_size;
 }
 
-/* For tests, before a loop turns: the n-th mapping fails (1: the next); 0: none. */
+/* For tests, before a loop runs: the n-th mapping fails (1: the next); 0: none. */
 extern uint32_t uvhttp__coro_stack_fail_at;
 
 #endif

@@ -158,7 +158,7 @@ static void on_post(uvhttp__post_t *post) {
     release(reader);
 }
 
-/* For good. Who waits is told by a message: a keeper may be released in the middle of anything. */
+/* Permanently. The waiting keeper is notified by a message, because it may be released at any time. */
 static void fail(uvhttp__file_reader_t *reader, int status) {
     if (status == UVHTTP_E_WORK_FULL) uvhttp__counters_error(counters_of(reader), reader->file.busy_code);
     reader->status = status;
@@ -185,7 +185,7 @@ static int submit(uvhttp__file_reader_t *reader, void (*run)(uvhttp__job_t *job)
     return UVHTTP_OK;
 }
 
-/* The next copy, if there is one to be made and room for it. */
+/* The next copy, if there is one to be made and space for it. */
 static void read_on(uvhttp__file_reader_t *reader) {
     uint64_t end = reader->file.offset + reader->file.size;
     if (!reader->ready || reader->status != UVHTTP_OK || reader->by_sendfile || reader->reading || reader->next ||

@@ -15,7 +15,7 @@ typedef struct uvhttp__file {
     uint64_t offset, size;       /* bytes; size > 0 */
     uvhttp__keeper_t keeper;     /* released once, also when the reader cannot be made */
     _Atomic(uint64_t) *found_ms; /* of a file that is sent whole: as for uvhttp__page_cache_holds; or NULL */
-    int busy_code;               /* what is counted when the pool has no room for a job */
+    int busy_code;               /* the counter for a pool without capacity for a job */
     bool copied;                 /* threads read all of it into memory: sendfile(2) is not wanted */
     uvhttp__framing_t framing;   /* of what is read into memory */
 } uvhttp__file_t;

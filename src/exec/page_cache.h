@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Milliseconds for which bytes that were found in memory are taken to be there while their ends are: counting the pages
- * is a tenth of what it costs to send them. */
+/* Milliseconds for which bytes that were found in memory are assumed to be there while their ends are: counting the
+ * pages costs a tenth of sending them. */
 #define UVHTTP__PAGE_CACHE_FOUND_MS 100
 
 /* Whether the bytes [offset, offset + size) of a file, size > 0, are all in memory; when in doubt they are not.

@@ -84,7 +84,7 @@ void uvhttp__work_read(uvhttp__work_t *work, uvhttp__work_stats_t *stats, uvhttp
 
 /* --- jobs --- */
 
-/* Room for up to `count` jobs that wait; returns for how many. Exact: never more than backlog_max. */
+/* Reserves places for up to `count` waiting jobs; returns the number reserved. Exact: never more than backlog_max. */
 static uint32_t reserve(uvhttp__work_t *work, uint32_t count) {
     uint32_t waiting = atomic_load_explicit(&work->waiting, memory_order_relaxed);
     while (waiting < work->options.backlog_max) {
@@ -113,7 +113,7 @@ static void give_ready(uvhttp__work_t *work, uvhttp__list_t *jobs, uint32_t coun
     }
 }
 
-/* Counts in up to `count` jobs, for which there is a thread then. Returns 0 or why there is no room for any. */
+/* Admits up to `count` jobs, for which there is a thread then. Returns 0 or why none is admitted. */
 static int admit(uvhttp__work_t *work, const uvhttp__work_port_t *port, uint32_t *count) {
     *count = reserve(work, *count);
     if (*count == 0) return UVHTTP_E_WORK_FULL;

@@ -31,8 +31,8 @@ struct uvhttp__job {
     const char *name;                                 /* for the log; stays valid until done. NULL: none */
     uint64_t tag;       /* jobs of one tag run one after the other, in the order in which they were ready; 0: none */
     uint64_t delay_ns;  /* it is ready so much later */
-    uint64_t period_ns; /* it is ready again so long after it was before, until it is cancelled; 0: once. Never beside
-                           itself: a time that has passed meanwhile is left out */
+    uint64_t period_ns; /* time from ready to ready again, until it is cancelled; 0: once. Never concurrently with
+                           itself: a time that has passed meanwhile is skipped */
     /* The pool's. While it is ready under its shard's lock, too; see work_internal.h. */
     uvhttp__work_port_t *port;
     uvhttp__list_t link; /* ready, or behind another of its tag */
@@ -73,7 +73,7 @@ struct uvhttp__work_port {
 uvhttp__work_t *uvhttp__work_new(const uvhttp__work_options_t *options);
 /* Ends the threads. All ports are closed, and uvhttp__work_stop was called if jobs had no port. NULL is allowed. */
 void uvhttp__work_free(uvhttp__work_t *work);
-/* Starts the threads_min threads; those that can not be started will be when they are needed. */
+/* Starts the threads_min threads; those that cannot be started will be when they are needed. */
 void uvhttp__work_start(uvhttp__work_t *work);
 
 void uvhttp__work_port_open(uvhttp__work_port_t *port, uvhttp__work_t *work, uvhttp__loop_t *loop);
@@ -91,7 +91,7 @@ static inline void uvhttp__work_port_assign(uvhttp__loop_t *loop, uvhttp__work_p
  * drains) or UVHTTP_E_NOMEM (also when there is no thread and none can be made); then nothing is called. */
 UVHTTP_MUST_USE int uvhttp__work_submit(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__job_t *job);
 /* The same for jobs without tag and time, linked by `link`, which costs little more than one: in their order, until one
- * is refused. Those that were not taken stay in the list. */
+ * is refused. Jobs that were not accepted stay in the list. */
 UVHTTP_MUST_USE int uvhttp__work_submit_all(uvhttp__work_t *work, uvhttp__work_port_t *port, uvhttp__list_t *jobs);
 
 /* Any thread, while the job's memory is there. It will not be run (again), and done follows; of a job without a port in
@@ -101,19 +101,18 @@ int uvhttp__work_cancel(uvhttp__work_t *work, uvhttp__job_t *job);
 /* Cancels the jobs of a port that do not run, or only those that wait for their time. `done` is called in it. */
 void uvhttp__work_port_cancel(uvhttp__work_port_t *port, bool timed_only);
 
-/* Before the loop is freed, when it does not turn: jobs that wait are cancelled, those that run are waited for, and
- * `done` has been called for all. The port's memory must stay until the loop is freed. A port that is not open stays
- * so. */
+/* Before the loop is freed, when it does not run: waiting jobs are cancelled, running jobs are awaited, and `done` has
+ * been called for all. The port's memory must stay until the loop is freed. A port that is not open stays so. */
 void uvhttp__work_port_close(uvhttp__work_port_t *port);
 
-/* For jobs without a port. Drain: those that wait for their time are cancelled, and no more of them are taken. Stop:
- * waits for the others until deadline_ns (uvhttp__clock_ns), cancels what still waits, and waits for what runs. */
+/* For jobs without a port. Drain: jobs that are not due are cancelled, and no more of them are accepted. Stop: waits
+ * for the others until deadline_ns (uvhttp__clock_ns), cancels what still waits, and waits for what runs. */
 void uvhttp__work_drain(uvhttp__work_t *work);
 void uvhttp__work_stop(uvhttp__work_t *work, uint64_t deadline_ns);
 
 /* Figures of a pool. */
 typedef struct uvhttp__work_stats {
-    uint64_t jobs;                      /* taken by a thread */
+    uint64_t jobs;                      /* started by a thread */
     uint64_t refused;                   /* UVHTTP_E_WORK_FULL */
     uint64_t cancelled;                 /* before they ran */
     uint64_t slow;                      /* ran longer than warn_ms */

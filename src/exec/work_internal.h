@@ -1,23 +1,22 @@
 /* Owns: what the files of the pool share. Private to src/exec. May include: io, base, obs.
  *
- * Jobs that are ready wait in shards, each with a lock of its own. A plain job, one without tag and time, needs nothing
- * else: it is counted in, pushed, taken and given back without the pool's lock. That lock is for what is rare, or costs
- * a system call anyway: threads that start, sleep and end, tags, times, cancelling, the keeper. It is taken before a
- * shard's lock, never after.
+ * Ready jobs wait in shards, each with its own lock. A plain job, one without tag and time, needs nothing else: it is
+ * admitted, pushed, popped and released without the pool's lock. That lock is for what is rare, or costs a system call
+ * anyway: threads that start, sleep and end, tags, times, cancelling, the keeper. It is acquired before a shard's lock,
+ * never after.
  *
- * Who may touch a job's state: READY and the way out of it, the holder of its shard's lock; every other one, the holder
- * of the pool's. A plain job that has been taken is its thread's alone, and stays RUNS to the end.
+ * Who may change a job's state: for READY and the transition out of it, the holder of its shard's lock; for every other
+ * state, the holder of the pool's. A plain job that was popped belongs to its thread alone, and stays RUNS to the end.
  *
- * How nobody sleeps while there is something to do: a giver (1) adds to a shard's count and then (2) looks at
- * `callable`, and calls a thread if that is set. Whoever sets it - a thread that is about to sleep, the keeper that
- * stops watching - (3) sets it and then (4) looks at the counts of all shards once more. All four are sequentially
- * consistent, so they have one order: if (2) comes before (3) and misses it, then (1) comes before (4), which sees the
- * job. If not, the giver takes the lock, under which the sleeper is either in the list of idle threads or has seen the
- * job.
+ * Why no thread sleeps while there is something to do: a producer (1) adds to a shard's count and then (2) reads
+ * `callable`, and calls a thread if that is set. A thread that is about to sleep, or the keeper that stops checking,
+ * (3) sets it and then (4) reads the counts of all shards once more. All four are sequentially consistent, so they have
+ * one order: if (2) comes before (3) and misses it, then (1) comes before (4), which sees the job. If not, the producer
+ * acquires the lock, under which the sleeper is either in the list of idle threads or has seen the job.
  *
- * How a job never waits without any thread: a giver (1) adds to `waiting` and then (2) looks at `count`; if there is no
- * thread it starts one, or gives up. The last thread that ends (3) subtracts from `count` and then (4) looks at
- * `waiting`, and stays if a job waits. The same argument holds. */
+ * Why no job waits without any thread: a producer (1) adds to `waiting` and then (2) reads `count`; if there is no
+ * thread it starts one, or fails. The last thread that ends (3) subtracts from `count` and then (4) reads `waiting`,
+ * and stays if a job waits. The same argument holds. */
 #ifndef UVHTTP_SRC_EXEC_WORK_INTERNAL_H
 #define UVHTTP_SRC_EXEC_WORK_INTERNAL_H
 
@@ -57,13 +56,13 @@ typedef struct uvhttp__work_thread {
     pthread_t thread;
     pthread_mutex_t sleep; /* its own: who is woken has to wait for nobody */
     pthread_cond_t wake;
-    bool called;               /* under `sleep`; who sets it has taken the thread out of work->idle */
+    bool called;               /* under `sleep`; the thread that sets it has removed this one from work->idle */
     uint32_t home;             /* the shard that it takes from first */
     uint32_t takes;            /* the thread's */
     _Atomic uintptr_t runs;    /* the job that it runs, or 0; with UVHTTP__WORK_HELD, see uvhttp__work_hold */
     _Atomic uint64_t since_ns; /* it runs since */
     _Atomic bool busy;         /* it has a job, its done included */
-    uint64_t told_ns;          /* the keeper's: since_ns of the last job that it has told of */
+    uint64_t told_ns;          /* the keeper's: since_ns of the last job that it has reported */
     bool joinable;
 } uvhttp__work_thread_t;
 
@@ -139,7 +138,7 @@ bool uvhttp__work_make_ready(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t 
 bool uvhttp__work_pass_tag(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t now_ns);
 /* Takes a job that waits for its tag or its time out of there. */
 void uvhttp__work_unqueue(uvhttp__work_t *work, uvhttp__job_t *job);
-/* Room in the heap for one more timed job. Returns 0 or UVHTTP_E_NOMEM. */
+/* Reserves space in the heap for one more timed job. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__work_heap_reserve(uvhttp__work_t *work);
 void uvhttp__work_heap_push(uvhttp__work_t *work, uvhttp__job_t *job);
 void uvhttp__work_heap_remove(uvhttp__work_t *work, uvhttp__job_t *job);
@@ -164,11 +163,11 @@ void uvhttp__work_retire(uvhttp__work_t *work, uvhttp__job_t *job);
 void uvhttp__work_give_back(uvhttp__work_t *work, uvhttp__job_t *job, bool cancelled);
 /* Without the lock. `done` has been called for jobs without a port. */
 void uvhttp__work_done_called(uvhttp__work_t *work, uint32_t count);
-/* The job that a thread runs, which does not end before the lock is given up; or NULL. */
+/* The job that a thread runs, which does not end before the lock is released; or NULL. */
 const uvhttp__job_t *uvhttp__work_hold(uvhttp__work_thread_t *thread);
 /* Waits for a thread that has ended, once. */
 void uvhttp__work_join(uvhttp__work_thread_t *thread);
-/* Conditions on the monotonic clock. wait: until_ns UINT64_MAX is for ever; false: the time has come. */
+/* Conditions on the monotonic clock. wait: until_ns UINT64_MAX is forever; false: the time has come. */
 void uvhttp__work_cond_init(pthread_cond_t *cond);
 bool uvhttp__work_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns);
 

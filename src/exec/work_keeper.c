@@ -31,7 +31,7 @@ static bool saturated(uvhttp__work_t *work, uint64_t now_ns) {
     return used_ns * 10 >= span_ns * 9;
 }
 
-/* Stops watching, unless it is still needed. */
+/* Stops checking, unless it is still needed. */
 static bool keep_watching(uvhttp__work_t *work) {
     work->watching = false;
     uvhttp__work_update_callable(work);
@@ -47,8 +47,8 @@ static uint32_t count_coming(const uvhttp__work_t *work) {
     return work->count > busy ? work->count - busy : 0;
 }
 
-/* Twice as many threads while those that are there are blocked. When all CPUs are busy more threads would only make
- * everything slower, unless nothing at all goes on behind long computations: then one. Returns when to look again. */
+/* Doubles the number of threads while the existing ones are blocked. When all CPUs are busy, more threads would only
+ * slow everything down; if nothing progresses behind long computations, one is started. Returns when to check again. */
 static uint64_t grow(uvhttp__work_t *work, uint64_t now_ns) {
     if (!keep_watching(work)) return UINT64_MAX;
     /* A busy machine may not let threads run for a while that were started or woken for these jobs. Counted first: a
@@ -56,7 +56,7 @@ static uint64_t grow(uvhttp__work_t *work, uint64_t now_ns) {
     uint32_t coming = count_coming(work);
     uint64_t oldest_ns;
     uint32_t ready = uvhttp__work_count_ready(work, &oldest_ns);
-    if (ready == 0) return now_ns + GROW_INTERVAL_NS; /* taken meanwhile */
+    if (ready == 0) return now_ns + GROW_INTERVAL_NS; /* started meanwhile */
     if (now_ns < oldest_ns + GROW_AFTER_NS) return oldest_ns + GROW_AFTER_NS;
     if (ready <= coming) return now_ns + GROW_INTERVAL_NS;
     if (now_ns < work->watch_ns + GROW_INTERVAL_NS) return work->watch_ns + GROW_INTERVAL_NS;
@@ -83,7 +83,7 @@ static void warn(uvhttp__work_t *work, const char *name, uint64_t ns, uint32_t c
     pthread_mutex_lock(&work->lock);
 }
 
-/* The job of a thread, held, if it has run for limit_ns and nothing was told of it yet; or NULL. */
+/* The job of a thread, held, if it has run for limit_ns and was not reported yet; or NULL. */
 static const uvhttp__job_t *runs_long(uvhttp__work_thread_t *thread, uint64_t now_ns, uint64_t limit_ns) {
     uint64_t since_ns = thread->since_ns;
     if (now_ns < since_ns + limit_ns || since_ns == thread->told_ns) return NULL;

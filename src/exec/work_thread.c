@@ -7,7 +7,7 @@
 
 /* --- what becomes of a job --- */
 
-/* Who waits for jobs has set `waiters` before it looks at what the caller has just counted: as `callable`. */
+/* A thread that waits for jobs has set `waiters` before it reads what the caller has just counted: as `callable`. */
 static void tell_waiters(uvhttp__work_t *work) {
     if (atomic_load(&work->waiters) == 0) return;
     pthread_mutex_lock(&work->lock);
@@ -55,7 +55,7 @@ static bool again(uvhttp__work_t *work, uvhttp__job_t *job, uint64_t now_ns) {
 static bool conclude(uvhttp__work_t *work, uvhttp__job_t *job) {
     uint64_t now_ns = uvhttp__clock_ns();
     pthread_mutex_lock(&work->lock);
-    /* What gets ready by this is taken by this thread, which is about to look, unless it has more to do. */
+    /* A job that becomes ready by this is run by this thread, which is about to check, unless it has more to do. */
     if (uvhttp__work_pass_tag(work, job, now_ns) && !job->port) uvhttp__work_call_thread(work, now_ns);
     bool over = !again(work, job, now_ns);
     if (over) {
@@ -151,7 +151,7 @@ static bool count_out(uvhttp__work_t *work, uvhttp__work_thread_t *thread) {
     return true;
 }
 
-/* There was nothing to do at now_ns. Returns whether the thread is to go on. */
+/* There was nothing to do at now_ns. Returns whether the thread continues. */
 static bool wait_idle(uvhttp__work_t *work, uvhttp__work_thread_t *thread, uint64_t now_ns) {
     pthread_mutex_lock(&work->lock);
     bool ends = work->ending && count_out(work, thread);

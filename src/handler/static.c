@@ -34,8 +34,8 @@ static void run_look_up(uvhttp__job_t *job) {
 
 static void on_ready(uvhttp_response_t *res, void *user);
 
-/* Each is answered through its handle, in a message of its own: only so is it known whether the client is there still.
- */
+/* Each waiting request gets its response through its handle, in its own message: only then is it known whether the
+ * client is still there. */
 static void wake_waiters(uvhttp__static_entry_t *entry) {
     uvhttp__static_waiter_t *next, *waiter = entry->waiters;
     entry->waiters = NULL;
@@ -101,7 +101,7 @@ static int start_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *
     return UVHTTP_OK;
 }
 
-/* The entry of a path, which is being looked up if it is new. NULL: it can not be. */
+/* The entry of a path, whose lookup is started if it is new. NULL: impossible. */
 static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_t path) {
     uvhttp__static_entry_t *entry = uvhttp__static_cache_find(cache, path);
     if (entry && entry->ready) {
@@ -117,7 +117,7 @@ static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_
     return NULL;
 }
 
-/* The old answer serves until the new one is there. If that can not be asked for now, the next request will try. */
+/* The old entry serves until the new one exists. If the lookup cannot be started now, the next request will try. */
 static void revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
     uint32_t interval = cache->site->settings.options.revalidate_ms;
     if (entry->busy || interval == UVHTTP_STATIC_NEVER) return;
@@ -125,7 +125,7 @@ static void revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *en
     if (start_look_up(cache, entry) == UVHTTP_OK) uvhttp__counters_add(cache->counters, static_revalidated, 1);
 }
 
-/* --- answering --- */
+/* --- responding --- */
 
 static void refuse(uvhttp_response_t *res, int status) {
     static const struct {
@@ -142,7 +142,7 @@ static void refuse(uvhttp_response_t *res, int status) {
     uvhttp__response_fail(res, status, text);
 }
 
-/* The path of the request again, written so that nothing in it is taken for something else, with '/' and the query. */
+/* The path of the request again, escaped so that no character has another meaning, with '/' and the query. */
 static void redirect(const uvhttp_request_t *req, uvhttp_response_t *res) {
     static const char hex[] = "0123456789ABCDEF";
     uvhttp_str_t path = uvhttp_request_path(req), query = uvhttp_request_query(req);
@@ -207,8 +207,8 @@ static int enlist(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, 
 static void answer(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
                    uvhttp_deferred_t *deferred);
 
-/* Answers with an entry, now or when it has been looked up. deferred: the handle that the response has already, or
- * NULL; it stays the caller's. */
+/* Responds with an entry, now or after its lookup. deferred: the handle that the response has already, or NULL; the
+ * caller keeps it. */
 static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry, uvhttp_response_t *res,
                         uvhttp_deferred_t *deferred) {
     if (entry->ready) {
@@ -223,7 +223,7 @@ static void serve_entry(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *e
         uvhttp_deferred_release(deferred);
         return;
     }
-    deferred = uvhttp_response_defer(res); /* NULL: it has answered 503 */
+    deferred = uvhttp_response_defer(res); /* NULL: the client gets 503 */
     if (!deferred) return;
     if (enlist(cache, entry, res, deferred) != UVHTTP_OK) uvhttp_deferred_release(deferred); /* a 500 follows */
 }
@@ -255,7 +255,7 @@ static void on_ready(uvhttp_response_t *res, void *user) {
     uvhttp__free(waiter);
 }
 
-/* --- the begin and the end --- */
+/* --- start and end --- */
 
 /* What was loaded in advance. Memory that is lacking means a look-up later. */
 static void seed(uvhttp__static_cache_t *cache) {

@@ -67,7 +67,7 @@ typedef struct uvhttp__validators {
     int64_t now;       /* the same, for two-digit years and dates in the future */
 } uvhttp__validators_t;
 
-/* RFC 9110 section 13.2.2 up to the Range: 200 (go on), 304 or 412. For GET and HEAD. */
+/* RFC 9110 section 13.2.2 up to the Range: 200 (continue), 304 or 412. For GET and HEAD. */
 int uvhttp__static_condition(const uvhttp__static_fields_t *fields, const uvhttp__validators_t *validators);
 /* Whether the Range counts (RFC 9110 section 13.1.5). */
 bool uvhttp__static_range_applies(const uvhttp__static_fields_t *fields, const uvhttp__validators_t *validators);
@@ -202,7 +202,8 @@ void uvhttp__static_cache_deinit(uvhttp__static_cache_t *cache);
 uvhttp__static_entry_t *uvhttp__static_cache_find(uvhttp__static_cache_t *cache, uvhttp_str_t path);
 /* Adds one that is not there, not ready. NULL if out of memory. */
 uvhttp__static_entry_t *uvhttp__static_cache_add(uvhttp__static_cache_t *cache, uvhttp_str_t path);
-/* Gives an entry what was found (references are taken over), makes room for it; the entry may leave the table. */
+/* Stores the result of a lookup in an entry (takes ownership of references), and evicts others if necessary; the entry
+ * may leave the table. */
 void uvhttp__static_cache_put(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry,
                               const uvhttp__static_found_t *found, uint64_t now_ms);
 void uvhttp__static_cache_remove(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry);
@@ -248,14 +249,14 @@ typedef struct uvhttp__static_place {
     uvhttp__counters_t *counters;
 } uvhttp__static_place_t;
 
-/* Answers a request for a directory of a mount without its '/': "/assets" of "/assets/". */
+/* Responds to a request for a directory of a mount without its '/': "/assets" of "/assets/". */
 void uvhttp__static_serve_root(uvhttp_request_t *req, uvhttp_response_t *res);
-/* Answers a request of a route whose pattern ends in a wildcard, which is the path below the root. */
+/* Responds to a request of a route whose pattern ends in a wildcard, which is the path below the root. */
 void uvhttp__static_serve(const uvhttp__static_place_t *place, uvhttp_request_t *req, uvhttp_response_t *res);
 /* The loop ends. */
 void uvhttp__static_cache_close(uvhttp__static_cache_t *cache);
 
-/* Answers with one file: conditions, ranges, body (static_answer.c). */
+/* Responds with one file: conditions, ranges, body (static_answer.c). */
 void uvhttp__static_answer_file(uvhttp__static_cache_t *cache, const uvhttp__static_found_t *found,
                                 uvhttp_request_t *req, uvhttp_response_t *res);
 

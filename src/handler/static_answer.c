@@ -1,5 +1,4 @@
-/* Owns: the answer that a file gives: which coding, conditions, ranges, head and body. May include: route message base.
- */
+/* Owns: the response for a file: coding, conditions, ranges, head and body. May include: route message base. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -8,7 +7,7 @@
 #include "handler/static.h"
 #include "message/accept_encoding.h"
 
-/* One answer in the making. */
+/* A response under construction. */
 typedef struct answer {
     uvhttp__static_cache_t *cache;
     uvhttp__static_file_t *file;
@@ -35,7 +34,7 @@ static void fail(uvhttp_response_t *res, int status) {
     uvhttp__response_fail(res, status, status == 412 ? "Precondition Failed\n" : "Service Unavailable\n");
 }
 
-/* Room for `count` parts; NULL: out of memory. */
+/* Allocates `count` parts; NULL: out of memory. */
 static uvhttp__body_parts_t *parts_new(const answer_t *answer, size_t count) {
     uvhttp__body_parts_t *parts = uvhttp_request_alloc(answer->req, sizeof *parts + count * sizeof parts->parts[0]);
     if (!parts) return NULL;
@@ -180,7 +179,7 @@ static int put_fields(const answer_t *answer, size_t size) {
     return uvhttp__response_put_fields(answer->res, answer->file->fields.data, size);
 }
 
-/* Returns whether the answer is made: 304, 412, or part of the file. */
+/* Returns whether the response is made: 304, 412, or part of the file. */
 static bool answer_conditionally(const answer_t *answer, const uvhttp__static_fields_t *fields) {
     const uvhttp__static_file_t *file = answer->file;
     const uvhttp__validators_t validators = {

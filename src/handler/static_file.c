@@ -15,7 +15,7 @@
 #define READ_TRIES 3
 /* A file that was modified so shortly before it was read could change again within the same tick of the clock. */
 #define SETTLED_NS 2000000000
-/* A compressed neighbour may be so much older than the file: archives keep times in steps of two seconds. */
+/* A precompressed variant may be older than the file by this: archives store times in steps of two seconds. */
 #define OLDER_NS 2000000000
 #define FIELDS_MAX 1024
 #define READAHEAD_SIZE (4 << 20)
@@ -130,8 +130,8 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
 
 /* --- reading --- */
 
-/* Whether this file is to be kept in memory. What has left the caches and still waits for slow clients counts too, so
- * that they can not make us hold more and more. */
+/* Whether this file is to be kept in memory. Files that have left the caches and are still sent to slow clients count
+ * too, so that their memory is bounded. */
 static bool fits_memory(const uvhttp__static_site_t *site, uint64_t size, bool *pressed) {
     const uvhttp_static_options_t *options = &site->settings.options;
     *pressed = false;
@@ -141,7 +141,7 @@ static bool fits_memory(const uvhttp__static_site_t *site, uint64_t size, bool *
     return !*pressed;
 }
 
-/* Reads up to `size` bytes from the begin. Returns how many, less at the end of the file; -1. */
+/* Reads up to `size` bytes from the start. Returns how many, less at the end of the file; -1. */
 static int64_t read_whole(int fd, char *content, uint64_t size) {
     uint64_t have = 0;
     while (have < size) {
@@ -256,7 +256,7 @@ typedef struct neighbour {
     struct stat info;
 } neighbour_t;
 
-/* A compressed file beside the one at `path`, if it is newer and smaller. */
+/* Finds a precompressed variant of the file at `path`, if it is newer and smaller. */
 static void find_neighbour(const draft_t *draft, const struct stat *info, const char *suffix, neighbour_t *neighbour) {
     char path[UVHTTP__STATIC_PATH_MAX + 4];
     bool no_descriptor;
@@ -290,7 +290,7 @@ static void found_list(const uvhttp__static_site_t *site, int fd, const char *pa
     if (!found->files[0]) found->status = 503;
 }
 
-/* A regular file, with its neighbours. */
+/* A regular file, with its precompressed variants. */
 static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_found_t *known,
                        uvhttp__static_found_t *found) {
     static const char *const suffixes[UVHTTP__STATIC_CODINGS] = {"", ".br", ".gz"};
@@ -308,7 +308,7 @@ static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_f
         draft->fd = neighbours[i].fd;
         if (found->status != 200)
             close(draft->fd);
-        else /* one that can not be loaded is left out */
+        else /* a variant that cannot be loaded is skipped */
             (void)load(draft, &neighbours[i].info, known ? known->files[i] : NULL, &found->files[i]);
     }
 }

@@ -62,7 +62,7 @@ static void drop_inflater(uvhttp_ws_t *ws) {
     ws->inflater = NULL;
 }
 
-/* No further one is taken. */
+/* No further message is delivered. */
 static void drop_message(uvhttp_ws_t *ws) {
     uvhttp__free(ws->message.data);
     ws->message = (uvhttp__ws_assembly_t){0};
@@ -118,7 +118,7 @@ int uvhttp__ws_start_close(uvhttp_ws_t *ws, int code, uvhttp_str_t reason) {
     ws->closing_ms = uvhttp__channel_now_ms(ws->channel);
     drop_message(ws);
     uvhttp__ws_drop_out(ws);
-    if (ws->paused) uvhttp_ws_resume(ws); /* the answer has to be read */
+    if (ws->paused) uvhttp_ws_resume(ws); /* the reply has to be read */
     uvhttp__ws_set_timer(ws);
     return UVHTTP_OK;
 }
@@ -195,8 +195,8 @@ static void deliver_fragment(uvhttp_ws_t *ws, const char *data, size_t size, boo
     ws->endpoint->handlers.on_fragment(ws, fragment, ws->endpoint->user);
 }
 
-/* Payload of the message in hand; last: it ends with this. Returns 0, or why the connection fails. What has come whole
- * is delivered from where it stands. */
+/* Payload of the current message; last: it ends with this. Returns 0, or why the connection fails. A payload that is
+ * complete in the buffer is delivered in place. */
 static int take_payload(uvhttp_ws_t *ws, const char *data, size_t size, bool last) {
     uvhttp__ws_assembly_t *message = &ws->message;
     if (message->type == UVHTTP_WS_TEXT) {
@@ -241,7 +241,7 @@ static int take_compressed(uvhttp_ws_t *ws, const char *data, size_t size, bool 
     return taken;
 }
 
-/* A message in one frame that has come whole is delivered from where it stands. */
+/* A message in one complete frame is delivered in place. */
 static int take_whole(uvhttp_ws_t *ws, const uvhttp__ws_piece_t *piece) {
     if (piece->size > uvhttp__ws_options(ws)->message_size_max) return UVHTTP_E_WS_TOO_LARGE;
     if (piece->opcode == UVHTTP__WS_TEXT && !uvhttp__ws_is_utf8(piece->data, piece->size)) return UVHTTP_E_WS_UTF8;
@@ -273,7 +273,7 @@ static int take_close(uvhttp_ws_t *ws, const char *data, size_t size) {
     return UVHTTP_OK;
 }
 
-/* A client that does not read gets no answers to its pings piled up (section 5.5.3 allows to leave some out). */
+/* If the client does not read, replies to its pings do not accumulate (section 5.5.3 permits skipping some). */
 static void answer_ping(uvhttp_ws_t *ws, const char *data, size_t size) {
     if (ws->state != UVHTTP__WS_OPEN || waiting(ws) > uvhttp__ws_options(ws)->send_high_watermark) return;
     uvhttp__ws_send_control(ws, UVHTTP__WS_PONG, data, size);

@@ -1,5 +1,5 @@
-/* Owns: what the files of the WebSocket handler share: an endpoint (a route), a connection, and the hub that its topics
- * are in. May include: route message exec websocket conn base obs. */
+/* Owns: what the files of the WebSocket handler share: an endpoint (a route), a connection, and the topic registry. May
+ * include: route message exec websocket conn base obs. */
 #ifndef UVHTTP_SRC_HANDLER_WEBSOCKET_H
 #define UVHTTP_SRC_HANDLER_WEBSOCKET_H
 
@@ -42,7 +42,7 @@ static inline uvhttp__ws_deflate_settings_t uvhttp__ws_settings(const uvhttp_ws_
                                            .bits = (uint8_t)bits};
 }
 
-/* A message that has not come whole; its memory exists only then. */
+/* An incomplete message; its memory exists only then. */
 typedef struct uvhttp__ws_assembly {
     char *data;
     size_t size;        /* inflated; with on_fragment: what has been given to it */
@@ -56,7 +56,7 @@ typedef struct uvhttp__ws_assembly {
     uvhttp__utf8_t utf8;
 } uvhttp__ws_assembly_t;
 
-/* A message that is sent in pieces, and what waits for its end. */
+/* A streamed message, and the messages that wait for its end. */
 typedef struct uvhttp__ws_out uvhttp__ws_out_t;
 
 typedef enum uvhttp__ws_state {
@@ -82,8 +82,8 @@ struct uvhttp_ws {
     uint8_t control_size;         /* bytes in `control` */
     uvhttp__ws_deflate_t deflate; /* server_bits 0: not agreed on */
     uint32_t topic_count;
-    char *control;                   /* a control frame that has not come whole */
-    uvhttp__ws_out_t *out;           /* a message that is being sent in pieces */
+    char *control;                   /* an incomplete control frame */
+    uvhttp__ws_out_t *out;           /* a message that is being streamed */
     uvhttp__ws_inflater_t *inflater; /* while a compressed message is in hand; with context takeover for good */
     uvhttp__ws_deflater_t *deflater; /* with context takeover, from the first message on */
     uvhttp__ws_subscription_t *topics;
@@ -96,8 +96,8 @@ static inline uvhttp__counters_t *uvhttp__ws_counters(const uvhttp_ws_t *ws) {
     return ws->channel->loop->counters;
 }
 
-/* The opening handshake. *ws: a WebSocket to upgrade to, as the user of uvhttp__ws_events, or NULL: res has been
- * answered. Returns 0 (also if the application has refused) or why it was refused. */
+/* The opening handshake. *ws: a WebSocket to upgrade to, as the user of uvhttp__ws_events, or NULL: `res` has a
+ * response. Returns 0 (also if the application has refused) or why it was refused. */
 int uvhttp__ws_handshake(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp__ws_endpoint_t *endpoint,
                          uvhttp_ws_t **ws);
 /* deflate: what was agreed on. NULL if out of memory. */

@@ -1,5 +1,5 @@
-/* Owns: the hub of a server's WebSockets: topics and their subscribers, and what the connections of a loop share. May
- * include: route message exec websocket conn base obs. */
+/* Owns: the topic registry of a server's WebSockets: topics and their subscribers, and what the connections of a loop
+ * share. May include: route message exec websocket conn base obs. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "handler/websocket_hub.h"
 
-/* --- the hub --- */
+/* --- the registry --- */
 
 uvhttp__ws_hub_t *uvhttp__ws_hub_new(uint32_t loop_count) {
     uvhttp__ws_hub_t *hub = uvhttp__calloc(1, sizeof *hub);
@@ -81,7 +81,7 @@ uvhttp__ws_topic_t *uvhttp__ws_find_topic(const uvhttp__ws_loop_t *loop, uint64_
     return NULL;
 }
 
-/* Under the lock. A table that can not grow serves on, slower, if there is one. */
+/* Under the lock. A table that cannot grow still works, but slower. */
 static int grow(uvhttp__ws_loop_t *loop) {
     uint32_t count = loop->bucket_count ? loop->bucket_count * 2 : 16;
     uvhttp__ws_topic_t **buckets = count ? uvhttp__calloc(count, sizeof(uvhttp__ws_topic_t *)) : NULL;

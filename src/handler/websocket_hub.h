@@ -1,8 +1,9 @@
-/* Owns: the hub of a server's WebSockets, as its files share it. May include: as websocket.h.
+/* Owns: the topic registry of a server's WebSockets, as its files share it. May include: as websocket.h.
  *
- * Each loop has a table of its own topics, which only that loop changes. A publication is encoded once, for all; each
+ * Each loop has a table of its own topics, which only that loop changes. A publication is encoded once, for all. Each
  * loop with a subscriber gets one message, and its connections send from the same bytes. A message is posted under the
- * lock that the loop takes to change its table: a loop with a subscriber has a connection, and does not end before. */
+ * lock that the loop acquires to change its table: a loop with a subscriber has a connection, and does not end before.
+ */
 #ifndef UVHTTP_SRC_HANDLER_WEBSOCKET_HUB_H
 #define UVHTTP_SRC_HANDLER_WEBSOCKET_HUB_H
 
@@ -16,7 +17,7 @@ typedef struct uvhttp__ws_topic {
     struct uvhttp__ws_topic *next; /* of its bucket */
     uvhttp__list_t subscribers;
     uint64_t hash;
-    uint32_t compressing; /* subscribers that take what the hub has compressed */
+    uint32_t compressing; /* subscribers that accept what the registry has compressed */
     uint32_t size;
     char name[];
 } uvhttp__ws_topic_t;
@@ -55,7 +56,7 @@ struct uvhttp__ws_hub {
 /* A topic of a loop, or NULL. The loop's thread, or under its lock. */
 uvhttp__ws_topic_t *uvhttp__ws_find_topic(const uvhttp__ws_loop_t *loop, uint64_t hash, uvhttp_str_t name);
 
-/* Whether it can read what the hub has compressed: its window is as large. */
+/* Whether the subscriber can read what the registry has compressed: its window is as large. */
 static inline bool uvhttp__ws_takes_compressed(const uvhttp__ws_hub_t *hub, const uvhttp_ws_t *ws) {
     return hub->settings.bits > 0 && ws->deflate.server_bits >= hub->settings.bits;
 }

@@ -42,7 +42,7 @@ static void let_go(void *arg) {
     uvhttp__free(delivery);
 }
 
-/* A slow one is dropped by a reset, whose callbacks come in a later turn: the list does not change here. */
+/* A slow subscriber is reset; the callbacks come in a later iteration: the list does not change here. */
 static void deliver_to(uvhttp_ws_t *ws, delivery_t *delivery) {
     const publication_t *publication = delivery->publication;
     if (ws == publication->except || ws->state != UVHTTP__WS_OPEN) return;

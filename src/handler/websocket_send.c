@@ -1,11 +1,11 @@
-/* Owns: what a WebSocket connection sends: frames, messages, whole, compressed or in pieces (RFC 6455 sections 5 and 6,
- * RFC 7692 section 7.2.1). May include: route message exec websocket conn base obs. */
+/* Owns: what a WebSocket connection sends: frames and messages, buffered, compressed or streamed (RFC 6455 sections 5
+ * and 6, RFC 7692 section 7.2.1). May include: route message exec websocket conn base obs. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "handler/websocket.h"
 
-/* A whole message that waits for the end of one in pieces. */
+/* A complete message that waits for the end of a streamed one. */
 typedef struct held {
     struct held *next;
     uvhttp_str_t frame;
@@ -74,8 +74,8 @@ static uvhttp__ws_deflater_t *deflater_of(uvhttp_ws_t *ws) {
     return ws->deflater;
 }
 
-/* Compressed into turn memory, behind room for its head. What would not become smaller, or finds no memory, goes as it
- * is. */
+/* Compresses into the iteration arena, after space for the head. A message that would not become smaller, or finds no
+ * memory, is sent uncompressed. */
 static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *data, size_t size) {
     uvhttp__loop_t *loop = ws->channel->loop;
     uvhttp__ws_deflater_t *deflater = deflater_of(ws);
@@ -98,7 +98,7 @@ static int send_compressed(uvhttp_ws_t *ws, uvhttp_ws_type_t type, const void *d
     return status;
 }
 
-/* --- messages behind one in pieces --- */
+/* --- messages queued behind a streamed one --- */
 
 static int hold(uvhttp_ws_t *ws, const held_t *head, const void *data, size_t size) {
     uvhttp__ws_out_t *out = ws->out;
@@ -167,7 +167,7 @@ int uvhttp__ws_send_shared(uvhttp_ws_t *ws, uvhttp_str_t frame, bool compressed,
     return status;
 }
 
-/* --- messages in pieces --- */
+/* --- streamed messages --- */
 
 int uvhttp_ws_begin(uvhttp_ws_t *ws, uvhttp_ws_type_t type) {
     if (ws->state != UVHTTP__WS_OPEN) return UVHTTP_E_CLOSED;
@@ -216,7 +216,7 @@ void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
     ws->deflater = NULL;
 }
 
-/* Their room in the queue was theirs before. What can not be sent now is lost, and counted. */
+/* Their space in the queue was reserved before. A message that cannot be sent now is lost, and counted. */
 static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
     const uvhttp__channel_room_t room = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
     for (held_t *held = out->first; held; held = held->next) {

@@ -48,7 +48,7 @@ typedef struct target_bits {
 
 typedef struct uvhttp__http1_engine {
     const char *name;
-    /* Looks for the end of a head that did not come whole or is faulty. Returns 0 and *head_size, UVHTTP_E_AGAIN for
+    /* Looks for the end of a head that is incomplete or faulty. Returns 0 and *head_size, UVHTTP_E_AGAIN for
      * more, or the error that makes the bytes so far no head whatever follows:
      *   UVHTTP_E_HTTP_METHOD   a first byte that no method begins with, or more than two empty lines before it
      *   UVHTTP_E_HTTP_BARE_LF  an LF without its CR, anywhere in the head

@@ -12,7 +12,7 @@
 
 #include "base/head.h"
 
-/* How far the reading of a head that comes in pieces has got; zero it for a new message. */
+/* The progress in a head that arrives in several receives; zero it for a new message. */
 typedef struct uvhttp__http1_scan {
     uint32_t scanned;       /* bytes looked at */
     uint32_t head_start;    /* first byte of the request line: after empty lines */
@@ -20,13 +20,13 @@ typedef struct uvhttp__http1_scan {
     uint32_t lines;         /* complete lines, the request line being the first */
 } uvhttp__http1_scan_t;
 
-/* Reads the request head that data[0..size) begins with, where data[0..scan->scanned) was seen before (it may have
+/* Reads the request head that data[0..size) starts with, where data[0..scan->scanned) was seen before (it may have
  * moved). Returns 0 and the head, its size included; UVHTTP_E_AGAIN for more; or a UVHTTP_E_HTTP_* code that holds
- * whatever follows (docs/internals/http1.md lists which input gets which). The result depends on the bytes only, never
- * on how they were cut into pieces or on what stands behind the head, and the work over all the pieces is linear in the
- * size of the head. First the limits and bare LFs count, as they come, and what can not begin a method; then, of
- * several faults of a whole head, the first in the request line and the syntax of the fields, then the first in the
- * meaning of the fields, then conflicts between fields. On an error *head is not to be used. */
+ * whatever follows (docs/internals/http1.md lists the code of each input). The result depends on the bytes only, never on their
+ * splits or on what follows the head. The work over all calls is linear in the size of the head. The maximum sizes,
+ * bare LFs and an impossible method are checked first, as bytes arrive. Of several faults in a complete head, the first
+ * in the request line and the syntax of the fields is reported, then the first in the meaning of the fields, then
+ * conflicts between fields. On an error do not use *head. */
 int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
                                const uvhttp__head_limits_t *limits, uvhttp__head_t *head);
 

@@ -21,9 +21,9 @@ typedef struct facts {
     uvhttp__span_t host;
 } facts_t;
 
-/* Names are tokens. ORing 0x20 into a token character makes letters small and leaves '-' alone, and turns no other
- * token character into one of those, so that both sides can be compared without regard to case a word at a time. '_'
- * becomes 0x7f. */
+/* Names are tokens. ORing 0x20 into a token character makes letters small and keeps '-'. It maps no other token
+ * character into one of those, so that both sides can be compared without regard to case a word at a time. '_' becomes
+ * 0x7f. */
 #define LOWER64 UINT64_C(0x2020202020202020)
 #define LOWER32 UINT32_C(0x20202020)
 #define LOWER16 UINT32_C(0x2020)
@@ -261,7 +261,7 @@ static NOINLINE int read_later(const uvhttp__http1_engine_t *engine, uvhttp__htt
 UVHTTP__HOT int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
                                            const uvhttp__head_limits_t *limits, uvhttp__head_t *head) {
     const uvhttp__http1_engine_t *engine = http1_engine();
-    /* Most heads come whole and are good: one pass. */
+    /* Most heads are complete and valid: one pass. */
     if (scan->scanned == 0 && parse(engine, data, size, limits, head) == 0) return 0;
     return read_later(engine, scan, data, size, limits, head);
 }

@@ -164,7 +164,7 @@ static int begin_body(uvhttp__http1_response_t *response) {
     return 0;
 }
 
-/* What does not begin like a response is told at once: it may have no end. */
+/* Bytes that do not start like a response are reported immediately: they may have no end. */
 static bool begins_well(const char *data, size_t size) {
     static const char begin[] = "HTTP/1.";
     return memcmp(data, begin, size < sizeof begin - 1 ? size : sizeof begin - 1) == 0;

@@ -1,5 +1,5 @@
-/* Owns: reading of HTTP/1.x responses (RFC 9112) by a client: strict, sans-I/O. It allocates for a head that comes in
- * pieces, and for nothing else. May include: base. */
+/* Owns: reading of HTTP/1.x responses (RFC 9112) by a client: strict, sans-I/O. It allocates only for a head that is
+ * split. May include: base. */
 #ifndef UVHTTP_SRC_HTTP1_RESPONSE_READ_H
 #define UVHTTP_SRC_HTTP1_RESPONSE_READ_H
 
@@ -31,12 +31,12 @@ typedef struct uvhttp__http1_head_cache {
 } uvhttp__http1_head_cache_t;
 
 typedef struct uvhttp__http1_response {
-    uvhttp__http1_response_head_t head; /* of the response that is being read, once its head is whole */
+    uvhttp__http1_response_head_t head; /* of the response that is being read, once its head is complete */
     uvhttp_str_t head_text; /* its bytes with the last empty line; valid until the next call of feed, begin or deinit */
     uint64_t left;          /* body bytes still to come */
     uvhttp__http1_chunked_t chunked;
     uvhttp__http1_head_cache_t *cache;
-    char *held; /* a head that came in pieces so far, or has come so; NULL if none */
+    char *held; /* the bytes of a split head; NULL if none */
     uint32_t held_size;
     uint32_t head_size_max;
     uint32_t interim_max;   /* interim responses before a final one; the caller may change it after init */
@@ -51,14 +51,14 @@ void uvhttp__http1_response_init(uvhttp__http1_response_t *response, uint32_t he
                                  uvhttp__http1_head_cache_t *cache);
 void uvhttp__http1_response_deinit(uvhttp__http1_response_t *response);
 
-/* Makes ready for the next response; to_head: it answers a HEAD request. */
+/* Prepares for the next response; to_head: the response to a HEAD request. */
 void uvhttp__http1_response_begin(uvhttp__http1_response_t *response, bool to_head);
 
-/* Reads from data[0..size). *consumed: bytes taken; *body: the run of body bytes among them, a view into data (size 0:
- * none). Returns 0 when the response is whole (interim 1xx responses are passed over), UVHTTP_E_AGAIN when not (call
- * again while consumed < size, otherwise with more bytes), or what is wrong with it: UVHTTP_E_NOMEM,
- * UVHTTP_E_PEER_INTERIM (more than interim_max of them) or a UVHTTP_E_HTTP_* code. After an error it is only good for
- * deinit. The result does not depend on how the bytes were cut into pieces. */
+/* Parses data[0..size). *consumed: bytes parsed; *body: the run of body bytes among them, a view into data (size 0:
+ * none). Returns 0 when the response is complete (interim 1xx responses are skipped), or UVHTTP_E_AGAIN (call again
+ * while consumed < size, otherwise with more bytes). Errors are UVHTTP_E_NOMEM, UVHTTP_E_PEER_INTERIM (more than
+ * interim_max of them) or a UVHTTP_E_HTTP_* code; afterwards only deinit is permitted. The result does not depend on
+ * how the bytes were split. */
 int uvhttp__http1_response_feed(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
                                 uvhttp_str_t *body);
 

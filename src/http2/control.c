@@ -88,7 +88,7 @@ int uvhttp__http2_fail(uvhttp__http2_t *http2, uvhttp__http2_error_t error) {
 
 /* --- frames --- */
 
-/* Room for GOAWAY is kept behind, so that a connection which fails can always say so. */
+/* Space for GOAWAY is reserved, so that a connection which fails can always report it. */
 static bool control_room(uvhttp__http2_t *http2, size_t size) {
     if (http2->control.size + size > http2->limits->control_size_max) {
         http2->counters->control_overflows++;

@@ -39,7 +39,7 @@ typedef enum uvhttp__http2_scope {
 uvhttp__http2_scope_t uvhttp__http2_scope(int code);
 
 /* Reads the complete header block of a request into scratch[0..uvhttp__http2_scratch_size(limits)). The caller sets
- * head->headers (room for limits->header_count_max fields). Returns 0 and *head and *request, offsets from scratch,
+ * head->headers (for limits->header_count_max fields). Returns 0 and *head and *request, offsets from scratch,
  * valid until scratch is used again; head->size bytes of it are what uvhttp__exchange_own copies. The decoder's table
  * is right after every code but those of scope CONNECTION.
  *

@@ -224,7 +224,7 @@ static int finish_authority(uvhttp__http2_assembly_t *at) {
     return same && head->authority.size > 0 ? UVHTTP_OK : UVHTTP_E_HTTP2_AUTHORITY;
 }
 
-/* Joins crumbs of a cookie that stand apart, behind everything else, which has room for them. */
+/* Joins crumbs of a cookie that are apart, after everything else, where there is space for them. */
 static void join_cookies(uvhttp__http2_assembly_t *at) {
     uvhttp__field_t *joined = NULL, *kept = at->head->headers;
     char *out = at->reader.out;

@@ -75,7 +75,7 @@ static ALWAYS_INLINE void leave(uvhttp__http2_assembly_t *at, const cursor_t *cu
     at->field = cursor->field;
 }
 
-/* The next one of the record. The caller knows that there is room. */
+/* The next one of the record. The caller knows that it fits. */
 static ALWAYS_INLINE void put_field(cursor_t *cursor, uint32_t name_size, uint32_t value_size, unsigned seen) {
     uint32_t name = (uint32_t)cursor->offset;
     *cursor->field++ = (uvhttp__field_t){{name, name_size}, {name + name_size, value_size}};

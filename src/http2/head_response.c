@@ -12,7 +12,7 @@ enum {
 
 /* --- the part that repeats: status, content type and the application's fields --- */
 
-/* The text of the field is put together where the caller has room for it, behind the longest that becomes of it. */
+/* The text of the field is built in the caller's memory, after the longest encoding of it. */
 static char *put_field(uvhttp__hpack_encoder_t *encoder, char *out, uvhttp_str_t name, uvhttp_str_t value) {
     char *text = out + name.size + value.size + 16;
     for (size_t i = 0; i < name.size; ++i) text[i] = uvhttp__char_lower(name.data[i]);

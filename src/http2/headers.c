@@ -6,7 +6,7 @@
 
 /* --- what comes of a block --- */
 
-/* A stream is not admitted: it is told, and its block is for the decoder only. */
+/* A stream is not admitted: it is reset, and its block is for the decoder only. */
 static int refuse(uvhttp__http2_t *http2, uint32_t id, uvhttp__http2_error_t error) {
     if (!uvhttp__http2_count_control_frame(http2)) return http2->failure;
     http2->counters->resets_sent++;
@@ -106,7 +106,7 @@ static int strip(uvhttp__http2_t *http2, const char **payload, uint32_t *size) {
     return UVHTTP_OK;
 }
 
-/* A first part stands at the begin of http2->block, where the next ones are put behind it. */
+/* A first part is at the start of http2->block, where the next ones are appended. */
 static int keep_first(uvhttp__http2_t *http2, const char *part, uint32_t size) {
     bool inside = http2->block.size > 0;
     if (!inside) {

@@ -53,7 +53,7 @@ static inline int read_integer(uvhttp__hpack_reader_t *reader, unsigned prefix_m
 /* A string that was read. */
 typedef struct string {
     size_t size;
-    bool kept;  /* it is at the place it was to be written to; else there is no room for it, and none in the table */
+    bool kept;  /* it is at its final place; otherwise it does not fit, and is not in the table */
     bool clean; /* there is no byte in it that no field value has; false says nothing */
 } string_t;
 

@@ -32,7 +32,7 @@ static ALWAYS_INLINE int uvhttp__hpack_begin(uvhttp__hpack_reader_t *reader, uvh
     return UNLIKELY(uvhttp__hpack_has_updates(decoder, block, size)) ? uvhttp__hpack_read_updates(reader) : UVHTTP_OK;
 }
 
-/* Takes the field out of the list's limit. False: it has no room, and *reader is too_large from now on. */
+/* Subtracts the field from the list's maximum. False: it does not fit, and *reader is too_large from now on. */
 static ALWAYS_INLINE bool uvhttp__hpack_accept(uvhttp__hpack_reader_t *reader, size_t text_size) {
     size_t size = text_size + UVHTTP__HPACK_FIELD_OVERHEAD;
     if (UNLIKELY(size > reader->left)) {
@@ -45,7 +45,7 @@ static ALWAYS_INLINE bool uvhttp__hpack_accept(uvhttp__hpack_reader_t *reader, s
     return true;
 }
 
-/* Copies the entry to reader->out, where the list has room for it, and shows it. */
+/* Copies the entry to reader->out, where the list has space for it, and shows it. */
 static ALWAYS_INLINE bool uvhttp__hpack_take_static(uvhttp__hpack_reader_t *reader, unsigned index,
                                                     uvhttp__hpack_field_t *field) {
     const uvhttp__hpack_static_t *entry = &uvhttp__hpack_static[index];

@@ -208,7 +208,7 @@ bool uvhttp__hpack_put_inserted(uvhttp__hpack_encoder_t *encoder, char **out, co
     uint32_t name_index = find_name(encoder, text, name_size, name);
     *out = put_literal(*out, UVHTTP__HPACK_INSERTED, name_index, text, name_size, value_size);
     int status = uvhttp__hpack_table_insert(table, text, name_size, value_size, (uint8_t)name, 0);
-    (void)status; /* there is room */
+    (void)status; /* it fits */
     if (encoder->finder) add_entry(encoder->finder, text, name_size, value_size, table->inserted - 1);
     return true;
 }

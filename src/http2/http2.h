@@ -104,7 +104,7 @@ typedef struct uvhttp__http2_counters {
 /* --- streams --- */
 
 enum uvhttp__http2_stream_flags {
-    UVHTTP__HTTP2_REMOTE_ENDED = 1 << 0, /* half-closed (remote): the request is whole */
+    UVHTTP__HTTP2_REMOTE_ENDED = 1 << 0, /* half-closed (remote): the request is complete */
     UVHTTP__HTTP2_LOCAL_ENDED = 1 << 1,  /* half-closed (local): END_STREAM was written */
     UVHTTP__HTTP2_RESET = 1 << 2,        /* RST_STREAM was sent or received: no frame can be written for it any more */
     UVHTTP__HTTP2_HEAD_WRITTEN = 1 << 3, /* a HEADERS frame of ours was written, interim ones included */
@@ -203,7 +203,7 @@ typedef struct uvhttp__http2 {
     char head[UVHTTP__HTTP2_FRAME_HEAD_SIZE]; /* of a frame that was cut */
     bool block_self_dependent;                /* its priority names itself */
     bool settings_acked;          /* the peer has acknowledged our SETTINGS: the limits hold instead of the defaults */
-    bool settings_received;       /* the preface of the peer is whole */
+    bool settings_received;       /* the preface of the peer is complete */
     bool goaway_received;         /* the peer opens no more streams */
     int16_t failure;              /* of phase FAILED: what read returns */
     uvhttp__http2_buffer_t block; /* a payload that was cut, and header blocks of several frames */
@@ -255,7 +255,7 @@ typedef enum uvhttp__http2_event_type {
     /* A request. data: its header block, whole. The owner sets event.stream->user, or resets and releases the stream.
      * end: there is no body. */
     UVHTTP__HTTP2_EVENT_HEADERS,
-    /* The fields behind a body. data: their block. The request is whole. */
+    /* The fields after a body. data: their block. The request is complete. */
     UVHTTP__HTTP2_EVENT_TRAILERS,
     /* Bytes of a body, possibly none if `end`. The owner owes uvhttp__http2_consume for them. */
     UVHTTP__HTTP2_EVENT_DATA,
@@ -296,7 +296,7 @@ void uvhttp__http2_begin_iteration(uvhttp__http2_t *http2, uint64_t now_ms);
 UVHTTP_MUST_USE int uvhttp__http2_read(uvhttp__http2_t *http2, const char *data, size_t size, size_t *consumed,
                                        uvhttp__http2_event_t *event);
 
-/* Whether a frame or a header block was begun and is not whole: the peer has to go on. For timers. */
+/* Whether a frame or a header block was started and is incomplete: the peer has to continue. For timers. */
 bool uvhttp__http2_in_frame(const uvhttp__http2_t *http2);
 
 /* Of a stream whose HEADERS has just come, without or with a body: what the content-length field says. Returns 0, or
@@ -325,8 +325,8 @@ static inline bool uvhttp__http2_writable(const uvhttp__http2_stream_t *stream) 
 }
 
 /* Frames of the core itself that have to be sent: empty most of the time. Valid until the next call of another
- * function; uvhttp__http2_control_taken says that they were appended. Left alone if the connection's queue has no room:
- * then they pile up to control_size_max, which ends the connection. */
+ * function; uvhttp__http2_control_taken reports that they were appended. They stay here if the connection's queue is
+ * full: then they accumulate up to control_size_max, which ends the connection. */
 static inline uvhttp_str_t uvhttp__http2_control(const uvhttp__http2_t *http2) {
     return (uvhttp_str_t){http2->control.data, http2->control.size};
 }
@@ -334,16 +334,16 @@ static inline void uvhttp__http2_control_taken(uvhttp__http2_t *http2) {
     http2->control.size = 0;
 }
 
-/* Room that a header block of block_size bytes and its frame heads need: one head for most. */
+/* Bytes that a header block of block_size bytes and its frame heads need: one head for most. */
 size_t uvhttp__http2_continuation_heads(const uvhttp__http2_t *http2, size_t block_size);
 static inline size_t uvhttp__http2_headers_size(const uvhttp__http2_t *http2, size_t block_size) {
     size_t size = UVHTTP__HTTP2_FRAME_HEAD_SIZE + block_size;
     if (LIKELY(block_size <= UVHTTP__HTTP2_FRAME_SIZE_MAX)) return size;
     return size + uvhttp__http2_continuation_heads(http2, block_size);
 }
-/* Makes a HEADERS frame, with CONTINUATION if need be, of the block that stands at frame +
- * UVHTTP__HTTP2_FRAME_HEAD_SIZE, in place; `frame` has room for uvhttp__http2_headers_size. Returns that size. end:
- * END_STREAM, for responses without a body and for trailers. Also for interim responses. */
+/* Makes a HEADERS frame, with CONTINUATION if necessary, of the block at frame + UVHTTP__HTTP2_FRAME_HEAD_SIZE, in
+ * place; `frame` has uvhttp__http2_headers_size bytes. Returns that size. end: END_STREAM, for responses without a body
+ * and for trailers. Also for interim responses. */
 size_t uvhttp__http2_write_all_headers(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, char *frame,
                                        size_t block_size, bool end);
 static inline size_t uvhttp__http2_write_headers(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, char *frame,
@@ -356,16 +356,16 @@ static inline size_t uvhttp__http2_write_headers(uvhttp__http2_t *http2, uvhttp_
     return UVHTTP__HTTP2_FRAME_HEAD_SIZE + block_size;
 }
 
-/* How many bytes of body the stream may send in one DATA frame now, whoever else waits: for a small response that is
- * whole, in the place of want and next. 0: none. */
+/* How many bytes of body the stream may send in one DATA frame now, regardless of other streams: for a small complete
+ * response, instead of want and next. 0: none. */
 static inline uint32_t uvhttp__http2_room(const uvhttp__http2_t *http2, const uvhttp__http2_stream_t *stream) {
     int32_t room = stream->send_window < http2->send_window ? stream->send_window : http2->send_window;
     return room <= 0 ? 0 : room < UVHTTP__HTTP2_SLICE_SIZE ? (uint32_t)room : UVHTTP__HTTP2_SLICE_SIZE;
 }
 
-/* Writes the head of a DATA frame of `size` bytes, at most what room or next has said, which the caller puts behind it.
- * Windows are debited. end: END_STREAM; then the stream wants nothing any more. A frame with end and no bytes needs no
- * window and does not wait for next. */
+/* Writes the head of a DATA frame of `size` bytes, at most what uvhttp__http2_room or next returned; the caller appends
+ * the bytes. Windows are debited. end: END_STREAM; then the stream wants nothing any more. A frame with end and no
+ * bytes needs no window and does not wait for next. */
 void uvhttp__http2_data_written(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, uint32_t size);
 static inline void uvhttp__http2_write_data(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream,
                                             char head[UVHTTP__HTTP2_FRAME_HEAD_SIZE], uint32_t size, bool end) {
@@ -381,10 +381,10 @@ static inline void uvhttp__http2_write_data(uvhttp__http2_t *http2, uvhttp__http
 /* Says whether the owner has bytes of body ready to be sent. Idempotent. */
 void uvhttp__http2_want(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream, bool wants);
 
-/* The stream whose turn it is (RFC 9218 section 10), among those that want and whose windows are open; *size: how many
- * bytes at most, 1..UVHTTP__HTTP2_SLICE_SIZE. NULL: none. The caller follows it with write_data (fewer bytes if it has
- * fewer) or want(false), then asks again. The stream of lowest urgency number is first; streams of one urgency that are
- * incremental take turns, and those that are not are served one after the other, as one more that takes turns. */
+/* Returns the next stream to send (RFC 9218 section 10), among those that want and whose windows are open; *size: how
+ * many bytes at most, 1..UVHTTP__HTTP2_SLICE_SIZE. NULL: none. The caller follows with write_data (fewer bytes if it
+ * has fewer) or want(false), then asks again. The stream of lowest urgency number is first. Incremental streams of one
+ * urgency alternate. The others are served one after the other, and together alternate like one incremental stream. */
 uvhttp__http2_stream_t *uvhttp__http2_next(uvhttp__http2_t *http2, uint32_t *size);
 
 /* By the `priority` field of a request (or of a response): ignored if PRIORITY_UPDATE has set another. */
@@ -400,11 +400,11 @@ static inline void uvhttp__http2_release(uvhttp__http2_t *http2, uvhttp__http2_s
 
 /* --- the end --- */
 
-/* Graceful shutdown, phase one (section 6.8): GOAWAY that admits everything, and PING. When the peer has answered that,
- * or at the second call, the last GOAWAY names the last stream. Idempotent after that. */
+/* Graceful shutdown, phase one (section 6.8): GOAWAY that admits everything, and PING. After the peer's PING ACK, or at
+ * the second call, the last GOAWAY names the last stream. Idempotent after that. */
 void uvhttp__http2_shutdown(uvhttp__http2_t *http2);
-/* Without the first phase: only the last GOAWAY, and no PING, whose answer would meet a connection that is closed. For
- * one that is idle, or whose peer has ended its half. Idempotent. */
+/* Without the first phase: only the last GOAWAY, and no PING, whose ACK would meet a closed connection. For a
+ * connection that is idle, or whose peer has ended its half. Idempotent. */
 void uvhttp__http2_shutdown_now(uvhttp__http2_t *http2);
 /* A connection error that the caller has found: COMPRESSION_ERROR, SETTINGS_TIMEOUT, ENHANCE_YOUR_CALM, INTERNAL_ERROR.
  * GOAWAY is in the control bytes. Returns the code that read returns from now on. */

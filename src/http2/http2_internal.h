@@ -6,13 +6,12 @@
 #include "base/hot.h"
 #include "http2/http2.h"
 
-/* Functions of the core that read return 0 with an event, UVHTTP_E_*, or this: there is none, go on. */
+/* Functions of the core that read return 0 with an event, UVHTTP_E_*, or this: there is none, continue. */
 enum { UVHTTP__HTTP2_CONTINUE = 1 };
 
 /* --- control.c --- */
 
-/* Makes room for `size` bytes behind the buffer's. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT
- * (connection_memory_max). */
+/* Reserves `size` bytes after the buffer's. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT (connection_memory_max). */
 UVHTTP_MUST_USE int uvhttp__http2_reserve(uvhttp__http2_t *http2, uvhttp__http2_buffer_t *buffer, size_t size);
 void uvhttp__http2_drop_buffer(uvhttp__http2_t *http2, uvhttp__http2_buffer_t *buffer);
 #define UVHTTP__HTTP2_SHUTDOWN_PING "uvh2stop" /* what PING of a graceful shutdown carries */
@@ -79,10 +78,11 @@ void uvhttp__http2_streams_init(uvhttp__http2_t *http2);
 void uvhttp__http2_streams_deinit(uvhttp__http2_t *http2);
 /* Of an id that is odd and not above last_stream_id. */
 uvhttp__http2_history_t uvhttp__http2_history(const uvhttp__http2_t *http2, uint32_t id);
-/* The streams between the last one and `id` can not be opened any more; for one that is not the next, or that begins a
- * word of the history. */
+/* The streams between the last one and `id` cannot be opened any more. For a stream that is not the next, or that
+ * starts a word of the history. */
 void uvhttp__http2_advance_far(uvhttp__http2_t *http2, uint32_t id);
-/* Makes what the next stream needs: a slot and buckets. Returns false if there is no memory or no room for it. */
+/* Allocates what the next stream needs: a slot and buckets. Returns false if there is no memory or no capacity for it.
+ */
 bool uvhttp__http2_make_slot(uvhttp__http2_t *http2);
 enum { UVHTTP__HTTP2_HISTORY_PER_WORD = 32 };
 static inline void uvhttp__http2_advance(uvhttp__http2_t *http2, uint32_t id) {
@@ -111,7 +111,7 @@ static ALWAYS_INLINE uvhttp__http2_stream_t *uvhttp__http2_take_slot(uvhttp__htt
     *bucket = stream;
     return stream;
 }
-/* The peer opens the stream `id`, which is above last_stream_id. NULL if there is no memory or no room for it: it
+/* The peer opens the stream `id`, which is above last_stream_id. NULL if there is no memory or no capacity for it: it
  * counts as reset then. */
 uvhttp__http2_stream_t *uvhttp__http2_open_stream(uvhttp__http2_t *http2, uint32_t id, bool end);
 /* The same for one that is not admitted. */
@@ -139,7 +139,7 @@ int uvhttp__http2_closed_stream(uvhttp__http2_t *http2, const uvhttp__http2_stre
 /* The whole payload of a frame that is neither DATA nor part of a header block. */
 int uvhttp__http2_control_payload(uvhttp__http2_t *http2, const char *payload, uint32_t size,
                                   uvhttp__http2_event_t *event);
-/* A stream is refused as there is no room for it. Returns 0 or a connection error. */
+/* Refuses a stream for lack of capacity. Returns 0 or a connection error. */
 int uvhttp__http2_refuse_full(uvhttp__http2_t *http2, uint32_t id);
 /* A request was opened. */
 static inline void uvhttp__http2_count_request(uvhttp__http2_t *http2) {

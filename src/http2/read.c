@@ -1,8 +1,7 @@
-/* Owns: bytes become frames (RFC 9113 section 4): what is checked at the head of a frame, and frames that are cut. May
- * include: base.
+/* Owns: bytes become frames (RFC 9113 section 4): checks at the head of a frame, and split frames. May include: base.
  *
- * A frame that has come whole is read where it stands. Of DATA every piece is shown; any other payload that is cut is
- * collected in http2->block, behind the header block that it may continue. */
+ * A complete frame is read in place. Every part of DATA is delivered. Any other split payload is collected in
+ * http2->block, after the header block that it may continue. */
 #include <string.h>
 
 #include "http2/http2_internal.h"
@@ -52,7 +51,7 @@ static const rule_t rules[] = {
     [UVHTTP__HTTP2_PRIORITY_FRAME] = {A_STREAM, 0, 0}, /* a wrong size is an error of the stream */
     [UVHTTP__HTTP2_RST_STREAM] = {A_STREAM, 0, 4},
     [UVHTTP__HTTP2_SETTINGS] = {THE_CONNECTION, 0, 0},
-    [UVHTTP__HTTP2_PUSH_PROMISE] = {NOWHERE, 0, 0}, /* section 8.4: a client can not push */
+    [UVHTTP__HTTP2_PUSH_PROMISE] = {NOWHERE, 0, 0}, /* section 8.4: a client cannot push */
     [UVHTTP__HTTP2_PING] = {THE_CONNECTION, 0, 8},
     [UVHTTP__HTTP2_GOAWAY] = {THE_CONNECTION, 8, 0},
     [UVHTTP__HTTP2_WINDOW_UPDATE] = {ANY_STREAM, 0, 4},
@@ -293,8 +292,7 @@ static UVHTTP__HOT NOINLINE int open_next(uvhttp__http2_t *http2, uint32_t id, b
     return UVHTTP_OK;
 }
 
-/* A HEADERS frame that opens the next stream and has come whole, where nothing can be wrong but its block, is read at
- * once. */
+/* A complete HEADERS frame that opens the next stream, where only its block can be wrong, is read immediately. */
 UVHTTP__HOT int uvhttp__http2_read(uvhttp__http2_t *http2, const char *data, size_t size, size_t *consumed,
                                    uvhttp__http2_event_t *event) {
     const unsigned shape = UVHTTP__HTTP2_FLAG_END_HEADERS | UVHTTP__HTTP2_FLAG_PADDED | UVHTTP__HTTP2_FLAG_PRIORITY;

@@ -1,7 +1,7 @@
 /* Owns: which stream sends next (RFC 9218), and what the peer says about it. May include: base.
  *
- * There is a ring of streams for each priority, that is for each urgency and for whether a response may be interleaved.
- * A ring is known by its last stream, so that its first is one step away and a turn of the ring is one assignment. */
+ * There is a ring of streams for each priority: for each urgency, and for whether a response may be interleaved. A ring
+ * is known by its last stream, so that its first is one step away and a rotation is one assignment. */
 #include "base/str.h"
 #include "http2/http2_internal.h"
 
@@ -50,7 +50,7 @@ uvhttp__http2_stream_t *uvhttp__http2_next(uvhttp__http2_t *http2, uint32_t *siz
     return stream;
 }
 
-/* Both kinds of an urgency take turns, and so do its incremental streams. */
+/* Both kinds of an urgency alternate, and so do its incremental streams. */
 static void end_turn(uvhttp__http2_t *http2, uvhttp__http2_stream_t *stream) {
     unsigned urgency = stream->priority >> 1, incremental = stream->priority & 1;
     http2->turns = (uint8_t)((http2->turns & ~(1u << urgency)) | (incremental ^ 1) << urgency);

@@ -191,7 +191,7 @@ void uvhttp__http2_end_stream(uvhttp__http2_t *http2, uvhttp__http2_stream_t *st
         uvhttp__http2_reset(http2, stream, UVHTTP__HTTP2_NO_ERROR);
     if ((http2->last_stream_id - stream->id) / 2 < UVHTTP__HTTP2_HISTORY)
         set_history(http2, stream->id, ended_how(stream));
-    if (http2->data_stream == stream) { /* its frame has not come whole */
+    if (http2->data_stream == stream) { /* its frame is incomplete */
         uvhttp__http2_consume_connection(http2, http2->frame_left);
         http2->data_stream = NULL;
     }

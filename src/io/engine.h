@@ -15,11 +15,11 @@
 #define UVHTTP__OUT_IOV_MAX 32
 /* Bytes that one stream may keep undelivered before its reading stops; what is in flight by then comes on top. */
 #define UVHTTP__HELD_MAX (64u * 1024)
-/* Bytes that one sendfile stream may move in a turn before the others get theirs. */
+/* Bytes that one sendfile stream may send in an iteration before other streams get their share. */
 #define UVHTTP__FILE_TURN_MAX (1024u * 1024)
-/* Timers that may expire in a turn before what has arrived gets its share. On io_uring a turn has about 40 completions:
- * if all that is due were answered in one turn, the next requests of those clients would wait for the last of them, and
- * come in one bunch for ever (docs/internals/decisions.md). */
+/* Timers that may expire in an iteration before arrived data gets its share. On io_uring an iteration has about 40
+ * completions. If all due timers ran in one iteration, the next requests of those clients would wait for the last of
+ * them, and arrive in one burst from then on (docs/internals/decisions.md). */
 #define UVHTTP__TURN_TIMERS_MAX 32
 
 struct uvhttp__engine {
@@ -34,8 +34,8 @@ struct uvhttp__engine {
     void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
     /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
     void (*hand_over)(uvhttp__stream_t *stream);
-    /* The close state is WANTED and the unsent output is dropped; called again after a turn in which the stream was
-     * FLUSHED. */
+    /* The close state is WANTED and the unsent output is dropped; called again after an iteration in which the stream
+     * was FLUSHED. */
     void (*close)(uvhttp__stream_t *stream);
     int (*connect)(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
     void (*listener_open)(uvhttp__listener_t *listener);
@@ -52,11 +52,12 @@ extern const uvhttp__engine_t uvhttp__engine_uring;
 int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, const uvhttp__loop_options_t *options);
 void uvhttp__loop_deinit(uvhttp__loop_t *loop);
 
-/* A turn is: begin (clock), completions from the kernel, settle, end (posts, kept bytes, timers, on_turn_end,
- * hand-over), then the engine submits and waits, unless uvhttp__turn_pending. */
+/* An iteration consists of: begin (clock), completions from the kernel, settle, end (posts, kept bytes, timers,
+ * on_turn_end, flush). Then the engine submits and waits, unless uvhttp__turn_pending. */
 void uvhttp__turn_begin(uvhttp__loop_t *loop);
-/* After the completions of a turn: what was handed over in the last turn and has not failed is sent. Calls on_sent,
- * does FIN, puts streams with more output into `dirty`; frees the turn memory of the last turn. */
+/* Runs after the completions of an iteration. What the previous iteration flushed and what has not failed counts as
+ * sent. Calls on_sent, does FIN, and puts streams with more output into `dirty`. Frees the arena of the previous
+ * iteration. */
 void uvhttp__turn_settle(uvhttp__loop_t *loop);
 void uvhttp__turn_end(uvhttp__loop_t *loop);
 static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
@@ -65,8 +66,8 @@ static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
            !uvhttp__mpsc_empty(&loop->posts);
 }
 
-/* A guest's timer for the wheel, on the host's loop. Deadlines move away with every request: the timer then fires
- * early, once, and is set anew. Only an earlier deadline than the one it is set to makes it start again at once. */
+/* A guest's timer for the wheel, on the embedding loop. Deadlines move away with every request: the timer then fires
+ * early, once, and is set again. Only a deadline earlier than the current one restarts it immediately. */
 void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_cb on_timer);
 
 /* Bytes arrived: delivers or keeps them. Returns false when the stream should stop reading (too much is kept). */
@@ -88,17 +89,16 @@ void uvhttp__stream_ended(uvhttp__stream_t *stream, int status);
 /* Gathers unsent memory segments from the head of the queue, stopping before a file. Returns how many; *size in bytes.
  */
 int uvhttp__out_gather(const uvhttp__stream_t *stream, struct iovec *iov, int max, size_t *size);
-/* The kernel has taken `size` bytes from the head of the queue. */
+/* The kernel has accepted `size` bytes from the head of the queue. */
 void uvhttp__out_advance(uvhttp__stream_t *stream, size_t size);
-/* Copies what is in turn memory, because it will be needed beyond the turn. Returns 0 or UVHTTP_E_NOMEM. */
+/* Copies what is in the iteration arena, because it is needed beyond the iteration. Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__out_keep(uvhttp__stream_t *stream);
 void uvhttp__out_drop(uvhttp__stream_t *stream);
-/* Output moved on: in the next turn, on_sent, FIN, or the next hand-over. Calls nothing back. */
+/* Output has advanced: on_sent, FIN or the next flush follow in the next iteration. Calls nothing back. */
 void uvhttp__out_progress(uvhttp__stream_t *stream);
-/* sendfile(2) from the head of the queue, which does not wait, bounded; or the last words of a filter that encodes no
- * more. Returns 0 when that segment is done,
- * UVHTTP_E_AGAIN when the socket is full, UVHTTP_E_LIMIT when the share of this turn is used up, UVHTTP_E_ABORTED when
- * the connection or the file broke. */
+/* A bounded sendfile(2) from the head of the queue, which does not wait, or the close_notify of a filter that encodes
+ * no more. Returns 0 when that segment is done, UVHTTP_E_AGAIN when the socket is full, UVHTTP_E_LIMIT when the share
+ * of this iteration is used up, UVHTTP_E_ABORTED when the connection or the file failed. */
 int uvhttp__out_sendfile(uvhttp__stream_t *stream);
 
 /* sendfile(2) knows no MSG_NOSIGNAL: a peer that is gone would kill the process. Threads of our own block SIGPIPE as
@@ -118,15 +118,16 @@ int uvhttp__filter_encode(uvhttp__stream_t *stream);
 
 /* --- refusals (io_refusal.c) --- */
 
-/* Calls in a row by which the kernel refused to take or to tell of anything. Zeroed memory: there were none. */
+/* Consecutive calls that the kernel refused to accept or to complete. Zeroed memory means that there were none. */
 typedef struct uvhttp__refusals {
     uint32_t count;
     uint64_t since_ns;           /* the first of them */
-    uint64_t forbidden_since_ns; /* the first of those in a row that are not known to pass; 0: the last one may pass */
+    uint64_t forbidden_since_ns; /* the first of the consecutive refusals that are not known to pass; 0: the last one
+                                    may pass */
     uint64_t told_ns;            /* when the log last said so; 0: never */
 } uvhttp__refusals_t;
 
-/* Counts a refusal, and logs that they go on. Returns whether they have gone on for too long. */
+/* Counts a refusal, and logs when refusals continue. Returns whether they have continued for too long. */
 bool uvhttp__refusals_add(uvhttp__refusals_t *refusals, uvhttp__loop_t *loop, const char *call, int error_number);
 static inline void uvhttp__refusals_end(uvhttp__refusals_t *refusals) {
     refusals->count = 0;
@@ -136,18 +137,18 @@ int uvhttp__refusals_backoff_ms(const uvhttp__refusals_t *refusals);
 /* The backend cannot be used any more: logs it and tells the loop's owner. */
 void uvhttp__loop_fail(uvhttp__loop_t *loop, const char *call, int error_number);
 
-/* --- turn memory (io_turn.c) --- */
+/* --- iteration arena (io_turn.c) --- */
 
-/* The mark of the half that is not loop->turn_mark's. */
+/* The mark of the half that is not that of loop->turn_mark. */
 #define UVHTTP__TURN_OTHER(mark) ((uint8_t)(3 - (mark)))
 
 int uvhttp__turn_memory_init(uvhttp__loop_t *loop);
 void uvhttp__turn_memory_deinit(uvhttp__loop_t *loop);
-/* The kernel has done with the half of the turn before: what it took beyond its first chunk goes back. */
+/* The kernel has finished with the half of the previous iteration: its chunks beyond the first are released. */
 void uvhttp__turn_memory_sent(uvhttp__loop_t *loop);
-/* The half that the kernel has done with is filled in the next turn. */
+/* The half that the kernel has finished with is filled in the next iteration. */
 void uvhttp__turn_memory_flip(uvhttp__loop_t *loop);
-/* A segment for turn memory stands in turn memory, too, at the far end of it, and dies with it. NULL: out of memory. */
+/* A segment for arena memory is itself in the arena, at its far end, and is freed with it. NULL: out of memory. */
 uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size);
 
 /* --- the output queue (io_out.c), for io_loop.c and io_filter.c --- */
@@ -156,8 +157,8 @@ uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *dat
  * measured. */
 #define UVHTTP__FILE_FOLLOWS_MAX (256u * 1024)
 
-/* Whether the kernel is told to hold back what goes before `next` (MSG_MORE), for sendfile(2) follows without a wait.
- * Not on a stream with a filter: a kernel that encrypts would hold a record back for ever. */
+/* Whether the kernel should hold back what precedes `next` (MSG_MORE), because sendfile(2) follows without a wait. Not
+ * on a stream with a filter: a kernel that encrypts would hold a record back forever. */
 static inline bool uvhttp__file_follows(const uvhttp__stream_t *stream, const uvhttp__segment_t *next) {
     return next && next->kind == UVHTTP__SEGMENT_FILE && next->size <= UVHTTP__FILE_FOLLOWS_MAX && !stream->filter;
 }
@@ -173,23 +174,23 @@ void uvhttp__out_size_remove(uvhttp__stream_t *stream, uint64_t size);
 int uvhttp__out_keep_half(uvhttp__stream_t *stream, uint8_t mark);
 /* The stream is broken or closing: drops what the kernel does not read. */
 void uvhttp__out_drop_unread(uvhttp__stream_t *stream);
-/* All segments that the last hand-over gave to the kernel have been sent. */
+/* All segments that the last flush gave to the kernel have been sent. */
 void uvhttp__out_drop_flown(uvhttp__stream_t *stream);
 
 void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream);
 
-/* Runs the messages that are pending, and those that they post. For the end of a guest, which turns no more. */
+/* Runs the pending messages, and those that they post. For the end of a guest, which iterates no more. */
 void uvhttp__loop_run_posts(uvhttp__loop_t *loop);
 /* Those that are there now. */
 void uvhttp__posts_run(uvhttp__loop_t *loop);
 
-/* Called by engines when no reference is left: on_closed follows in the turn. */
+/* Called by engines when no reference is left: on_closed follows in the same iteration. */
 void uvhttp__stream_closed_due(uvhttp__stream_t *stream);
 void uvhttp__listener_closed_due(uvhttp__listener_t *listener);
 
 /* --- descriptors in an epoll set (io_wait.c) --- */
 
-/* Events of one turn; what else is ready comes in the next. */
+/* Events of one iteration; other ready descriptors follow in the next. */
 #define UVHTTP__FD_EVENTS_MAX 256
 
 /* What an event is about: in the low bits of its pointer. On io_uring there are only waits. */
@@ -204,8 +205,8 @@ enum {
 };
 #define UVHTTP__FD_DATA(object, what) ((uint64_t)(uintptr_t)(object) | (uint64_t)(what))
 
-/* loop->waited. The libuv engine makes it with the loop and waits for it; io_uring makes it when it is first needed, as
- * a descriptor that its libuv loop watches. */
+/* loop->waited. The epoll engine creates it with the loop and waits for it. io_uring creates it on first use, as a
+ * descriptor that its libuv loop polls. */
 struct uvhttp__fd_set {
     uvhttp__loop_t *loop;
     uvhttp__watch_t *watch; /* NULL: the loop waits for the set itself */
@@ -220,7 +221,7 @@ struct uvhttp__fd_set {
 
 /* Makes loop->waited. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_NO_DESCRIPTORS. It is freed with the loop. */
 int uvhttp__fd_set_new(uvhttp__loop_t *loop);
-/* Lets the loop's libuv watch the set. Returns as uvhttp__loop_watch. */
+/* Makes the loop's libuv poll the set. Returns as uvhttp__loop_watch. */
 int uvhttp__fd_set_watch(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
 /* Nothing waits for a descriptor any more. */
 void uvhttp__fd_set_close(uvhttp__loop_t *loop);
@@ -230,7 +231,7 @@ int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uin
                           unsigned what);
 /* Before the descriptor is closed: a copy of it would keep the entry in the set. Returns whether it is out of it. */
 bool uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd);
-/* Waits up to `timeout_ms` (-1: for ever) and fills set->events, set->count and set->error. */
+/* Waits up to `timeout_ms` (-1: forever) and fills set->events, set->count and set->error. */
 void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms);
 /* What the event that is being looked at is about. */
 static inline void *uvhttp__fd_set_object(const struct uvhttp__fd_set *set) {
@@ -241,7 +242,7 @@ void uvhttp__fd_wait_ready(uvhttp__fd_wait_t *wait);
 
 /* --- accepting (io_accept.c) --- */
 
-/* The listener is readable: accepts what waits, a bounded number, each with a place that was taken before. May pause or
+/* The listener is readable: accepts a bounded number of pending connections, each after reserving a place. May pause or
  * park the listener. */
 void uvhttp__listener_accept(uvhttp__listener_t *listener);
 /* The listener's owner has a place for one more connection; it is given back if none comes. */
@@ -254,8 +255,8 @@ void uvhttp__listener_take_backlog(uvhttp__listener_t *listener);
 void uvhttp__listeners_unpark(uvhttp__loop_t *loop);
 void uvhttp__listeners_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *loop);
 
-/* Accepting failed. Counts it, and parks the listener unless the error is about one connection, and not one of many in
- * a row. Returns whether it is parked. */
+/* Accepting failed. Counts it, and parks the listener, unless the error concerns one connection and is not one of many
+ * consecutive errors. Returns whether it is parked. */
 bool uvhttp__listener_failed(uvhttp__listener_t *listener, int error_number);
 
 #endif

@@ -1,13 +1,13 @@
-/* Owns: the interface of the I/O engines. A loop turns on one thread, streams are connected sockets of a loop,
+/* Owns: the interface of the I/O engines. A loop iterates on one thread, streams are connected sockets of a loop,
  * listeners make streams. Everything here belongs to the loop's thread unless it says otherwise. May include: base,
  * obs.
  *
- * The shape that makes it cheap:
- * - Received bytes are lent: on_data sees them where the kernel put them and says how many it has consumed.
- * - What is sent in a turn is collected and handed to the kernel at the end of the turn, one operation per stream.
- * Bytes written into turn memory (uvhttp__loop_turn_alloc) are sent from there: no buffer per connection, no copy,
- * unless the kernel does not take them at once. Only then does the engine keep a copy.
- * - Nothing is called back inside a call: callbacks come from the loop's turn only. */
+ * The design is cheap for these reasons:
+ * - Received bytes are lent: on_data sees them where the kernel put them and returns how many it has consumed.
+ * - What is sent in an iteration is collected and submitted to the kernel at its end, one operation per stream. Bytes
+ * written into the iteration arena (uvhttp__loop_turn_alloc) are sent from there, without a buffer per connection and
+ * without a copy. The engine keeps a copy only of what the kernel does not accept immediately.
+ * - Nothing is called back inside a call: callbacks come only from the loop's iteration. */
 #ifndef UVHTTP_SRC_IO_IO_H
 #define UVHTTP_SRC_IO_IO_H
 
@@ -84,8 +84,9 @@ typedef struct uvhttp__stream_ops {
     /* After uvhttp__stream_close: the kernel holds no reference any more; the memory may be freed here. Exactly once.
      */
     void (*on_closed)(uvhttp__stream_t *stream);
-    /* What is queued goes beyond this turn: the kernel does not take it, it has yet to be brought, or there is too much
-     * of it. Inside of the turn's end or of a completion: nothing may be sent or closed in it. May be NULL. */
+    /* Queued output continues beyond this iteration: the kernel does not accept it, it must still be read from disk, or
+     * there is too much of it. Called within the iteration's end or a completion: nothing may be sent or closed in it.
+     * May be NULL. */
     void (*on_kept)(uvhttp__stream_t *stream);
     /* Result of uvhttp__stream_connect: 0 or a UVHTTP_E_* code. May be NULL for accepted streams. */
     void (*on_connect)(uvhttp__stream_t *stream, int status);
@@ -93,19 +94,19 @@ typedef struct uvhttp__stream_ops {
 
 typedef void (*uvhttp__release_cb)(void *arg);
 
-/* What stands between a stream and its owner (TLS): what the owner queues is encoded when it is handed over, not
- * before, so that a slow peer bounds the encoded bytes; its ops are the stream's and decode what comes. io_filter.c */
+/* A filter between a stream and its owner (TLS). The owner's output is encoded when it is flushed, not before, so that
+ * a slow peer bounds the encoded bytes. The filter's ops are the stream's ops and decode input. io_filter.c */
 typedef struct uvhttp__filter_ops {
     /* Encodes at most UVHTTP__FILTER_PIECE_MAX bytes with uvhttp__filter_put. A code other than 0 breaks the stream. */
     int (*encode)(uvhttp__stream_t *stream, const char *data, size_t size);
-    /* All is encoded and FIN follows: the filter may put its last words. */
+    /* All is encoded and FIN follows: the filter may send its close_notify. */
     void (*encode_end)(uvhttp__stream_t *stream);
     /* While may_pass is set, as uvhttp__stream_pass. */
     bool (*pass)(uvhttp__stream_t *stream);
-    /* Once it does, in place of encode_end: last words to the descriptor. Returns 0, UVHTTP_E_AGAIN (the socket has no
-     * room for them) or what breaks the stream. */
+    /* Called instead of encode_end when the kernel encrypts: writes close_notify to the descriptor. Returns 0,
+     * UVHTTP_E_AGAIN (the socket is full) or the error that breaks the stream. */
     int (*pass_end)(uvhttp__stream_t *stream);
-    /* uvhttp__stream_close with nothing queued or in flight: last words may be written to the descriptor. */
+    /* uvhttp__stream_close with nothing queued or in flight: close_notify may be written to the descriptor. */
     void (*closing)(uvhttp__stream_t *stream);
     /* Whether something was received that the owner has not seen. */
     bool (*unread)(const uvhttp__stream_t *stream);
@@ -128,7 +129,7 @@ typedef enum uvhttp__segment_kind {
     UVHTTP__SEGMENT_MEMORY,    /* a copy of the stream's: uvhttp__free(arg) */
     UVHTTP__SEGMENT_REFERENCE, /* somebody else's memory, until release(arg) */
     UVHTTP__SEGMENT_FILE,      /* bytes of a descriptor, until release(arg) */
-    UVHTTP__SEGMENT_CONTROL,   /* no bytes: where the filter has its last words */
+    UVHTTP__SEGMENT_CONTROL,   /* no bytes: the position of the filter's close_notify */
 } uvhttp__segment_kind_t;
 
 /* A piece of output, in order. */
@@ -182,13 +183,13 @@ struct uvhttp__stream {
     _Alignas(16) uvhttp__loop_t *loop; /* engines keep marks in the low bits of a stream's address */
     const uvhttp__stream_ops_t *ops;
     uvhttp__segment_t *out_first, *out_last; /* output not yet known to be with the kernel */
-    uvhttp__list_t dirty;                    /* in loop->dirty while it has output to hand over this turn */
+    uvhttp__list_t dirty;                    /* in loop->dirty while it has output to flush in this iteration */
     uvhttp__list_t ready;                    /* in loop->ready while a delivery of kept bytes is due */
     uvhttp__held_t *held;                    /* NULL: none */
     uvhttp__filter_t *filter;                /* NULL: none */
     int fd;
     uint32_t out_size;   /* bytes queued, saturating: for watermarks */
-    uint32_t out_flying; /* segments at the head of the queue that the last hand-over gave to the kernel */
+    uint32_t out_flying; /* segments at the head of the queue that the last flush gave to the kernel */
     uint32_t flags;      /* UVHTTP__STREAM_* */
     uint32_t held_size;  /* bytes kept for later delivery */
     uint32_t out_taken;  /* bytes that the kernel took; wraps, and what is sent and forgotten at once is missing */
@@ -201,15 +202,16 @@ struct uvhttp__stream {
 
 /* What is independent of the states, and of each other unless it is said. */
 enum {
-    /* What the kernel was asked for and has not answered. It answers in its own time, so each may be set in any state.
-     * On io_uring it refers to the stream while one of the first five is set. */
+    /* Operations that the kernel has not completed. It completes them at any time, so each flag may be set in any
+       state. On io_uring the kernel refers to the stream while one of the first five is set. */
     UVHTTP__STREAM_READING = 1 << 0,     /* a receive is armed */
     UVHTTP__STREAM_SENDING = 1 << 1,     /* a send that waits is in flight: the kernel reads the queue's memory */
     UVHTTP__STREAM_POLLING_OUT = 1 << 2, /* it tells when the socket is writable */
-    UVHTTP__STREAM_CONNECTING = 1 << 3,  /* connect(2) goes on; output may be queued and FIN wanted meanwhile */
-    UVHTTP__STREAM_WATCHED = 1 << 4,     /* io_uring: a poll that tells of a reset only */
-    UVHTTP__STREAM_CANCELLING = 1 << 5,  /* io_uring: with READING: the receive is being cancelled */
-    UVHTTP__STREAM_FLUSHED = 1 << 6, /* io_uring: handed over in the last turn, outcome unknown until it is settled */
+    UVHTTP__STREAM_CONNECTING =
+        1 << 3,                      /* connect(2) is in progress; output may be queued and FIN requested meanwhile */
+    UVHTTP__STREAM_WATCHED = 1 << 4, /* io_uring: a poll that tells of a reset only */
+    UVHTTP__STREAM_CANCELLING = 1 << 5, /* io_uring: with READING: the receive is being cancelled */
+    UVHTTP__STREAM_FLUSHED = 1 << 6, /* io_uring: flushed in the last iteration, outcome unknown until it is settled */
     /* What was received: */
     UVHTTP__STREAM_FIN = 1 << 7,           /* the peer's: kept bytes are delivered before it, so in any read state */
     UVHTTP__STREAM_RESET = 1 << 8,         /* the peer's RST: only one of the reasons why a stream is broken, */
@@ -249,14 +251,14 @@ int uvhttp__connect_status(int error_number);
 int uvhttp__stream_connect(uvhttp__stream_t *stream, uvhttp__loop_t *loop, const uvhttp__endpoint_t *endpoint,
                            const uvhttp__stream_ops_t *ops);
 
-/* Deliver again what on_data left, in the next turn, behind all streams that wait already. May be called inside
- * on_data. */
+/* Delivers again what on_data did not consume, in the next iteration, after all streams that already wait. May be
+ * called inside on_data. */
 void uvhttp__stream_resume(uvhttp__stream_t *stream);
 
-/* Queue output. None of them blocks or calls back; all are ignored (and released) once the stream is broken or closing.
- * turn: data is turn memory of this turn, or static. copy: data is copied into turn memory. ref: data stays the
- * caller's and untouched until `release(arg)`, which is called exactly once, also on failure. Returns 0, UVHTTP_E_NOMEM
- * or UVHTTP_E_CLOSED (after having called release). */
+/* Queues output. None of these blocks or calls back; all are ignored (and released) once the stream is broken or
+ * closing. send_turn: data is in the arena of this iteration, or static. copy: data is copied into the arena. ref: the
+ * caller keeps data unchanged until `release(arg)`, which is called exactly once, also on failure. Returns 0,
+ * UVHTTP_E_NOMEM or UVHTTP_E_CLOSED (after calling release). */
 int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_copy(uvhttp__stream_t *stream, const char *data, size_t size);
 int uvhttp__stream_send_ref(uvhttp__stream_t *stream, const char *data, size_t size, uvhttp__release_cb release,
@@ -290,24 +292,25 @@ static inline uint32_t uvhttp__stream_out_size(const uvhttp__stream_t *stream) {
     return stream->out_size;
 }
 
-/* What the peer has taken, which its system has acknowledged; two system calls at most. */
+/* Bytes that the peer's system has acknowledged; at most two system calls. */
 typedef struct uvhttp__taken {
     uint32_t held;  /* bytes that the kernel holds for the peer; a Unix socket's: of its memory */
-    uint32_t bytes; /* taken so far, a counter that wraps; only while some are held */
+    uint32_t bytes; /* bytes acknowledged so far, a counter that wraps; only while some are held */
 } uvhttp__taken_t;
 uvhttp__taken_t uvhttp__stream_taken(const uvhttp__stream_t *stream);
 
 /* Ask for on_sent when all that is queued now (or later, until then) has been handed to the kernel. */
 void uvhttp__stream_notify_sent(uvhttp__stream_t *stream);
 
-/* FIN once the queue is empty; receiving goes on. */
+/* FIN once the queue is empty; receiving continues. */
 void uvhttp__stream_shutdown(uvhttp__stream_t *stream);
 
 /* Whether bytes wait in the socket that have not been received yet. */
 bool uvhttp__stream_unread(const uvhttp__stream_t *stream);
 
-/* Closes now: queued output that the kernel has not taken is dropped (released), the peer gets FIN (or RST if it sent
- * bytes that were not read), on_closed follows in a later turn. No other callback comes after this call. Idempotent. */
+/* Closes immediately. Queued output that the kernel has not accepted is dropped (released). The peer gets FIN, or RST
+ * if it sent bytes that were not read. on_closed follows in a later iteration. No other callback comes after this call.
+ * Idempotent. */
 void uvhttp__stream_close(uvhttp__stream_t *stream);
 
 /* Like close, but the peer gets RST. */
@@ -316,13 +319,12 @@ void uvhttp__stream_reset(uvhttp__stream_t *stream);
 /* --- listeners --- */
 
 typedef struct uvhttp__listener_ops {
-    /* A connection: fd is non-blocking, close-on-exec and the callee's from now on, as is the place that was taken for
-     * it. */
+    /* A connection. The callee owns fd, which is non-blocking and close-on-exec, and the place reserved for it. */
     void (*on_accept)(uvhttp__listener_t *listener, int fd);
     /* Before each accept: takes a place for the connection, or returns false if there is none. NULL: there is no limit.
      */
     bool (*take_place)(uvhttp__listener_t *listener);
-    /* No connection came for the place that was taken. NULL only if take_place is. */
+    /* No connection came for the reserved place. NULL only if take_place is NULL. */
     void (*give_place)(uvhttp__listener_t *listener);
     /* A client waits in the backlog and there is no place for it: the listener has to be paused until there is. NULL
      * only if take_place is. */
@@ -343,8 +345,8 @@ struct uvhttp__listener {
     int fd;
     uint32_t flags;      /* UVHTTP__LISTENER_* */
     uint32_t burst;      /* connections that the last event of it was good for, at most ... */
-    uint32_t burst_turn; /* ... and when that was: loop->turn_number */
-    uint32_t failures;   /* of accepting, in a row, each about one connection */
+    uint32_t burst_turn; /* the iteration of that burst: loop->turn_number */
+    uint32_t failures;   /* consecutive failures to accept, each concerning one connection */
 };
 
 enum {
@@ -398,12 +400,11 @@ typedef struct uvhttp__post {
 struct uvhttp__loop {
     const uvhttp__engine_t *engine;
     uvhttp__counters_t *counters;
-    uint64_t now_ns;       /* CLOCK_MONOTONIC at the begin of the turn */
+    uint64_t now_ns;       /* CLOCK_MONOTONIC at the start of the iteration */
     uint64_t now_ms;       /* now_ns / 1000000 */
     uvhttp__wheel_t wheel; /* timers: connections, deferred responses, ... (base/timer_wheel.h) */
-    uvhttp__list_t
-        dirty; /* streams with output to hand over; a stream's `dirty` node is in at most one of these lists */
-    uvhttp__list_t settling; /* streams whose output was handed over: on_sent, FIN or more output may be due */
+    uvhttp__list_t dirty;  /* streams with output to flush; a stream's `dirty` node is in at most one of these lists */
+    uvhttp__list_t settling; /* streams whose output was flushed: on_sent, FIN or more output may be due */
     uvhttp__list_t ready;    /* streams with kept bytes to deliver */
     uvhttp__list_t listeners;
     uvhttp__list_t closed; /* streams whose on_closed is due, linked by `dirty` */
@@ -414,22 +415,22 @@ struct uvhttp__loop {
     void (*on_turn_end)(uvhttp__loop_t *loop, void *arg);
     void (*on_failed)(uvhttp__loop_t *loop, void *arg);
     void *arg;
-    char *turn_at, *turn_end;         /* free turn memory */
-    uint64_t flown_size;              /* bytes handed over that count as sent when the turn is settled */
+    char *turn_at, *turn_end;         /* free memory of the iteration arena */
+    uint64_t flown_size;              /* flushed bytes that count as sent when the iteration is settled */
     struct uvhttp__turn_memory *turn; /* two halves: one is being filled, from the other the kernel may still read */
     uvhttp__timer_t accept_timer;     /* tries parked listeners again */
-    uint64_t accept_told_ms;          /* when the log last told of a failure to accept; 0: never */
+    uint64_t accept_told_ms;          /* when a failure to accept was last logged; 0: never */
     uint64_t timer_tick;              /* of the wheel, when the engine's timer is set to fire; UINT64_MAX: not set */
     char reason[128];                 /* why this engine, for people */
     struct uvhttp__signals *signals;
     struct uvhttp__fd_set *waited; /* descriptors that epoll waits for; io_uring: NULL before the first */
     void *blocking;                /* what runs blocking work of this thread, for who knows its type; NULL: nothing */
     char *filter_memory; /* UVHTTP__FILTER_INPUT_SIZE to decode into, a piece to encode from; NULL before a filter */
-    uint8_t turn_mark;   /* 1 or 2: which half of turn memory is being filled */
+    uint8_t turn_mark;   /* 1 or 2: the half of the arena that is being filled */
     bool settle_due;     /* the loop must not wait: a stream in `settling` wants to know */
-    bool handing_over;   /* in the hand-over at the end of a turn */
-    bool held; /* io_uring: the kernel has yet to consume what was handed over: nothing is settled, handed over or told
-                  to be closed before */
+    bool handing_over;   /* inside the flush at the end of an iteration */
+    bool held; /* io_uring: the kernel has yet to consume the flushed entries. Nothing is settled, flushed or closed
+                  before */
     bool stopping;
     bool is_guest;
     int failure; /* errno of what ended the backend; 0: none */
@@ -442,17 +443,17 @@ struct uvhttp__loop {
  * and loop->reason says why. Returns 0, UVHTTP_E_UNSUPPORTED (the engine asked for is not available; *loop is NULL,
  * reason in the log), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO. */
 int uvhttp__loop_new(const uvhttp__loop_options_t *options, uvhttp__loop_t **loop);
-/* Turns until uvhttp__loop_stop. Only for loops of our own. */
+/* Iterates until uvhttp__loop_stop. Only for loops of our own. */
 void uvhttp__loop_run(uvhttp__loop_t *loop);
-/* Own loops: makes run return after this turn. Loop's thread only; from others post a message. */
+/* Own loops: makes run return after this iteration. Loop's thread only; from others post a message. */
 void uvhttp__loop_stop(uvhttp__loop_t *loop);
-/* After all streams and listeners are closed. Own loops: after run has returned. Guest: frees after its handles have
- * closed, then calls on_freed(arg) from the host loop (may be NULL). */
+/* Call it after all streams and listeners are closed. Own loops: after run has returned. Guest: frees after its handles
+ * have closed, then calls on_freed(arg) from the embedding loop (may be NULL). */
 void uvhttp__loop_free(uvhttp__loop_t *loop, void (*on_freed)(void *arg), void *arg);
 
 const char *uvhttp__loop_engine_name(const uvhttp__loop_t *loop); /* "io_uring" or "libuv" */
 
-/* Whether all that was handed over is with the kernel: output that is in no queue has been sent. */
+/* Whether all flushed output is with the kernel: output that is in no queue has been sent. */
 static inline bool uvhttp__loop_is_current(const uvhttp__loop_t *loop) {
     return !loop->held;
 }
@@ -461,8 +462,8 @@ static inline bool uvhttp__loop_is_current(const uvhttp__loop_t *loop) {
  * until it has run. Messages that are pending when the loop stops are run before uvhttp__loop_run returns. */
 void uvhttp__loop_post(uvhttp__loop_t *loop, uvhttp__post_t *post);
 
-/* Memory for output, valid until it has been sent in this turn: `size` bytes, 1-aligned, contiguous; NULL if out of
- * memory. uvhttp__loop_turn_trim gives back the tail of the last allocation. */
+/* Returns memory for output, valid until it has been sent in this iteration: `size` bytes, 1-aligned, contiguous; NULL
+ * if out of memory. uvhttp__loop_turn_trim returns the tail of the last allocation. */
 char *uvhttp__loop_turn_alloc_chunk(uvhttp__loop_t *loop, size_t size);
 static inline char *uvhttp__loop_turn_alloc(uvhttp__loop_t *loop, size_t size) {
     if (__builtin_expect((size_t)(loop->turn_end - loop->turn_at) < size, 0))
@@ -476,21 +477,20 @@ static inline void uvhttp__loop_turn_trim(uvhttp__loop_t *loop, char *end) {
 }
 
 /* Calls `cb` on the loop for SIGINT and SIGTERM, until watch_stop. Loops of our own, from the thread that runs them.
- * Returns 0 or UVHTTP_E_IO. The handler that was there before is in force again afterwards. */
+ * Returns 0 or UVHTTP_E_IO. Afterwards the previous handler is in force again. */
 int uvhttp__loop_signals_start(uvhttp__loop_t *loop, bool hangup, void (*cb)(int signal_number, void *arg), void *arg);
 void uvhttp__loop_signals_stop(uvhttp__loop_t *loop);
 
-/* A timer finer than the wheel's: makes the loop turn at a moment of CLOCK_MONOTONIC, ns (one that has passed: soon; 0:
- * never). For who paces something. Loop's thread; freed before the loop.
- * Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+/* A timer finer than the wheel's. It starts an iteration at a time of CLOCK_MONOTONIC, in ns (a past time: soon; 0:
+ * never). For pacing. Loop's thread; freed before the loop. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 typedef struct uvhttp__fine_timer uvhttp__fine_timer_t;
 int uvhttp__fine_timer_new(uvhttp__loop_t *loop, uvhttp__fine_timer_t **timer);
 void uvhttp__fine_timer_set(uvhttp__fine_timer_t *timer, uint64_t deadline_ns);
 void uvhttp__fine_timer_free(uvhttp__fine_timer_t *timer);
 
-/* Calls on_readable(arg) on the loop's thread, outside of a turn, while a descriptor that is not the loop's is
+/* Calls on_readable(arg) on the loop's thread, outside an iteration, while a descriptor that is not the loop's is
  * readable. After watch_close nothing is called, and the descriptor may be closed. The loop's thread, or before and
- * after it turns. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
+ * after the loop runs. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_IO. */
 typedef struct uvhttp__watch uvhttp__watch_t;
 int uvhttp__loop_watch(uvhttp__loop_t *loop, int fd, void (*on_readable)(void *arg), void *arg,
                        uvhttp__watch_t **watch);
@@ -506,10 +506,10 @@ struct uvhttp__fd_wait {
     int fd;
 };
 
-/* Calls wait->on_ready in a turn when the descriptor can be read or written without blocking (an error or the end of a
- * connection counts). It does not wait any more then. It must be stopped before the descriptor is closed, and before
- * the loop is freed. Loop's thread. Returns 0, UVHTTP_E_INVALID (no such descriptor, or one that epoll does not take),
- * UVHTTP_E_STATE (somebody waits for it already), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
+/* Calls wait->on_ready in an iteration when the descriptor can be read or written without blocking. An error or the end
+ * of a connection counts as ready. The wait is over then. Stop it before the descriptor is closed, and before the loop
+ * is freed. Loop's thread. Returns 0, UVHTTP_E_INVALID (no such descriptor, or one that epoll does not accept),
+ * UVHTTP_E_STATE (another wait exists for it), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
  * (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
 int uvhttp__fd_wait_start(uvhttp__loop_t *loop, uvhttp__fd_wait_t *wait, int fd, unsigned events,
                           void (*on_ready)(uvhttp__fd_wait_t *wait));

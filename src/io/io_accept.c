@@ -1,6 +1,6 @@
-/* Owns: listeners: their life, what becomes of errors, and accepting on one that an engine has found readable. A place
- * is taken before each connection is accepted, so that a limit of connections holds exactly: what has no place stays in
- * the kernel's backlog. May include: base, obs, io. */
+/* Owns: listeners: their life cycle, the handling of errors, and accepting on a listener that an engine has found
+ * readable. A place is reserved before each connection is accepted, so that the maximum of connections is exact: other
+ * connections stay in the kernel's backlog. May include: base, obs, io. */
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -84,7 +84,8 @@ void uvhttp__listener_close(uvhttp__listener_t *listener) {
 
 enum {
     BACKLOG_TAKEN_MAX = 4096, /* the kernel's bound of a backlog, net.core.somaxconn, as it is delivered */
-    ACCEPT_FAILURES_MAX = 16, /* in a row, each about one connection: then it is not the connections */
+    ACCEPT_FAILURES_MAX =
+        16, /* consecutive failures, each concerning one connection, after which the cause is not the connections */
     ACCEPT_TELL_MS = 10000,
 };
 
@@ -119,8 +120,8 @@ static uint32_t backlog_size(int fd) {
 }
 
 /* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
- * are accepted first. Those that come meanwhile are as late as those that come after the close: clients that connect
- * as fast as they are accepted would keep the loop here for ever. */
+ * are accepted first. Connections that arrive meanwhile are as late as those after the close: clients that connect as
+ * fast as they are accepted would keep the loop here forever. */
 void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;
@@ -135,7 +136,7 @@ void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
                    ++failures > ACCEPT_FAILURES_MAX) {
             return;
         } else if (errno == EINTR) {
-            continue; /* a signal: it has taken none */
+            continue; /* a signal: nothing was accepted */
         }
         left--;
     }

@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "io/engine.h"
 
-/* Bytes encoded for one hand-over: enough for the cost of a system call not to matter, little enough to be in the cache
- * when the kernel copies it. */
+/* Bytes encoded for one flush. They outweigh the cost of a system call, and are still in the cache when the kernel
+ * copies them. */
 #define ENCODE_SHARE (8 * UVHTTP__FILTER_PIECE_MAX)
 
 int uvhttp__stream_set_filter(uvhttp__stream_t *stream, uvhttp__filter_t *filter, const uvhttp__stream_ops_t *ops) {
@@ -68,7 +68,7 @@ static size_t least(uint64_t a, size_t b) {
     return a < b ? (size_t)a : b;
 }
 
-/* The next piece: where it is if it is whole there, else collected in `memory`, up to one that is. */
+/* Returns the next input of the filter: in place if it is contiguous, else collected in `memory`, up to one that is. */
 static void gather(const uvhttp__segment_t *first, char *memory, const char **data, size_t *size) {
     if (first->size >= UVHTTP__FILTER_PIECE_MAX || !first->next || !first->next->plain) {
         *data = first->plain;
@@ -142,7 +142,7 @@ int uvhttp__filter_encode(uvhttp__stream_t *stream) {
     stream->out_last = before;
     int status = UVHTTP_OK;
     first = encode_share(stream, first, &status);
-    uvhttp__list_remove(&stream->dirty); /* filter_put has put it there; the hand-over is going on */
+    uvhttp__list_remove(&stream->dirty); /* filter_put has put it there; the flush continues */
     if (first) {
         if (stream->out_last)
             stream->out_last->next = first;

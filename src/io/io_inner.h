@@ -8,14 +8,15 @@
 
 typedef struct uvhttp__inner {
     uv_loop_t uv;
-    uv_prepare_t anchor; /* keeps uv alive while it is given a turn */
+    uv_prepare_t anchor; /* keeps uv alive while it runs an iteration */
     bool open;
     bool due; /* its uv_backend_fd is readable */
 } uvhttp__inner_t;
 
 /* Returns 0, UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO. */
 int uvhttp__inner_open(uvhttp__inner_t *inner);
-/* Gives it a turn when it has something to do. Returns how long the loop may wait for it: ms, or -1 for ever. */
+/* Runs an iteration of the inner loop when it has something to do. Returns how long the loop may wait for it: ms, or -1
+ * for forever. */
 int uvhttp__inner_turn(uvhttp__inner_t *inner);
 /* Does nothing if it is not open. Returns false, and says so in the log, when the application has left handles open. */
 bool uvhttp__inner_close(uvhttp__inner_t *inner);

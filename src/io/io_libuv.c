@@ -1,11 +1,9 @@
-/* Owns: streams and listeners on epoll, for the libuv engine: one set per loop, whose events point at streams and
- * listeners, so that a socket costs no memory of ours. Sockets are read and written here: a keep-alive request costs
- * one recv and one send, and the interest in a socket is not touched while things go well. The loops that drive it are
- * in io_libuv_loop.c. May include: base, obs, io.
+/* Owns: streams and listeners on epoll: one set per loop, whose events point at streams and listeners, so that a socket
+ * costs no memory of ours. Sockets are read and written here. A keep-alive request costs one recv and one send, and
+ * does not change the interest in a socket. The loops that drive it are in io_libuv_loop.c. May include: base, obs, io.
  *
- * An event is one of a batch: what it is about may have been closed, or changed, by an event before it. A stream lives
- * until the end of the turn in which it is closed, so its states and flags are what says whether the event still
- * counts. */
+ * An event is one of a batch: an earlier event may have closed or changed its stream. A stream lives until the end of
+ * the iteration in which it is closed, so its states and flags tell whether the event still counts. */
 #include "io/io_libuv.h"
 
 #include <errno.h>
@@ -15,14 +13,15 @@
 #include "base/hot.h"
 
 enum {
-    SEND_TURN_MAX = 1024 * 1024, /* bytes of memory that one stream may send in a turn, as UVHTTP__FILE_TURN_MAX */
+    SEND_TURN_MAX =
+        1024 * 1024, /* bytes of memory that one stream may send in an iteration, as UVHTTP__FILE_TURN_MAX */
 };
 
 /* Flags of this engine's own. */
 /* The loop's set has the descriptor. No flag says so: it is removed when nothing is waited for, which may fail. */
 #define IN_SET (UINT32_C(1) << 30)
-/* The peer's FIN was received, or has come while reading was stopped: then what it sent is read on resume. Meanwhile a
- * level-triggered hang-up would wake the loop for ever and is not waited for. */
+/* The peer's FIN was received, or arrived while reading was stopped: then its bytes are read on resume. Meanwhile a
+ * level-triggered hang-up would wake the loop forever and is not waited for. */
 #define HANG_UP_SEEN (UINT32_C(1) << 31)
 
 /* --- interest --- */
@@ -61,7 +60,7 @@ static void break_stream(uvhttp__stream_t *stream, int status) {
     uvhttp__stream_ended(stream, status);
 }
 
-/* For changes whose failure nobody is told of otherwise: what is waited for would wake the loop for ever, or never. */
+/* For changes whose failure is not reported otherwise: the loop would wake forever, or never. */
 static bool change_interest(uvhttp__stream_t *stream) {
     if (update_interest(stream) == UVHTTP_OK) return true;
     break_stream(stream, UVHTTP_E_ABORTED);
@@ -93,7 +92,7 @@ static void on_fin(uvhttp__stream_t *stream) {
     if (change_interest(stream)) uvhttp__stream_ended(stream, UVHTTP_OK);
 }
 
-/* One recv in a turn: polling is level-triggered, so what is left comes in the next one, after everybody else's. */
+/* One recv per iteration: polling is level-triggered, so the rest follows in the next one, after all other streams. */
 UVHTTP__HOT static void receive(uvhttp__stream_t *stream) {
     uvhttp__libuv_t *libuv = uvhttp__libuv_of(stream->loop);
     ssize_t got = recv(stream->fd, libuv->receive_buffer, libuv->receive_size, MSG_DONTWAIT);
@@ -130,7 +129,7 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     /* Further pieces follow: the kernel fills its packets. Not before any file: it may have to be read first, and a
      * client that has the head already is awake when a large one comes (docs/internals/decisions.md). */
     bool more = count == UVHTTP__OUT_IOV_MAX && size < stream->out_size &&
-                !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back for ever */
+                !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back forever */
     more = more || (count == 1 && uvhttp__file_follows(stream, stream->out_first->next));
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0);
     ssize_t taken;
@@ -157,16 +156,16 @@ static void stop_polling_out(uvhttp__stream_t *stream) {
     (void)change_interest(stream);
 }
 
-/* All is sent, or the share of this turn is used up. Only a stream that has something to be told about or to go on with
- * is looked at again: the others, which are most, must not keep the loop from waiting. */
+/* Everything is sent, or the share of this iteration is used up. Only a stream with a callback or more output is
+ * visited again. The others, which are the majority, must not keep the loop from waiting. */
 static void flushed(uvhttp__stream_t *stream) {
     if (!stream->out_first) stop_polling_out(stream);
     if (uvhttp__stream_is_over(stream)) return;
     if (stream->out_first || uvhttp__stream_outcome_wanted(stream)) uvhttp__out_progress(stream);
 }
 
-/* Lets the filter encode. If that is not the first time in this hand-over, what was encoded before is sent by now, and
- * its turn memory, which begins at *begin, can be used again. */
+/* Lets the filter encode. On a second call in this flush, what was encoded before has been sent, and its arena memory,
+ * which starts at *begin, can be reused. */
 static int encode(uvhttp__stream_t *stream, char **begin, const char **end) {
     uvhttp__loop_t *loop = stream->loop;
     bool same_chunk = (uintptr_t)loop->turn_end >= (uintptr_t)*begin && (uintptr_t)loop->turn_end <= (uintptr_t)*end;
@@ -176,7 +175,7 @@ static int encode(uvhttp__stream_t *stream, char **begin, const char **end) {
     return uvhttp__filter_encode(stream);
 }
 
-/* Sends until the queue is empty, the socket full or the share of this turn used up. */
+/* Sends until the queue is empty, the socket full or the share of this iteration used up. */
 UVHTTP__HOT void uvhttp__libuv_hand_over(uvhttp__stream_t *stream) {
     int status = UVHTTP_OK;
     size_t share = SEND_TURN_MAX;
@@ -214,7 +213,8 @@ int uvhttp__libuv_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *en
         failed = connect(stream->fd, &endpoint->address.any, endpoint->address_size);
     } while (failed && errno == EINTR);
     if (failed && errno != EINPROGRESS) return uvhttp__connect_status(errno);
-    return update_interest(stream); /* writable at once if it is connected already: on_connect comes from the turn */
+    return update_interest(
+        stream); /* writable immediately if it is already connected: on_connect comes from the iteration */
 }
 
 static void finish_connect(uvhttp__stream_t *stream) {

@@ -1,4 +1,4 @@
-/* Owns: what the two files of the libuv engine share. May include: io. */
+/* Owns: what the two files of the epoll engine share. May include: io. */
 #ifndef UVHTTP_SRC_IO_IO_LIBUV_H
 #define UVHTTP_SRC_IO_IO_LIBUV_H
 
@@ -21,7 +21,7 @@ typedef struct uvhttp__libuv {
     /* Guest of the application's loop: */
     uv_prepare_t prepare;
     uv_check_t check;
-    uv_idle_t idle; /* active while the host must not wait */
+    uv_idle_t idle; /* active while the embedding loop must not wait */
     uv_timer_t timer;
     int handles_open;
     bool in_turn;
@@ -44,7 +44,7 @@ void uvhttp__libuv_close(uvhttp__stream_t *stream);
 int uvhttp__libuv_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
 void uvhttp__libuv_listener_update(uvhttp__listener_t *listener);
 
-/* Does what the events of the loop's set ask for. In a turn. */
+/* Handles the events of the loop's set. In an iteration. */
 void uvhttp__libuv_drain(uvhttp__libuv_t *libuv);
 
 #endif

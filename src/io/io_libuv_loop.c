@@ -1,6 +1,6 @@
-/* Owns: loops of the libuv engine: driving the epoll set of io_libuv.c, either as the outer loop of a thread of our own
- * (with a libuv loop inside, for the application's handles) or as a guest of the application's libuv loop, which then
- * watches the set as one descriptor. May include: base, obs, io. */
+/* Owns: loops of the epoll engine. They drive the epoll set of io_libuv.c in one of two ways. The outer loop of a
+ * thread of our own contains a libuv loop for the application's handles. A guest of the application's libuv loop has
+ * the set polled as one descriptor. May include: base, obs, io. */
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
@@ -21,7 +21,7 @@ enum {
 
 /* --- refusals --- */
 
-/* Whether epoll_wait(2) goes on refusing. A signal is no refusal. */
+/* Whether epoll_wait(2) continues to refuse. A signal is not a refusal. */
 static void look_at_refusal(uvhttp__libuv_t *libuv) {
     int error = libuv->loop.waited->error;
     if (error == 0 || error == EINTR)
@@ -32,8 +32,8 @@ static void look_at_refusal(uvhttp__libuv_t *libuv) {
 
 /* --- guest of the application's loop --- */
 
-/* One iteration of the host's loop is one turn: it begins with the first of our callbacks after polling and ends in
- * uv_prepare, that is, after all that polling, checks, timers and idle handles of the application have done. */
+/* One iteration of the embedding loop is one iteration here. It starts with the first of our callbacks after polling,
+ * and ends in uv_prepare: after all polling, check, timer and idle handles of the application. */
 static void guest_enter(uvhttp__libuv_t *libuv) {
     if (libuv->in_turn) return;
     libuv->in_turn = true;
@@ -50,7 +50,7 @@ static void guest_leave(uvhttp__libuv_t *libuv) {
 static void guest_on_timer(uv_timer_t *timer) {
     uvhttp__libuv_t *libuv = timer->data;
     libuv->loop.timer_tick = UINT64_MAX;
-    guest_enter(libuv); /* the end of the turn, in the next uv_prepare, looks at the wheel */
+    guest_enter(libuv); /* the end of the iteration, in the next uv_prepare, checks the wheel */
 }
 
 static void guest_idle(uv_idle_t *idle) {
@@ -81,7 +81,7 @@ static void guest_on_readable(void *arg) {
     uvhttp__libuv_drain(libuv);
 }
 
-/* Only the watch can fail: it comes first, so that there is nothing to unwind. */
+/* Only uvhttp__fd_set_watch can fail: it comes first, so that there is nothing to unwind. */
 static int guest_start(uvhttp__libuv_t *libuv, uv_loop_t *host) {
     libuv->loop.uv = host;
     int status = uvhttp__fd_set_watch(libuv->loop.waited, guest_on_readable, libuv);
@@ -93,7 +93,8 @@ static int guest_start(uvhttp__libuv_t *libuv, uv_loop_t *host) {
     libuv->prepare.data = libuv->check.data = libuv->idle.data = libuv->timer.data = libuv;
     uv_prepare_start(&libuv->prepare, guest_prepare);
     uv_check_start(&libuv->check, guest_check);
-    /* The prepare handle alone keeps the host's loop alive, until uvhttp__loop_free: nothing else has to be counted. */
+    /* Only the prepare handle keeps the embedding loop alive, until uvhttp__loop_free: no other handle needs a
+     * reference. */
     uv_unref((uv_handle_t *)&libuv->check);
     uv_unref((uv_handle_t *)&libuv->idle);
     uv_unref((uv_handle_t *)&libuv->timer);
@@ -128,13 +129,13 @@ static bool arm_timer(uvhttp__libuv_t *libuv, uint64_t deadline) {
     return true;
 }
 
-/* How long the loop may wait: ms, or -1 for ever. */
+/* Returns how long the loop may wait: ms, or -1 for forever. */
 UVHTTP__HOT static int wait_ms(uvhttp__libuv_t *libuv) {
     int uv_wait_ms = uvhttp__inner_turn(&libuv->inner);
     uint64_t next = 0;
     if (uv_wait_ms == 0 || uvhttp__turn_pending(&libuv->loop)) return 0;
     if (!uvhttp__wheel_next(&libuv->loop.wheel, &next)) return uv_wait_ms;
-    uint64_t now_ns = uvhttp__clock_ns(); /* the turn may have taken long */
+    uint64_t now_ns = uvhttp__clock_ns(); /* the iteration may have lasted long */
     if (next <= now_ns / UVHTTP__TICK_NS) return 0;
     if (arm_timer(libuv, next)) return uv_wait_ms;
     uint64_t left_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS - now_ns / 1000000u;
@@ -142,7 +143,7 @@ UVHTTP__HOT static int wait_ms(uvhttp__libuv_t *libuv) {
     return left_ms < (uint64_t)limit_ms ? (int)left_ms : limit_ms;
 }
 
-/* After a refusal: for what the inner loop watches, signals among them, until the next try. */
+/* After a refusal: waits for what the inner loop polls, including signals, until the next try. */
 static void wait_otherwise(uvhttp__libuv_t *libuv) {
     struct pollfd uv = {.fd = uv_backend_fd(&libuv->inner.uv), .events = POLLIN};
     if (libuv->refusals.count > 0 && poll(&uv, 1, uvhttp__refusals_backoff_ms(&libuv->refusals)) > 0)
@@ -227,7 +228,7 @@ static void guest_on_closed(uv_handle_t *handle) {
     uvhttp__libuv_t *libuv = handle->data;
     if (--libuv->handles_open > 0) return;
     guest_leave(libuv);
-    uvhttp__loop_run_posts(&libuv->loop); /* those that the turn's messages have posted */
+    uvhttp__loop_run_posts(&libuv->loop); /* messages posted by this iteration's messages */
     void (*on_freed)(void *) = libuv->on_freed;
     void *arg = libuv->freed_arg;
     libuv_release(libuv);

@@ -1,5 +1,5 @@
-/* Owns: what every engine has in common: delivery of received and kept bytes, the end of output, the order of a turn.
- * May include: base, obs. */
+/* Owns: what every engine has in common: delivery of received and kept bytes, the end of output, the order of an
+ * iteration. May include: base, obs. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -35,8 +35,8 @@ static void settle(uvhttp__stream_t *stream) {
         uvhttp__out_drop_unread(stream);
         if (uvhttp__stream_is_closing(stream)) stream->loop->engine->close(stream);
     } else if (stream->out_first) {
-        /* What one hand-over could not gather stands in memory of the last turn, which ends here. What this turn has
-         * queued already stays where it is, until the hand-over at its end. */
+        /* Output that one flush could not gather is in the arena of the previous iteration, which ends here. Output
+         * queued in this iteration stays in place until the flush at its end. */
         if (uvhttp__out_keep_half(stream, UVHTTP__TURN_OTHER(stream->loop->turn_mark)) != UVHTTP_OK)
             uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
         else
@@ -114,7 +114,7 @@ static size_t give(uvhttp__stream_t *stream, const char *data, size_t size) {
     return stream->ops->on_data(stream, data, size);
 }
 
-/* on_data left bytes. If it asked for them again itself, they are due in the next turn. */
+/* on_data left bytes. If it asked for them again itself, they are due in the next iteration. */
 void uvhttp__stream_pause_delivery(uvhttp__stream_t *stream) {
     if (stream->read != UVHTTP__READ_PAUSED) uvhttp__read_to(stream, UVHTTP__READ_PAUSED);
     if (stream->flags & UVHTTP__STREAM_RESUMED) uvhttp__stream_resume(stream);
@@ -140,8 +140,8 @@ static void tell_fin(uvhttp__stream_t *stream) {
     stream->ops->on_end(stream, UVHTTP_OK);
 }
 
-/* EPIPE: the peer had sent FIN before its RST. A socket tells its error once: where it has none left, an operation
- * whose completion is still in the queue was told of the reset. */
+/* EPIPE: the peer had sent FIN before its RST. A socket reports its error once: if it has none left, an operation whose
+ * completion is still in the queue has reported the reset. */
 void uvhttp__stream_note_error(uvhttp__stream_t *stream, int error_number, bool sending) {
     socklen_t size = sizeof error_number;
     if (error_number == 0) (void)getsockopt(stream->fd, SOL_SOCKET, SO_ERROR, &error_number, &size);
@@ -157,7 +157,7 @@ void uvhttp__stream_break(uvhttp__stream_t *stream) {
     uvhttp__list_remove(&stream->ready);
 }
 
-/* That the connection broke is told after a FIN, too: who still sends would wait for ever. */
+/* A broken connection is reported after a FIN, too: an owner that still sends would wait forever. */
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
     if (uvhttp__stream_is_over(stream)) return;
     if (status != UVHTTP_OK) {
@@ -221,7 +221,7 @@ void uvhttp__stream_notify_sent(uvhttp__stream_t *stream) {
 
 void uvhttp__stream_shutdown(uvhttp__stream_t *stream) {
     if (stream->write != UVHTTP__WRITE_OPEN) return;
-    /* Without memory for it the filter has no last words. */
+    /* Without memory for it the filter sends no close_notify. */
     uvhttp__segment_t *end = stream->filter ? uvhttp__slab_alloc(&stream->loop->segments) : NULL;
     if (end) {
         *end = (uvhttp__segment_t){.kind = UVHTTP__SEGMENT_CONTROL, .fd = -1};
@@ -245,7 +245,7 @@ void uvhttp__stream_close(uvhttp__stream_t *stream) {
 
 void uvhttp__stream_reset(uvhttp__stream_t *stream) {
     if (uvhttp__stream_is_closing(stream)) return;
-    if (!uvhttp__stream_is_over(stream)) uvhttp__stream_break(stream); /* no filter writes its last words */
+    if (!uvhttp__stream_is_over(stream)) uvhttp__stream_break(stream); /* no filter sends its close_notify */
     (void)setsockopt(stream->fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
     uvhttp__stream_close(stream);
 }
@@ -257,7 +257,7 @@ void uvhttp__stream_closed_due(uvhttp__stream_t *stream) {
     uvhttp__list_push_back(&stream->loop->closed, &stream->dirty);
 }
 
-/* --- the turn --- */
+/* --- the iteration --- */
 
 UVHTTP__HOT void uvhttp__turn_begin(uvhttp__loop_t *loop) {
     loop->now_ns = uvhttp__clock_ns();
@@ -266,7 +266,7 @@ UVHTTP__HOT void uvhttp__turn_begin(uvhttp__loop_t *loop) {
     uvhttp__counters_add(loop->counters, engine_turns, 1);
 }
 
-/* Only those that are ready now: a stream that is not done goes to the back and waits for the next turn. */
+/* Only streams that are ready now: a stream with more data goes to the back and waits for the next iteration. */
 static void deliver_ready(uvhttp__loop_t *loop) {
     uvhttp__list_t due;
     uvhttp__list_init(&due);
@@ -291,9 +291,9 @@ static void tell_closed(uvhttp__loop_t *loop) {
     if (any && uvhttp__timer_active(&loop->accept_timer)) uvhttp__listeners_unpark(loop);
 }
 
-/* What is queued while others are handed over (a broken stream's on_end may send) waits for the next turn, in copies,
- * because turn memory does not survive this one. It must not follow at once: its stream may be among those that were
- * handed over, and two sends of one stream under way could each be accepted in part. */
+/* Output queued during the flush of others (a broken stream's on_end may send) waits for the next iteration, in copies,
+ * because the arena does not survive this one. It must not follow immediately: its stream may have been flushed, and
+ * two concurrent sends of one stream could each be accepted in part. */
 static void keep_late_output(uvhttp__loop_t *loop) {
     uvhttp__list_t late;
     uvhttp__list_init(&late);
@@ -339,11 +339,11 @@ UVHTTP__HOT void uvhttp__turn_end(uvhttp__loop_t *loop) {
     /* A plain send that the kernel has yet to consume points at its stream. */
     if (__builtin_expect(!loop->held || loop->failure, 1)) tell_closed(loop);
     if (!uvhttp__mpsc_empty(&loop->posts)) uvhttp__posts_run(loop);
-    /* Before the timers: who has something to be given is not idle, however late this turn is. */
+    /* Before the timers: a stream with undelivered data is not idle, however late this iteration is. */
     if (!uvhttp__list_empty(&loop->ready)) deliver_ready(loop);
     uvhttp__wheel_advance(&loop->wheel, loop->now_ns / UVHTTP__TICK_NS, UVHTTP__TURN_TIMERS_MAX);
     if (loop->on_turn_end) loop->on_turn_end(loop, loop->arg);
-    if (__builtin_expect(loop->held, 0)) return; /* the other half of turn memory is not free yet */
+    if (__builtin_expect(loop->held, 0)) return; /* the other half of the arena is not free yet */
     loop->handing_over = true;
     hand_over(loop);
     loop->handing_over = false;

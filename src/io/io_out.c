@@ -82,9 +82,8 @@ UVHTTP__HOT int uvhttp__stream_send_turn(uvhttp__stream_t *stream, const char *d
     if (!can_send(stream)) return UVHTTP_E_CLOSED;
     if (size == 0) return UVHTTP_OK;
     uvhttp__segment_t *last = stream->out_last;
-    /* Answers of one batch stand one after the other in turn memory: one segment serves them all. What the last turn
-     * handed over stands in the other half, so that what is continued here has not been handed over, unless that is
-     * happening now. */
+    /* Responses of one batch are adjacent in the arena: one segment serves them all. Output flushed by the previous
+     * iteration is in the other half, so what is extended here has not been flushed, unless a flush runs now. */
     if (last && last->turn == stream->loop->turn_mark && !uvhttp__stream_encodes(stream) &&
         last->data + last->size == data && !stream->loop->handing_over) {
         last->size += size;
@@ -191,8 +190,8 @@ void uvhttp__out_drop(uvhttp__stream_t *stream) {
     }
 }
 
-/* The stream is broken or closing while the kernel still reads what it was given, which is not in turn memory: what is
- * goes with its turn, and may not stay in the queue. */
+/* The stream is broken or closing while the kernel still reads what it was given. That is not in the arena: what is
+ * there ends with its iteration, and may not stay in the queue. */
 static void drop_unkept(uvhttp__stream_t *stream) {
     stream->out_last = NULL;
     for (uvhttp__segment_t **at = &stream->out_first; *at;) {
@@ -205,7 +204,7 @@ static void drop_unkept(uvhttp__stream_t *stream) {
     }
 }
 
-/* What the last iteration handed over is dropped when that is settled. */
+/* What the last iteration flushed is dropped when that is settled. */
 void uvhttp__out_drop_unread(uvhttp__stream_t *stream) {
     if (stream->flags & UVHTTP__STREAM_FLUSHED) return;
     if (stream->flags & UVHTTP__STREAM_SENDING)

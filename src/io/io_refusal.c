@@ -1,5 +1,5 @@
-/* Owns: what a loop does when the kernel refuses the call by which it submits or waits: how long to wait before the
- * next try, when the log says so, and when to give up. May include: base, obs, io. */
+/* Owns: the response to a kernel that refuses the call by which a loop submits or waits: the delay before the next try,
+ * when to log, and when to abort. May include: base, obs, io. */
 #include <errno.h>
 #include <string.h>
 #include <uvhttp/log.h>
@@ -9,7 +9,7 @@
 enum {
     RETRY_MS_MAX = 20,
     REFUSALS_MIN = 8, /* however long it took: a process that was stopped for a while has not tried */
-    TELL_AFTER = 8,   /* refusals in a row, about 50 ms */
+    TELL_AFTER = 8,   /* consecutive refusals, about 50 ms */
 };
 #define MAY_PASS_NS_MAX UINT64_C(10000000000) /* lack of memory and the like */
 #define FORBIDDEN_NS_MAX UINT64_C(1000000000) /* errors that are not known to pass: EPERM, EINVAL, ... */

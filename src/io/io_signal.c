@@ -1,5 +1,5 @@
-/* Owns: SIGINT, SIGTERM and, if it is wanted, SIGHUP on a loop of our own, through the libuv loop that is its guest:
- * libuv shares the process's handlers with whatever else of the application watches signals. May include: base, io. */
+/* Owns: SIGINT, SIGTERM and optionally SIGHUP on a loop of our own, through the libuv loop that is its guest: libuv
+ * shares the process's handlers with other signal handles of the application. May include: base, io. */
 #include <signal.h>
 #include <uv.h>
 

@@ -1,5 +1,5 @@
-/* Owns: what the peer of a stream has taken, which is less than the kernel has: its buffers may hold megabytes. May
- * include: base, obs. */
+/* Owns: the number of bytes that a stream's peer has acknowledged. It is less than what the kernel has accepted: socket
+ * buffers may hold megabytes. May include: base, obs. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>

@@ -1,5 +1,5 @@
-/* Owns: what wakes a loop for a deadline: a guest's timer for the wheel, and one finer than a millisecond, a timerfd
- * that the loop watches. May include: base, io. */
+/* Owns: what wakes a loop for a deadline: a guest's timer for the wheel, and a timerfd, finer than a millisecond, that
+ * the loop polls. May include: base, io. */
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -8,7 +8,8 @@
 
 void uvhttp__guest_arm_timer(uvhttp__loop_t *loop, uv_timer_t *timer, uv_timer_cb on_timer) {
     uint64_t next = 0;
-    uv_update_time(loop->uv); /* from here the host counts its wait, and the turn may have taken long */
+    uv_update_time(
+        loop->uv); /* the embedding loop measures its wait from here, and the iteration may have lasted long */
     if (!uvhttp__wheel_next(&loop->wheel, &next) || next >= loop->timer_tick) return;
     loop->timer_tick = next;
     uint64_t next_ms = (next + UVHTTP__TICKS_PER_MS - 1) / UVHTTP__TICKS_PER_MS;

@@ -1,10 +1,10 @@
-/* Owns: turn memory: what is sent in a turn stands in one half, while from the other, that of the turn before, the
- * kernel may still read. May include: base. */
+/* Owns: the iteration arena. It has two halves: output of this iteration is in one; the kernel may still read output of
+ * the previous iteration from the other. May include: base. */
 #include "base/alloc.h"
 #include "base/hot.h"
 #include "io/engine.h"
 
-/* The first chunk stays for ever and is what the plain path uses; more are taken when a turn needs them. */
+/* The first chunk is permanent and serves the plain path; an iteration allocates more if it needs them. */
 #define TURN_CHUNK_SIZE (256u * 1024)
 
 typedef struct turn_chunk {

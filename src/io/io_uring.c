@@ -1,17 +1,18 @@
 /* Owns: streams and listeners on io_uring: multishot receive from one ring of buffers, one send in flight per stream,
- * accepting where a poll says that somebody waits. The loops that drive it are in io_uring_loop.c, the ring is made in
- * io_uring_ring.c. May include: base, obs, io.
+ * accepting after a poll reports pending connections. The loops that drive it are in io_uring_loop.c; io_uring_ring.c
+ * creates the ring. May include: base, obs, io.
  *
- * How a send is known to be done without a completion: at the end of a turn each stream's output goes out as one send
- * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it when it consumes the entry and never again:
- * either all bytes are taken and nothing is said, or a completion with the bytes taken, -EAGAIN or an error is in the
- * queue when the call returns. So once the kernel's head of the submission queue has passed the entry and all
- * completions have been seen, silence means sent (uvhttp__turn_settle), turn memory can be used again, and no
- * completion woke the loop that waits in the same call. An entry that was not consumed, because the call was refused,
- * is sent by a later call from the memory that it refers to: io_uring_submit.c holds the loop until then. Only what was
- * not taken at once is sent by an ordinary asynchronous send from a copy. A plain answer, for whose end nobody waits,
- * is not even looked at again: it leaves the queue when it is handed over, and comes back with the completion that says
- * otherwise. */
+ * How a send is known to be complete without a completion: at the end of an iteration each stream's output is one send
+ * with MSG_DONTWAIT | MSG_WAITALL and CQE_SKIP_SUCCESS. The kernel tries it when it consumes the entry and never again.
+ * Either it accepts all bytes silently, or a completion with the accepted bytes, -EAGAIN or an error is in the queue
+ * when the call returns. Once the kernel's head of the submission queue has passed the entry and all completions have
+ * been seen, silence means sent (uvhttp__turn_settle). The arena can be reused, and no completion woke the loop that
+ * waits in the same call.
+ *
+ * An entry that was not consumed, because the call was refused, is sent by a later call from the memory that it refers
+ * to: io_uring_submit.c holds the loop until then. Only what was not accepted immediately is sent by an ordinary
+ * asynchronous send from a copy. A plain response without a callback for its end is not visited again: it leaves the
+ * queue when it is flushed, and returns with a completion that reports otherwise. */
 #include "io/io_uring.h"
 #include "base/hot.h"
 #include "base/sanitize.h"
@@ -155,8 +156,8 @@ static bool will_send(const uvhttp__stream_t *stream) {
     return segment;
 }
 
-/* Where more was received than one buffer holds it goes on in the one behind. Buffers are given back in the order in
- * which they came, hence each to its own place in the ring: the one behind has the next number. */
+/* A receive longer than one buffer continues in the next one. Buffers are returned in the order in which they came,
+ * each to its own place in the ring: the following buffer has the next number. */
 static void take_buffers(uvhttp__uring_t *uring, uvhttp__stream_t *stream, unsigned id, int received) {
     size_t left = received > 0 ? (size_t)received : 0;
     for (;;) {
@@ -206,7 +207,7 @@ UVHTTP__HOT static void prepare_send(uvhttp__stream_t *stream, struct io_uring_s
         *segments = 1;
         return;
     }
-    /* The kernel copies header and vector when it takes the entry; turn memory lasts until then. */
+    /* The kernel copies header and vector when it consumes the entry; the arena lasts until then. */
     char *memory = uvhttp__loop_turn_alloc(
         stream->loop, sizeof(struct msghdr) + UVHTTP__OUT_IOV_MAX * sizeof(struct iovec) + _Alignof(struct msghdr));
     if (!memory) {
@@ -225,7 +226,7 @@ UVHTTP__HOT static void prepare_send(uvhttp__stream_t *stream, struct io_uring_s
     *segments = (uint32_t)count;
 }
 
-/* The rest goes out when the peer makes room: from copies, by a send that waits and completes. */
+/* The rest is sent when the socket is writable: from copies, by a send that waits and completes. */
 static void send_later(uvhttp__stream_t *stream) {
     if (uvhttp__out_keep(stream) != UVHTTP_OK) {
         uvhttp__stream_ended(stream, UVHTTP_E_NOMEM);
@@ -277,7 +278,7 @@ UVHTTP__HOT static bool is_plain(const uvhttp__stream_t *stream) {
     return first->turn && !first->next && !stream->filter && !uvhttp__stream_outcome_wanted(stream);
 }
 
-/* The segment stays as it is until the next turn has been drained, for on_send_plain. */
+/* The segment stays unchanged until the next iteration has been drained, for on_send_plain. */
 UVHTTP__HOT static void hand_over_plain(uvhttp__stream_t *stream) {
     uvhttp__segment_t *segment = stream->out_first;
     segment->arg = stream;
@@ -303,14 +304,14 @@ UVHTTP__HOT void uvhttp__uring_hand_over(uvhttp__stream_t *stream) {
     stream->flags |= UVHTTP__STREAM_FLUSHED;
     uvhttp__loop_t *loop = stream->loop;
     uvhttp__list_push_back(&loop->settling, &stream->dirty);
-    /* Somebody waits for the outcome, or there is more to hand over: come back at once instead of waiting. */
+    /* A callback waits for the outcome, or there is more to flush: continue immediately instead of waiting. */
     if (uvhttp__stream_outcome_wanted(stream) || !stream->out_last->turn || stream->out_flying > 1)
         loop->settle_due = true;
 }
 
 static void on_send_now(uvhttp__stream_t *stream, int result) {
     stream->out_flying = 0;
-    if (uvhttp__stream_is_over(stream)) return; /* settle goes on from here */
+    if (uvhttp__stream_is_over(stream)) return; /* settle continues from here */
     if (result < 0 && result != -EAGAIN && result != -EINTR) {
         broke(stream, -result, true);
         return;
@@ -324,7 +325,7 @@ static void on_send_now(uvhttp__stream_t *stream, int result) {
     }
 }
 
-/* What was not taken is put back, in front of what this turn has queued by now. */
+/* What was not accepted is put back, in front of what this iteration has queued by now. */
 static void on_send_plain(uvhttp__segment_t *segment, int result) {
     uvhttp__stream_t *stream = segment->arg;
     size_t taken = result > 0 ? (size_t)result : 0;

@@ -25,8 +25,8 @@ typedef struct uvhttp__uring {
     uint32_t buffer_size;
     uint32_t buffer_count; /* a power of two */
     uint32_t buffers_back; /* given back in this drain and not yet published */
-    uint32_t receive_max;  /* bytes that one stream is given before the others get theirs; 0: the kernel knows no such
-                              bound, and gives up to 33 buffers */
+    uint32_t receive_max;  /* bytes that one stream receives before the others get theirs; 0: the kernel has no such
+                              bound, and fills up to 33 buffers */
     bool enabled;
 
     /* What the kernel has refused (io_uring_submit.c): */
@@ -34,10 +34,10 @@ typedef struct uvhttp__uring {
     bool failed;  /* the ring is not used any more */
     int fatal;    /* errno: the loop fails at the end of this drain; 0: it does not */
     uvhttp__refusals_t refusals;
-    unsigned held_tail;         /* position behind the last entry of the hand-over that is held */
-    unsigned cq_dropped;        /* completions that the kernel has dropped, as far as we know */
-    struct io_uring_sqe *spill; /* entries for which a full queue had no room, in order. While there are any, the
-                                   queue is full */
+    unsigned held_tail;  /* position after the last entry of the flush that is held */
+    unsigned cq_dropped; /* completions that the kernel has dropped, as far as we know */
+    struct io_uring_sqe
+        *spill; /* entries that did not fit into a full queue, in order. While there are any, the queue is full */
     uint32_t spill_count, spill_capacity;
     struct io_uring_sqe nowhere; /* an entry that is not submitted */
     uvhttp__list_t closing;      /* streams that wait for the kernel's references, linked by `dirty` */
@@ -101,7 +101,7 @@ static inline void uvhttp__uring_submitted(uvhttp__uring_t *uring, int status) {
 }
 /* Completions could not be had. */
 void uvhttp__uring_refused(uvhttp__uring_t *uring, int error);
-/* Completions may be unseen that belong to what was handed over. */
+/* Completions of flushed entries may be unseen. */
 void uvhttp__uring_hold(uvhttp__uring_t *uring);
 /* Closes the descriptors whose close was not submitted. */
 void uvhttp__uring_abandon(uvhttp__uring_t *uring);
@@ -116,7 +116,7 @@ void uvhttp__uring_ring_close(struct io_uring *ring);
 /* Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_UNSUPPORTED; what was made is freed by buffers_free in any case. */
 int uvhttp__uring_buffers_new(uvhttp__uring_t *uring, const uvhttp__loop_options_t *options);
 void uvhttp__uring_buffers_free(uvhttp__uring_t *uring);
-/* Prepares a receive that goes on, into the buffers of the ring. max: as receive_max. */
+/* Prepares a multishot receive into the buffers of the ring. max: as receive_max. */
 void uvhttp__uring_prepare_receive(struct io_uring_sqe *sqe, int fd, uint32_t max);
 
 /* --- io_uring.c: streams, listeners and completions --- */
@@ -128,8 +128,8 @@ void uvhttp__uring_hand_over(uvhttp__stream_t *stream);
 void uvhttp__uring_close(uvhttp__stream_t *stream);
 int uvhttp__uring_connect(uvhttp__stream_t *stream, const uvhttp__endpoint_t *endpoint);
 void uvhttp__uring_listener_update(uvhttp__listener_t *listener);
-/* The start of a loop iteration: runs all completions that are in the queue, or that the kernel keeps for want of room
- * in it, and settles. If `fatal` is set afterwards, the ring cannot be used any more. */
+/* The start of a loop iteration: runs all completions in the queue, and those that the kernel keeps while the queue is
+ * full, and settles. If `fatal` is set afterwards, the ring is no longer usable. */
 void uvhttp__uring_collect(uvhttp__uring_t *uring);
 /* Closes a stream without the ring, whatever the kernel still has of it. */
 void uvhttp__uring_close_directly(uvhttp__stream_t *stream);

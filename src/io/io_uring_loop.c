@@ -76,7 +76,7 @@ static inline void collect(uvhttp__uring_t *uring) {
 /* --- guest of the application's loop --- */
 
 static void guest_idle(uv_idle_t *idle) {
-    (void)idle; /* its being active keeps the host from waiting */
+    (void)idle; /* an active idle handle keeps the embedding loop from waiting */
 }
 
 /* What is due and needs no ring. */
@@ -87,7 +87,7 @@ static bool pending_without_ring(const uvhttp__loop_t *loop) {
 
 static bool guest_busy(uvhttp__uring_t *uring) {
     if (uring->failed) return pending_without_ring(&uring->loop);
-    if (uring->trouble) return false; /* the timer turns the host's loop */
+    if (uring->trouble) return false; /* the timer wakes the embedding loop */
     return uvhttp__turn_pending(&uring->loop) || io_uring_cq_ready(&uring->ring) ||
            (IO_URING_READ_ONCE(*uring->ring.sq.kflags) & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW));
 }
@@ -108,12 +108,12 @@ static void guest_submit(uvhttp__uring_t *uring) {
     uv_timer_start(&uring->uv_timer, guest_on_timer, wait_ms, 0);
 }
 
-/* Before the host waits. The eventfd is switched on first and the queues are looked at after, so that nothing that
- * completes in between is missed. */
+/* Runs before the embedding loop waits. The eventfd is enabled before the queues are checked, so that no completion in
+ * between is missed. */
 static void guest_prepare(uv_prepare_t *prepare) {
     uvhttp__uring_t *uring = prepare->data;
     uvhttp__turn_end(&uring->loop);
-    if (uring->handles_open > 0) { /* it was freed in this turn: a handle that closes must not be started */
+    if (uring->handles_open > 0) { /* it was freed in this iteration: a closing handle must not be started */
         /* The last connections close; what is not consumed is closed by uvhttp__uring_abandon. */
         if (!uring->failed) uvhttp__uring_submitted(uring, io_uring_submit(&uring->ring));
         return;
@@ -142,7 +142,7 @@ static void guest_on_event(uv_poll_t *poll_handle, int status, int events) {
     (void)status, (void)events;
     uvhttp__uring_t *uring = poll_handle->data;
     uint64_t count;
-    (void)!read(uring->event_fd, &count, sizeof count); /* the check phase of this turn does the work */
+    (void)!read(uring->event_fd, &count, sizeof count); /* the check phase of this iteration does the work */
 }
 
 static void guest_on_async(uv_async_t *async) {
@@ -190,7 +190,7 @@ static int guest_start(uvhttp__uring_t *uring, uv_loop_t *host) {
     uv_poll_start(&uring->poll, UV_READABLE, guest_on_event);
     uv_prepare_start(&uring->prepare, guest_prepare);
     uv_check_start(&uring->check, guest_check);
-    /* Only the poll keeps the host alive: as long as the loop exists there is something to serve. */
+    /* Only the poll keeps the embedding loop alive: as long as the loop exists there is something to serve. */
     uv_unref((uv_handle_t *)&uring->prepare);
     uv_unref((uv_handle_t *)&uring->check);
     uv_unref((uv_handle_t *)&uring->uv_timer);
@@ -245,12 +245,12 @@ static void arm_uv_poll(uvhttp__uring_t *uring) {
     sqe->user_data = UVHTTP__URING_INTERNAL_DATA(UVHTTP__URING_UV);
 }
 
-/* Waits without the ring for what the inner loop watches, signals among them, and, once the ring has failed, for
- * wake-ups. */
+/* Waits without the ring for what the inner loop polls, including signals, and, once the ring has failed, for wake-ups.
+ */
 static void wait_without_ring(uvhttp__uring_t *uring, int wait_ms) {
     struct pollfd fds[] = {{.fd = uv_backend_fd(&uring->inner.uv), .events = POLLIN},
                            {.fd = uring->failed ? uring->wake_fd : -1, .events = POLLIN}};
-    if (poll(fds, 2, wait_ms) <= 0) return; /* a signal: the inner loop looks for it in the next turn */
+    if (poll(fds, 2, wait_ms) <= 0) return; /* a signal: the inner loop looks for it in the next iteration */
     if (fds[0].revents) uring->inner.due = true;
     if (fds[1].revents) (void)!read(uring->wake_fd, &uring->wake_value, sizeof uring->wake_value);
 }

@@ -1,14 +1,14 @@
-/* Owns: what becomes of a submission that the kernel refuses (EAGAIN, EBUSY, ENOMEM, EINTR, EPERM, ...) or consumes in
- * part. May include: base, obs, io.
+/* Owns: submissions that the kernel refuses (EAGAIN, EBUSY, ENOMEM, EINTR, EPERM, ...) or consumes in part. May
+ * include: base, obs, io.
  *
- * An entry that was not consumed stays in the queue, and the next call that works submits it: the memory that it refers
- * to must stay as it is until then. That is known without asking: the kernel's head of the submission queue passes the
- * entry. Until it has passed the whole hand-over the loop is held: it reads completions, runs messages and timers and
- * collects output in the current half of turn memory, but it settles nothing, hands over nothing, and lets no stream
- * go. A full queue is no reason to wait in a callback: further entries are kept aside, in order.
+ * An entry that was not consumed stays in the queue, and the next successful call submits it: the memory that it refers
+ * to must stay unchanged until then. The kernel's head of the submission queue shows it: an entry is consumed when the
+ * head has passed it. Until the head has passed the whole flush, the loop is held. It reads completions, runs messages
+ * and timers, and collects output in the current half of the arena, but it settles nothing, flushes nothing and frees
+ * no stream. A full queue is no reason to wait in a callback: further entries are kept aside, in order.
  *
- * Every turn tries again (io_refusal.c). What does not pass within a bound ends the backend (io_uring_loop.c):
- * connections are reset by plain system calls, and the loop's owner is told. */
+ * Every iteration tries again (io_refusal.c). Refusals beyond a bound end the backend (io_uring_loop.c): connections
+ * are reset by plain system calls, and the loop's owner is notified. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ struct io_uring_sqe *uvhttp__uring_sqe_full(uvhttp__uring_t *uring) {
     return sqe;
 }
 
-/* Moves entries that were kept aside to where the queue has room again. Returns whether any was. */
+/* Moves entries that were kept aside into free entries of the queue. Returns whether any was. */
 static bool refill(uvhttp__uring_t *uring) {
     uint32_t moved = 0;
     for (struct io_uring_sqe *sqe; moved < uring->spill_count && (sqe = io_uring_get_sqe(&uring->ring)); moved++)

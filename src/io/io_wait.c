@@ -61,7 +61,7 @@ bool uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd) {
 
 UVHTTP__HOT void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms) {
     int count = epoll_wait(set->fd, set->events, UVHTTP__FD_EVENTS_MAX, timeout_ms);
-    set->count = count > 0 ? count : 0; /* a signal, or a refusal: a turn without events */
+    set->count = count > 0 ? count : 0; /* a signal, or a refusal: an iteration without events */
     set->error = count < 0 ? errno : 0;
 }
 
@@ -82,7 +82,7 @@ static void look(uvhttp__post_t *post) {
     set->count = 0;
 }
 
-/* Outside of a turn: what waits may answer requests, which belongs into one. */
+/* Outside an iteration: on_ready may send responses, which requires an iteration. */
 static void on_readable(void *arg) {
     struct uvhttp__fd_set *set = arg;
     if (set->posted) return;
@@ -124,6 +124,6 @@ void uvhttp__fd_wait_stop(uvhttp__fd_wait_t *wait) {
         if (set->events[i].data.u64 == UVHTTP__FD_DATA(wait, UVHTTP__FD_WAIT))
             set->events[i].data.u64 = UVHTTP__FD_DATA(NULL, UVHTTP__FD_WAIT);
     if (uvhttp__fd_set_remove(set, wait->fd)) return;
-    /* It stays: what is told of it from here on is about nobody, and told once. */
+    /* The entry remains: further events are for no wait, and are reported once. */
     (void)uvhttp__fd_set_change(set, EPOLL_CTL_MOD, wait->fd, EPOLLONESHOT, NULL, UVHTTP__FD_WAIT);
 }

@@ -1,4 +1,5 @@
-/* Owns: watching a descriptor that is not a stream of the loop, through the loop's libuv. May include: base, io. */
+/* Owns: descriptor watchers for descriptors that are not streams of the loop, through the loop's libuv. May include:
+ * base, io. */
 #include <uv.h>
 
 #include "base/alloc.h"

@@ -1,6 +1,5 @@
-/* Owns: content: bytes that are made once and sent often. Large ones are a sealed file in memory: what sendfile(2)
- * hands over are pages that nobody can change, also when the content has been freed while a client still reads. May
- * include: base. */
+/* Owns: shared bodies: bytes that are created once and sent often. Large ones are a sealed file in memory: sendfile(2)
+ * submits pages that cannot be changed, also after the body was freed while a client still reads. May include: base. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -27,7 +27,7 @@ static bool next_pair(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *valu
     return false;
 }
 
-/* Where to go on in the Cookie fields; zeros: at the first. */
+/* Where to continue in the Cookie fields; zeros: at the first. */
 typedef struct place {
     size_t field;
     uvhttp_str_t rest;

@@ -25,7 +25,7 @@ static int no_memory(const uvhttp_request_t *req, size_t size) {
     return req->arena->size_max - req->arena->used < size ? UVHTTP_E_FORM_TOO_LARGE : UVHTTP_E_NOMEM;
 }
 
-/* The array with room for one entry more, moved if need be; NULL: *status tells why not. */
+/* The array with space for one more entry, moved if necessary; NULL: *status is the reason. */
 static void *grow(uvhttp_request_t *req, void *array, size_t entry_size, size_t count, size_t *capacity, int *status) {
     if (count < *capacity) return array;
     size_t wanted = *capacity ? *capacity * 2 : ENTRIES_FIRST;

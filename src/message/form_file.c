@@ -30,7 +30,8 @@ static size_t read_utf8(const uint8_t *text, size_t size, uint32_t *code) {
     return valid ? length : 0;
 }
 
-/* Control characters, line separators, and what turns the direction of text, so that a name shows what it is. */
+/* Control characters, line separators, and characters that change the direction of text, so that a name shows what it
+ * is. */
 static bool is_hidden(uint32_t code) {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e || code == 0x200f ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;

@@ -127,7 +127,7 @@ static void read_scheme(uvhttp_str_t text, uvhttp__client_t *client) {
 static void read_host(uvhttp_request_t *req, uvhttp_str_t text, uvhttp__client_t *client) {
     if (text.size > HOST_SIZE_MAX || !uvhttp__valid_authority(text, false)) return;
     assert(text.data);
-    /* A copy: the head may move when the answer is deferred. */
+    /* A copy: the head may move when the response is deferred. */
     char *copy = uvhttp__arena_alloc_uncounted(req->arena, text.size, 1);
     if (copy) client->host = (uvhttp_str_t){memcpy(copy, text.data, text.size), text.size};
 }

@@ -20,7 +20,7 @@
 #define UVHTTP__QUERY_PARAM_MAX 1000               /* pairs of a query that can be seen; later ones are left out */
 #define UVHTTP__PARAM_MAX 32                       /* parameters of a route's pattern */
 #define UVHTTP__PEER_TEXT_MAX 128                  /* bytes with the terminator */
-#define UVHTTP__RESPONSE_HEADERS_SIZE_MAX 65536u   /* bytes of an answer's own header fields */
+#define UVHTTP__RESPONSE_HEADERS_SIZE_MAX 65536u   /* bytes of a response's own header fields */
 #define UVHTTP__RESPONSE_CONTENT_TYPE_SIZE_MAX 256 /* bytes */
 
 /* --- request --- */
@@ -63,7 +63,7 @@ typedef struct uvhttp__request_ops {
     bool (*tls)(const uvhttp_request_t *req, const char **subject);
     /* The shard of the loop that the caller runs on; NULL on any other thread. May be NULL. */
     struct uvhttp__counters *(*counters)(const uvhttp_request_t *req);
-    /* CLOCK_MONOTONIC, on the request's loop at the begin of its turn. */
+    /* CLOCK_MONOTONIC, on the request's loop at the start of its iteration. */
     uint64_t (*time_ns)(const uvhttp_request_t *req);
     /* CLOCK_MONOTONIC when the head was seen whole, and now. */
     void (*times)(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns);
@@ -152,7 +152,7 @@ static inline const uvhttp__request_extras_t *uvhttp__request_see_extras(const u
     return extras ? extras : &uvhttp__request_no_extras;
 }
 
-/* The head has been copied to new_base, and its fields array to new_fields. Views handed out before are void. */
+/* The head has been copied to new_base, and its fields array to new_fields. Earlier views are invalid. */
 static inline void uvhttp__request_rebase(uvhttp_request_t *req, const char *new_base, uvhttp__field_t *new_fields) {
     req->base = new_base;
     req->head.headers = new_fields;
@@ -214,10 +214,10 @@ typedef struct uvhttp__trust {
 enum { UVHTTP__PROXY_HEADER_NONE, UVHTTP__PROXY_HEADER_FORWARDED, UVHTTP__PROXY_HEADER_X_FORWARDED };
 enum { UVHTTP__PROXY_FOR = 1, UVHTTP__PROXY_PROTO = 2, UVHTTP__PROXY_HOST = 4, UVHTTP__PROXY_FIELDS_ALL = 7 };
 
-/* client->address is who sent the request, and is trusted. Follows the fields from the last element, which that one has
- * added, to the first address that is not trusted, and fills in *client. False if something had to be left out of
- * account: an element that can not be read, or more than hops_max of them. Then the client is the last address that
- * somebody trusted has vouched for. */
+/* client->address is the sender of the request, and is trusted. Follows the fields from the last element, which that
+ * peer has added, to the first address that is not trusted, and sets *client. Returns false if something was ignored: a
+ * malformed element, or more than hops_max of them. Then the client is the last address that a trusted proxy has
+ * reported. */
 bool uvhttp__forwarded_resolve(uvhttp_request_t *req, const uvhttp__trust_t *trust, uvhttp__client_t *client);
 
 /* --- response --- */
@@ -281,10 +281,10 @@ struct uvhttp_content {
 };
 
 enum {                                      /* uvhttp_response.flags */
-       UVHTTP__RESPONSE_ANSWERED = 1 << 0,  /* a complete answer is recorded */
-       UVHTTP__RESPONSE_BEGUN = 1 << 1,     /* an answer in pieces */
+       UVHTTP__RESPONSE_ANSWERED = 1 << 0,  /* a buffered response is recorded */
+       UVHTTP__RESPONSE_BEGUN = 1 << 1,     /* a streamed response */
        UVHTTP__RESPONSE_ENDED = 1 << 2,     /* ... is over */
-       UVHTTP__RESPONSE_DEFERRED = 1 << 3,  /* answered by the deferred handle only */
+       UVHTTP__RESPONSE_DEFERRED = 1 << 3,  /* only the deferred handle responds */
        UVHTTP__RESPONSE_FINISHING = 1 << 4, /* on_finish hooks have been started */
        UVHTTP__RESPONSE_COMMITTED = 1 << 5, /* the head is written: nothing can change any more */
        UVHTTP__RESPONSE_DONE = 1 << 6,      /* on_done hooks have been called */
@@ -295,8 +295,9 @@ enum {                                      /* uvhttp_response.flags */
        UVHTTP__RESPONSE_TYPE_KEPT = 1 << 10, /* content_type was set by uvhttp_response_header */
        UVHTTP__RESPONSE_BODY_OPEN = 1 << 11, /* the session's: more of a streamed request body is to come */
        UVHTTP__RESPONSE_BRIEFLY = 1 << 12,   /* deferred by the library itself: a FIN of the client does not end it */
-       UVHTTP__RESPONSE_BY_SERVER = 1 << 13, /* the complete answer is the server's own, for the reason `code` */
-       UVHTTP__RESPONSE_ON_ERROR = 1 << 14,  /* the function for such answers runs: it answers now or not at all */
+       UVHTTP__RESPONSE_BY_SERVER = 1 << 13, /* the server generated the buffered response, for the reason `code` */
+       UVHTTP__RESPONSE_ON_ERROR =
+           1 << 14, /* the function for generated responses runs: it responds now or not at all */
 };
 
 /* The session's part of a response. Called on the thread of the caller of the public function: the loop's, or a
@@ -324,12 +325,12 @@ typedef struct uvhttp__hook uvhttp__hook_t;
 
 #define UVHTTP__RESPONSE_TRAILERS_SIZE_MAX 8192u /* bytes */
 
-/* What turns the pieces of an answer into other bytes, of another size: for a hook of on_finish to set. */
+/* Converts the bytes of a streamed response to other bytes, of another size: for a hook of on_finish to set. */
 typedef struct uvhttp__coder {
-    /* As uvhttp__response_sink_t.write, by means of sink->room and sink->push. A code that is not sink->room's says
-     * that the answer can not be completed. */
+    /* As uvhttp__response_sink_t.write, by means of sink->room and sink->push. A code that is not sink->room's means
+     * that the response cannot be completed. */
     int (*write)(struct uvhttp__coder *coder, uvhttp_response_t *res, const char *data, size_t size);
-    /* What is left goes to sink->push. Returns 0 or why the answer can not be completed. */
+    /* Passes the rest to sink->push. Returns 0 or why the response cannot be completed. */
     int (*end)(struct uvhttp__coder *coder, uvhttp_response_t *res);
 } uvhttp__coder_t;
 
@@ -358,7 +359,7 @@ struct uvhttp_response {
     char checked_type[UVHTTP__CHECKED_TYPE_MAX]; /* the last Content-Type that was checked, kept over resets */
     uint8_t checked_type_size;                   /* 0: none */
     int16_t code;                                /* BY_SERVER only, else not written: a UVHTTP_E_* code */
-    uint64_t sent_size;                  /* bytes of the body handed over; the session's, once the head is written */
+    uint64_t sent_size;                  /* bytes of the body submitted; the session's, once the head is written */
     uvhttp_request_t *request;           /* set once by init */
     uvhttp__arena_t *arena;              /* set once by init */
     const uvhttp__response_sink_t *sink; /* set once by init */
@@ -377,16 +378,16 @@ int uvhttp__response_interim(uvhttp_response_t *res, int status, uvhttp_str_t te
 void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp__arena_t *arena,
                            const uvhttp__response_sink_t *sink);
 
-/* Forgets the last answer (a few ns). uvhttp__response_done must have been called for it. */
+/* Forgets the last response (a few ns). uvhttp__response_done must have been called for it. */
 static inline void uvhttp__response_reset(uvhttp_response_t *res) {
     memset(res, 0, offsetof(uvhttp_response_t, body) + offsetof(uvhttp__body_t, release));
 }
 
-/* What the session's order of calls is:
- *   complete answer: chain -> (ANSWERED?) -> uvhttp__response_finish -> uvhttp__response_commit -> head and body ->
+/* The session's order of calls:
+ *   buffered:        chain -> (ANSWERED?) -> uvhttp__response_finish -> uvhttp__response_commit -> head and body ->
  *                    uvhttp__response_done
- *   in pieces:       sink->begin { finish, commit, head } -> sink->write ... sink->end -> uvhttp__response_done
- *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, answer, then as above
+ *   streamed:        sink->begin { finish, commit, head } -> sink->write ... sink->end -> uvhttp__response_done
+ *   deferred:        sink->defer; later, on the loop's thread: uvhttp__response_undefer, respond, then as above
  * If neither ANSWERED, BEGUN nor DEFERRED is set when the handler has returned: uvhttp__response_fail(res, 500, ...).
  */
 
@@ -411,7 +412,7 @@ static inline void uvhttp__body_release(uvhttp__body_t *body) {
     body->size = 0;
 }
 
-/* The end: releases a body that was not taken, runs the on_done hooks with `status`, last registered first; at most
+/* The end: releases a body that was not sent, runs the on_done hooks with `status`, last registered first; at most
  * once. */
 void uvhttp__response_run_done(uvhttp_response_t *res, int status);
 static inline void uvhttp__response_done(uvhttp_response_t *res, int status) {
@@ -426,15 +427,15 @@ static inline void uvhttp__response_abort(uvhttp_response_t *res) {
     res->flags |= UVHTTP__RESPONSE_ABORTED;
 }
 
-/* Replaces whatever is recorded by a text/plain answer of the library, whatever the state but COMMITTED; needs no
- * memory. status: 400..599; text: static, or NULL for no body. The user's headers stay (CORS must reach a 404), but
- * those that describe a body are dropped. */
+/* Replaces whatever is recorded by a text/plain response of the library, in any state but COMMITTED; needs no memory.
+ * status: 400..599; text: static, or NULL for no body. The user's header fields stay (CORS must reach a 404), but those
+ * that describe a body are dropped. */
 void uvhttp__response_fail(uvhttp_response_t *res, int status, const char *text);
 /* The same for the reason `code`, a UVHTTP_E_* code. uvhttp__response_fail finds the code that goes with the status. */
 void uvhttp__response_fail_by(uvhttp_response_t *res, int code, int status, const char *text);
 /* The same for what is too busy now: 503 with Retry-After. */
 void uvhttp__response_unavailable(uvhttp_response_t *res, int code);
-/* The complete answer that is recorded is the server's own: the application may replace it (uvhttp_server_on_error). */
+/* The recorded response was generated by the server: the application may replace it (uvhttp_server_on_error). */
 static inline void uvhttp__response_by_server(uvhttp_response_t *res, int code) {
     res->flags |= UVHTTP__RESPONSE_BY_SERVER;
     res->code = (int16_t)code;
@@ -452,7 +453,7 @@ static inline bool uvhttp__response_is(const uvhttp_response_t *res, unsigned fl
     return (res->flags & flags) != 0;
 }
 
-/* Records a complete answer with a body of any kind; what it holds is released on failure. Returns what
+/* Records a buffered response with a body of any kind; what it holds is released on failure. Returns what
  * uvhttp_response_send does. */
 int uvhttp__response_answer(uvhttp_response_t *res, int status, const char *content_type, uvhttp__body_t body);
 
@@ -466,7 +467,7 @@ int uvhttp__response_put_fields(uvhttp_response_t *res, const char *text, size_t
  * UVHTTP_E_LIMIT. */
 int uvhttp__response_put_header(uvhttp_response_t *res, uvhttp_str_t name, uvhttp_str_t value, bool replace);
 
-/* Whether an answer with this status has a body and a Content-Length (RFC 9110 section 6.4.1): not 1xx, 204, 304. */
+/* Whether a response with this status has a body and a Content-Length (RFC 9110 section 6.4.1): not 1xx, 204, 304. */
 static inline bool uvhttp__status_has_body(int status) {
     return LIKELY(status == 200) || (status >= 200 && status != 204 && status != 304);
 }

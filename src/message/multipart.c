@@ -1,8 +1,8 @@
-/* Owns: multipart/form-data piece by piece: where parts begin and end (RFC 2046 section 5.1.1). May include: base.
+/* Owns: streaming multipart/form-data: where parts start and end (RFC 2046 section 5.1.1). May include: base.
  *
- * The delimiter is CRLF "--" boundary. No boundary holds a CR, so when a match breaks off, no shorter one can have
- * begun within it: the bytes that matched are content, and a copy of them is the delimiter itself. Nothing is ever kept
- * but how many there were, and each byte is looked at a bounded number of times. */
+ * The delimiter is CRLF "--" boundary. No boundary contains a CR, so when a match breaks off, no shorter one can have
+ * started within it: the matched bytes are data, and the delimiter itself is a copy of them. Only their number is kept,
+ * and each byte is examined a bounded number of times. */
 #include "message/multipart.h"
 #include "base/chars.h"
 #include "base/str.h"
@@ -15,8 +15,8 @@ enum {
     STATE_PADDING,  /* ... or spaces */
     STATE_LF,       /* ... and CR */
     STATE_HEADER,   /* in the header of a part */
-    STATE_CLOSED,   /* behind the last delimiter: END is to be told */
-    STATE_TAIL,     /* ... told; spaces, then CRLF or the end of the body */
+    STATE_CLOSED,   /* behind the last delimiter: END is to be reported */
+    STATE_TAIL,     /* ... reported; spaces, then CRLF or the end of the body */
     STATE_TAIL_LF,  /* ... CR */
     STATE_EPILOGUE, /* thrown away */
 };
@@ -129,7 +129,7 @@ static int read_data(uvhttp_multipart_t *parser, const char *data, size_t size, 
 }
 
 /* --- the line of a delimiter --- What follows the boundary must be "--" or spaces, and the end of the line: a line
- * that goes on would be a delimiter to one reader (RFC 2046) and content to another. */
+ * that continues would be a delimiter to one reader (RFC 2046) and data to another. */
 
 static int end_part(uvhttp_multipart_t *parser, uvhttp_multipart_event_t *event) {
     if (!parser->in_part) return UVHTTP_E_AGAIN;

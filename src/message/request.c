@@ -175,7 +175,7 @@ bool uvhttp__members_have(const uvhttp_request_t *req, const char *name, uvhttp_
 
 /* --- trailers --- */
 
-/* Takes a line off *rest. Line feed and colon are always found: the decoder has checked the lines. */
+/* Removes a line from *rest. Line feed and colon are always found: the decoder has checked the lines. */
 static bool next_trailer(uvhttp_str_t *rest, uvhttp_str_t *name, uvhttp_str_t *value) {
     *name = *value = (uvhttp_str_t){NULL, 0};
     if (rest->size == 0) return false;

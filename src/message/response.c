@@ -1,4 +1,4 @@
-/* Owns: complete answers: what is recorded, replaced and released. May include: base. */
+/* Owns: buffered responses: recording, replacing and releasing them. May include: base. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@ void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp
     uvhttp__response_reset(res);
 }
 
-/* Why a complete answer can not be recorded, or 0. */
+/* Why a buffered response cannot be recorded, or 0. */
 static inline int refusal(const uvhttp_response_t *res, int status) {
     const unsigned locked = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED;
     if (__builtin_expect(res->flags & locked, 0)) return UVHTTP_E_STATE;
@@ -38,8 +38,8 @@ void uvhttp__body_release_held(uvhttp__body_t *body) {
     }
 }
 
-/* The answer is whole: nothing can fail from here. What is to be the body is written field by field by the callers of
- * the plain path, because a copy of the struct would wait for its own stores. */
+/* The response is complete: nothing can fail from here. The callers of the plain path write the body field by field,
+ * because a copy of the struct would wait for its own stores. */
 static inline void record(uvhttp_response_t *res, int status, uvhttp__content_type_t type) {
     uvhttp__body_release(&res->body);
     res->status = (uint16_t)status;
@@ -49,7 +49,7 @@ static inline void record(uvhttp_response_t *res, int status, uvhttp__content_ty
     res->flags = (uint16_t)(others | UVHTTP__RESPONSE_ANSWERED | (type.kept ? UVHTTP__RESPONSE_TYPE_KEPT : 0u));
 }
 
-/* A copy of text with a content type of ours. */
+/* A copy of text with a Content-Type of ours. */
 static int answer_text(uvhttp_response_t *res, int status, const char *text, uvhttp__content_type_t type) {
     int problem = refusal(res, status);
     if (problem == 0 && !text) problem = UVHTTP_E_INVALID;

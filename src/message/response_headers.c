@@ -1,5 +1,5 @@
-/* Owns: the header fields of an answer, kept as the text that is sent. Content-Type is kept apart, because every answer
- * sets it. May include: base. */
+/* Owns: the header fields of a response, stored as the text that is sent. Content-Type is stored separately, because
+ * every response sets it. May include: base. */
 #include "base/chars.h"
 #include "base/hot.h"
 #include "base/str.h"

@@ -13,14 +13,14 @@ static inline char *uvhttp__response_alloc(uvhttp_response_t *res, size_t size, 
     return memory;
 }
 
-/* A Content-Type to be sent, in memory that lives as long as the answer. */
+/* A Content-Type to be sent, in memory that lives as long as the response. */
 typedef struct uvhttp__content_type {
     const char *data;
     uint32_t size;
-    bool kept; /* it stays for an answer that brings none */
+    bool kept; /* it stays for a response that brings none */
 } uvhttp__content_type_t;
 
-/* What an answer that was given `text` (NULL: none) has for a Content-Type: a copy, or the kept one. Returns 0,
+/* The Content-Type of a response that was given `text` (NULL: none): a copy, or the kept one. Returns 0,
  * UVHTTP_E_INVALID, UVHTTP_E_NOMEM or UVHTTP_E_LIMIT. */
 int uvhttp__response_copy_type(uvhttp_response_t *res, const char *text, uvhttp__content_type_t *type);
 /* The same. A handler sends one type again and again: the last one that was checked is kept with the response, over all

@@ -1,4 +1,4 @@
-/* Owns: answers in pieces, hooks, and the way to a deferred answer. May include: base. */
+/* Owns: streamed responses, hooks, and the transition to a deferred response. May include: base. */
 #include "base/chars.h"
 #include "base/str.h"
 #include "message/response_internal.h"
@@ -66,7 +66,7 @@ int uvhttp_response_write(uvhttp_response_t *res, const void *data, size_t size)
 int uvhttp_response_end(uvhttp_response_t *res) {
     int problem = refusal(res);
     if (problem != 0) return problem;
-    /* The answer to HEAD, and 204 and 304, announce a size that is never sent. */
+    /* The response to HEAD, and 204 and 304, announce a size that is never sent. */
     bool has_body = res->request->head.method != UVHTTP_HEAD && uvhttp__status_has_body(res->status);
     if (has_body && res->body.stream_size != UVHTTP_SIZE_UNKNOWN && res->body.stream_left)
         res->flags |= UVHTTP__RESPONSE_MISSIZED;

@@ -32,7 +32,7 @@ static _Thread_local struct {
     uvhttp__entry_ring_t *ring;
 } latest; /* that this thread used */
 
-/* Adds a ring, and starts the log's thread with the first. NULL if one of them can not be had: it is tried again. */
+/* Adds a ring, and starts the log's thread with the first. NULL if one of them is unavailable: it is tried again. */
 static uvhttp__entry_ring_t *add_ring(uvhttp__access_log_t *log) {
     uvhttp__entry_ring_t *ring = uvhttp__entry_ring_new(log->ring_size);
     if (!ring) return NULL;
@@ -110,7 +110,7 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
 }
 
 static void note(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
-    /* Now, because the connection can be gone when the answer is given up. */
+    /* Now, because the connection can be gone when the response is aborted. */
     (void)uvhttp__request_client(req);
     if (uvhttp_response_on_done(res, on_done, user) == UVHTTP_OK) return;
     uvhttp__access_log_t *log = user;
@@ -198,7 +198,7 @@ uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options
                             log->path);
         } else if (log->fd < 0) {
             free_log(log);
-            return uvhttp__middleware_refused(NAME, "can not open path \"%.300s\": %s", options->path,
+            return uvhttp__middleware_refused(NAME, "cannot open path \"%.300s\": %s", options->path,
                                               strerrordesc_np(error));
         }
     }

@@ -54,18 +54,18 @@ typedef struct uvhttp__entry_ring {
     uint64_t mask;
     uint64_t owner;                     /* which thread puts */
     alignas(64) _Atomic uint64_t put;   /* bytes ever put, the putter's */
-    uint64_t taken_seen;                /* the putter's last look at `taken` */
+    uint64_t taken_seen;                /* the producer's last value of `taken` */
     _Atomic uint64_t dropped;           /* the putter's */
     bool kicked;                        /* the putter's: it has woken the taker because half of it is full */
     alignas(64) _Atomic uint64_t taken; /* the taker's */
-    uint64_t dropped_told, told_ns;     /* the taker's: of these a line has told, when (0: never) */
+    uint64_t dropped_told, told_ns;     /* the consumer's: how many of these a line has reported, and when (0: never) */
     alignas(64) char data[];
 } uvhttp__entry_ring_t;
 
 /* size: a power of two of at least 65536. NULL if out of memory. */
 uvhttp__entry_ring_t *uvhttp__entry_ring_new(uint32_t size);
 void uvhttp__entry_ring_free(uvhttp__entry_ring_t *ring);
-/* Returns how many bytes wait, this entry included, or 0 if there was no room: it counts as dropped. */
+/* Returns how many bytes wait, this entry included, or 0 if the ring is full: it counts as dropped. */
 uint64_t uvhttp__entry_ring_put(uvhttp__entry_ring_t *ring, const uvhttp__entry_source_t *source);
 /* The oldest entry, to be looked at until _release; NULL: none. */
 const uvhttp__entry_t *uvhttp__entry_ring_peek(uvhttp__entry_ring_t *ring);

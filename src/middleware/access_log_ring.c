@@ -1,7 +1,7 @@
-/* Owns: the ring by which a loop hands entries to the log's thread. May include: base.
+/* Owns: the ring by which a loop passes entries to the log's thread. May include: base.
  *
- * Positions only grow, and are taken modulo the size. An entry lies in one piece: what is left at the end of the memory
- * when one does not fit is skipped, marked by an entry of size 0 if there is room for its size. */
+ * Positions only grow, and are reduced modulo the size. An entry is contiguous: if one does not fit, the rest at the
+ * end of the memory is skipped, marked by an entry of size 0 if that fits. */
 #include <assert.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ const uvhttp__entry_t *uvhttp__entry_ring_peek(uvhttp__entry_ring_t *ring) {
     const char *at = ring->data + (taken & ring->mask);
     uint32_t size;
     memcpy(&size, at, sizeof size);
-    if (size == 0) { /* the next one begins at the begin */
+    if (size == 0) { /* the next one is at the start */
         atomic_store_explicit(&ring->taken, taken + ring->mask + 1 - (taken & ring->mask), memory_order_release);
         at = ring->data;
     }

@@ -17,9 +17,7 @@
 #include "base/thread.h"
 #include "middleware/access_log.h"
 
-#define ROUND_SIZE                                                                                                     \
-    65536 /* bytes of lines that one ring may fill before the next ring, and a reopening, has its turn                 \
-           */
+#define ROUND_SIZE 65536 /* bytes of lines that one ring may fill before the next ring, or a reopening */
 #define BATCH_SIZE (2 * UVHTTP__ACCESS_LINE_MAX + ROUND_SIZE) /* bytes: a line that is kept, a round, and one line */
 #define PIPE_PIECE 4096         /* bytes that a pipe takes whole once poll says that it can */
 #define LAST_MS 2000            /* how long the end waits for somebody who does not read */
@@ -33,7 +31,7 @@ typedef struct writer {
     size_t head_done; /* of its first line, so many bytes are in the file: the disk was full, or a reader is slow */
     int64_t real_offset_ns;
     bool plain_file; /* which never makes us wait for a reader */
-    bool broken;     /* the last write failed, and the log has been told */
+    bool broken;     /* the last write failed, and the failure was logged */
     bool last;       /* the end: nobody puts entries any more */
     uint64_t give_up_ns;
     uint64_t dropped_warned, warned_ns; /* the last warning: of how many, when */
@@ -85,7 +83,7 @@ static void reopen(writer_t *writer) {
     int fd = uvhttp__access_log_open(log);
     if (fd < 0) {
         int error = errno;
-        UVHTTP_LOG_ERROR("access_log: can not open \"%s\" anew, the old file is kept: %s", log->path,
+        UVHTTP_LOG_ERROR("access_log: cannot open \"%s\" anew, the old file is kept: %s", log->path,
                          uvhttp__access_log_unread(log, error) ? "nobody reads this FIFO" : strerrordesc_np(error));
         return;
     }
@@ -163,7 +161,7 @@ static void lose_batch(writer_t *writer) {
 static void tell_broken(const writer_t *writer, int error) {
     const uvhttp__access_log_t *log = writer->log;
     bool unread = log->fd < 0 && uvhttp__access_log_unread(log, error);
-    UVHTTP_LOG_ERROR("access_log: can not write to %s: %s; lines are lost until it works again",
+    UVHTTP_LOG_ERROR("access_log: cannot write to %s: %s; lines are lost until it works again",
                      log->path ? log->path : "its descriptor",
                      unread ? "nobody reads this FIFO" : strerrordesc_np(error));
 }

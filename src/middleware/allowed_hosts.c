@@ -1,4 +1,4 @@
-/* Owns: the list of hosts that a server answers for. May include: message, base, obs. */
+/* Owns: the list of hosts that a server accepts. May include: message, base, obs. */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <uvhttp/allowed_hosts.h>
@@ -10,7 +10,7 @@
 
 #define NAME "allowed_hosts"
 
-static const char refusal[] = "This server does not answer for the host of the request.\n";
+static const char refusal[] = "This server does not serve the host of the request.\n";
 
 typedef struct allowed_hosts {
     char *hosts; /* comma-separated */

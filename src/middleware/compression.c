@@ -1,5 +1,4 @@
-/* Owns: compression of answers: which ones, in which coding, and what their heads say. May include: message,
- * base. */
+/* Owns: compression of responses: which ones, in which coding, and their header fields. May include: message, base. */
 #include <uvhttp/compression.h>
 
 #include "base/alloc.h"
@@ -21,7 +20,7 @@ static const char default_types[] = "text/*\0application/json\0application/javas
                                     "application/wasm\0application/manifest+json\0font/ttf\0font/otf\0"
                                     "application/vnd.ms-fontobject\0";
 
-/* --- which answers --- */
+/* --- which responses --- */
 
 static bool ends_with(uvhttp_str_t text, uvhttp_str_t end) {
     return text.size > end.size &&
@@ -66,8 +65,8 @@ static bool is_candidate(const compression_t *self, const uvhttp_response_t *res
     return may_be_encoded(res) && worth_compressing(self, res);
 }
 
-/* Whether a 304 may stand for an answer that would be compressed: its size is not known, its type seldom. A Vary too
- * many does no harm. */
+/* Whether a 304 may stand for a response that would be compressed: its size is unknown, its type rarely known. An
+ * unnecessary Vary does no harm. */
 static bool stands_for_candidate(const compression_t *self, const uvhttp_response_t *res) {
     return res->status == 304 && may_be_encoded(res) && (res->content_type_size == 0 || worth_compressing(self, res));
 }
@@ -100,7 +99,7 @@ static int weaken_etag(uvhttp_response_t *res) {
     return put(res, UVHTTP__STR("ETag"), (uvhttp_str_t){weak, etag.size + 2}, true);
 }
 
-/* The client has the answer in a coding of ours, and asks with the validator of that. */
+/* The client has the response in a coding of ours, and asks with the validator of that. */
 static bool asks_with_weak(uvhttp_response_t *res) {
     const uvhttp_request_t *req = uvhttp_response_request(res);
     uvhttp_str_t etag = uvhttp_response_header_get(res, "ETag");
@@ -112,7 +111,7 @@ static bool asks_with_weak(uvhttp_response_t *res) {
     return false;
 }
 
-/* What the answer would have said that it stands for (RFC 9110 section 15.4.5). */
+/* Adds the fields of the response that it stands for (RFC 9110 section 15.4.5). */
 static void finish_not_modified(uvhttp_response_t *res) {
     if (uvhttp__vary_add(res, UVHTTP__STR("Accept-Encoding")) == 0 && asks_with_weak(res)) (void)weaken_etag(res);
 }
@@ -152,7 +151,7 @@ static int push(void *arg, const char *data, size_t size) {
 
 static int coder_write(uvhttp__coder_t *coder, uvhttp_response_t *res, const char *data, size_t size) {
     stream_coder_t *self = UVHTTP__CONTAINER_OF(coder, stream_coder_t, coder);
-    int status = res->sink->room(res, size); /* what the encoder has taken can not be given back */
+    int status = res->sink->room(res, size); /* bytes that the encoder has consumed cannot be returned */
     if (status != 0 || !self->encoder) return status;
     status = uvhttp__encoder_write(self->encoder, data, size, false, push, res);
     if (status != 0) res->flags |= UVHTTP__RESPONSE_MISSIZED;
@@ -161,7 +160,7 @@ static int coder_write(uvhttp__coder_t *coder, uvhttp_response_t *res, const cha
 
 static int coder_end(uvhttp__coder_t *coder, uvhttp_response_t *res) {
     stream_coder_t *self = UVHTTP__CONTAINER_OF(coder, stream_coder_t, coder);
-    /* An answer that is too short must not look whole. */
+    /* A truncated response must not look complete. */
     if (!self->encoder || uvhttp__response_is(res, UVHTTP__RESPONSE_MISSIZED)) return 0;
     return uvhttp__encoder_write(self->encoder, NULL, 0, true, push, res);
 }
@@ -203,7 +202,7 @@ static void on_finish(uvhttp_response_t *res, void *user) {
 
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
-    /* Out of memory: the answer leaves as it is. */
+    /* Out of memory: the response is sent uncompressed. */
     (void)uvhttp_response_on_finish(res, on_finish, user);
     return UVHTTP_NEXT;
 }

@@ -1,4 +1,4 @@
-/* Owns: CORS: who may read answers across origins, and the answers to preflights (WHATWG Fetch section 3.2). May
+/* Owns: CORS: who may read responses across origins, and the responses to preflights (WHATWG Fetch section 3.2). May
  * include: message, base, obs. */
 #include <stdio.h>
 #include <uvhttp/cors.h>
@@ -11,7 +11,7 @@
 #define MAX_AGE_MAX 86400
 
 typedef struct cors {
-    bool any; /* every origin, so that no answer depends on it */
+    bool any; /* every origin, so that no response depends on it */
     bool credentials;
     bool private_network;
     char *origins; /* list; NULL: any, or origin_allowed */
@@ -147,7 +147,7 @@ static bool allows(const cors_t *cors, uvhttp_request_t *req) {
     return false;
 }
 
-/* Who may read this answer. */
+/* Who may read this response. */
 static int put_allowed(const cors_t *cors, uvhttp_response_t *res) {
     uvhttp_str_t origin = UVHTTP__STR("*");
     if (!cors->any) origin = uvhttp_request_header(uvhttp_response_request(res), "Origin");
@@ -184,8 +184,8 @@ static uvhttp_flow_t answer_preflight(const cors_t *cors, uvhttp_response_t *res
     return UVHTTP_STOP;
 }
 
-/* At the end, because a handler may set Vary. Without memory for Vary nothing is allowed, for a cache could give the
- * answer to others. */
+/* At the end, because a handler may set Vary. Without memory for Vary nothing is allowed, for a cache could send the
+ * response to others. */
 static void finish_allowed(uvhttp_response_t *res, void *user) {
     const cors_t *cors = user;
     int status = put_vary(cors, res);

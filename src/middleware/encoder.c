@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include <uvhttp/error.h>
 
-/* A deflate stream is 270 KB that want to be set up once; a brotli encoder can not be used again. */
+/* A deflate stream is 270 KB that should be set up once; a brotli encoder cannot be reused. */
 typedef struct gzip_encoder {
     z_stream stream;
     struct gzip_encoder *next;
@@ -168,7 +168,7 @@ void *uvhttp__encode(uvhttp__encoder_pool_t *pool, uvhttp__coding_t coding, cons
     return shrunk ? shrunk : out;
 }
 
-/* --- in pieces --- */
+/* --- streamed bodies --- */
 
 /* What leaves at once; on the stack. */
 #define OUT_SIZE 8192

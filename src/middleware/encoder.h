@@ -1,4 +1,4 @@
-/* Owns: gzip (RFC 1952) and brotli (RFC 7932) of bodies, whole or in pieces. May include: base. */
+/* Owns: gzip (RFC 1952) and brotli (RFC 7932) of bodies, buffered or streamed. May include: base. */
 #ifndef UVHTTP_SRC_MIDDLEWARE_ENCODER_H
 #define UVHTTP_SRC_MIDDLEWARE_ENCODER_H
 
@@ -21,7 +21,7 @@ void uvhttp__encoder_pool_free(uvhttp__encoder_pool_t *pool);
 void *uvhttp__encode(uvhttp__encoder_pool_t *pool, uvhttp__coding_t coding, const void *data, size_t size,
                      size_t *encoded_size);
 
-/* --- a body in pieces --- One thread at a time. */
+/* --- a streamed body --- One thread at a time. */
 
 typedef struct uvhttp__encoder uvhttp__encoder_t;
 

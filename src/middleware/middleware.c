@@ -63,7 +63,7 @@ uvhttp_str_t uvhttp__list_wrong_token(const char *list) {
     return (uvhttp_str_t){NULL, 0};
 }
 
-/* A field of its own beside the handler's: that is the same list (RFC 9110 section 5.3). */
+/* A separate field in addition to the handler's: that is the same list (RFC 9110 section 5.3). */
 int uvhttp__vary_add(uvhttp_response_t *res, uvhttp_str_t name) {
     uvhttp_str_t vary = uvhttp_response_header_get(res, "Vary");
     if (uvhttp__list_has(vary, name) || uvhttp__list_has(vary, UVHTTP__STR("*"))) return UVHTTP_OK;

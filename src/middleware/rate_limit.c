@@ -1,5 +1,5 @@
-/* Owns: the rate limiter as a middleware: whose request it is, the answer to one that is refused, the fields that say
- * what is left. May include: base, message, route. */
+/* Owns: the rate limiter as a middleware: the key of a request, the response to a refused one, the fields with the
+ * remaining quota. May include: base, message, route. */
 #include "middleware/rate_limit.h"
 
 #include <string.h>
@@ -42,13 +42,13 @@ static bool make_key(const uvhttp__rate_limiter_t *limiter, uvhttp_request_t *re
     return true;
 }
 
-/* --- what the answer says --- */
+/* --- fields of the response --- */
 
 static char *write_number(char *out, uint64_t number) {
     return out + uvhttp__write_decimal(out, number);
 }
 
-/* A field that can not be added for want of memory is left out: the answer matters more. */
+/* A field that does not fit into memory is omitted: the response matters more. */
 static void say_what_is_left(const uvhttp__rate_limiter_t *limiter, uvhttp_response_t *res,
                              const uvhttp_rate_limit_decision_t *decision) {
     char text[UVHTTP__RATE_LIMIT_NAME_MAX + 2 * UVHTTP__DECIMAL_MAX + 16];

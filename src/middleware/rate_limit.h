@@ -30,8 +30,8 @@ static inline void uvhttp__rate_limit_bucket_take(uint64_t *full_ns, const uvhtt
     decision->next_ns = used + (remaining + 1) * take->interval_ns - capacity;
 }
 
-/* For header fields, which have no fractions. Up: who waits so long is admitted, if nobody else with the same key comes
- * first. */
+/* For header fields, which have no fractions. Rounded up: a client that waits so long is admitted, unless another with
+ * the same key comes first. */
 static inline uint64_t uvhttp__seconds_up(uint64_t ns) {
     return ns / 1000000000 + (ns % 1000000000 > 0);
 }
@@ -64,7 +64,7 @@ void uvhttp__rate_limiter_free(uvhttp__rate_limiter_t *limiter);
 
 /* --- the local store --- */
 
-#define UVHTTP__RATE_LIMIT_KEY_SIZE 32 /* bytes a key, all told */
+#define UVHTTP__RATE_LIMIT_KEY_SIZE 32 /* bytes per key in total */
 
 /* Returns 0 or UVHTTP_E_NOMEM. */
 int uvhttp__rate_limit_local_store(uint32_t max_keys, uvhttp_rate_limit_store_t *store);

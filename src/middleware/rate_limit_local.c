@@ -1,11 +1,10 @@
 /* Owns: the local store: the buckets of one process, in a table of fixed size that all loops share. May include: base.
  *
- * The table is cut into shards, each with a lock that is held for one look-up. A key is known by 128 bits of a seeded
- * hash, so that keys of any size cost the same and no address is kept. A shard's entries are filled in order; when all
- * are in use, a hand goes round and looks at a few: a bucket that has become full says nothing that a new one would not
- * say, and goes first; else the one that is nearest to full, which is the one that was least used of late. So a client
- * that has used up its bucket is the last to be forgotten, and can not get a new one by filling the table with others
- * that it uses less. */
+ * The table is divided into shards, each with a lock that is held for one lookup. A key is represented by 128 bits of a
+ * seeded hash, so that keys of any size cost the same and no address is stored. A shard's entries are filled in order.
+ * When all are in use, a clock hand examines a few. A full bucket carries no information and is evicted first;
+ * otherwise the fullest one is, which was used least recently. So a client that has exhausted its bucket is the last to
+ * be evicted, and cannot get a new one by filling the table with others that it uses less. */
 #include <assert.h>
 #include <pthread.h>
 #include <string.h>
@@ -32,7 +31,7 @@ typedef struct shard {
     entry_t *entries;
     uint32_t capacity, used, hand;
     bool started;
-    uint64_t now_ns; /* the latest time seen: loops' turns begin at different times, and time must not go back */
+    uint64_t now_ns; /* the latest time seen: iterations of loops start at different times, and time must not go back */
     uint64_t allowed, refused, evicted;
 } shard_t;
 
@@ -92,7 +91,7 @@ static entry_t *evict(shard_t *shard) {
         if (!fullest || fuller(entry, fullest)) fullest = entry;
         if (idle(shard, entry)) break;
     }
-    assert(fullest); /* a shard has room for one entry at least */
+    assert(fullest); /* a shard has at least one entry */
     if (!idle(shard, fullest)) shard->evicted++;
     unlink_entry(shard, fullest);
     return fullest;

@@ -1,4 +1,4 @@
-/* Owns: what the files of the Redis store share: the store, its questions, and the answers of Redis. May include: base.
+/* Owns: what the files of the Redis store share: the store, its queries, and the replies of Redis. May include: base.
  */
 #ifndef UVHTTP_SRC_MIDDLEWARE_RATE_LIMIT_REDIS_H
 #define UVHTTP_SRC_MIDDLEWARE_RATE_LIMIT_REDIS_H
@@ -12,7 +12,7 @@
 
 #define UVHTTP__REDIS_NAME "rate_limit_redis"
 #define UVHTTP__REDIS_PREFIX_SIZE_MAX 64
-/* Bytes of an answer; those that are expected have less than 100, errors some hundred. */
+/* Bytes of a reply; expected ones have less than 100, errors a few hundred. */
 #define UVHTTP__REDIS_REPLY_SIZE_MAX 4096
 #define UVHTTP__REDIS_BACKOFF_MS_MIN 50
 
@@ -22,7 +22,7 @@ struct redisContext;
 typedef struct uvhttp__redis_job {
     uvhttp__mpsc_node_t node;           /* first; in the queue of the loops */
     struct uvhttp__redis_job *next;     /* in a list of the thread's */
-    uvhttp_rate_limit_ticket_t *ticket; /* NULL: decided; the answer is awaited only to be thrown away */
+    uvhttp_rate_limit_ticket_t *ticket; /* NULL: decided; the reply is awaited only to be discarded */
     uint64_t deadline_ns;
     uint64_t interval; /* sixteenths of a microsecond */
     uint32_t burst;
@@ -58,18 +58,18 @@ typedef struct uvhttp__redis_store {
     int wake; /* eventfd */
     atomic_bool stopping;
     uvhttp__mpsc_t queue;
-    _Atomic uint32_t pending; /* questions that are not decided, or whose answer is still awaited */
+    _Atomic uint32_t pending; /* queries that are not decided, or whose reply is still awaited */
     _Atomic uint64_t allowed, refused;
 
     /* The thread's. */
-    struct redisContext *redis; /* connects, and makes and writes commands; answers are read here, with a bound */
+    struct redisContext *redis; /* connects, and makes and writes commands; replies are read here, with a bound */
     uvhttp__redis_state_t state;
     char input[UVHTTP__REDIS_REPLY_SIZE_MAX];
     size_t input_size;
-    bool told_away;     /* the log has been told */
+    bool told_away;     /* the outage was logged */
     uint64_t told_ns;   /* when, the last time; 0: never */
     uint32_t untold;    /* how often it has gone since then */
-    unsigned preparing; /* answers to AUTH, SELECT and SCRIPT LOAD that are still to come */
+    unsigned preparing; /* replies to AUTH, SELECT and SCRIPT LOAD that are still to come */
     char sha[41];
     uvhttp__redis_list_t waiting, sent;
     uint64_t retry_ns, connect_until_ns;
@@ -88,7 +88,7 @@ static inline void uvhttp__redis_list_init(uvhttp__redis_list_t *list) {
     list->last = &list->first;
 }
 
-/* --- answers (rate_limit_redis_reply.c) --- */
+/* --- replies (rate_limit_redis_reply.c) --- */
 
 #define UVHTTP__REDIS_NUMBERS 3 /* of a decision */
 
@@ -104,7 +104,7 @@ typedef enum uvhttp__redis_parsed {
     UVHTTP__REDIS_WRONG
 } uvhttp__redis_parsed_t;
 
-/* The answer from *at on, which moves behind it when it is whole. */
+/* Parses the reply at *at, which advances past it when it is complete. */
 uvhttp__redis_parsed_t uvhttp__redis_parse_reply(const char **at, const char *end, uvhttp__redis_reply_t *reply);
 
 #endif

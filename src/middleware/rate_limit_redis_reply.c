@@ -1,6 +1,5 @@
-/* Owns: answers of Redis: RESP2, as far as it is expected: a line, a string, or three integers. Whatever else a server
- * sends, however long it says that it is, ends the connection before anything is kept for it. No I/O. May include:
- * base. */
+/* Owns: replies of Redis: RESP2, as far as expected: a line, a string, or three integers. Anything else ends the
+ * connection before memory is used for it, whatever size it announces. No I/O. May include: base. */
 #include <string.h>
 
 #include "base/str.h"

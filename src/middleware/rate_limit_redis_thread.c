@@ -1,7 +1,7 @@
-/* Owns: the thread that talks to Redis, because hiredis' blocking parts and a slow network must not be a loop's. Loops
- * hand it questions through a queue; it sends them without waiting for the answers to those before (pipelining), and
- * answers come in the same order. A question is decided exactly once: by its answer, by its deadline, or because Redis
- * is away. May include: base, obs. */
+/* Owns: the thread that talks to Redis, because hiredis' blocking parts and a slow network must not block a loop. Loops
+ * pass it queries through a queue. It sends them without waiting for earlier replies (pipelining), and replies come in
+ * the same order. A query is decided exactly once: by its reply, by its deadline, or because Redis is unreachable. May
+ * include: base, obs. */
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 #include "middleware/rate_limit_redis.h"
 
 #define BACKOFF_MS_MAX 2000
-#define DEAD_MS 2000   /* with an answer that is so late the connection is given up */
+#define DEAD_MS 2000   /* with a reply that is so late the connection is closed */
 #define AWAY_LINE_S 10 /* a line that says that Redis is away, at most every so many seconds */
 #define MS UINT64_C(1000000)
 
@@ -131,7 +131,7 @@ static void connect_now(uvhttp__redis_store_t *store) {
     store->connect_until_ns = uvhttp__redis_now_ns() + DEAD_MS * MS;
 }
 
-/* True: the command is in the buffer, and an answer will come for it. */
+/* True: the command is in the buffer, and a reply will come for it. */
 static bool append(uvhttp__redis_store_t *store, int count, const char **words, const size_t *sizes) {
     return redisAppendCommandArgv(store->redis, count, words, sizes) == REDIS_OK;
 }
@@ -167,7 +167,7 @@ static void prepare(uvhttp__redis_store_t *store) {
     if (!sent) go_away(store, "out of memory");
 }
 
-/* --- questions and answers --- */
+/* --- queries and replies --- */
 
 static bool ask(uvhttp__redis_store_t *store, uvhttp__redis_job_t *job) {
     char interval[24], burst[16];
@@ -210,7 +210,7 @@ static bool on_prepared(uvhttp__redis_store_t *store, const uvhttp__redis_reply_
     bool last = store->preparing == 1;
     bool good = reply->type != '-' && (!last || (reply->type == '$' && reply->text.size == sizeof store->sha - 1));
     if (!good) {
-        say_error(reply, "no answer of Redis to SCRIPT LOAD", why, size);
+        say_error(reply, "no reply of Redis to SCRIPT LOAD", why, size);
         return false;
     }
     store->preparing--;
@@ -225,7 +225,7 @@ static bool on_answer(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t 
     uvhttp__redis_job_t *job = list_take(&store->sent);
     uvhttp_rate_limit_decision_t decision;
     if (!job) {
-        snprintf(why, size, "an answer without a question");
+        snprintf(why, size, "a reply without a query");
         return false;
     }
     bool good = read_decision(reply, &decision);
@@ -235,7 +235,7 @@ static bool on_answer(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t 
         decide(job, UVHTTP_OK, &decision);
     } else {
         /* NOSCRIPT after a SCRIPT FLUSH, a replica, out of memory: a new connection prepares everything anew. */
-        say_error(reply, "unexpected answer", why, size);
+        say_error(reply, "unexpected reply", why, size);
     }
     decide(job, UVHTTP_E_IO, NULL);
     end_job(store, job);
@@ -267,7 +267,7 @@ static void read_answers(uvhttp__redis_store_t *store) {
             good = store->preparing > 0 ? on_prepared(store, &reply, why, sizeof why)
                                         : on_answer(store, &reply, why, sizeof why);
         } else {
-            snprintf(why, sizeof why, "an answer that no question of ours has, or one of more than %d bytes",
+            snprintf(why, sizeof why, "a reply that no query of ours has, or one of more than %d bytes",
                      UVHTTP__REDIS_REPLY_SIZE_MAX);
             good = false;
         }
@@ -282,8 +282,8 @@ static void read_answers(uvhttp__redis_store_t *store) {
 
 /* --- time --- */
 
-/* Deadlines are in order, for all are equally far from when their question came. Of sent ones the answer is still to
- * come. */
+/* Deadlines are in order, because all are equally far from the arrival of their query. The replies of sent ones are
+ * still to come. */
 static void expire(uvhttp__redis_store_t *store, uint64_t now) {
     while (store->waiting.first && store->waiting.first->deadline_ns <= now) {
         uvhttp__redis_job_t *job = list_take(&store->waiting);
@@ -292,7 +292,7 @@ static void expire(uvhttp__redis_store_t *store, uint64_t now) {
     }
     for (uvhttp__redis_job_t *job = store->sent.first; job && job->deadline_ns <= now; job = job->next)
         decide(job, UVHTTP_E_TIMEOUT, NULL);
-    if (store->sent.first && store->sent.first->deadline_ns + DEAD_MS * MS <= now) go_away(store, "it does not answer");
+    if (store->sent.first && store->sent.first->deadline_ns + DEAD_MS * MS <= now) go_away(store, "it does not reply");
     if ((store->state == UVHTTP__REDIS_CONNECTING || store->state == UVHTTP__REDIS_PREPARING) &&
         store->connect_until_ns <= now)
         go_away(store, "no connection in time");

@@ -157,7 +157,7 @@ static void write_stderr(uvhttp_log_level_t level, const char *message, uint64_t
     for (const char *at = line; size > 0;) {
         ssize_t n = write(STDERR_FILENO, at, size);
         if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return; /* nobody is there to be told */
+        if (n <= 0) return; /* nothing can be reported */
         at += n;
         size -= (size_t)n;
     }
@@ -291,7 +291,7 @@ void uvhttp__log_file_error(int fd, const char *path, uint64_t offset, int error
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t size = path ? -1 : readlink(link, name, sizeof name - 1);
     if (size >= 0) name[size] = '\0';
-    UVHTTP_LOG_ERROR("file: can not read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
+    UVHTTP_LOG_ERROR("file: cannot read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
                      path        ? path
                      : size >= 0 ? name
                                  : "a file whose path is not known",

@@ -1,5 +1,5 @@
-/* Owns: bodies of responses of HTTP/1 on their way out: pulled from the exchange while there is room on the wire, with
- * chunked framing in front if the size is not known. May include: as http1_session.h. */
+/* Owns: bodies of responses of HTTP/1 on their way out: pulled from the exchange while the wire has capacity, with
+ * chunked framing if the size is unknown. May include: as http1_session.h. */
 #include <string.h>
 
 #include "protocol/http1_session.h"
@@ -125,7 +125,7 @@ static int end_body(uvhttp__http1_stream_t *stream) {
 
 /* --- pulling and waiting --- */
 
-/* Whoever pulls goes on when the wire is empty. Of a streamed response, `unwatched_max` bytes on the wire need no look.
+/* Pulling continues when the wire is empty. Of a streamed response, `unwatched_max` bytes on the wire need no check.
  * The response's flags may be a worker thread's. */
 static void watch(uvhttp__http1_stream_t *stream, uint32_t unwatched_max) {
     uvhttp__session_t *session = stream->session;
@@ -152,7 +152,7 @@ static int pull_written(uvhttp__http1_stream_t *stream) {
     return status == UVHTTP_E_AGAIN ? UVHTTP_OK : status;
 }
 
-/* For a complete response. Returns whether it is over: sent, or given up. */
+/* For a buffered response. Returns whether it is over: sent, or aborted. */
 static bool pull_responded(uvhttp__http1_stream_t *stream) {
     const uvhttp__conn_t *conn = &stream->session->conn;
     uint32_t unwatched_max =

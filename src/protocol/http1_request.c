@@ -98,7 +98,7 @@ void uvhttp__session_refuse_head(uvhttp__session_t *session, const char *data, s
     uvhttp__exchange_refuse(&stream->exchange, code);
 }
 
-/* Bytes of a head for which a request counts once more in its turn: what a head costs grows with it. */
+/* Bytes of a head for which a request counts once more in its iteration: the cost of a head grows with it. */
 #define HEAD_SHARE 256
 
 /* The head of `stream` has been read; it stands at base, and `data` is what follows it. Returns bytes used of data. */
@@ -162,12 +162,12 @@ static NOINLINE size_t continue_head(uvhttp__session_t *session, const char *dat
     }
     size_t of_head = stream->exchange.request.head.size - before; /* the rest stands in data still */
     size_t used = on_head(session, stream, partial->data, data + of_head, size - of_head);
-    /* An answer to come owns a copy by now; any other is out. */
+    /* A response to come owns a copy by now; any other has been sent. */
     uvhttp__free(partial);
     return of_head + used;
 }
 
-/* The head in data[0..size), which is the first of it, did not come whole or is faulty. */
+/* The head in data[0..size), the first bytes of it, is incomplete or faulty. */
 static NOINLINE size_t keep_or_refuse(uvhttp__session_t *session, const char *data, size_t size,
                                       const uvhttp__http1_scan_t *scan, int status) {
     if (status == UVHTTP_E_AGAIN) {

@@ -1,5 +1,5 @@
-/* Owns: responses of HTTP/1 on their way out: the head is written straight into turn memory, small bodies behind it;
- * others are pulled (http1_body.c). */
+/* Owns: responses of HTTP/1 on their way out: the head is written directly into the iteration arena, followed by small
+ * bodies; others are pulled (http1_body.c). */
 #include <string.h>
 
 #include "base/hot.h"

@@ -1,5 +1,5 @@
-/* Owns: the life of a session: requests one after the other, under limits, deadlines and a share of each turn of the
- * loop. */
+/* Owns: the life of a session: requests one after the other, under limits, deadlines and a share of each loop
+ * iteration. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -97,7 +97,7 @@ static inline bool must_wait(uvhttp__session_t *session, const uvhttp_server_con
     if (session->blocked) return true;
     if (UNLIKELY(uvhttp__stream_out_size(stream) > config->write_buffer_size)) {
         uvhttp__counters_add(counters_of(session), write_queue_full, 1);
-        session->blocked = true; /* on_sent goes on */
+        session->blocked = true; /* on_sent continues */
         uvhttp__session_watch_writing(session);
         return true;
     }
@@ -245,8 +245,7 @@ void uvhttp__session_on_timer(uvhttp__conn_t *conn) {
         uvhttp__session_refuse_head(session, partial->data, partial->size, UVHTTP_E_HTTP_TIMEOUT);
         uvhttp__free(partial);
     } else {
-        /* Nothing was asked, so nothing is answered. A connection on which nothing ever came is closed like an idle
-         * one. */
+        /* Without a request there is no response. A connection that never sent anything is closed like an idle one. */
         uvhttp__count_idle_end(conn, session->request_count);
         uvhttp__conn_finish(&session->conn);
     }
@@ -258,7 +257,7 @@ const uvhttp__rate_limits_t *uvhttp__session_output_limits(const uvhttp__conn_t 
     return session->channel.events->output_limits(&session->channel);
 }
 
-/* What has begun goes on; who has asked for nothing has a moment to do so. */
+/* Started requests continue; a connection without a request has a moment to send one. */
 void uvhttp__session_on_drain(uvhttp__conn_t *conn) {
     uvhttp__session_t *session = uvhttp__session_of(conn);
     if (session->state == UVHTTP__SESSION_UPGRADED) {

@@ -8,7 +8,7 @@
 #include "exchange/exchange.h"
 #include "http1/http1.h"
 
-/* Part of a head that has not come whole. */
+/* Part of an incomplete head. */
 typedef struct uvhttp__partial {
     uvhttp__http1_scan_t scan;
     uint32_t size, capacity;
@@ -34,10 +34,11 @@ struct uvhttp__session {
     uvhttp__conn_t conn; /* first */
     union {
         struct {
-            uvhttp__http1_stream_t *stream; /* of the request that is read or answered; NULL: between requests */
+            uvhttp__http1_stream_t *stream; /* of the request that is read or processed; NULL: between requests */
             uvhttp__partial_t *partial;     /* head so far; NULL: none */
             uint32_t request_count;
-            uint32_t discard; /* bytes of a body that was answered before it came: thrown away before the next head */
+            uint32_t
+                discard; /* bytes of a body whose response was sent before it arrived: discarded before the next head */
         };
         uvhttp__channel_t channel; /* in state UPGRADED */
     };
@@ -59,7 +60,7 @@ struct uvhttp__session {
 enum uvhttp__session_state {
     UVHTTP__SESSION_HEAD,     /* between requests, or part of a head is there */
     UVHTTP__SESSION_BODY,     /* a body is to come, before the handler runs or while it does */
-    UVHTTP__SESSION_ANSWER,   /* the request is whole; a deferred or streamed response is being made */
+    UVHTTP__SESSION_ANSWER,   /* the request is complete; a deferred or streamed response is being made */
     UVHTTP__SESSION_UPGRADED, /* the bytes are another protocol's, which has the channel */
 };
 
@@ -115,8 +116,8 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session);
 void uvhttp__session_expect_request(uvhttp__session_t *session);
 /* The server stops, or this connection ends alone: its last request is waited for. */
 void uvhttp__session_await_last_request(uvhttp__session_t *session);
-/* A head that cannot be read, or none, is answered as if it had been that of a plain GET, but for what the request line
- * in data[0..size) shows. The bytes must stay until the response has been queued or the exchange owns them. */
+/* A head that is missing or malformed gets a response as if it were that of a plain GET, except for what the request
+ * line in data[0..size) shows. The bytes must stay until the response has been queued or the exchange owns them. */
 void uvhttp__http1_headless(uvhttp__exchange_t *exchange, const char *data, size_t size);
 /* RFC 9110 section 10.1.1, once. */
 void uvhttp__session_send_continue(uvhttp__session_t *session);
@@ -128,7 +129,7 @@ void uvhttp__http1_settle_request(uvhttp__http1_stream_t *stream);
 void uvhttp__http1_done(uvhttp__http1_stream_t *stream);
 /* There is no response, or no rest of one: the connection ends. */
 void uvhttp__http1_give_up(uvhttp__http1_stream_t *stream, int status);
-/* The same with RST, for what could be taken for complete. */
+/* The same with RST, for a response that could look complete. */
 void uvhttp__http1_cut_off(uvhttp__http1_stream_t *stream, int status);
 
 /* --- http1_request.c: bytes become requests --- */
@@ -150,7 +151,8 @@ int uvhttp__http1_interim(uvhttp__exchange_t *exchange, int status, uvhttp_str_t
 
 int uvhttp__http1_body_ready(uvhttp__exchange_t *exchange);
 void uvhttp__http1_finish(uvhttp__exchange_t *exchange);
-/* The kernel has all that was on the wire. Returns whether the exchange has to be told: nothing of its body waits. */
+/* The kernel has everything that was on the wire. Returns whether the exchange must be notified: nothing of its body
+ * waits. */
 bool uvhttp__http1_wire_empty(uvhttp__http1_stream_t *stream);
 
 /* --- http1_upgrade.c: the session is a channel --- */

@@ -26,8 +26,8 @@ void uvhttp__session_watch_writing(uvhttp__session_t *session) {
     if (session->state == UVHTTP__SESSION_HEAD) uvhttp__conn_timer_stop(&session->conn); /* on_sent sets it */
 }
 
-/* The server stops, or this connection ends alone. Its client may have sent another request, or be about to, and can
- * not know: that one is answered, with `Connection: close`. */
+/* The server stops, or this connection ends alone. Its client may have sent another request, or be about to, and cannot
+ * know: that one gets a response with `Connection: close`. */
 void uvhttp__session_await_last_request(uvhttp__session_t *session) {
     uvhttp__conn_timer_set(&session->conn,
                            uvhttp__conn_now_ms(&session->conn) + uvhttp__session_config(session)->drain_idle_ms);
@@ -66,13 +66,13 @@ int64_t uvhttp__session_body_rest(const uvhttp__http1_stream_t *stream) {
 
 /* --- its end --- */
 
-/* The response has been queued, and its stream is gone: goes on with the next request, or ends. */
+/* The response has been queued, and its stream is gone: continues with the next request, or ends. */
 UVHTTP__HOT static void answered(uvhttp__session_t *session, bool keep_alive) {
     session->stream = NULL;
     bool was_later = session->state != UVHTTP__SESSION_HEAD;
     session->state = UVHTTP__SESSION_HEAD;
     if (!keep_alive && session->writing) {
-        session->closing = session->blocked = true;   /* on_sent goes on */
+        session->closing = session->blocked = true;   /* on_sent continues */
         uvhttp__stream_resume(&session->conn.stream); /* what comes is thrown away, so that the client can read */
         return;
     }

@@ -156,14 +156,14 @@ void uvhttp__http1_upgrade(uvhttp__http1_stream_t *stream) {
                                            .loop = conn->stream.loop};
     if (!to.events) conn->user = to.user;
     session->channel.events->on_open(&session->channel);
-    /* What the session was told before is the other protocol's to know, too. */
+    /* The other protocol must know what the session was notified of before. */
     if (uvhttp__conn_drains(conn))
         session->channel.events->on_stop(&session->channel);
     else if (conn->flags & UVHTTP__CONN_PEER_ENDED)
         session->channel.events->on_end(&session->channel);
 }
 
-/* As the public TCP server does: what was kept while it was paused comes in pieces of a receive. */
+/* As the public TCP server does: bytes kept during a pause are delivered in units of one receive. */
 size_t uvhttp__http1_upgraded_data(uvhttp__session_t *session, const char *data, size_t size) {
     uvhttp__channel_t *channel = &session->channel;
     char *own = (char *)(uintptr_t)data; /* the loop's receive buffer, which is ours in this call */

@@ -166,7 +166,7 @@ static uint64_t trim_deadline(const uvhttp__http2_connection_t *connection) {
     return connection->idle_ms + TRIM_MS;
 }
 
-/* The client has a moment to answer PING. */
+/* The client has a moment to acknowledge PING. */
 static uint64_t stop_deadline(const uvhttp__http2_connection_t *connection) {
     if (connection->stop_ms == 0 || connection->core.phase != UVHTTP__HTTP2_CLOSING) return UINT64_MAX;
     return connection->stop_ms + uvhttp__http2_config(connection)->drain_idle_ms;
@@ -275,7 +275,7 @@ bool uvhttp__http2_is_settled(const uvhttp__http2_loop_t *of_loop) {
 static inline bool must_wait(uvhttp__http2_connection_t *connection) {
     if (LIKELY(uvhttp__http2_wire_size(connection) <= 2 * UVHTTP__HTTP2_WIRE_MAX)) return false;
     uvhttp__counters_add(counters_of(connection), write_queue_full, 1);
-    connection->blocked = true; /* on_sent goes on */
+    connection->blocked = true; /* on_sent continues */
     uvhttp__stream_notify_sent(&connection->conn->stream);
     return true;
 }
@@ -381,7 +381,7 @@ uvhttp__conn_phase_t uvhttp__http2_phase(const uvhttp__conn_t *conn) {
     return connection->frame_ms ? UVHTTP__PHASE_READING : UVHTTP__PHASE_IDLE;
 }
 
-/* For ever, once the client has ended its half. */
+/* Forever, once the client has ended its half. */
 static bool waits_for_window(const uvhttp__http2_carrier_t *carrier) {
     return uvhttp__http2_carrier_left(carrier) > 0 &&
            uvhttp__http2_room(&carrier->connection->core, carrier->stream) == 0;
@@ -459,7 +459,7 @@ static void drain_stream(uvhttp__http2_stream_t *stream, void *arg) {
         uvhttp__exchange_drain(&carrier->exchange);
 }
 
-/* What has begun goes on, and what the client has sent before it knew is served. */
+/* Started streams continue, and requests sent before the client knew are served. */
 void uvhttp__http2_on_drain(uvhttp__conn_t *conn) {
     uvhttp__http2_connection_t *connection = uvhttp__http2_of(conn);
     if (!connection || is_over(connection)) return;

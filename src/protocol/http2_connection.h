@@ -97,7 +97,7 @@ struct uvhttp__http2_connection {
     uint64_t kept;                                  /* bytes of bodies that streams make us keep, both ways */
     char *wire, *wire_end;                          /* frames in iteration memory that are not queued yet; NULL: none */
     uint64_t opened_ms, idle_ms, frame_ms, stop_ms; /* since when it is open, has no stream, has part of a frame, and
-                                                       waits for the answer to PING; 0: it does not */
+                                                       waits for the ACK of PING; 0: it does not */
     uint32_t iteration;                             /* number of the last one in which something was read */
     uint32_t request_count;                         /* since it was opened, */
     uint32_t idle_count, frame_count;               /* ... when idle_ms and frame_ms were set */
@@ -128,7 +128,7 @@ static inline const uvhttp_server_config_t *uvhttp__http2_config(const uvhttp__h
 
 /* --- http2_wire.c --- */
 
-/* Bytes that wait for the client before bodies wait for their turn, and reading for the output. */
+/* Bytes queued for the client above which bodies, and reading, wait. */
 #define UVHTTP__HTTP2_WIRE_MAX (64u * 1024)
 
 /* Payload of a DATA frame that is one record of TLS with its head. */
@@ -161,7 +161,7 @@ void uvhttp__http2_wire_flush(uvhttp__http2_connection_t *connection);
 /* Bytes that stay untouched until release(arg), behind what was committed; release is called once, also on failure. */
 void uvhttp__http2_wire_append(uvhttp__http2_connection_t *connection, uvhttp_str_t data, uvhttp__release_cb release,
                                void *arg);
-/* The connection cannot go on: GOAWAY and its end, when the iteration ends. */
+/* The connection fails: GOAWAY and its end, when the iteration ends. */
 void uvhttp__http2_fail_connection(uvhttp__http2_connection_t *connection, uvhttp__http2_error_t error);
 
 /* A DATA frame of the piece, which was consumed; end: END_STREAM. Releases the keeper when the bytes have left. Returns
@@ -196,8 +196,7 @@ static inline uvhttp__http2_carrier_t *uvhttp__http2_carrier_new(uvhttp__http2_c
 }
 /* What few carriers have at their end: something due, a timer, a body that came. */
 void uvhttp__http2_carrier_undo(uvhttp__http2_carrier_t *carrier);
-/* Another exchange has taken its place on the stream, or no exchange comes of it: nothing of the stream is its any
- * more. */
+/* Another exchange has replaced it on the stream, or there is no exchange: the stream no longer belongs to it. */
 static inline void uvhttp__http2_carrier_leave(uvhttp__http2_carrier_t *carrier) {
     bool more = uvhttp__list_linked(&carrier->link) || uvhttp__timer_active(&carrier->timer) || carrier->inbound;
     if (UNLIKELY(more)) uvhttp__http2_carrier_undo(carrier);
@@ -254,9 +253,9 @@ void uvhttp__http2_carrier_arm(uvhttp__http2_carrier_t *carrier);
 /* What is left of the response waits for the client's window: its rate is looked at from here on. */
 void uvhttp__http2_carrier_watch(uvhttp__http2_carrier_t *carrier);
 void uvhttp__http2_carrier_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
-/* Whether the client has taken too little of a stream for too long; counts it. sent: the stream's bytes. waits: for the
- * client's window; else time is not the client's. What it takes of the output is looked at for the whole connection,
- * and who brings a file or a piece may take its time. */
+/* Whether the client has acknowledged too little of a stream for too long; counts it. sent: the stream's bytes. waits:
+ * for the client's window; otherwise the client is not charged for the time. Acknowledged output is checked for the
+ * whole connection, and reading a file or waiting for the application may take time. */
 bool uvhttp__http2_is_late(const uvhttp__conn_t *conn, uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits,
                            uint32_t sent, bool waits);
 
@@ -288,7 +287,7 @@ void uvhttp__http2_tunnel_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *time
 
 /* --- http2_send.c --- */
 
-/* Bodies leave, as far as windows and the wire have room. */
+/* Sends bodies, as far as windows and the wire have capacity. */
 void uvhttp__http2_send_bodies(uvhttp__http2_connection_t *connection);
 /* All of a streamed body has been consumed: its end, and trailers. */
 void uvhttp__http2_send_end(uvhttp__http2_carrier_t *carrier);

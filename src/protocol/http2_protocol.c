@@ -38,7 +38,7 @@ static void set_deadline(uvhttp__exchange_t *exchange, uint64_t at_ms) {
     uvhttp__http2_carrier_arm(carrier);
 }
 
-/* What the client is told of a code. */
+/* The error code that the client receives. */
 static uvhttp__http2_error_t error_of(int code) {
     switch (code) {
         case UVHTTP_E_HTTP_TIMEOUT:

@@ -1,5 +1,5 @@
-/* Owns: what comes on the streams of a connection: heads become exchanges, and bodies are given to them as they take
- * them. What is not taken is held, within the windows. */
+/* Owns: what arrives on the streams of a connection: heads become exchanges, which receive bodies as they consume them.
+ * The rest is held, within the windows. */
 #include <string.h>
 
 #include "base/alloc.h"

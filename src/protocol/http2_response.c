@@ -22,7 +22,7 @@ static ALWAYS_INLINE uvhttp__http2_response_t head_of(const uvhttp__http2_carrie
                                       .date_id = worker->date_until_ms};
 }
 
-/* Room for a head and `more` bytes behind it. */
+/* Space for a head, followed by `more` bytes. */
 static inline char *reserve_head(uvhttp__http2_connection_t *connection, const uvhttp__http2_response_t *head,
                                  size_t more) {
     size_t size = uvhttp__http2_headers_size(&connection->core, uvhttp__http2_response_size_max(head));

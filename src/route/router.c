@@ -136,8 +136,8 @@ int uvhttp__router_error(const uvhttp__router_t *router, const char **text) {
 
 /* --- groups and routes --- */
 
-/* Whether the whole prefix of a group is fit to be the begin of patterns: checked now, so that an error names the group
- * and not its first route. */
+/* Whether the whole prefix of a group can be the start of patterns: checked now, so that an error names the group and
+ * not its first route. */
 static const char *check_prefix(const uvhttp_group_t *group, uvhttp__pattern_t *pattern) {
     uvhttp_str_t prefix = {group->prefix, group->prefix_size};
     const char *reason = NULL;

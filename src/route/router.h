@@ -118,9 +118,9 @@ typedef struct uvhttp__match {
     uvhttp__span_t params[UVHTTP__ROUTE_PARAM_MAX]; /* in `path` */
 } uvhttp__match_t;
 
-/* path: decoded, begins with '/' or is "*". Patterns are tried static before ":x" before "*x", segment by segment from
- * the left, and the first one that has the method (or GET for HEAD, or UVHTTP_ANY) is taken; only if there is none does
- * a pattern without it lead to 405. Fills *match (params only up to param_count). */
+/* path: decoded, starts with '/' or is "*". Patterns are tried static before ":x" before "*x", segment by segment from
+ * the left, and the first one that has the method (or GET for HEAD, or UVHTTP_ANY) is selected. Only if there is none
+ * does a pattern without it lead to 405. Fills *match (params only up to param_count). */
 void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
                           uvhttp__match_t *match);
 
@@ -143,7 +143,7 @@ typedef struct uvhttp__unrouted {
 
 static_assert(UVHTTP_METHOD_COUNT <= 16, "a bit of uvhttp__unrouted_t.allow for each method");
 
-/* A chain, where to go on in it, and the route at its end or NULL. */
+/* A chain, the position in it, and the route at its end or NULL. */
 typedef struct uvhttp__way {
     const uvhttp__chain_t *chain;
     const uvhttp__route_t *route;

@@ -1,9 +1,9 @@
 /* Owns: the tree of pattern segments and the search in it. May include: message, base.
  *
- * What a search costs: a node is entered by its only parent, and where in the path that happens is fixed by its depth,
- * because a node takes exactly one segment. So backtracking, which is needed for /users/:id/x beside /users/me/y,
- * enters every node at most once: at most min(number of nodes, 2^segments) steps of one binary search each, whatever
- * the path. The ends of segments are found once for all branches. */
+ * The cost of a search: a node is entered by its only parent, and its depth fixes the position in the path, because a
+ * node matches exactly one segment. So backtracking, which is needed for /users/:id/x and /users/me/y, enters every
+ * node at most once: at most min(number of nodes, 2^segments) steps of one binary search each, for any path. The ends
+ * of segments are found once for all branches. */
 #include "base/alloc.h"
 #include "base/hash.h"
 #include "base/str.h"

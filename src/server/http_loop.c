@@ -1,4 +1,4 @@
-/* Owns: the state of HTTP on each loop: its start, the end of each turn, drain and stop. */
+/* Owns: the state of HTTP on each loop: its start, the end of each iteration, drain and stop. */
 #include "server/http_loop.h"
 
 #include <assert.h>
@@ -45,7 +45,7 @@ static void on_worker_stop(uvhttp__worker_t *worker) {
     uvhttp__coroutine_worker_stop(upper);
     uvhttp__exchange_pool_free(&upper->http1);
     uvhttp__http2_loop_free(upper);
-    upper->due_in_turn = 0; /* a guest's loop may end its turn after the server is gone */
+    upper->due_in_turn = 0; /* a guest's loop may end its iteration after the server is gone */
 }
 
 /* Until here the figures of a server that has stopped can be read. */
@@ -66,7 +66,7 @@ static void on_worker_drain(uvhttp__worker_t *worker, bool cut) {
     uvhttp__work_port_cancel(&upper->port, !cut);
 }
 
-/* A job of this loop is waited for: it may have to answer. */
+/* A job of this loop runs: it may have to respond. */
 static bool is_busy(const uvhttp__worker_t *worker) {
     return ((const uvhttp__http_worker_t *)worker->upper)->port.pending > 0;
 }
@@ -94,7 +94,7 @@ static NOINLINE void submit_calls(uvhttp__http_worker_t *upper) {
     }
 }
 
-/* All requests that were seen and answered in this turn took the same time: from its begin to the hand-over now. */
+/* All requests that arrived and were completed in this iteration took the same time: from its start to this flush. */
 UVHTTP__HOT static void on_turn_end(uvhttp__worker_t *worker) {
     uvhttp__http_worker_t *upper = worker->upper;
     if (!upper) return; /* the worker could not be started */
@@ -133,7 +133,7 @@ static const uvhttp__conn_ops_t unknown_ops = {SESSION_OPS, .on_data = uvhttp__s
 static const uvhttp__conn_ops_t *const others[] = {[UVHTTP__PROTOCOL_HTTP2 - 1] = &http2_ops,
                                                    [UVHTTP__PROTOCOL_UNKNOWN - 1] = &unknown_ops};
 
-/* Not a part of the server: an attached host may end a turn after the server is gone. */
+/* Not a part of the server: an attached loop may end an iteration after the server is gone. */
 const uvhttp__conn_ops_t uvhttp__http_conn_ops = {.conn_size = sizeof(uvhttp__session_t),
                                                   .on_worker_start = on_worker_start,
                                                   .on_worker_stop = on_worker_stop,

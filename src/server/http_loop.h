@@ -12,7 +12,7 @@ typedef struct uvhttp__http_loop {
     uvhttp__work_t *work;
 } uvhttp__http_loop_t;
 
-/* What a host calls of HTTP. */
+/* What the TCP server calls of HTTP. */
 extern const uvhttp__conn_ops_t uvhttp__http_conn_ops;
 
 #endif

@@ -1,4 +1,4 @@
-/* Owns: the server: its service, its host, and what registration added to them. Composition root: may include
+/* Owns: the server: its service, its TCP server, and what registration added to them. Composition root: may include
  * everything. */
 #ifndef UVHTTP_SRC_SERVER_SERVER_H
 #define UVHTTP_SRC_SERVER_SERVER_H
@@ -16,7 +16,7 @@ struct uvhttp_server {
     void (*on_stopped)(uvhttp_server_t *server, void *user);
     void *on_stopped_user;
     struct uvhttp__static_site *sites; /* static files */
-    uint64_t drain_ns;                 /* when the first loop was told to stop; written by it. 0: not yet */
+    uint64_t drain_ns;                 /* when the first loop was asked to stop; written by it. 0: not yet */
     uvhttp__reload_t reload;
     int setup_status; /* the first error of what was set up before the routes were complete */
     bool frozen;      /* routes are complete */

@@ -71,8 +71,8 @@ static const char *file_or_none(const char *text) {
     return *text ? text : NULL;
 }
 
-/* config is whole, and must live as long as *made is used. Returns 0, UVHTTP_E_CONFIG or UVHTTP_E_NOMEM with the
- * reason; then release it all the same. */
+/* config is complete, and must live as long as *made is used. Returns 0, UVHTTP_E_CONFIG or UVHTTP_E_NOMEM with the
+ * reason; release it in any case. */
 static int make_options(made_t *made, const uvhttp_server_config_t *config, char *message, size_t size) {
     memset(made, 0, sizeof *made);
     made->options = (uvhttp_tls_options_t){.min_version = config->tls_min_version,

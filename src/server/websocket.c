@@ -35,7 +35,7 @@ static void destroy(void *user) {
     uvhttp__ws_endpoint_free(user);
 }
 
-/* The server's hub comes with its first route. */
+/* The server's registry is created with its first route. */
 static int give_hub(uvhttp_server_t *server, uvhttp__ws_endpoint_t *endpoint) {
     if (!server->ws_hub) server->ws_hub = uvhttp__ws_hub_new(server->host->worker_count);
     if (!server->ws_hub) return UVHTTP_E_NOMEM;

@@ -84,8 +84,8 @@ void uvhttp__tls_tell_dates(const uvhttp_tls_certificate_t *from, bool past, boo
 /* What the backend has of it: as it was read, and as the TLS library wants it. */
 typedef struct uvhttp__tls_library uvhttp__tls_library_t;
 
-/* Everything that comes from files: certificates, keys, CAs. Counted, immutable but for what the kernel has answered.
- */
+/* Everything that comes from files: certificates, keys, CAs. Reference-counted, immutable except for the kernel's
+ * replies. */
 typedef struct uvhttp__tls_contexts {
     uvhttp__ref_t count;
     uvhttp__tls_settings_t *settings;
@@ -110,7 +110,7 @@ typedef struct uvhttp__tls_session uvhttp__tls_session_t;
 /* Where a session's bytes come from and go to. */
 typedef struct uvhttp__tls_io {
     uvhttp__stream_t *stream;
-    const char *in; /* received bytes that the session has not taken yet; only inside on_data */
+    const char *in; /* received bytes that the session has not consumed yet; only inside on_data */
     size_t in_size;
     int (*write)(struct uvhttp__tls_io *io, const char *data, size_t size); /* returns 0 or what broke */
     bool speaks_h2; /* the upper layer does: h2 is chosen if the default protocols are in force */
@@ -120,13 +120,14 @@ typedef struct uvhttp__tls_io {
 bool uvhttp__tls_random(void *memory, size_t size);
 
 /* The steps of uvhttp__tls_contexts_new, in this order; each returns what that returns. */
-/* Checks what this library can not do, and makes contexts->library with room for every certificate. */
+/* Checks for settings that this library does not support, and makes contexts->library with space for every certificate.
+ */
 int uvhttp__tls_library_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
 /* Reads settings->certificates[index] and adds its names. */
 int uvhttp__tls_load(uvhttp__tls_contexts_t *contexts, uint32_t index, uvhttp__tls_error_t *error);
 /* Reads the authorities of clients and their revocation lists, if clients are asked, and sets clients_digest. */
 int uvhttp__tls_load_clients(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
-/* The names are built: the library is told all that was read. */
+/* The names are built: configures the library with everything that was read. */
 int uvhttp__tls_library_configure(uvhttp__tls_contexts_t *contexts, uvhttp__tls_error_t *error);
 /* After any of the steps; contexts->library may be NULL. */
 void uvhttp__tls_library_free(uvhttp__tls_contexts_t *contexts);
@@ -160,7 +161,7 @@ enum {
     UVHTTP__TLS_ALL_CIPHERS = UVHTTP__TLS_AES_128_GCM | UVHTTP__TLS_AES_256_GCM | UVHTTP__TLS_CHACHA20_POLY1305,
 };
 
-/* What is needed to go on writing where a session has stopped (TLS 1.3). A secret: wipe it. */
+/* State needed to continue writing where a session has stopped (TLS 1.3). A secret: wipe it. */
 typedef struct uvhttp__tls_sending {
     uint8_t cipher;   /* one of the bits */
     uint8_t key_size; /* bytes: 16 or 32 */
@@ -168,15 +169,15 @@ typedef struct uvhttp__tls_sending {
     unsigned char key[32], iv[12];
 } uvhttp__tls_sending_t;
 
-/* What a session notes about itself, so that the kernel can go on. */
+/* What a session records about itself, so that the kernel can continue. */
 typedef struct uvhttp__tls_notes_ops {
     /* Before the handshake: begins. Returns false without memory. */
     bool (*begin)(uvhttp__tls_session_t *session);
     void (*end)(uvhttp__tls_session_t *session);
-    /* After the handshake: the cipher if the kernel could go on with this session, else 0. */
+    /* After the handshake: the cipher if the kernel could continue this session, else 0. */
     uint8_t (*cipher)(const uvhttp__tls_session_t *session);
-    /* What it needs for that. Returns false if it can not be had. Once; what the session writes from then on is void.
-     */
+    /* The state needed for that. Returns false if it is unavailable. Once; what the session writes from then on is
+     * discarded. */
     bool (*take)(uvhttp__tls_session_t *session, uvhttp__tls_sending_t *sending);
     /* Whether the peer has asked for new keys, or the session has changed them by itself. */
     bool (*rekeyed)(const uvhttp__tls_session_t *session);
@@ -184,15 +185,15 @@ typedef struct uvhttp__tls_notes_ops {
     const unsigned char *(*alert)(const uvhttp__tls_session_t *session);
 } uvhttp__tls_notes_ops_t;
 
-/* NULL: this backend can not do it. */
+/* NULL: this backend does not support it. */
 extern const uvhttp__tls_notes_ops_t *const uvhttp__tls_notes;
 
 /* ktls.c */
 /* Has the kernel encrypt what is sent on a socket from now on. Returns false if it refuses; then *refuses says with
  * which ciphers it always will. */
 bool uvhttp__ktls_start(int fd, const uvhttp__tls_sending_t *sending, uint8_t *refuses);
-/* Sends an alert, level and description (RFC 8446 section 6), behind all that was sent. Returns 0, UVHTTP_E_AGAIN (the
- * socket has no room now) or UVHTTP_E_ABORTED. */
+/* Sends an alert, level and description (RFC 8446 section 6), after everything that was sent. Returns 0, UVHTTP_E_AGAIN
+ * (the socket is full) or UVHTTP_E_ABORTED. */
 int uvhttp__ktls_alert(int fd, const unsigned char *alert);
 
 /* A certificate for development with its key, PEM, uvhttp__free them. Returns 0 or UVHTTP_E_NOMEM. */

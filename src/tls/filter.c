@@ -8,8 +8,8 @@
 
 /* A ClientHello and a client's certificates come in less. */
 #define HANDSHAKE_SIZE_MAX (64u * 1024)
-/* What a connection may make us say of our own accord, in all its life (answers to key updates, refused
- * renegotiations), so that a peer that never reads does not fill the queue with them. */
+/* Unsolicited bytes of a connection in its whole life (replies to key updates, refused renegotiations), so that a peer
+ * that never reads does not fill the queue with them. */
 #define UNASKED_SIZE_MAX (64u * 1024)
 /* How long an alert and the FIN behind it may take. */
 #define FAIL_WRITE_MS 2000
@@ -25,14 +25,14 @@ typedef struct tls_conn {
     uint32_t held_size, held_offset; /* bytes; in `held`, in front of them those that were consumed */
     uint32_t received;               /* bytes, until the handshake is done */
     uint32_t unasked_size;           /* bytes */
-    uint16_t record_left;            /* bytes that the peer's current record still has, once its head is whole */
-    uint8_t record_head;             /* bytes of its head that have come; 0: the last record has come whole */
+    uint16_t record_left;            /* bytes that the peer's current record still has, once its head is complete */
+    uint8_t record_head;             /* bytes of its head that have arrived; 0: the last record is complete */
     bool open;                       /* the handshake is done */
     bool dead;                       /* it has failed: nothing can be encoded or decoded any more */
-    bool ended;                      /* the peer's close_notify or FIN was told upwards */
+    bool ended;                      /* the peer's close_notify or FIN was reported upwards */
     bool direct;                     /* what is written goes straight to the descriptor */
     bool noted;                      /* uvhttp__tls_notes has begun */
-    bool kernel;                     /* the kernel encrypts: what the session writes is void */
+    bool kernel;                     /* the kernel encrypts: what the session writes is discarded */
 } tls_conn_t;
 
 static const unsigned char close_notify[] = {1, 0};
@@ -152,7 +152,7 @@ static bool pass(uvhttp__stream_t *stream) {
     return false;
 }
 
-/* The socket takes them only when all before is with TCP: FIN would cut off what still waits for room there. */
+/* The socket accepts them only when everything before is with TCP: FIN would cut off what is still queued there. */
 static int pass_end(uvhttp__stream_t *stream) {
     tls_conn_t *tls = tls_of(stream);
     const unsigned char *alert = tls->dead ? uvhttp__tls_notes->alert(tls->session) : close_notify;
@@ -180,8 +180,7 @@ static const char not_https[] = "HTTP/1.1 400 Bad Request\r\n"
                                 "\r\n"
                                 "This port speaks HTTPS.\n";
 
-/* The first byte of TLS says that it is a handshake. A letter is probably a request of HTTP: its client can read an
- * answer. */
+/* The first byte of TLS marks a handshake. A letter is probably a request of HTTP: its client can read a response. */
 static bool is_tls(tls_conn_t *tls, uvhttp__conn_t *conn) {
     char first = tls->io.in[0];
     if (first == 0x16) return true;
@@ -269,7 +268,7 @@ static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
         }
         size_t size;
         status = decode(tls, stream->loop->filter_memory, &size);
-        /* An end or an error is met again when what is kept now has been taken. */
+        /* An end or an error is seen again when the kept bytes have been consumed. */
         if (size > 0 && !deliver(tls, stream, stream->loop->filter_memory, size)) return;
     }
     if (status == UVHTTP_E_AGAIN) return;
@@ -279,7 +278,7 @@ static void receive(tls_conn_t *tls, uvhttp__conn_t *conn) {
         tell_end(tls, stream, UVHTTP_OK);
 }
 
-/* The session takes what there is of a record and shows nothing of it before it is whole. */
+/* The session consumes the available part of a record and shows nothing of it before it is complete. */
 static void follow_records(tls_conn_t *tls, const char *data, size_t size) {
     while (size > 0) {
         size_t step = 1;
@@ -318,7 +317,7 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
 
 static int encode(uvhttp__stream_t *stream, const char *data, size_t size) {
     tls_conn_t *tls = tls_of(stream);
-    return tls->dead ? UVHTTP_OK : uvhttp__tls_session_write(tls->session, data, size); /* dead: the alert goes on */
+    return tls->dead ? UVHTTP_OK : uvhttp__tls_session_write(tls->session, data, size); /* dead: the alert continues */
 }
 
 static void encode_end(uvhttp__stream_t *stream) {

@@ -1,4 +1,4 @@
-/* Owns: what the kernel is told for it to send the records of a connection (kernel TLS). May include: base. */
+/* Owns: how the kernel is configured to send the records of a connection (kernel TLS). May include: base. */
 #include <assert.h>
 #include <endian.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ static uint16_t kernel_cipher(uint8_t cipher) {
     }
 }
 
-/* With AES-GCM the begin of the IV is the salt, as it was in TLS 1.2. Returns bytes. */
+/* With AES-GCM the start of the IV is the salt, as it was in TLS 1.2. Returns bytes. */
 static socklen_t describe(const uvhttp__tls_sending_t *sending, unsigned char *crypto) {
     const struct tls_crypto_info info = {.version = TLS_1_3_VERSION, .cipher_type = kernel_cipher(sending->cipher)};
     size_t salt_size = sending->cipher == UVHTTP__TLS_CHACHA20_POLY1305 ? 0 : TLS_CIPHER_AES_GCM_128_SALT_SIZE;
@@ -67,8 +67,8 @@ bool uvhttp__ktls_start(int fd, const uvhttp__tls_sending_t *sending, uint8_t *r
     return done;
 }
 
-/* A socket that has taken a record may still keep it back from TCP for lack of room. One that can be written has room
- * for that and for this one. */
+/* A socket that has accepted a record may still keep it back from TCP while its buffer is full. A writable one has
+ * space for that and for this one. */
 int uvhttp__ktls_alert(int fd, const unsigned char *alert) {
     struct pollfd room = {.fd = fd, .events = POLLOUT};
     if (poll(&room, 1, 0) <= 0) return UVHTTP_E_AGAIN;

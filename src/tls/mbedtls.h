@@ -55,7 +55,7 @@ int uvhttp__tls_on_server_name(void *arg, mbedtls_ssl_context *ssl, const unsign
 /* mbedtls_ticket.c */
 void uvhttp__tls_bind(const uvhttp__tls_contexts_t *contexts, uvhttp_str_t asked,
                       unsigned char binding[UVHTTP__TLS_DIGEST_SIZE]);
-/* The callbacks of tickets are not told the session: it is this, on this thread, until it is NULL. */
+/* The callbacks of tickets do not get the session: it is this, on this thread, until it is NULL. */
 void uvhttp__tls_tickets_for(uvhttp__tls_session_t *session);
 int uvhttp__tls_on_ticket_write(void *arg, const mbedtls_ssl_session *session, unsigned char *start,
                                 const unsigned char *end, size_t *size, uint32_t *lifetime);

@@ -17,7 +17,7 @@ static int on_verify(void *arg, mbedtls_x509_crt *certificate, int depth, uint32
     (void)depth;
     const uvhttp__tls_contexts_t *contexts = arg;
     if (lacks_list(contexts->library, certificate)) *flags |= MBEDTLS_X509_BADCERT_OTHER;
-    /* With VERIFY_OPTIONAL mbedTLS would go on, and let the application decide. */
+    /* With VERIFY_OPTIONAL mbedTLS would continue, and let the application decide. */
     if (contexts->settings->clients == UVHTTP_TLS_CLIENTS_REQUIRE) return 0;
     return *flags == 0 ? 0 : MBEDTLS_ERR_X509_FATAL_ERROR;
 }

@@ -92,7 +92,7 @@ static int code_of(int error, int otherwise) {
 
 /* --- a session --- */
 
-/* With VERIFY mbedTLS goes on with a certificate that is not for clients (key usage), and says so in the result. */
+/* With VERIFY mbedTLS continues with a certificate that is not for clients (key usage), and says so in the result. */
 static int check_peer(uvhttp__tls_session_t *session) {
     if (!mbedtls_ssl_get_peer_cert(&session->ssl) || mbedtls_ssl_get_verify_result(&session->ssl) == 0)
         return UVHTTP_OK;

@@ -54,8 +54,8 @@ static span_t take(span_t *from, size_t size) {
     return taken;
 }
 
-/* server_name (RFC 6066 section 3) may stand behind the ticket, and mbedTLS takes extensions as they come. It has
- * checked that the message is whole. */
+/* server_name (RFC 6066 section 3) may follow the ticket, and mbedTLS processes extensions in the order of arrival. It
+ * has checked that the message is complete. */
 static uvhttp_str_t asked_name(const unsigned char *message) {
     span_t hello = {message + 4, message + 4 + ((size_t)message[1] << 16 | (size_t)message[2] << 8 | message[3])};
     take(&hello, 34); /* version, random */

@@ -1,5 +1,6 @@
-/* Owns: what a session of OpenSSL notes for the kernel to go on writing (kernel TLS): the secret that it writes with,
- * how many records it has written, and what it has said by itself. Public functions only. May include: base. */
+/* Owns: what a session of OpenSSL records so that the kernel can continue to write (kernel TLS): the secret that it
+ * writes with, how many records it has written, and what it has sent by itself. Public functions only. May include:
+ * base. */
 #include <assert.h>
 #include <openssl/core_names.h>
 #include <openssl/err.h>

@@ -266,7 +266,7 @@ static bool set_keys(const uvhttp__ticket_key_t *key, const unsigned char *iv, E
            EVP_CipherInit_ex2(cipher, EVP_aes_256_cbc(), key->cipher, iv, encrypt, NULL) == 1;
 }
 
-/* 1: go on; 2: go on, and replace the ticket; 0: no ticket; -1: failed. */
+/* 1: continue; 2: continue, and replace the ticket; 0: no ticket; -1: failed. */
 int uvhttp__tls_on_ticket(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher, EVP_MAC_CTX *mac,
                           int encrypt) {
     const uvhttp__tls_io_t *io = SSL_get_app_data(ssl);

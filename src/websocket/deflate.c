@@ -95,7 +95,7 @@ static int step(uvhttp__ws_inflater_t *inflater, const char **data, size_t *size
     }
 }
 
-/* The tail has been taken: unless the message was cut, a block has just ended with it, at a whole byte. */
+/* The tail has been consumed: unless the message was cut, a block has just ended with it, at a whole byte. */
 static int end_message(uvhttp__ws_inflater_t *inflater) {
     enum { BLOCK_END = 128, UNUSED_BITS = 7 };
     inflater->tail_left = sizeof tail;
@@ -169,7 +169,7 @@ size_t uvhttp__ws_deflate(uvhttp__ws_deflater_t *deflater, const void *data, siz
         stream->avail_in = (unsigned)size;
         stream->next_out = (Bytef *)out;
         stream->avail_out = (unsigned)UVHTTP__WS_DEFLATE_ROOM(size);
-        /* The flush is whole if there is room left; what fills it to the last byte has not become smaller. */
+        /* The flush is complete if space is left; output that fills it to the last byte has not become smaller. */
         if (deflate(stream, Z_SYNC_FLUSH) == Z_OK && stream->avail_in == 0 && stream->avail_out > 0)
             written = UVHTTP__WS_DEFLATE_ROOM(size) - stream->avail_out - sizeof tail;
     }

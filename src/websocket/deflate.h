@@ -32,12 +32,13 @@ void uvhttp__ws_codecs_clear(uvhttp__ws_codecs_t *codecs);
 
 /* NULL if out of memory. codecs NULL: one that is the caller's alone. */
 uvhttp__ws_inflater_t *uvhttp__ws_inflater_take(uvhttp__ws_codecs_t *codecs);
-/* Whatever state it is in. codecs as when it was taken; inflater may be NULL. */
+/* In any state. codecs as when it was acquired; inflater may be NULL. */
 void uvhttp__ws_inflater_give(uvhttp__ws_codecs_t *codecs, uvhttp__ws_inflater_t *inflater);
 
-/* Takes the next piece of a message, or as much of it as fills `out`; moves *data and *size on. end: no piece follows.
- * Returns 0 (all taken, and all that it is is out; after `end`: the next message may follow), UVHTTP_E_AGAIN (out is
- * full: call it again with what is left, which may be nothing), UVHTTP_E_WS_DEFLATE (malformed) or UVHTTP_E_NOMEM. */
+/* Decompresses the next part of a message, or as much of it as fills `out`; advances *data and *size. end: the last
+ * part. Returns 0 (all input is consumed, and all its output is out; after `end`: the next message may follow),
+ * UVHTTP_E_AGAIN (out is full: call again with the rest, which may be empty), UVHTTP_E_WS_DEFLATE (malformed) or
+ * UVHTTP_E_NOMEM. */
 int uvhttp__ws_inflate(uvhttp__ws_inflater_t *inflater, const char **data, size_t *size, bool end, char *out,
                        size_t out_size, size_t *written);
 

@@ -24,7 +24,7 @@ static void skip_blanks(cursor_t *cursor) {
     while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\t')) cursor->at++;
 }
 
-/* Whether the next byte, behind blanks, is c; then it is taken. */
+/* Whether the next byte, after blanks, is c; then it is consumed. */
 static bool take(cursor_t *cursor, char c) {
     skip_blanks(cursor);
     if (cursor->at == cursor->end || *cursor->at != c) return false;
@@ -45,7 +45,7 @@ static void add_char(value_t *value, char c) {
     value->size++;
 }
 
-/* The opening quote is taken. */
+/* The opening quote is consumed. */
 static bool take_quoted(cursor_t *cursor, value_t *value) {
     while (cursor->at < cursor->end && *cursor->at != '"') {
         if (*cursor->at == '\\' && ++cursor->at == cursor->end) return false;
@@ -142,7 +142,7 @@ bool uvhttp__ws_deflate_negotiate(uvhttp_str_t offers, const uvhttp__ws_deflate_
         if (!take_offer(&cursor, &offer)) continue;
         *agreed = (uvhttp__ws_deflate_t){
             .server_bits = smaller(willing->server_bits, offer.server_bits ? offer.server_bits : UVHTTP__WS_BITS_MAX),
-            /* A client that does not speak of its window can not be told to make it smaller (section 7.1.2.2). */
+            /* A client that does not name its window cannot be asked for a smaller one (section 7.1.2.2). */
             .client_bits =
                 offer.client_bits_given ? smaller(willing->client_bits, offer.client_bits) : UVHTTP__WS_BITS_MAX,
             .server_takeover = willing->server_takeover && !offer.server_no_takeover,

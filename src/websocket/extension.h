@@ -15,15 +15,15 @@ typedef struct uvhttp__ws_deflate {
     uint8_t client_bits;        /* window of what the client sends, 8..15 */
     bool server_takeover : 1;   /* the server may refer to messages before */
     bool client_takeover : 1;   /* the client may */
-    bool server_bits_asked : 1; /* the client has named a window, so that the answer must */
+    bool server_bits_asked : 1; /* the client has named a window, so that the response must */
 } uvhttp__ws_deflate_t;
 
-/* Takes the first offer of a header field that can be accepted. What is malformed, unknown or asks for what zlib can
- * not do is declined: false if nothing is left. */
+/* Accepts the first usable offer of a header field. An offer that is malformed, unknown or beyond zlib's abilities is
+ * declined: false if nothing is left. */
 bool uvhttp__ws_deflate_negotiate(uvhttp_str_t offers, const uvhttp__ws_deflate_t *willing,
                                   uvhttp__ws_deflate_t *agreed);
 
-/* The answer's Sec-WebSocket-Extensions, terminated. */
+/* The response's Sec-WebSocket-Extensions, terminated. */
 void uvhttp__ws_deflate_write(const uvhttp__ws_deflate_t *agreed, char out[UVHTTP__WS_EXTENSION_SIZE_MAX]);
 
 #endif

@@ -54,7 +54,7 @@ static unsigned unmasked_head_size(const uvhttp__ws_parser_t *parser) {
     return length == LENGTH_64 ? 10 : length == LENGTH_16 ? 4 : 2;
 }
 
-/* The length is whole. It must not have been sendable in fewer bytes (section 5.2). */
+/* The length is complete. It must not have been sendable in fewer bytes (section 5.2). */
 static int check_length(uvhttp__ws_parser_t *parser) {
     unsigned size = unmasked_head_size(parser);
     uint64_t length = parser->head[1] & LENGTH;
@@ -76,7 +76,7 @@ static int check_head(uvhttp__ws_parser_t *parser) {
     return parser->head_size == unmasked_head_size(parser) ? check_length(parser) : UVHTTP_OK;
 }
 
-/* Returns 0 (the head is whole), UVHTTP_E_AGAIN or what is wrong. */
+/* Returns 0 (the head is complete), UVHTTP_E_AGAIN or what is wrong. */
 static int take_head(uvhttp__ws_parser_t *parser, const char *data, size_t size, size_t *used) {
     while (*used < size) {
         parser->head[parser->head_size++] = (uint8_t)data[(*used)++];

@@ -1,5 +1,5 @@
-/* Owns: WebSocket frames (RFC 6455 section 5): reading those of a client piece by piece, writing those of a server.
- * Sans-I/O: no allocation, no clock. May include: base. */
+/* Owns: WebSocket frames (RFC 6455 section 5): streaming those of a client, writing those of a server. Sans-I/O: no
+ * allocation, no clock. May include: base. */
 #ifndef UVHTTP_SRC_WEBSOCKET_FRAME_H
 #define UVHTTP_SRC_WEBSOCKET_FRAME_H
 
@@ -15,7 +15,7 @@ typedef enum uvhttp__ws_opcode {
     UVHTTP__WS_PONG = 10
 } uvhttp__ws_opcode_t;
 
-#define UVHTTP__WS_COMPRESSED 0x40      /* RSV1, beside an opcode (RFC 7692 section 6) */
+#define UVHTTP__WS_COMPRESSED 0x40      /* RSV1, next to an opcode (RFC 7692 section 6) */
 #define UVHTTP__WS_CONTROL_SIZE_MAX 125 /* payload of a control frame (section 5.5) */
 #define UVHTTP__WS_CLIENT_HEAD_MAX 14   /* 2, length of 8, mask of 4 */
 #define UVHTTP__WS_SERVER_HEAD_MAX 10
@@ -28,7 +28,7 @@ typedef struct uvhttp__ws_parser {
     uint8_t head[UVHTTP__WS_CLIENT_HEAD_MAX];
     uint8_t head_size; /* bytes of the head so far */
     uint8_t mask_at;   /* 0..3: byte of the mask that the next byte of payload goes with */
-    bool in_payload;   /* the head is whole, the frame is not */
+    bool in_payload;   /* the head is complete, the frame is not */
     bool in_message;   /* the last data frame was not a final one */
     uint8_t allowed;   /* reserved bits that the first frame of a message may have: 0 or UVHTTP__WS_COMPRESSED */
     int16_t error;     /* not 0: what is reported from here on */
@@ -41,7 +41,7 @@ typedef struct uvhttp__ws_piece {
     uint64_t frame_size; /* payload of the whole frame, as its head says */
     uint8_t opcode;      /* uvhttp__ws_opcode_t, of the frame: CONTINUATION stays that */
     bool fin;            /* the frame ends a message */
-    bool first;          /* the frame begins with this piece, which may be empty: its head has just come whole */
+    bool first;          /* the frame starts with this part, which may be empty: its head has just become complete */
     bool last;           /* the frame ends with this piece */
     bool compressed;     /* the frame has RSV1 */
 } uvhttp__ws_piece_t;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Owns: the check of words: prose and identifiers against docs/glossary.md. codespell looks the words up in words/prose.dic
+"""Owns: the check of words: prose and identifiers against docs/internals/glossary.md. codespell looks the words up in words/prose.dic
 and words/names.dic; this program gives it the text of comments, messages, documents, names and commit subjects.
 
     check_words.py            the findings, and the terms that occur more often than words/left.txt says
@@ -24,7 +24,7 @@ WORDS = pathlib.Path(__file__).parent / "words"
 COMMITS_AFTER = "d5f4c0b"
 C_SUFFIXES, SHELL_NAMES = (".c", ".h", ".hpp", ".cpp"), ("dev", "CMakeLists.txt")
 # Lists of words, what others wrote, and what tells about the past.
-SKIPPED = ("test/tools/words/*", "test/fuzz/corpus/*", "*/data/*", "docs/performance/*", "docs/glossary.md", "docs/migration*.md", "CHANGELOG.md", "LICENSE")
+SKIPPED = ("test/tools/words/*", "test/fuzz/corpus/*", "*/data/*", "docs/performance/*", "docs/internals/glossary.md", "docs/migration*.md", "CHANGELOG.md", "LICENSE")
 ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)", re.S)
 FENCE, INLINE = re.compile(r"^\s*(```|~~~)"), re.compile(r"`[^`]*`")
 

@@ -52,7 +52,7 @@ PLANTS = [
           "    segment->size -= taken;\n    segment->data += taken;",
           "    segment->size -= taken;"),
     Plant("io_uring: EAGAIN of a send is taken for done", "src/io/io_uring.c",
-          "    stream->out_flying = 0;\n    if (uvhttp__stream_is_over(stream)) return; /* settle goes on from here */",
+          "    stream->out_flying = 0;\n    if (uvhttp__stream_is_over(stream)) return; /* settle continues from here */",
           "    if (result == -EAGAIN) return;\n    stream->out_flying = 0;\n    if (uvhttp__stream_is_over(stream)) return;"),
     Plant("EINTR of a receive breaks the connection", "src/io/io_libuv.c",
           "} else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {",
