@@ -42,8 +42,8 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "1..1000000000 (default 20000)"},
         {"--payload-size", OPTION_NUMBER, &settings->payload_size, 1, 1 << 20,
          .help = "bytes of a message, 1..1048576 (default 64)"},
-        {"--engine", OPTION_CHOICE, &settings->engine, .choices = "auto, uring, libuv",
-         .help = "auto, uring or libuv (default auto)"},
+        {"--engine", OPTION_CHOICE, &settings->engine, .choices = "auto, uring, epoll",
+         .help = "auto, uring or epoll (default auto)"},
         {"--json", OPTION_FLAG, &settings->json, .help = "one JSON object instead of lines"},
     };
     options_parse(

@@ -29,7 +29,7 @@ static void return_at_once(void *arg) {
 static void wait_for_ever(void *arg) {
     (void)arg;
     uvhttp_coro_t *coro = uvhttp__coro_current();
-    while (uvhttp__coro_may_wait(coro) == UVHTTP_OK) (void)uvhttp__coro_wait(coro, UVHTTP_CORO_FOREVER);
+    while (uvhttp__coro_may_wait(coro) == UVHTTP_OK) (void)uvhttp__coro_wait(coro, UVHTTP_NEVER);
 }
 
 static uvhttp_coro_t *start(void (*run)(void *arg)) {
@@ -65,7 +65,7 @@ int main(void) {
     static uvhttp__coro_budget_t budget;
     uvhttp__loop_t *loop;
     const uvhttp__loop_options_t options = {
-        .engine = UVHTTP__ENGINE_LIBUV, .receive_buffer_size = 4096, .receive_buffer_count = 8, .counters = &counters};
+        .engine = UVHTTP__ENGINE_EPOLL, .receive_buffer_size = 4096, .receive_buffer_count = 8, .counters = &counters};
     if (uvhttp__loop_new(&options, &loop) != UVHTTP_OK) abort();
     uvhttp__coro_budget_init(&budget, 65536, MANY + 2);
     uvhttp__coro_sched_open(&sched, &budget, loop, NULL);

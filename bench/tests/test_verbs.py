@@ -156,7 +156,7 @@ def test_a_figure_below_the_minimum_ends_with_3_and_nothing_to_grade_with_77(tmp
 
 GATE = """test/gates/syscalls.py
 ok      io_uring, c=1, 1 per write: io_uring_enter per request: 0.994 (at most 1.05)
-BROKEN  libuv, c=1: recvfrom per batch: 2.000 (at most 1)  seen twice
+BROKEN  epoll, c=1: recvfrom per batch: 2.000 (at most 1)  seen twice
 """
 
 

@@ -179,9 +179,9 @@ static void take_value(loader_t *loader, size_t index) {
     yaml_mark_t at = event->start_mark;
     if (event->type == YAML_SCALAR_EVENT) {
         bool plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-        if (event->data.scalar.length == 0 && (plain || !uvhttp__config_takes_nothing(index)))
+        if (event->data.scalar.length == 0 && (plain || !uvhttp__config_expects_nothing(index)))
             snprintf(what, sizeof what, "%s has no value: expected %s", name, expected);
-        else if (!plain && !uvhttp__config_takes_words(index))
+        else if (!plain && !uvhttp__config_expects_words(index))
             snprintf(what, sizeof what, "%s is the text \"%s\": expected %s, without quotes", name,
                      uvhttp__config_shown(text_of(event), shown), expected);
         else if (strlen(text_of(event)) != event->data.scalar.length)

@@ -10,7 +10,7 @@
 #include <uvhttp/method.h>
 #include <uvhttp/types.h>
 
-#include "base/head.h"
+#include "base/http_head.h"
 
 /* The progress in a head that arrives in several receives; zero it for a new message. */
 typedef struct uvhttp__http1_scan {
@@ -22,11 +22,11 @@ typedef struct uvhttp__http1_scan {
 
 /* Reads the request head that data[0..size) starts with, where data[0..scan->scanned) was seen before (it may have
  * moved). Returns 0 and the head, its size included; UVHTTP_E_AGAIN for more; or a UVHTTP_E_HTTP_* code that holds
- * whatever follows (docs/internals/http1.md lists the code of each input). The result depends on the bytes only, never on their
- * splits or on what follows the head. The work over all calls is linear in the size of the head. The maximum sizes,
- * bare LFs and an impossible method are checked first, as bytes arrive. Of several faults in a complete head, the first
- * in the request line and the syntax of the fields is reported, then the first in the meaning of the fields, then
- * conflicts between fields. On an error do not use *head. */
+ * whatever follows (docs/internals/http1.md lists the code of each input). The result depends on the bytes only, never
+ * on their splits or on what follows the head. The work over all calls is linear in the size of the head. The maximum
+ * sizes, bare LFs and an impossible method are checked first, as bytes arrive. Of several faults in a complete head,
+ * the first in the request line and the syntax of the fields is reported, then the first in the meaning of the fields,
+ * then conflicts between fields. On an error do not use *head. */
 int uvhttp__http1_read_request(uvhttp__http1_scan_t *scan, const char *data, size_t size,
                                const uvhttp__head_limits_t *limits, uvhttp__head_t *head);
 

@@ -8,7 +8,7 @@
 #include <uvhttp/types.h>
 
 #include "base/error_index.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 /* X(name, help). The metrics page shows them in this order; put a new one with its kin. */
 #define UVHTTP__COUNTER_MAP(X)                                                                                         \
@@ -16,7 +16,7 @@
     X(connections_closed, "Connections closed")                                                                        \
     X(connections_limit, "Connections at once at most: max_connections, or what the descriptors allow, now")           \
     X(connections_refused_limit, "Connections closed at once because a limit of connections was reached")              \
-    X(connections_refused_address, "Connections reset at once because their address had max_connections_per_address")  \
+    X(connections_refused_address, "Connections reset at once because their address had connections_per_address_max")  \
     X(connections_evicted, "Idle connections closed for new clients, because max_connections was reached")             \
     X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
     X(accept_errors, "Errors of accepting connections")                                                                \
@@ -43,11 +43,11 @@
     X(closing_floods, "Times that too many bytes came behind the ends of connections, and one was closed or paused")   \
     X(aborted, "Requests whose client was gone before the response was sent")                                          \
     X(deferred, "Responses that were deferred")                                                                        \
-    X(handler_no_answer, "Requests whose handler neither responded nor deferred")                                      \
+    X(handler_no_response, "Requests whose handler neither responded nor deferred")                                    \
     X(engine_enobufs, "Times that receiving waited for buffers")                                                       \
     X(engine_refusals, "Times that the kernel refused what was submitted to io_uring, or completions")                 \
     X(engine_wakeups, "Wake-ups by other threads")                                                                     \
-    X(engine_turns, "Iterations of the loop")                                                                          \
+    X(engine_iterations, "Iterations of the loop")                                                                     \
     X(connections_waited, "Times that accepting waited because max_connections was reached")                           \
     X(write_queue_full, "Times that a connection was not read because its output waited for the client")               \
     X(budget_exhausted, "Times that a connection used up its share of an iteration")                                   \

@@ -208,7 +208,7 @@ static void count_engine(const char *name, uvhttp_engine_t engine) {
 
 int main(int argc, char **argv) {
     static const uvhttp_allocator_t counting = {hook_malloc, hook_calloc, hook_realloc, hook_free, NULL};
-    if (argc != 2 || uvhttp_set_allocator(&counting) != 0) die("usage: gate_allocations uring|libuv");
-    count_engine(argv[1], strcmp(argv[1], "libuv") == 0 ? UVHTTP_ENGINE_LIBUV : UVHTTP_ENGINE_URING);
+    if (argc != 2 || uvhttp_set_allocator(&counting) != 0) die("usage: gate_allocations uring|epoll");
+    count_engine(argv[1], strcmp(argv[1], "epoll") == 0 ? UVHTTP_ENGINE_EPOLL : UVHTTP_ENGINE_URING);
     return 0;
 }

@@ -102,7 +102,7 @@ def test_methods_headers_and_bodies_are_sent(target, stub, tmp_path):
     assert one.requests[0].split(b"\r\n")[:3] == [b"PATCH /a?b HTTP/1.1", f"Host: {one.url[7:]}".encode(), b"X-Test: yes"]
 
 
-def test_targets_of_a_list_are_taken_in_turn(stub, tmp_path):
+def test_targets_of_a_list_are_used_one_after_the_other(stub, tmp_path):
     urls = tmp_path / "urls"
     urls.write_text("/a\n/b\nHEAD /c\n")
     head = OK.partition(b"ok")[0]

@@ -61,7 +61,11 @@ request_t sim_http_request_of(const op_t *op, uint32_t tag) {
                        .from = file ? op->from : 0,
                        .status = file && op->ranged ? 206 : 200, /* of the handler */
                        .head = op->head,
-                       .refusal = op->route == LIMIT ? 429 : broken ? 502 : may_wait ? 503 : op->route == JOB && !sim_threads_are_patient ? 500 : 0,
+                       .refusal = op->route == LIMIT                             ? 429
+                                  : broken                                       ? 502
+                                  : may_wait                                     ? 503
+                                  : op->route == JOB && !sim_threads_are_patient ? 500
+                                                                                 : 0,
                        .may_break = op->route == BROKEN,
                        .untagged = file};
 }
@@ -126,7 +130,7 @@ static request_t *expected(client_t *client) {
     return client->answered < client->asked ? &client->requests[client->answered] : NULL;
 }
 
-const request_t *sim_http_unanswered(const client_t *client) {
+const request_t *sim_http_pending(const client_t *client) {
     return client->answered < client->asked && client->requests[client->answered].sent_ns
                ? &client->requests[client->answered]
                : NULL;

@@ -24,7 +24,7 @@ static uvhttp_flow_t ask_model(uvhttp_request_t *req, uvhttp_response_t *res, vo
     return UVHTTP_NEXT;
 }
 
-int sim_limiter_add(uvhttp_server_t *server, uvhttp_handler_t handler, uint32_t loop_count) {
+int sim_limiter_add(uvhttp_server_t *server, uvhttp_handler_cb handler, uint32_t loop_count) {
     loops = loop_count;
     full_at_ns = admitted = refused = served = 0;
     limiter = uvhttp_rate_limit(&(uvhttp_rate_limit_options_t){

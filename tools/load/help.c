@@ -56,7 +56,7 @@ const char load_help[] =
     "      --compare A.json B.json    no load: rate, latency and errors of two results, with intervals\n"
     "      --threshold PERCENT        --compare: ends with 3 if B is worse by more than this\n"
     "\n"
-    "      --engine auto|uring|libuv                                                            [auto]\n"
+    "      --engine auto|uring|epoll                                                            [auto]\n"
     "      --allow-remote             load a target that is not this machine\n"
     "      --help, --version\n"
     "\n"

@@ -95,9 +95,9 @@ static int judge(const load_result_t *result) {
                 (unsigned long long)errors);
         return LOAD_ERROR;
     }
-    if (stats->answers == 0 || stats->answers < options->requests) {
+    if (stats->responses == 0 || stats->responses < options->requests) {
         fprintf(stderr, "uvhttp-load: %llu answers in the time given: a longer one (-d)?\n",
-                (unsigned long long)stats->answers);
+                (unsigned long long)stats->responses);
         return LOAD_ERROR;
     }
     return LOAD_OK;

@@ -231,18 +231,18 @@ char *load_read_file(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     if (!file) return NULL;
     char *data = NULL;
-    size_t used = 0, room = 0;
+    size_t used = 0, space = 0;
     for (;;) {
-        if (room - used < 2) {
-            room = room ? room * 2 : 16384;
-            char *more = room <= BODY_MAX_BYTES ? uvhttp__realloc(data, room) : NULL;
+        if (space - used < 2) {
+            space = space ? space * 2 : 16384;
+            char *more = space <= BODY_MAX_BYTES ? uvhttp__realloc(data, space) : NULL;
             if (!more) {
                 errno = EFBIG;
                 break;
             }
             data = more;
         }
-        size_t got = fread(data + used, 1, room - used - 1, file);
+        size_t got = fread(data + used, 1, space - used - 1, file);
         used += got;
         if (got > 0) continue;
         if (ferror(file)) break;
@@ -290,7 +290,7 @@ static bool choose(parser_t *parser, const char *text, const char *first, const 
 
 static bool set_engine(parser_t *parser, const char *text) {
     if (uvhttp__engine_parse(text, &parser->options->engine) == 0) return true;
-    return refuse(parser, "--engine %s: expected auto, uring or libuv", text);
+    return refuse(parser, "--engine %s: expected auto, uring or epoll", text);
 }
 
 static bool set_method(parser_t *parser, const char *text) {

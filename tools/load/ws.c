@@ -6,7 +6,7 @@
 #include "load/conn.h"
 
 static void shake(load_conn_t *conn) {
-    const load_request_t *handshake = &conn->worker->plan->handshake;
+    const load_request_t *handshake = &conn->thread->plan->handshake;
     memset(&conn->ws, 0, sizeof conn->ws);
     uvhttp__http1_response_begin(&conn->response, false);
     load_conn_send_bytes(conn, handshake->data, handshake->size);
@@ -50,7 +50,7 @@ static bool take_piece(load_conn_t *conn, const load_ws_piece_t *piece) {
         default: break;
     }
     if (!load_echo_take(conn, piece->data, piece->size)) return false;
-    if (load_conn_oldest(conn)->body_size < conn->worker->options->payload_size) {
+    if (load_conn_oldest(conn)->body_size < conn->thread->options->payload_size) {
         load_conn_fail(conn, LOAD_ERROR_body, false, "the echo is shorter than what was sent");
         return false;
     }

@@ -63,7 +63,7 @@ static void test_fields_are_taken_and_others_stay(void **state) {
     assert_int_equal(load_text(&config, text, message, sizeof message), UVHTTP_OK);
     assert_string_equal(message, "");
     assert_int_equal(config.io_threads, 3);
-    assert_int_equal(config.engine, UVHTTP_ENGINE_LIBUV);
+    assert_int_equal(config.engine, UVHTTP_ENGINE_EPOLL);
     assert_int_equal(config.keepalive_timeout, 0);
     assert_true(config.half_close);
     assert_int_equal(config.performance.log_level, UVHTTP_LOG_LEVEL_ERROR);
@@ -124,12 +124,12 @@ static void test_wrong_values_are_told_with_what_is_expected(void **state) {
     expect_refused("backlog: \"5\"", "1:10: backlog is the text \"5\": expected 1..65535, without quotes");
     expect_refused("half_close: 'yes'", "1:13: half_close is the text \"yes\": expected true or false, without quotes");
     expect_refused("half_close: maybe", "1:13: half_close is \"maybe\": expected true or false");
-    expect_refused("engine: epoll", "1:9: engine is \"epoll\": expected auto, uring or libuv");
-    expect_refused("engine: \"libuv\\0x\"", "1:9: engine has a NUL in it: expected auto, uring or libuv");
+    expect_refused("engine: poll", "1:9: engine is \"poll\": expected auto, uring or epoll");
+    expect_refused("engine: \"libuv\\0x\"", "1:9: engine has a NUL in it: expected auto, uring or epoll");
     expect_refused("read_buffer_count: 65", "1:20: read_buffer_count is \"65\": expected 8..32768, a power of two");
     expect_refused("backlog: [5, 6]\nengine: {libuv: 1}\nquiet: 7",
                    "1:10: backlog is a list: expected 1..65535\n"
-                   "2:9: engine is a mapping: expected auto, uring or libuv\n"
+                   "2:9: engine is a mapping: expected auto, uring or epoll\n"
                    "3:8: quiet is \"7\": expected true or false");
     expect_refused("performance: 5\nbacklog: 0",
                    "1:14: performance is no mapping: its fields stand below it, indented\n"

@@ -63,7 +63,7 @@ static void greet(uvhttp_tcp_t *tcp, void *user) {
     if (queued != strlen(peer)) fixture_saw(fixture, SEEN_WRONG, 1);
     if (uvhttp_tcp_peer(tcp, peer, 0) != UVHTTP_E_INVALID) fixture_saw(fixture, SEEN_WRONG, 1);
     const char *reason = NULL, *engine = uvhttp_tcp_server_engine(fixture->server, &reason);
-    const char *expected = fixture->engine == UVHTTP__ENGINE_URING ? "io_uring" : "libuv";
+    const char *expected = fixture->engine == UVHTTP__ENGINE_URING ? "io_uring" : "epoll";
     if (!engine || strcmp(engine, expected) != 0 || !reason || !*reason) fixture_saw(fixture, SEEN_WRONG, 1);
 }
 
@@ -376,7 +376,7 @@ static void test_many_small_pieces_are_sent_as_they_were(void **state) {
     free(data);
 }
 
-static void answer_at_end(uvhttp_tcp_t *tcp, void *user) {
+static void respond_at_end(uvhttp_tcp_t *tcp, void *user) {
     fixture_saw(user, SEEN_END, 1);
     if (uvhttp_tcp_send(tcp, "after your end", 14, NULL) != UVHTTP_OK) fixture_saw(user, SEEN_WRONG, 1);
     uvhttp_tcp_close(tcp);
@@ -385,7 +385,7 @@ static void answer_at_end(uvhttp_tcp_t *tcp, void *user) {
 static void test_with_on_end_sending_is_still_possible(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_data = swallow_data;
-    fixture->handlers.on_end = answer_at_end;
+    fixture->handlers.on_end = respond_at_end;
     int fd = fixture_dial(fixture, "request");
     shutdown(fd, SHUT_WR);
     client_expect(fd, "after your end", 14);

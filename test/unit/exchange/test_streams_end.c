@@ -38,7 +38,7 @@ static uvhttp_deferred_t *defer(uvhttp_response_t *res) {
     return deferred;
 }
 
-static void route(fake_server_t *server, const char *path, uvhttp_handler_t handler, uvhttp_exec_t exec,
+static void route(fake_server_t *server, const char *path, uvhttp_handler_cb handler, uvhttp_exec_t exec,
                   const uvhttp_route_options_t *options) {
     assert_int_equal(uvhttp_route(server->serving->server, UVHTTP_ANY, path, handler, NULL, exec), UVHTTP_OK);
     if (options) assert_int_equal(uvhttp_route_options(server->serving->server, options), UVHTTP_OK);
@@ -88,7 +88,7 @@ static void expect_503_in_its_place(fake_server_t *server, const char *path) {
 }
 
 static void test_an_application_that_is_late_is_replaced(void **state) {
-    const uvhttp_route_options_t soon = {.answer_timeout_ms = 20};
+    const uvhttp_route_options_t soon = {.response_timeout_ms = 20};
     fake_server_t server;
     make_server(&server, state);
     route(&server, "/hold", hold, UVHTTP_EXEC_LOOP, &soon);
@@ -105,7 +105,7 @@ static void test_an_application_that_is_late_is_replaced(void **state) {
 static void test_a_response_without_a_window_is_not_late(void **state) {
     fake_server_t server;
     make_server(&server, state);
-    const uvhttp_route_options_t soon = {.answer_timeout_ms = 1};
+    const uvhttp_route_options_t soon = {.response_timeout_ms = 1};
     route(&server, "/hold", hold, UVHTTP_EXEC_LOOP, &soon);
     fake_server_start(&server);
     fake_script_t *late = fake_script_for(&server, UVHTTP_GET, "/hold", NULL);

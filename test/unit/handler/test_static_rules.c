@@ -17,15 +17,15 @@
 /* The text up against a page that can not be read: who reads on dies. */
 static uvhttp_str_t guarded(const char *text) {
     static char *pages;
-    size_t size = strlen(text), page = (size_t)sysconf(_SC_PAGESIZE), room = 4 * page;
+    size_t size = strlen(text), page = (size_t)sysconf(_SC_PAGESIZE), capacity = 4 * page;
     if (!pages) {
-        pages = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
+        pages = mmap(NULL, capacity + page, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | MAP_PRIVATE, -1, 0);
         assert_true(pages != MAP_FAILED);
-        assert_int_equal(mprotect(pages + room, page, PROT_NONE), 0);
+        assert_int_equal(mprotect(pages + capacity, page, PROT_NONE), 0);
     }
-    assert_true(size <= room);
-    memcpy(pages + room - size, text, size);
-    return (uvhttp_str_t){pages + room - size, size};
+    assert_true(size <= capacity);
+    memcpy(pages + capacity - size, text, size);
+    return (uvhttp_str_t){pages + capacity - size, size};
 }
 
 /* --- paths --- */

@@ -148,7 +148,7 @@ static void test_wrong_options_are_refused_in_one_line_that_names_them(void **st
         {"--expect-xxh64 12 http://localhost/", "16 hexadecimal digits"},
         {"--expect-xxh64 xxxxxxxxxxxxxxxx http://localhost/", "16 hexadecimal digits"},
         {"--verify often http://localhost/", "expected none or first"},
-        {"--engine epoll http://localhost/", "expected auto, uring or libuv"},
+        {"--engine poll http://localhost/", "expected auto, uring or epoll"},
         {"--payload-size 5 http://localhost/", "is for tcp://, ws:// and --echo"},
         {"--echo tcp://localhost:5", "--echo is for http://"},
         {"--echo --expect-length 5 http://localhost/", "--echo with --expect-length"},

@@ -66,7 +66,7 @@ static bool ask_with(uvhttp_middleware_t limit, const char *peer, const char *na
     peer_text = peer;
     if (name) exchange_field(&ex, name, value);
     bool passed = limit.run(&ex.req, &ex.res, limit.user) == UVHTTP_NEXT;
-    assert_int_equal(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED), !passed);
+    assert_int_equal(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE), !passed);
     return passed;
 }
 

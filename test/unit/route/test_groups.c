@@ -40,7 +40,8 @@ static int get(uvhttp_group_t *group, const char *pattern) {
 }
 
 static uvhttp_flow_t go(const uvhttp__match_t *result) {
-    return uvhttp__way_go(&(uvhttp__way_t){.chain = result->chain, .route = result->route}, &ex.req, &ex.res);
+    return uvhttp__middleware_cursor_run(&(uvhttp__middleware_cursor_t){.chain = result->chain, .route = result->route},
+                                         &ex.req, &ex.res);
 }
 
 /* What runs for a request: the names, in order. */
@@ -139,10 +140,11 @@ static void test_stop_ends_the_chain(void **state) {
     freeze();
     assert_string_equal(run(UVHTTP_GET, "/"), "a b ");
     uvhttp__match_t result = match(router, UVHTTP_GET, "/");
-    uvhttp__way_t way = {.chain = result.chain, .route = result.route};
+    uvhttp__middleware_cursor_t cursor = {.chain = result.chain, .route = result.route};
     ex.log[0] = '\0';
-    assert_int_equal(uvhttp__way_go(&way, &ex.req, &ex.res), UVHTTP_STOP);
-    assert_int_equal(uvhttp__way_go(&way, &ex.req, &ex.res), UVHTTP_NEXT); /* from behind who has stopped it */
+    assert_int_equal(uvhttp__middleware_cursor_run(&cursor, &ex.req, &ex.res), UVHTTP_STOP);
+    assert_int_equal(uvhttp__middleware_cursor_run(&cursor, &ex.req, &ex.res),
+                     UVHTTP_NEXT); /* from behind who has stopped it */
     assert_string_equal(ex.log, "a b c handler:/ ");
 }
 

@@ -1,10 +1,10 @@
 #include "support/http_server.h"
 #include "support/uring.h"
 
-uvhttp_engine_t on_libuv = UVHTTP_ENGINE_LIBUV, on_uring = UVHTTP_ENGINE_URING;
+uvhttp_engine_t on_epoll = UVHTTP_ENGINE_EPOLL, on_uring = UVHTTP_ENGINE_URING;
 
 const run_group_t on_each_engine = {
-    .variants = (const run_variant_t[]){{"on_libuv", &on_libuv}, {"on_uring", &on_uring}},
+    .variants = (const run_variant_t[]){{"on_epoll", &on_epoll}, {"on_uring", &on_uring}},
     .variant_count = 2,
     .set_up = serving_setup,
     .tear_down = serving_teardown,
