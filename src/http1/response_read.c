@@ -186,8 +186,8 @@ static int whole_head(uvhttp__http1_response_t *response, const char *data, size
 
 /* Keeps a piece of a head; the head ends somewhere in it, or not yet. */
 static int hold(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed) {
-    size_t before = response->held_size, room = response->head_size_max - before;
-    size_t take = size < room ? size : room;
+    size_t before = response->held_size, capacity = response->head_size_max - before;
+    size_t take = size < capacity ? size : capacity;
     char *held = uvhttp__realloc(response->held, before + take);
     if (!held) return UVHTTP_E_NOMEM;
     memcpy(held + before, data, take);
@@ -235,13 +235,13 @@ static void feed_length(uvhttp__http1_response_t *response, const char *data, si
 
 static int feed_body(uvhttp__http1_response_t *response, const char *data, size_t size, size_t *consumed,
                      uvhttp_str_t *body) {
-    size_t taken;
+    size_t used;
     int code;
     switch (response->state) {
         case STATE_LENGTH: feed_length(response, data, size, consumed, body); break;
         case STATE_CHUNKED:
-            code = uvhttp__http1_chunked_decode(&response->chunked, data, size, &taken, body);
-            *consumed += taken;
+            code = uvhttp__http1_chunked_decode(&response->chunked, data, size, &used, body);
+            *consumed += used;
             if (code == 0) response->state = STATE_DONE;
             return code;
         case STATE_UNTIL_CLOSE:

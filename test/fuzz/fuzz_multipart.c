@@ -33,7 +33,7 @@ static void tell(told_t *told, const void *data, size_t size) {
     told->size += size;
 }
 
-static void tell_event(told_t *told, const uvhttp_multipart_event_t *event) {
+static void notify_event(told_t *told, const uvhttp_multipart_event_t *event) {
     if (told->ended) die("an event after the end");
     switch (event->kind) {
         case UVHTTP_MULTIPART_PART:
@@ -68,7 +68,7 @@ static bool feed(uvhttp_multipart_t *parser, told_t *told, const char *data, siz
     while ((told->code = uvhttp_multipart_read(parser, copy + at, size - at, &consumed, &event)) == 0) {
         if (consumed > size - at || ++calls > 4 * size + 4) die("more consumed than there is, or no progress");
         at += consumed;
-        tell_event(told, &event);
+        notify_event(told, &event);
     }
     if (told->code == UVHTTP_E_AGAIN && at + consumed != size) die("bytes left unread");
     free(copy);

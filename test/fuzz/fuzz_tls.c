@@ -59,7 +59,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv) {
         uvhttp_tcp_server_attach(server, &loop) != UVHTTP_OK ||
         uvhttp_tcp_server_listen_tls(server, text, tls, NULL) != UVHTTP_OK)
         die("no server");
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return 0;
 }
 

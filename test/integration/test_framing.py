@@ -121,7 +121,7 @@ def test_a_connection_serves_many_requests(connection):
 
 
 def test_keepalive_requests_bounds_a_connection(serve):
-    server = serve(settings={"keepalive_requests": 3})
+    server = serve(settings={"keepalive_requests_max": 3})
     with server.connect() as connection:
         answers = [connection.get("/") for _ in range(3)]
         assert [answer.header("Connection") for answer in answers] == [None, None, "close"]

@@ -402,7 +402,7 @@ def test_close_of_a_handler_ends_the_connection_by_goaway(client):
 
 
 def test_keepalive_requests_end_in_goaway(make_site):
-    site = make_site(settings={"keepalive_requests": 3})
+    site = make_site(settings={"keepalive_requests_max": 3})
     with site.client() as client:
         for i in range(3):
             assert client.get(f"/n/{i}").text == str(i)

@@ -244,7 +244,7 @@ def test_every_size_and_cut_is_echoed(server):
             client.expect(TEXT, message)
 
 
-def test_many_messages_of_one_turn_arrive_in_order(server):
+def test_many_messages_of_one_iteration_arrive_in_order(server):
     with Raw(server, "/echo") as client:
         client.send(b"".join(frame(TEXT, b"%d" % i) for i in range(1000)))
         for i in range(1000):
@@ -252,7 +252,7 @@ def test_many_messages_of_one_turn_arrive_in_order(server):
 
 
 @pytest.mark.usefixtures("http1_only")
-def test_what_is_sent_in_one_turn_leaves_in_few_segments(server):
+def test_what_is_sent_in_one_iteration_leaves_in_few_segments(server):
     with Raw(server, "/burst") as client:
         client.send(frame(BINARY, b"0123456789"))
         harness.poll(lambda: len(client.connection.socket.recv(1 << 16, wire.socket.MSG_PEEK)) >= 200 * 12)

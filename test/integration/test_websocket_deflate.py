@@ -141,7 +141,7 @@ def test_every_cut_of_a_compressed_message(server):
             assert client.read_message()[:2] == (TEXT, text)
 
 
-def test_messages_of_many_connections_use_contexts_in_turn(server):
+def test_messages_of_many_connections_use_contexts_one_after_the_other(server):
     message = b"x" * 5000
     packed = deflate(message)
     clients = [Packed(server, "/deflate") for _ in range(20)]

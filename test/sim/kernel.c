@@ -71,12 +71,12 @@ void sim_kernel_reset(uint64_t seed) {
 
 /* --- queues --- */
 
-static uint32_t queue_room(const queue_t *queue) {
+static uint32_t queue_capacity(const queue_t *queue) {
     return queue->capacity - queue->size;
 }
 
 size_t sim_queue_put(queue_t *queue, const char *data, size_t size) {
-    if (size > queue_room(queue)) size = queue_room(queue);
+    if (size > queue_capacity(queue)) size = queue_capacity(queue);
     for (size_t done = 0; done < size;) {
         uint32_t at = (queue->begin + queue->size) % queue->capacity;
         size_t part = queue->capacity - at < size - done ? queue->capacity - at : size - done;
@@ -118,7 +118,7 @@ static uint32_t stream_events(const sim_conn_t *conn) {
     uint32_t events = 0;
     if (conn->to_server.size > 0 || conn->client_fin) events |= EPOLLIN;
     if (conn->client_fin) events |= EPOLLRDHUP;
-    if (!conn->server_fin && queue_room(&conn->to_client) * 3 >= conn->to_client.capacity) events |= EPOLLOUT;
+    if (!conn->server_fin && queue_capacity(&conn->to_client) * 3 >= conn->to_client.capacity) events |= EPOLLOUT;
     if (conn->client_fin && conn->server_fin) events |= EPOLLHUP;
     if (conn->client_rst) events |= EPOLLIN | EPOLLRDHUP | EPOLLOUT | EPOLLHUP | (conn->error ? EPOLLERR : 0);
     return events;
@@ -478,12 +478,12 @@ ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count)
         reset_by_client(conn);
         return (ssize_t)size;
     }
-    size_t room = queue_room(&conn->to_client);
-    if (room == 0 || sim_one_in(&conn->random, 16)) { /* that there is room is told: the event is level-triggered */
+    size_t capacity = queue_capacity(&conn->to_client);
+    if (capacity == 0 || sim_one_in(&conn->random, 16)) { /* that there is room is told: the event is level-triggered */
         sim_trace("send waits", conn->client, size);
         return -EAGAIN;
     }
-    size_t left = sim_share(&conn->random, size < room ? size : room);
+    size_t left = sim_share(&conn->random, size < capacity ? size : capacity);
     for (size_t i = 0; i < count && left > 0; i++) {
         size_t part = iov[i].iov_len < left ? iov[i].iov_len : left;
         sim_trace_bytes(iov[i].iov_base, part);

@@ -108,7 +108,7 @@ static task<response> wait(request &req) {
 
 /* Ends when the writer of a named pipe has closed it; the loop waits, so that what happens meanwhile comes before the
  * answer is made. */
-static task<response> end_in_a_blocked_turn(request &req) {
+static task<response> end_in_a_blocked_iteration(request &req) {
     tracker alive;
     co_await uvhttp::sleep(1ms);
     char byte;
@@ -295,12 +295,12 @@ static task<response> keep_descriptors(request &) {
 static task<response> keep_refused(request &) {
     tracker alive;
     ends pipe(false);
-    uvhttp_watch_t other{};
-    uvhttp::check(uvhttp_watch_start(
-        &other, pipe.fds[0], UVHTTP_READABLE, [](uvhttp_watch_t *, void *) {}, nullptr));
+    uvhttp_fd_watcher_t other{};
+    uvhttp::check(uvhttp_fd_watcher_start(
+        &other, pipe.fds[0], UVHTTP_READABLE, [](uvhttp_fd_watcher_t *, void *) {}, nullptr));
     auto ready = uvhttp::readable(pipe.fds[0], 20ms);
     int code = co_await code_of(ready); /* one can wait for a descriptor */
-    uvhttp_watch_stop(&other);
+    uvhttp_fd_watcher_stop(&other);
     expect(code != UVHTTP_OK && code != UVHTTP_E_TIMEOUT, "watched twice");
     co_await sleep_whole("the timer of a wait that could not begin");
     co_return uvhttp::text(200, "kept");
@@ -515,7 +515,7 @@ int main(int argc, char **argv) try {
     add_throwing(server);
     add_waits(server);
     server.get("/wait", wait);
-    server.get("/block", end_in_a_blocked_turn);
+    server.get("/block", end_in_a_blocked_iteration);
     server.get("/literal", literal);
     server.get("/content", made_once);
     server.get("/at_once", at_once);

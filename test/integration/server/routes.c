@@ -161,10 +161,10 @@ static void send_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
 static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t size = number_param(req, "size", 0);
-    uvhttp_content_t *content;
-    int code = uvhttp_content_new(pattern, size < STATIC_MAX ? size : STATIC_MAX, &content);
-    if (code == 0) code = uvhttp_response_send_content(res, 200, "application/octet-stream", content);
-    uvhttp_content_release(content);
+    uvhttp_shared_body_t *content;
+    int code = uvhttp_shared_body_new(pattern, size < STATIC_MAX ? size : STATIC_MAX, &content);
+    if (code == 0) code = uvhttp_response_send_shared_body(res, 200, "application/octet-stream", content);
+    uvhttp_shared_body_release(content);
     if (code != 0) answer_code(res, code);
 }
 
@@ -223,7 +223,7 @@ static void nothing(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)res, (void)user;
 }
 
-static void answer_and_close(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond_and_close(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_response_text(res, 200, "bye");
     uvhttp_response_close(res);
@@ -453,7 +453,7 @@ void add_routes(uvhttp_server_t *server, later_t *later) {
     uvhttp_get(server, "/redirect", redirect, NULL);
     uvhttp_get(server, "/headers", headers, NULL);
     uvhttp_get(server, "/nothing", nothing, NULL);
-    uvhttp_get(server, "/close", answer_and_close, NULL);
+    uvhttp_get(server, "/close", respond_and_close, NULL);
     uvhttp_get(server, "/pieces", pieces, NULL);
     uvhttp_get(server, "/later", wait_for_it, NULL);
     uvhttp_post(server, "/later", wait_for_it, NULL);

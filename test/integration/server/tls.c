@@ -109,5 +109,5 @@ void tls_routes(uvhttp_server_t *server) {
 }
 
 void tls_free(void) {
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
 }

@@ -55,7 +55,7 @@ enum { CONTENT = 8 << 20 }; /* more than the sockets take */
 
 static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
-    uvhttp_response_send_content(res, 200, "text/plain", user);
+    uvhttp_response_send_shared_body(res, 200, "text/plain", user);
 }
 
 static int open_descriptors(void) {
@@ -85,14 +85,14 @@ static void test_a_content_lives_as_long_as_its_answers(void **state) {
     char *bytes = malloc(CONTENT);
     assert_non_null(bytes);
     for (size_t i = 0; i < CONTENT; i++) bytes[i] = (char)('a' + i % 26);
-    uvhttp_content_t *content;
-    assert_int_equal(uvhttp_content_new(bytes, CONTENT, &content), UVHTTP_OK);
+    uvhttp_shared_body_t *content;
+    assert_int_equal(uvhttp_shared_body_new(bytes, CONTENT, &content), UVHTTP_OK);
     serving_make(serving);
     assert_int_equal(uvhttp_get(serving->server, "/content", send_content, content), UVHTTP_OK);
     serving_start(serving);
     int taker = begin_to_take(serving);
     for (int i = 0; i < 5; i++) reset(begin_to_take(serving));
-    uvhttp_content_release(content);
+    uvhttp_shared_body_release(content);
     size_t got = 0, at = 0;
     static char piece[65536];
     for (ssize_t size; got < CONTENT / 2 && (size = client_receive_some(taker, piece, sizeof piece)) > 0;) {

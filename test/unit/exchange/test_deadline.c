@@ -60,7 +60,7 @@ static void test_the_time_of_a_pause_does_not_count(void **state) {
 
 static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
     serving_t *serving = *state;
-    streaming_start(serving, (uvhttp_route_options_t){.answer_timeout_ms = 200});
+    streaming_start(serving, (uvhttp_route_options_t){.response_timeout_ms = 200});
     for (int defer = 0; defer < 2; ++defer) {
         seen_reset();
         atomic_store(&seen.defer, defer);
@@ -68,11 +68,11 @@ static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
         int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "1");
         answer_t *answer = client_read(fd);
         assert_int_equal(answer->status, 503);
-        assert_string_equal(answer->body, "the answer was not made in time\n");
+        assert_string_equal(answer->body, "the response was not ready in time\n");
         client_expect_end(fd);
         close(fd);
         assert_int_equal(seen.ends, 1);
-        assert_int_equal(seen.end_status, UVHTTP_E_ANSWER_TIMEOUT);
+        assert_int_equal(seen.end_status, UVHTTP_E_RESPONSE_TIMEOUT);
         assert_int_equal(seen.dones, 1);
         if (defer) assert_int_equal(uvhttp_deferred_text(seen.deferred, 200, "late"), UVHTTP_E_ABORTED);
         if (defer) uvhttp_deferred_release(seen.deferred);
@@ -109,9 +109,9 @@ static void start_late(serving_t *serving) {
     atomic_store(&late, NULL);
     serving_make(serving);
     uvhttp_any(serving->server, "/late", never, NULL);
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 100});
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 100});
     uvhttp_get(serving->server, "/begun", never, "begun");
-    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.answer_timeout_ms = 100});
+    uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 100});
     serving_start(serving);
 }
 

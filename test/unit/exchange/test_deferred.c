@@ -172,7 +172,7 @@ static void test_released_without_an_answer_is_a_500(void **state) {
     uvhttp_deferred_release(deferred);
     client_read_last(fd, 500);
     serving_stop(serving);
-    assert_int_equal(uvhttp_server_counter(serving->server, "handler_no_answer"), 1);
+    assert_int_equal(uvhttp_server_counter(serving->server, "handler_no_response"), 1);
     assert_int_equal(dones_ok, 1);
     uvhttp_deferred_release(NULL);
 }
@@ -557,7 +557,7 @@ static void given_up(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     uvhttp_deferred_run(deferred, start_and_release, deferred);
     too_late.exchange = UVHTTP__CONTAINER_OF(req, uvhttp__exchange_t, request);
     too_late.post.run = call_back_too_late;
-    uvhttp__loop_post(too_late.exchange->worker->worker->loop, &too_late.post);
+    uvhttp__loop_post(too_late.exchange->loop->tcp->io, &too_late.post);
 }
 
 static void expect_no_call_behind_the_last_release(serving_t *serving, bool by_stop) {

@@ -64,7 +64,7 @@ static void test_no_body_is_an_end_without_data(void **state) {
     assert_int_equal(client_read(fd)->status, 200);
     uvhttp_deferred_release(atomic_load(&seen.deferred));
     close(fd);
-    assert_int_equal(counter(serving, "handler_no_answer"), 2);
+    assert_int_equal(counter(serving, "handler_no_response"), 2);
 }
 
 static void test_a_deferred_answer_may_follow_the_end_of_no_body(void **state) {
@@ -81,7 +81,7 @@ static void test_a_deferred_answer_may_follow_the_end_of_no_body(void **state) {
     client_send_text(fd, GET("/hello"));
     expect_hello(fd);
     close(fd);
-    assert_int_equal(counter(serving, "handler_no_answer"), 0);
+    assert_int_equal(counter(serving, "handler_no_response"), 0);
 }
 
 static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
@@ -94,7 +94,7 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     expect_hello(fd);
     /* Once; and after it the body comes, whatever the answer. */
     seen_reset();
-    atomic_store(&seen.answer_at_first, true);
+    atomic_store(&seen.respond_at_first, true);
     client_send_text(fd, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
     client_expect_text(fd, "HTTP/1.1 100 Continue\r\n\r\n");
     client_send_text(fd, "b");
@@ -107,7 +107,7 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
 static void test_no_100_and_the_end_of_the_connection_for_an_early_answer(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
-    atomic_store(&seen.answer_in_handler, true);
+    atomic_store(&seen.respond_in_handler, true);
     int fd = client_ask(serving, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
     answer_t *answer = client_read(fd);
     assert_string_equal(answer->body, "at once");
@@ -123,14 +123,14 @@ static void test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away
     static char body[65536];
     memset(body, 'G', sizeof body);
     streaming_start(serving, plain);
-    atomic_store(&seen.answer_in_handler, true);
+    atomic_store(&seen.respond_in_handler, true);
     int fd = client_ask(serving, HEAD("Content-Length: 65536\r\n"));
     assert_string_equal(client_read(fd)->body, "at once");
     client_send(fd, body, sizeof body);
     client_send_text(fd, GET("/hello"));
     expect_hello(fd);
-    atomic_store(&seen.answer_in_handler, false);
-    atomic_store(&seen.answer_at_first, true);
+    atomic_store(&seen.respond_in_handler, false);
+    atomic_store(&seen.respond_at_first, true);
     client_send_text(fd, HEAD("Content-Length: 65536\r\n") "x");
     assert_string_equal(client_read(fd)->body, "early");
     client_send(fd, body, sizeof body - 1);
@@ -145,7 +145,7 @@ static void test_a_large_or_chunked_rest_ends_the_connection_after_the_answer(vo
     serving_t *serving = *state;
     static const char *const requests[] = {HEAD("Content-Length: 65538\r\n") "x", CHUNKED_HEAD "1\r\nx\r\n"};
     streaming_start(serving, plain);
-    atomic_store(&seen.answer_at_first, true);
+    atomic_store(&seen.respond_at_first, true);
     for (size_t i = 0; i < 2; ++i) {
         atomic_store(&seen.pieces, 0);
         int fd = client_ask(serving, requests[i]);
@@ -185,17 +185,17 @@ static void test_a_deferred_answer_without_on_body_leaves_the_body_unread(void *
 
 enum { LARGE_ANSWER = 8 << 20 };
 
-static void answer_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond_large(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_ANSWER);
 }
 
-/* Such a client would wait for ever for a server that waits for it. */
+/* Such a client would wait forever for a server that waits for it. */
 static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_ANSWER);
     serving_make(serving);
-    uvhttp_post(serving->server, "/take", answer_large, data);
+    uvhttp_post(serving->server, "/take", respond_large, data);
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
     serving_start(serving);
     int fd = client_ask(serving, HEAD("Content-Length: 67108864\r\n"));
@@ -452,7 +452,7 @@ static void test_a_body_waits_for_a_middleware_that_waits(void **state) {
     uvhttp_post(serving->server, "/take", take, NULL);
     uvhttp_route_use(serving->server, (uvhttp_middleware_t){.run = wait_here});
     uvhttp_route_options(serving->server,
-                         &(uvhttp_route_options_t){.stream_body = true, .answer_timeout_ms = LIMIT_SECONDS * 1000});
+                         &(uvhttp_route_options_t){.stream_body = true, .response_timeout_ms = LIMIT_SECONDS * 1000});
     serving_start(serving);
     int fd = client_connect(serving->port);
     for (int i = 0; i < 6; ++i) {

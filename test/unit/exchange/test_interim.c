@@ -50,7 +50,7 @@ static void defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 
 static const struct {
     const char *path;
-    uvhttp_handler_t handler;
+    uvhttp_handler_cb handler;
     uvhttp_exec_t exec;
 } routes[] = {
     {"/loop", respond, UVHTTP_EXEC_LOOP},           {"/stream", stream, UVHTTP_EXEC_LOOP},

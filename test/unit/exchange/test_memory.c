@@ -22,10 +22,10 @@ static const uvhttp__protocol_t protocol = {.offset = 64, .arena_size = 512};
 /* A loop that reads requests, as far as an exchange looks at it. */
 typedef struct loop {
     uvhttp__loop_t loop;
-    uvhttp__worker_t worker;
+    uvhttp__tcp_loop_t tcp;
     uvhttp__service_t service;
     uvhttp__exchange_pool_t pool;
-    uvhttp__http_worker_t *http;
+    uvhttp__http_loop_t *http;
 } loop_t;
 
 static loop_t *loop_new(void) {
@@ -37,9 +37,9 @@ static loop_t *loop_new(void) {
     assert_non_null(loop->http);
     memset(loop->http, 0, size);
     uvhttp_server_config_default(&loop->service.config);
-    loop->worker.loop = &loop->loop;
+    loop->tcp.io = &loop->loop;
     loop->http->fields = (uvhttp__field_t *)(void *)(loop->http + 1);
-    loop->http->worker = &loop->worker;
+    loop->http->tcp = &loop->tcp;
     loop->http->service = &loop->service;
     loop->pool.protocol = &protocol;
     return loop;

@@ -48,7 +48,7 @@ static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send(res, 200, "text/plain", id.data, id.size);
 }
 
-static void begin(void **state, uvhttp_handler_t handler) {
+static void begin(void **state, uvhttp_handler_cb handler) {
     serving_t *serving = *state;
     atomic_store(&slot, NULL);
     dones_ok = dones_aborted = handled = went_on = went_on_gone = 0;

@@ -280,8 +280,8 @@ static void test_memory_of_the_exchange_has_its_keeper_and_static_memory_has_non
 static void test_content_is_a_file_for_who_can_send_one(void **state) {
     (void)state;
     taker_t *taker = taker_new();
-    uvhttp_content_t content = {.fd = 0, .size = 10, .data = "0123456789"};
-    uvhttp__body_t body = {.kind = UVHTTP__BODY_CONTENT, .size = 10, .release = NULL, .arg = &content};
+    uvhttp_shared_body_t content = {.fd = 0, .size = 10, .data = "0123456789"};
+    uvhttp__body_t body = {.kind = UVHTTP__BODY_SHARED, .size = 10, .release = NULL, .arg = &content};
     uvhttp__piece_t piece;
     uvhttp__keeper_t keeper;
     assert_int_equal(uvhttp__outgoing_put_body(&taker->outgoing, &body, (uvhttp__keeper_t){NULL, NULL}, NULL), 0);

@@ -90,7 +90,7 @@ static void begin(serving_t *serving, uvhttp_error_cb function) {
     uvhttp_post(server, "/hello", say_hello, NULL);
     uvhttp_get(server, "/later", defer, NULL);
     uvhttp_get(server, "/kept", defer, &kept);
-    uvhttp_route_options(server, &(uvhttp_route_options_t){.answer_timeout_ms = 20});
+    uvhttp_route_options(server, &(uvhttp_route_options_t){.response_timeout_ms = 20});
     assert_int_equal(uvhttp_server_on_error(server, function, function ? (void *)&told : NULL), UVHTTP_OK);
     serving_start(serving);
     assert_int_equal(uvhttp_server_on_error(server, NULL, NULL), UVHTTP_E_STATE);
@@ -277,7 +277,7 @@ static void test_a_deferred_response_that_is_late_is_reported(void **state) {
     int fd = client_ask(serving, GET("/kept?x=y"));
     answer_t *answer = client_read(fd);
     assert_int_equal(answer->status, 503);
-    assert_string_equal(strchr(answer->body, ',') + 1, SEEN("ANSWER_TIMEOUT", "GET", "/kept?x=y", "/kept"));
+    assert_string_equal(strchr(answer->body, ',') + 1, SEEN("RESPONSE_TIMEOUT", "GET", "/kept?x=y", "/kept"));
     assert_int_equal(noted, 0);
     assert_int_equal(told, 1);
     assert_int_equal(aborted, 2);

@@ -61,7 +61,7 @@ static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     unsigned long sum = 0;
     uvhttp_str_t piece;
     int status;
-    while ((status = uvhttp_request_read_body(req, &piece, UVHTTP_BODY_FOREVER)) == UVHTTP_OK) {
+    while ((status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == UVHTTP_OK) {
         sum += sum_of(piece.data, piece.size, bytes);
         bytes += piece.size;
         atomic_fetch_add(&worked.pieces, 1);
@@ -78,8 +78,7 @@ static void read_in_coroutine(uvhttp_request_t *req, uvhttp_response_t *res, voi
     (void)user;
     unsigned long long bytes = 0;
     unsigned long sum = 0;
-    for (uvhttp_str_t piece; uvhttp_coro_read_body(req, &piece, UVHTTP_CORO_FOREVER) == UVHTTP_OK;
-         bytes += piece.size) {
+    for (uvhttp_str_t piece; uvhttp_coro_read_body(req, &piece, UVHTTP_NEVER) == UVHTTP_OK; bytes += piece.size) {
         sum += sum_of(piece.data, piece.size, bytes);
         atomic_fetch_add(&worked.pieces, 1);
     }
@@ -111,7 +110,7 @@ static void write_on(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     while (status == UVHTTP_OK) status = uvhttp_response_write(res, zeros, sizeof zeros);
 }
 
-static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_t handler, uvhttp_exec_t exec,
+static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_cb handler, uvhttp_exec_t exec,
                   uvhttp_route_options_t options) {
     assert_int_equal(uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, exec), UVHTTP_OK);
     assert_int_equal(uvhttp_route_options(server, &options), UVHTTP_OK);

@@ -8,7 +8,7 @@
 
 /* "<name>content</>" for each part and "$" or the code at the end; under text_lock. */
 static char told[2000];
-static atomic_bool answer_at_part, defer, own_answer, begin_first;
+static atomic_bool respond_at_part, defer, own_answer, begin_first;
 static atomic_int ends;
 static _Atomic(uvhttp_deferred_t *) handle;
 
@@ -35,7 +35,7 @@ static void on_event(uvhttp_request_t *req, uvhttp_response_t *res, const uvhttp
             tell((uvhttp_str_t){"<", 1});
             tell(event->name);
             tell((uvhttp_str_t){">", 1});
-            if (answer_at_part) uvhttp_response_text(res, 403, "no such part here");
+            if (respond_at_part) uvhttp_response_text(res, 403, "no such part here");
             break;
         case UVHTTP_MULTIPART_DATA: tell(event->data); break;
         case UVHTTP_MULTIPART_PART_END: tell((uvhttp_str_t){"</>", 3}); break;
@@ -67,7 +67,7 @@ static void form(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
 }
 
 static void start(serving_t *serving) {
-    answer_at_part = defer = own_answer = begin_first = false;
+    respond_at_part = defer = own_answer = begin_first = false;
     ends = 0;
     serving_make(serving);
     uvhttp_post(serving->server, "/take", form, NULL);
@@ -171,7 +171,7 @@ static void test_what_is_no_form_is_refused_at_once(void **state) {
 static void test_an_answer_at_a_part_ends_the_telling(void **state) {
     serving_t *serving = *state;
     start(serving);
-    answer_at_part = true;
+    respond_at_part = true;
     expect_form(serving, "--b\r\n" PART_HEAD("a") "x\r\n--b--", 403, "<a>");
     assert_int_equal(ends, 0);
 }

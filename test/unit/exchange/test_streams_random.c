@@ -83,13 +83,13 @@ static void step(uvhttp__post_t *post) {
     if (run->started == STREAMS && live == 0)
         atomic_store(&run->done, true);
     else
-        uvhttp__loop_post(run->connection->worker->worker->loop, &run->post);
+        uvhttp__loop_post(run->connection->loop->tcp->io, &run->post);
 }
 
 static void begin(void *arg) {
     run_t *run = arg;
     run->post.run = step;
-    uvhttp__loop_post(run->connection->worker->worker->loop, &run->post);
+    uvhttp__loop_post(run->connection->loop->tcp->io, &run->post);
 }
 
 static void check(uint64_t seed, const stream_t *stream) {

@@ -164,7 +164,7 @@ static void add_routes(serving_t *serving) {
     uvhttp_route(server, UVHTTP_GET, "/defer", defer, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/late", blocked_late, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_use(server, (uvhttp_middleware_t){.run = hold_loop});
-    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.answer_timeout_ms = 20}), UVHTTP_OK);
+    assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.response_timeout_ms = 20}), UVHTTP_OK);
     uvhttp_get(server, "/loop", tell_all, "looped");
 }
 
@@ -204,7 +204,7 @@ static void test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop(v
     assert_int_equal(atomic_load(&seen.on_loop), 4);
     uint64_t jobs = 4 + counter(serving, "file_pieces_brought"); /* of /source, if it has left memory */
     assert_int_equal(counter(serving, "work_jobs"), jobs);
-    assert_int_equal(counter(serving, "handler_no_answer"), 1);
+    assert_int_equal(counter(serving, "handler_no_response"), 1);
     uvhttp_metrics_t metrics;
     uvhttp_server_metrics(serving->server, &metrics);
     assert_int_equal(metrics.work_queue_time_count, jobs);
@@ -409,19 +409,20 @@ static void test_a_handle_that_answers_after_its_handler_or_never(void **state) 
 static void test_a_handle_whose_client_goes_while_the_handler_runs(void **state) {
     serving_t *serving = *state;
     start(serving);
-    for (int way = 0; way < 3; ++way) { /* nothing said, something said, answered and released before it returned */
+    for (int cursor = 0; cursor < 3;
+         ++cursor) { /* nothing said, something said, answered and released before it returned */
         int fd = client_ask(serving, GET("/defer"));
         wait_semaphore(&seen.inside);
         uvhttp_deferred_t *deferred = atomic_load(&seen.deferred);
-        if (way == 1) assert_int_equal(uvhttp_deferred_run(deferred, note_run, NULL), UVHTTP_OK);
-        if (way == 2) assert_int_equal(uvhttp_deferred_text(deferred, 200, "for nobody"), UVHTTP_OK);
-        if (way == 2) uvhttp_deferred_release(deferred);
+        if (cursor == 1) assert_int_equal(uvhttp_deferred_run(deferred, note_run, NULL), UVHTTP_OK);
+        if (cursor == 2) assert_int_equal(uvhttp_deferred_text(deferred, 200, "for nobody"), UVHTTP_OK);
+        if (cursor == 2) uvhttp_deferred_release(deferred);
         close(fd);
-        WAIT_UNTIL(counter(serving, "aborted") == (unsigned)way + 1);
+        WAIT_UNTIL(counter(serving, "aborted") == (unsigned)cursor + 1);
         sem_post(&seen.go_on);
-        WAIT_UNTIL(atomic_load(&seen.done_aborted) == (unsigned)way + 1);
-        if (way == 1) WAIT_UNTIL(atomic_load(&seen.run_null) == 1);
-        if (way == 2) continue;
+        WAIT_UNTIL(atomic_load(&seen.done_aborted) == (unsigned)cursor + 1);
+        if (cursor == 1) WAIT_UNTIL(atomic_load(&seen.run_null) == 1);
+        if (cursor == 2) continue;
         assert_true(uvhttp_deferred_aborted(deferred));
         assert_int_equal(uvhttp_deferred_text(deferred, 200, "x"), UVHTTP_E_ABORTED);
         uvhttp_str_t target = uvhttp_request_target(uvhttp_deferred_request(deferred));

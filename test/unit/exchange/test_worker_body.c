@@ -22,7 +22,7 @@ static void seen_reset(void) {
     sem_init(&seen.inside, 0, 0);
     sem_init(&seen.go_on, 0, 0);
     atomic_store(&seen.status, 99);
-    atomic_store(&seen.timeout_ms, UVHTTP_BODY_FOREVER);
+    atomic_store(&seen.timeout_ms, UVHTTP_NEVER);
 }
 
 static void on_done(uvhttp_response_t *res, int status, void *user) {
@@ -88,7 +88,7 @@ static uvhttp_flow_t take_body(uvhttp_request_t *req, uvhttp_response_t *res, vo
     return UVHTTP_NEXT;
 }
 
-static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_t handler, bool streamed) {
+static void route(uvhttp_server_t *server, const char *path, uvhttp_handler_cb handler, bool streamed) {
     uvhttp_route(server, UVHTTP_ANY, path, handler, NULL, UVHTTP_EXEC_WORKER);
     assert_int_equal(
         uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = streamed, .live_body = streamed}),
@@ -247,7 +247,7 @@ static void test_a_wait_ends_in_time_and_goes_on(void **state) {
     int fd = client_ask(serving, POST("/once", "Content-Length: 3\r\n"));
     assert_answer(fd, "enough");
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_TIMEOUT);
-    atomic_store(&seen.timeout_ms, UVHTTP_BODY_FOREVER);                      /* the loop may bring it late */
+    atomic_store(&seen.timeout_ms, UVHTTP_NEVER);                             /* the loop may bring it late */
     client_send_text(fd, "abc" POST("/once", "Content-Length: 3\r\n") "abc"); /* what nobody wanted is thrown away */
     assert_answer(fd, "enough");
     assert_int_equal(atomic_load(&seen.status), UVHTTP_OK);

@@ -403,7 +403,7 @@ static void run_place(uvhttp__job_t *base) {
 static uvhttp__loop_t *make_loop(uvhttp__counters_t *counters) {
     uvhttp__loop_t *loop;
     const uvhttp__loop_options_t options = {
-        .engine = UVHTTP__ENGINE_LIBUV, .receive_buffer_size = 4096, .receive_buffer_count = 8, .counters = counters};
+        .engine = UVHTTP__ENGINE_EPOLL, .receive_buffer_size = 4096, .receive_buffer_count = 8, .counters = counters};
     assert_int_equal(uvhttp__loop_new(&options, &loop), UVHTTP_OK);
     return loop;
 }

@@ -264,7 +264,7 @@ static void answer(const char *range, uint64_t size, bool in_memory) {
     sent.file->content = in_memory ? content : NULL;
     sent.file->fd = in_memory ? -1 : 77;
     const uvhttp__static_found_t found = {.status = 200, .files = {[UVHTTP__STATIC_PLAIN] = sent.file}};
-    uvhttp__static_answer_file(&sent.cache, &found, &sent.exchange.req, &sent.exchange.res);
+    uvhttp__static_respond_file(&sent.cache, &found, &sent.exchange.req, &sent.exchange.res);
 }
 
 static void expect_content_range(uvhttp_str_t text, uint64_t first, uint64_t size, uint64_t all) {
@@ -352,7 +352,7 @@ static uint64_t no_time(const uvhttp_request_t *req) {
 
 static const uvhttp__request_ops_t request_ops = {.time_ns = no_time};
 
-static void start_answering(void) {
+static void start_responding(void) {
     memset(&sent, 0, sizeof sent);
     exchange_init(&sent.exchange, SIZE_MAX);
     sent.exchange.req.ops = &request_ops; /* a boundary is made of the time */
@@ -368,7 +368,7 @@ static void start_answering(void) {
     sent.file->fields = STR("Accept-Ranges: bytes\r\n"); /* there are always some */
 }
 
-static void stop_answering(void) {
+static void stop_responding(void) {
     exchange_deinit(&sent.exchange);
     free(sent.cache.counters);
     free(sent.file);
@@ -377,7 +377,7 @@ static void stop_answering(void) {
 /* One range and two, of a file in memory and of one that is not. */
 static void test_every_answer_for_a_small_file(void **state) {
     (void)state;
-    start_answering();
+    start_responding();
     make_specs();
     for (int size = 0; size <= FILE_MAX; size++) {
         for (unsigned a = 0; a < spec_count; a++) {
@@ -385,13 +385,13 @@ static void test_every_answer_for_a_small_file(void **state) {
             for (unsigned b = 0; b < spec_count; b++) expect_answer((unsigned[]){a, b}, 2, size, (a + b) & 1);
         }
     }
-    stop_answering();
+    stop_responding();
 }
 
 /* The first, the last and all bytes, and the first with the last, of files as large as can be. */
 static void test_answers_for_large_files(void **state) {
     (void)state;
-    start_answering();
+    start_responding();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t size = sizes[i];
         if (size < 3 || size > INT64_MAX) continue; /* no file is larger */
@@ -409,7 +409,7 @@ static void test_answers_for_large_files(void **state) {
         answer(text, size, false);
         expect_not_satisfiable(size);
     }
-    stop_answering();
+    stop_responding();
 }
 
 int main(void) {

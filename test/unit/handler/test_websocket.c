@@ -42,7 +42,7 @@ static void test_defaults_are_filled_in_and_lists_are_copied(void **state) {
     (void)state;
     char protocol[] = "chat.v1", origin[] = "https://example.com";
     const char *protocols[] = {protocol, "b", NULL}, *origins[] = {origin, NULL};
-    uvhttp_ws_options_t options = {.ping_interval = UVHTTP_WS_NEVER, .subprotocols = protocols, .origins = origins};
+    uvhttp_ws_options_t options = {.ping_interval = UVHTTP_NEVER, .subprotocols = protocols, .origins = origins};
     uvhttp_ws_handlers_t given = with_options(&options);
     uvhttp__ws_endpoint_t *endpoint;
     assert_int_equal(uvhttp__ws_endpoint_new(&given, &given, "/", &endpoint), UVHTTP_OK);
@@ -53,7 +53,7 @@ static void test_defaults_are_filled_in_and_lists_are_copied(void **state) {
     assert_int_equal(copied->message_size_max, 1 << 20);
     assert_int_equal(copied->fragments_max, 131072);
     assert_int_equal(copied->message_timeout, 300);
-    assert_int_equal(copied->ping_interval, UVHTTP_WS_NEVER);
+    assert_int_equal(copied->ping_interval, UVHTTP_NEVER);
     assert_int_equal(copied->idle_timeout, 75);
     assert_int_equal(copied->close_timeout, 5);
     assert_int_equal(copied->send_high_watermark, 65536);

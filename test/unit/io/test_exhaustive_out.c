@@ -38,7 +38,7 @@ static int set_up(void **state) {
     assert_non_null(counters);
     memset(counters, 0, sizeof *counters);
     const uvhttp__loop_options_t options = {
-        .engine = UVHTTP__ENGINE_LIBUV, .receive_buffer_size = 16384, .receive_buffer_count = 8, .counters = counters};
+        .engine = UVHTTP__ENGINE_EPOLL, .receive_buffer_size = 16384, .receive_buffer_count = 8, .counters = counters};
     assert_int_equal(uvhttp__loop_new(&options, &loop), UVHTTP_OK);
     stream = (uvhttp__stream_t){.loop = loop, .ops = &ops, .fd = -1};
     uvhttp__list_init(&stream.dirty);
@@ -81,7 +81,7 @@ static void check(const model_t *model) {
     assert_true(sum == model_size(model));
     assert_true(segments <= model->end - model->first);
     assert_int_equal(stream.out_size, sum > UINT32_MAX ? UINT32_MAX : sum);
-    assert_int_equal(stream.out_taken, (uint32_t)model->taken);
+    assert_int_equal(stream.out_sent, (uint32_t)model->taken);
     uvhttp__counter_sums_t sums = {0};
     uvhttp__counters_read(counters, &sums);
     assert_true(UVHTTP__COUNTER(&sums, bytes_sent) == model->taken);
@@ -148,8 +148,8 @@ static void test_every_sequence_of_sends_and_of_what_the_kernel_takes(void **sta
         assert_int_equal(stream.out_size, 0);
         assert_int_equal(released, model.references);
         assert_int_equal(loop->segments.in_use, 0);
-        uvhttp__turn_memory_sent(loop);
-        uvhttp__turn_memory_flip(loop);
+        uvhttp__iteration_arena_sent(loop);
+        uvhttp__iteration_arena_flip(loop);
         taken = model.taken;
     }
     uvhttp__list_remove(&stream.dirty);

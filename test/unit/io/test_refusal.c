@@ -372,11 +372,11 @@ static void test_permanent_accept_error_backs_off(void **state) {
     server_settle(server);
     shutdown(server->listen_fd, SHUT_RDWR); /* accept(2) fails with EINVAL from here on */
     server_wait(server, EV_ACCEPT_ERROR, 2);
-    unsigned before = atomic_load(&server->turns);
+    unsigned before = atomic_load(&server->iterations);
     uint64_t errors = server_count(server, EV_ACCEPT_ERROR), start_ms = clock_ms();
     server_wait(server, EV_ACCEPT_ERROR, errors + 5);
     assert_true(clock_ms() - start_ms >= 4 * UVHTTP__ACCEPT_RETRY_MS);
-    assert_true(atomic_load(&server->turns) - before < 100);
+    assert_true(atomic_load(&server->iterations) - before < 100);
 }
 
 /* --- a backlog that grows while it is taken --- */
@@ -445,7 +445,7 @@ static void free_guest_and_post(uv_timer_t *timer) {
 
 static void stop_and_post(server_t *server, void *arg) {
     (void)arg;
-    uv_timer_init(&server->host, &server->free_timer);
+    uv_timer_init(&server->embedding, &server->free_timer);
     server->free_timer.data = server;
     uv_timer_start(&server->free_timer, free_guest_and_post, 0, 1);
 }

@@ -54,14 +54,14 @@ static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t si
     return taken;
 }
 
-static void test_resume_inside_on_data_asks_for_the_next_turn(void **state) {
+static void test_resume_inside_on_data_asks_for_the_next_iteration(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_a_share);
     int fd = server_dial(server, &ops, "");
     char *data = pattern_new(3000);
     client_send(fd, data, 3000);
     server_wait(server, EV_BYTES, 3000);
-    assert_true(atomic_load(&server->turns) >= 1000); /* one share a turn, not all in one */
+    assert_true(atomic_load(&server->iterations) >= 1000); /* one share a turn, not all in one */
     shutdown(fd, SHUT_WR);
     server_wait(server, EV_END_OK, 1);
     client_expect_eof(fd);
@@ -193,7 +193,7 @@ static void test_fin_behind_a_paused_stream_does_not_spin(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_bytes_left_come_again_after_resume_and_before_the_end),
-        ON_EACH(test_resume_inside_on_data_asks_for_the_next_turn),
+        ON_EACH(test_resume_inside_on_data_asks_for_the_next_iteration),
         ON_EACH(test_bytes_left_are_not_moved),
         ON_EACH(test_paused_stream_holds_a_bounded_number_of_bytes),
         ON_EACH(test_reset_of_a_paused_stream_is_told_at_once),

@@ -56,7 +56,7 @@ static void tell(told_t *told, const char *data, size_t size) {
     told->size += size;
 }
 
-static void tell_event(told_t *told, const uvhttp_multipart_event_t *event) {
+static void notify_event(told_t *told, const uvhttp_multipart_event_t *event) {
     switch (event->kind) {
         case UVHTTP_MULTIPART_PART:
             assert_non_null(event->name.data);
@@ -84,7 +84,7 @@ static bool feed(told_t *told, const char *data, size_t size) {
     while ((told->code = uvhttp_multipart_read(&parser, data + at, size - at, &consumed, &event)) == 0) {
         assert_true(consumed <= size - at);
         at += consumed;
-        tell_event(told, &event);
+        notify_event(told, &event);
         assert_true(++calls <= 4 * size + 4);
     }
     assert_true(consumed <= size - at);

@@ -49,7 +49,7 @@ static void test_text_is_copied(void **state) {
     assert_str(body(), "Hello");
     assert_str(type(), "text/plain; charset=utf-8");
     assert_int_equal(uvhttp_response_status(&ex.res), 200);
-    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_int_equal(uvhttp_response_text(&ex.res, 200, ""), 0);
     assert_int_equal(ex.res.body.size, 0);
     assert_int_equal(uvhttp_response_text(&ex.res, 200, NULL), UVHTTP_E_INVALID);

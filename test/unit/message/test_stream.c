@@ -151,7 +151,7 @@ static void test_begin_drops_a_complete_answer(void **state) {
     assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, "a/b", "x", 1, release, &released), 0);
     assert_int_equal(uvhttp_response_begin(&ex.res, 200, NULL, UVHTTP_SIZE_UNKNOWN), 0);
     assert_int_equal(released, 1);
-    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_null(uvhttp_response_header_get(&ex.res, "Content-Type").data);
 }
 
@@ -261,7 +261,7 @@ static void test_deferred_response_answers_through_its_handle_only(void **state)
     assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, NULL, "x", 1, release, &released), 0);
     assert_non_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(released, 1); /* the answer before does not count any more */
-    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(uvhttp_response_text(&ex.res, 200, "x"), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_response_header(&ex.res, "A", "1"), UVHTTP_E_STATE);
@@ -289,7 +289,7 @@ static void test_deferring_without_memory_answers_503(void **state) {
     ex.defer_fails = true;
     assert_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(uvhttp_response_status(&ex.res), 503);
-    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_DEFERRED));
 }
 
@@ -298,7 +298,7 @@ static void test_failure_ends_deferring_and_pieces(void **state) {
     assert_non_null(uvhttp_response_defer(&ex.res));
     uvhttp__response_fail(&ex.res, 500, "gone\n");
     assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_DEFERRED));
-    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_ANSWERED));
+    assert_true(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_int_equal(uvhttp_response_status(&ex.res), 500);
 }
 

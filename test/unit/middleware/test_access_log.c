@@ -298,7 +298,7 @@ typedef struct loop {
     pthread_t thread;
 } loop_t;
 
-static void *answer_many(void *arg) {
+static void *respond_many(void *arg) {
     loop_t *loop = arg;
     exchange_t *own = calloc(1, sizeof *own);
     exchange_init(own, SIZE_MAX);
@@ -318,7 +318,7 @@ static void test_all_loops_log_without_losing_a_line(void **state) {
     loop_t loops[4];
     for (int i = 0; i < 4; i++) {
         loops[i] = (loop_t){.log = log, .count = 20000};
-        assert_int_equal(pthread_create(&loops[i].thread, NULL, answer_many, &loops[i]), 0);
+        assert_int_equal(pthread_create(&loops[i].thread, NULL, respond_many, &loops[i]), 0);
     }
     for (int i = 0; i < 4; i++) pthread_join(loops[i].thread, NULL);
     uvhttp_access_log_stats_t stats;
@@ -330,13 +330,13 @@ static void test_all_loops_log_without_losing_a_line(void **state) {
 }
 
 static sem_t gate;
-static bool told_dropped;
+static bool reported_dropped;
 
 static void wait_at_gate(const char *lines, size_t size, void *user) {
     static const char words[] = "requests dropped here\" 0 - \"-\" \"-\"\n";
     sem_wait(&gate);
     sem_post(&gate);
-    told_dropped |= memmem(lines, size, words, sizeof words - 1) != NULL;
+    reported_dropped |= memmem(lines, size, words, sizeof words - 1) != NULL;
     keep(lines, size, user);
 }
 
@@ -356,7 +356,7 @@ static void test_a_writer_that_waits_stops_nobody(void **state) {
     drop(log);
     assert_in_range(kept.lines, 5000 - stats.dropped + 1, 5000 - stats.dropped + 3);
     assert_in_range(warnings, 1, 3);
-    assert_true(told_dropped); /* in any batch: requests that found room again may come behind it */
+    assert_true(reported_dropped); /* in any batch: requests that found room again may come behind it */
     sem_destroy(&gate);
 }
 
@@ -509,7 +509,7 @@ static void test_wrong_options_are_refused(void **state) {
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.flush_ms = 60001}),
                    "middleware: access_log: flush_ms: expected 1..60000, or 0 for the default");
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/nowhere/at/all"}),
-                   "middleware: access_log: can not open path \"/nowhere/at/all\": No such file or directory");
+                   "middleware: access_log: cannot open path \"/nowhere/at/all\": No such file or directory");
     assert_int_equal(uvhttp_access_log_reopen((uvhttp_middleware_t){0}), UVHTTP_E_INVALID);
     uvhttp_access_log_stats_t stats;
     assert_int_equal(uvhttp_access_log_stats((uvhttp_middleware_t){0}, &stats), UVHTTP_E_INVALID);

@@ -24,13 +24,13 @@ static exchange_t ex;
 static uvhttp_middleware_t middleware;
 static char out[OUT_MAX], decoded[OUT_MAX], large[LARGE];
 static size_t out_size, decoded_size;
-static int room_result, push_result;
+static int capacity_result, push_result;
 
 /* --- a sink that keeps what it is given --- */
 
-static int room(uvhttp_response_t *res, size_t size) {
+static int capacity(uvhttp_response_t *res, size_t size) {
     (void)res, (void)size;
-    return room_result;
+    return capacity_result;
 }
 
 static int push(uvhttp_response_t *res, const char *data, size_t size) {
@@ -47,7 +47,7 @@ static int write_plain(uvhttp_response_t *res, const char *data, size_t size) {
 }
 
 static const uvhttp__response_sink_t sink = {
-    .begin = exchange_begin, .write = write_plain, .room = room, .push = push, .end = exchange_end};
+    .begin = exchange_begin, .write = write_plain, .capacity = capacity, .push = push, .end = exchange_end};
 
 /* --- decoders --- */
 
@@ -109,7 +109,7 @@ static void ask(uvhttp_method_t method, const char *accept) {
     exchange_request(&ex, method, STR("/"), NULL);
     exchange_field(&ex, "Accept-Encoding", accept);
     out_size = 0;
-    room_result = push_result = 0;
+    capacity_result = push_result = 0;
     assert_int_equal(middleware.run(&ex.req, &ex.res, middleware.user), UVHTTP_NEXT);
 }
 
@@ -191,9 +191,9 @@ static void test_a_refused_piece_can_be_tried_again(void **state) {
     ask(UVHTTP_GET, "gzip");
     begin("text/plain", UVHTTP_SIZE_UNKNOWN);
     write_text("one ");
-    room_result = UVHTTP_E_LIMIT;
+    capacity_result = UVHTTP_E_LIMIT;
     assert_int_equal(uvhttp_response_write(&ex.res, "two", 3), UVHTTP_E_LIMIT);
-    room_result = 0;
+    capacity_result = 0;
     assert_decodes_to("one ", 4, false);
     write_text("two");
     assert_int_equal(uvhttp_response_end(&ex.res), 0);

@@ -211,7 +211,7 @@ static uvhttp_flow_t hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *
     uvhttp_response_on_done(res, note_done, (void *)(uintptr_t)(name + 2));
     return UVHTTP_NEXT;
 }
-static void answer_with_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void respond_with_hooks(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     note(NULL, (void *)"handler ");
     if (user) {
@@ -231,7 +231,7 @@ static void test_hooks_run_backwards_and_done_comes_last(void **state) {
         serving_make(serving);
         uvhttp_use(serving->server, (uvhttp_middleware_t){.run = hooks, .user = (void *)(uintptr_t)outer});
         uvhttp_use(serving->server, (uvhttp_middleware_t){.run = hooks, .user = (void *)(uintptr_t)inner});
-        uvhttp_get(serving->server, "/", answer_with_hooks, streamed ? serving : NULL);
+        uvhttp_get(serving->server, "/", respond_with_hooks, streamed ? serving : NULL);
         serving_start(serving);
         int fd = client_ask(serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
         client_read_last(fd, 200);

@@ -129,7 +129,7 @@ static void test_listen_says_which_congestion_control_is_unknown(void **state) {
     serving_make(serving);
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_CONFIG);
     assert_string_equal(uvhttp_server_error_text(serving->server),
-                        "can not listen on \"127.0.0.1:0\": invalid configuration value: tcp_congestion_control "
+                        "cannot listen on \"127.0.0.1:0\": invalid configuration value: tcp_congestion_control "
                         "\"carrier-pigeon\" is not known to the kernel: "
                         "net.ipv4.tcp_available_congestion_control");
 }
@@ -153,7 +153,7 @@ static void test_a_server_that_could_not_be_made_is_refused_by_run_and_not_befor
     (void)state;
     uvhttp_server_config_t config;
     uvhttp_server_config_default(&config);
-    config.turn_requests_max = 0;
+    config.iteration_requests_max = 0;
     uvhttp_server_t *server = uvhttp_server_new(&config);
     assert_null(server);
     destroyed = 0;
@@ -277,7 +277,7 @@ static void test_the_engine_is_told(void **state) {
     uvhttp_get(serving->server, "/", home, NULL);
     serving_start(serving);
     expect_home(serving->port);
-    const char *name = serving->config.engine == UVHTTP_ENGINE_LIBUV ? "libuv" : "io_uring";
+    const char *name = serving->config.engine == UVHTTP_ENGINE_EPOLL ? "epoll" : "io_uring";
     assert_string_equal(uvhttp_server_engine(serving->server, &reason), name);
     assert_non_null(reason);
     assert_null(uvhttp_loop_uv()); /* this is no loop's thread */

@@ -15,7 +15,7 @@
 #define FAKE_NO_LIMIT UINT64_MAX
 
 typedef struct fake_connection {
-    uvhttp__http_worker_t *worker;
+    uvhttp__http_loop_t *loop;
     uvhttp__exchange_pool_t pool;
     uvhttp__list_t streams; /* all that were started and not freed */
     bool draining;

@@ -5,7 +5,7 @@ streaming_seen_t seen;
 pthread_mutex_t text_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void seen_reset(void) {
-    seen.defer = seen.pause_in_handler = seen.pause_at_first = seen.answer_in_handler = seen.answer_at_first = false;
+    seen.defer = seen.pause_in_handler = seen.pause_at_first = seen.respond_in_handler = seen.respond_at_first = false;
     seen.no_answer = seen.no_on_body = false;
     atomic_store(&seen.bytes, 0);
     atomic_store(&seen.sum, 0);
@@ -38,7 +38,7 @@ void take_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data,
     if ((int)data.size > atomic_load(&seen.largest)) atomic_store(&seen.largest, (int)data.size);
     if (atomic_fetch_add(&seen.pieces, 1) > 0) return;
     if (seen.pause_at_first && uvhttp_request_pause_body(req) != UVHTTP_OK) abort();
-    if (seen.answer_at_first) uvhttp_response_text(res, 200, "early");
+    if (seen.respond_at_first) uvhttp_response_text(res, 200, "early");
 }
 
 void take_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
@@ -77,7 +77,7 @@ void take(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
         if (uvhttp_request_on_body(req, take_data, take_end, NULL) != UVHTTP_E_STATE) abort();
         if (seen.pause_in_handler && uvhttp_request_pause_body(req) != UVHTTP_OK) abort();
     }
-    if (seen.answer_in_handler) uvhttp_response_text(res, 200, "at once");
+    if (seen.respond_in_handler) uvhttp_response_text(res, 200, "at once");
     atomic_store(&seen.deferred, deferred);
 }
 

@@ -203,7 +203,7 @@ int main(void) {
         ON_EACH(test_new_keys_of_the_client_alone_end_nothing),
     };
     int failed = RUN_TABLE(tests);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     unlink(path);
     return failed;
 }

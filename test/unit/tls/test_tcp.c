@@ -188,6 +188,6 @@ int main(void) {
         ON_ENGINES(test_allocations_that_fail_cost_one_connection),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return failed;
 }
