@@ -15,9 +15,6 @@ UVHTTP_BEGIN_DECLS
  * they have a deadline. Nothing is allocated but what a loop needs for its first wait, and a name while it is looked
  * up. */
 
-/** What a descriptor is waited for: that it can be read or written without blocking, or either. */
-enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
-
 /** A wait for a descriptor. */
 typedef struct uvhttp_fd_watcher {
     union {

@@ -15,7 +15,7 @@
 #define READ_TRIES 3
 /* A file that was modified so shortly before it was read could change again within the same tick of the clock. */
 #define SETTLED_NS 2000000000
-/* A compressed neighbour may be so much older than the file: archives keep times in steps of two seconds. */
+/* A compressed variant may be so much older than the file: archives keep times in steps of two seconds. */
 #define OLDER_NS 2000000000
 #define FIELDS_MAX 1024
 #define READAHEAD_SIZE (4 << 20)
@@ -131,7 +131,7 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
 /* --- reading --- */
 
 /* Whether this file is to be kept in memory. What has left the caches and still waits for slow clients counts too, so
- * that they cannot make us hold more and more. */
+ * that they can not make us hold more and more. */
 static bool fits_memory(const uvhttp__static_site_t *site, uint64_t size, bool *pressed) {
     const uvhttp_static_options_t *options = &site->settings.options;
     *pressed = false;
@@ -290,7 +290,7 @@ static void found_list(const uvhttp__static_site_t *site, int fd, const char *pa
     if (!found->files[0]) found->status = 503;
 }
 
-/* A regular file, with its neighbours. */
+/* A regular file, with its variants. */
 static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_found_t *known,
                        uvhttp__static_found_t *found) {
     static const char *const suffixes[UVHTTP__STATIC_CODINGS] = {"", ".br", ".gz"};
@@ -308,7 +308,7 @@ static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_f
         draft->fd = variants[i].fd;
         if (found->status != 200)
             close(draft->fd);
-        else /* one that cannot be loaded is left out */
+        else /* one that can not be loaded is left out */
             (void)load(draft, &variants[i].info, known ? known->files[i] : NULL, &found->files[i]);
     }
 }

@@ -1,4 +1,4 @@
-"""Clients that are slow on purpose: no pace keeps a connection forever."""
+"""Clients that are slow on purpose: no pace keeps a connection for ever."""
 import contextlib
 import threading
 import time
