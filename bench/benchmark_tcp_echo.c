@@ -241,7 +241,7 @@ static bool run_clients(client_t *clients, const settings_t *settings, result_t 
     for (unsigned long i = 0; i < settings->client_threads; ++i) {
         clients[i].start = &start;
         int error = pthread_create(&clients[i].thread, NULL, client_run, &clients[i]);
-        if (error) die("a client's thread cannot be started", strerror(error));
+        if (error) die("a client's thread can not be started", strerror(error));
     }
     uint64_t begin_ns = UINT64_MAX, end_ns = 0;
     static uint64_t buckets[BUCKETS];
@@ -352,7 +352,7 @@ static uint16_t server_start(server_t *server, const settings_t *settings) {
     snprintf(address, sizeof address, "127.0.0.1:%lu", settings->port);
     if (uvhttp_tcp_server_listen(server->tcp, address, &port) != 0) exit(1); /* it has been logged */
     int error = pthread_create(&server->thread, NULL, server_run, server);
-    if (error) die("the server's thread cannot be started", strerror(error));
+    if (error) die("the server's thread can not be started", strerror(error));
     return port;
 }
 

@@ -96,9 +96,9 @@ UVHTTP_BEGIN_DECLS
     X(TLS_ALPN, -406, 0, "no application protocol in common")                                                          \
     X(TLS_CLIENT_CERTIFICATE, -407, 0, "client certificate missing or not trusted")                                    \
     X(TLS_ALERT, -408, 0, "TLS ended by an alert of the peer")                                                         \
-    X(TLS_RECORD, -409, 0, "TLS record that cannot be read")                                                           \
+    X(TLS_RECORD, -409, 0, "TLS record that can not be read")                                                          \
     X(TLS_TRUNCATED, -410, 0, "TLS connection ended without close_notify")                                             \
-    X(STATIC_ROOT, -500, 0, "directory of static files cannot be opened")                                              \
+    X(STATIC_ROOT, -500, 0, "directory of static files can not be opened")                                             \
     X(STATIC_BUSY, -501, 503, "too many static files wait to be opened")                                               \
     X(STATIC_RANGE, -502, 416, "no byte of the ranges asked for is there")                                             \
     X(STATIC_RANGES_ABSURD, -503, 0, "ranges that overlap, or too many: the whole file was sent")                      \

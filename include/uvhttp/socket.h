@@ -14,9 +14,6 @@ UVHTTP_BEGIN_DECLS
  * loop: in handlers and in any callback of a server. Stop it before the loop ends, as for timers (<uvhttp/timer.h>).
  * Add a timer for a deadline. Only the first wait of a loop and name lookups allocate memory. */
 
-/** Events of a descriptor: it can be read or written without blocking. They may be combined. */
-enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
-
 /** A descriptor watcher. */
 typedef struct uvhttp_fd_watcher {
     union {

@@ -35,6 +35,12 @@ typedef struct uvhttp_str {
     size_t size; /**< bytes */
 } uvhttp_str_t;
 
+/** For a time, a rate or a count: no limit. 0 is the default in every structure of options. */
+#define UVHTTP_NEVER UINT32_MAX
+
+/** What a descriptor is waited for: that it can be read or written without blocking, or either. */
+enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
+
 /** An HTTP version, encoded as 10 * major + minor. Later versions compare as greater. */
 typedef enum uvhttp_http_version {
     UVHTTP_HTTP_1_0 = 10,

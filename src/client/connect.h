@@ -12,8 +12,6 @@
 /* Bytes of an address with its port and a NUL: a name of DNS has 253 at most. */
 #define UVHTTP__CONNECT_TEXT_MAX 264
 
-#define UVHTTP_NEVER UINT32_MAX
-
 /* Where an address may lead. */
 typedef enum uvhttp__connect_reach {
     UVHTTP__CONNECT_TCP, /* "host:port" only: "unix" and "fd" are names like any other */

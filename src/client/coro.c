@@ -6,8 +6,6 @@
 #include "client/connect.h"
 #include "exec/coro.h"
 
-static_assert(UVHTTP_NEVER == UVHTTP_NEVER, "one is given as the other");
-
 typedef struct connecting {
     uvhttp__connector_t connector;
     uvhttp_coro_t *coro;

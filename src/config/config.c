@@ -307,7 +307,7 @@ static bool parse(const field_t *field, const char *text, uint64_t *value) {
 }
 
 static void print_value(const field_t *field, uint64_t value, char *text, size_t size) {
-    static const char *const engines[] = {"auto", "uring", "libuv"};
+    static const char *const engines[] = {"auto", "uring", "epoll"};
     switch (field->kind) {
         case BOOL: snprintf(text, size, "%s", value ? "true" : "false"); break;
         case ENGINE: snprintf(text, size, "%s", engines[value]); break;

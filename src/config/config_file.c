@@ -98,8 +98,8 @@ static void check_plain(loader_t *loader) {
         anchor = event->data.mapping_start.anchor;
         tag = event->data.mapping_start.tag;
     }
-    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not supported: write the value");
-    if (tag) problem_at(loader, event->start_mark, "tags are not supported: write the value alone");
+    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not taken: write the value");
+    if (tag) problem_at(loader, event->start_mark, "tags are not taken: write the value alone");
 }
 
 /* The next event; at the end of everything, and after an error, YAML_NO_EVENT. */

@@ -9,7 +9,10 @@ int uvhttp__engine_parse(const char *text, uvhttp__engine_kind_t *kind) {
     static const struct {
         const char *name;
         uvhttp__engine_kind_t kind;
-    } names[] = {{"auto", UVHTTP__ENGINE_AUTO}, {"uring", UVHTTP__ENGINE_URING}, {"libuv", UVHTTP__ENGINE_EPOLL}};
+    } names[] = {{"auto", UVHTTP__ENGINE_AUTO},
+                 {"uring", UVHTTP__ENGINE_URING},
+                 {"epoll", UVHTTP__ENGINE_EPOLL},
+                 {"libuv", UVHTTP__ENGINE_EPOLL}}; /* its name up to 0.1 */
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcasecmp(text, names[i].name) != 0) continue;
         *kind = names[i].kind;

@@ -78,7 +78,7 @@
     X(tls_kernel, "TLS connections whose sending was moved to the kernel")                                             \
     X(tls_kernel_refused, "Times that the kernel refused to send for a TLS connection")                                \
     X(tls_kernel_ended, "TLS connections ended because their client asked the kernel for new keys")                    \
-    X(work_jobs, "Jobs and handlers that a worker thread has started")                                                 \
+    X(work_jobs, "Jobs and handlers that a worker thread has taken")                                                   \
     X(work_refused, "Jobs and handlers refused because max_backlog of them waited")                                    \
     X(work_queue_timeouts,                                                                                             \
       "Handlers and writes refused because no worker thread was free for worker_queue_timeout_ms")                     \

@@ -36,13 +36,20 @@ def test_the_program_wins_over_the_environment(serve):
     assert "epoll" in server.stderr() and "io_uring," not in server.stderr()
 
 
-@pytest.mark.parametrize("value", ["epoll", "URING!", "2"])
+@pytest.mark.parametrize("value", ["poll", "URING!", "2"])
 def test_a_wrong_engine_in_the_environment_is_an_error(serve, value):
     server = serve("performance_test", env={"UVHTTP_ENGINE": value}, wait=False)
     assert server.wait() == 2
     lines = server.stderr().splitlines()
     assert len(lines) == 1
     assert "UVHTTP_ENGINE" in lines[0] and value in lines[0] and "epoll" in lines[0]
+
+
+def test_epoll_still_has_the_name_that_it_had_up_to_0_1(serve):
+    server = serve(env={"UVHTTP_ENGINE": "epoll"})
+    assert json.loads(server.ask("/metrics").body)["engine"] == "epoll"
+    server = serve(settings={"engine": "epoll"}, env={"UVHTTP_ENGINE": "uring"})
+    assert json.loads(server.ask("/metrics").body)["engine"] == "epoll"
 
 
 def without_io_uring(serve, *args, **options):

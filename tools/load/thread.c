@@ -451,7 +451,7 @@ int load_run(load_run_t *run, FILE *err) {
         started += error == 0;
     }
     if (error != 0) {
-        fprintf(err, "uvhttp-load: thread %u cannot be started: %s\n", started, strerrordesc_np(error));
+        fprintf(err, "uvhttp-load: thread %u can not be started: %s\n", started, strerrordesc_np(error));
         stop_all(run, started, &signals);
     }
     while (atomic_load(&run->finished) < started) {

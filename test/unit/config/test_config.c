@@ -158,7 +158,7 @@ static void test_words_are_understood_and_others_refused(void **state) {
     static const struct {
         const char *name, *value;
     } good[] = {
-        {"engine", "libuv"},  {"engine", "URING"},          {"half_close", "yes"},         {"quiet", "1"},
+        {"engine", "epoll"},  {"engine", "URING"},          {"half_close", "yes"},         {"quiet", "1"},
         {"quiet", "off"},     {"log_level", "error"},       {"tls_clients", "REQUIRE"},    {"tls_min_version", "1.3"},
         {"tls_kernel", "on"}, {"performance_mode", "true"}, {"enable_statistics", "false"}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
@@ -168,7 +168,7 @@ static void test_words_are_understood_and_others_refused(void **state) {
     assert_false(config.quiet);
     assert_int_equal(config.performance.log_level, UVHTTP_LOG_LEVEL_ERROR);
     assert_false(config.performance.enable_statistics);
-    expect_refused("engine", "epoll", "auto, uring or epoll");
+    expect_refused("engine", "poll", "auto, uring or epoll");
     expect_refused("half_close", "2", "true or false");
     expect_refused("log_level", "loud", "debug, info, warn, error or none");
 }

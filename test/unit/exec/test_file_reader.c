@@ -479,7 +479,7 @@ static void test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged
     server_wait(server, EV_CLOSED, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 1);
     /* sendfile(2) says EINVAL of it. */
-    assert_file_error(server, "cannot read \"/tmp\" at byte ");
+    assert_file_error(server, "can not read \"/tmp\" at byte ");
     close(fd);
     end(server, fixture);
 }

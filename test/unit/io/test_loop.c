@@ -22,16 +22,19 @@ static void test_engine_names_are_parsed_in_any_case(void **state) {
     assert_int_equal(kind, UVHTTP__ENGINE_AUTO);
     assert_int_equal(uvhttp__engine_parse("URing", &kind), 0);
     assert_int_equal(kind, UVHTTP__ENGINE_URING);
-    assert_int_equal(uvhttp__engine_parse("LIBUV", &kind), 0);
+    assert_int_equal(uvhttp__engine_parse("EPoll", &kind), 0);
+    assert_int_equal(kind, UVHTTP__ENGINE_EPOLL);
+    kind = UVHTTP__ENGINE_AUTO;
+    assert_int_equal(uvhttp__engine_parse("libuv", &kind), 0); /* its name up to 0.1 */
     assert_int_equal(kind, UVHTTP__ENGINE_EPOLL);
     assert_int_equal(uvhttp__engine_parse("", &kind), UVHTTP_E_INVALID);
-    assert_int_equal(uvhttp__engine_parse("epoll", &kind), UVHTTP_E_INVALID);
+    assert_int_equal(uvhttp__engine_parse("poll", &kind), UVHTTP_E_INVALID);
 }
 
 static void test_loop_says_its_engine_and_why(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
-    const char *expected = server->variant->kind == UVHTTP__ENGINE_URING ? "io_uring" : "libuv";
+    const char *expected = server->variant->kind == UVHTTP__ENGINE_URING ? "io_uring" : "epoll";
     assert_string_equal(uvhttp__loop_engine_name(server->loop), expected);
     assert_true(strlen(server->loop->reason) > 0);
 }
