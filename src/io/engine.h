@@ -231,7 +231,7 @@ int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uin
                           unsigned what);
 /* Before the descriptor is closed: a copy of it would keep the entry in the set. Returns whether it is out of it. */
 bool uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd);
-/* Waits up to `timeout_ms` (-1: for ever) and fills set->events, set->count and set->error. */
+/* Waits up to `timeout_ms` (-1: forever) and fills set->events, set->count and set->error. */
 void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms);
 /* What the event that is being looked at is about. */
 static inline void *uvhttp__fd_set_object(const struct uvhttp__fd_set *set) {

@@ -129,7 +129,7 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     /* Further pieces follow: the kernel fills its packets. Not before any file: it may have to be read first, and a
      * client that has the head already is awake when a large one comes (docs/internals/decisions.md). */
     bool more = count == UVHTTP__OUT_IOV_MAX && size < stream->out_size &&
-                !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back for ever */
+                !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back forever */
     more = more || (count == 1 && uvhttp__file_follows(stream, stream->out_first->next));
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0);
     ssize_t accepted;

@@ -198,7 +198,7 @@ uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options
                             log->path);
         } else if (log->fd < 0) {
             free_log(log);
-            return uvhttp__middleware_refused(NAME, "can not open path \"%.300s\": %s", options->path,
+            return uvhttp__middleware_refused(NAME, "cannot open path \"%.300s\": %s", options->path,
                                               strerrordesc_np(error));
         }
     }

@@ -9,7 +9,7 @@
 #include "message/message.h"
 #include "obs/counters.h"
 
-/* Logs "middleware: <name>: <message>" as an error; the result can not be registered. */
+/* Logs "middleware: <name>: <message>" as an error; the result cannot be registered. */
 UVHTTP_PRINTF(2, 3) uvhttp_middleware_t uvhttp__middleware_refused(const char *name, const char *format, ...);
 
 /* Counts in the shard of the request's loop, whose thread calls (on another one it counts nothing):

@@ -20,7 +20,7 @@
     X(connections_evicted, "Idle connections closed for new clients, because max_connections was reached")             \
     X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
     X(accept_errors, "Errors of accepting connections")                                                                \
-    X(requests, "Requests whose head was received whole")                                                              \
+    X(requests, "Requests whose head was received completely")                                                         \
     X(requests_pipelined, "Requests that were received before the response to the one before was made")                \
     X(responses_1xx, "Responses with status 100-199")                                                                  \
     X(responses_2xx, "Responses with status 200-299")                                                                  \
@@ -29,8 +29,8 @@
     X(responses_5xx, "Responses with status 500-599")                                                                  \
     X(bytes_received, "Bytes received from sockets")                                                                   \
     X(bytes_sent, "Bytes accepted by sockets")                                                                         \
-    X(timeouts_header, "Connections closed because a request head was not whole in time")                              \
-    X(timeouts_body, "Connections closed because a request body was not whole in time")                                \
+    X(timeouts_header, "Connections closed because a request head was not complete in time")                           \
+    X(timeouts_body, "Connections closed because a request body was not complete in time")                             \
     X(timeouts_keepalive, "Idle connections closed")                                                                   \
     X(timeouts_write, "Connections closed because a response was not acknowledged in time")                            \
     X(timeouts_handshake, "Connections closed because the TLS handshake was not done in time")                         \
@@ -60,7 +60,7 @@
     X(rate_limit_undecided, "Requests that the store of a rate limiter could not decide on")                           \
     X(middleware_no_memory, "Requests refused with 503 because a middleware had no memory for them")                   \
     X(access_log_dropped, "Requests dropped because the ring of the access log was full")                              \
-    X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
+    X(forwarded_ignored, "Requests with a forwarding field that could not be used completely")                         \
     X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \
     X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \
     X(ws_publications_skipped, "WebSocket publications left out for a subscriber whose queue was full")                \
@@ -78,7 +78,7 @@
     X(tls_kernel, "TLS connections whose sending was moved to the kernel")                                             \
     X(tls_kernel_refused, "Times that the kernel refused to send for a TLS connection")                                \
     X(tls_kernel_ended, "TLS connections ended because their client asked the kernel for new keys")                    \
-    X(work_jobs, "Jobs and handlers that a worker thread has taken")                                                   \
+    X(work_jobs, "Jobs and handlers that a worker thread has started")                                                 \
     X(work_refused, "Jobs and handlers refused because max_backlog of them waited")                                    \
     X(work_queue_timeouts,                                                                                             \
       "Handlers and writes refused because no worker thread was free for worker_queue_timeout_ms")                     \
@@ -93,7 +93,7 @@
     X(work_running, "Jobs and handlers that worker threads run now")                                                   \
     X(work_waiting, "Jobs and handlers that wait for a worker thread, their time or their tag now")                    \
     X(handler_blocked, "Times that a handler kept its loop from others for longer than handler_warn_ms")               \
-    X(coroutines, "Coroutines begun")                                                                                  \
+    X(coroutines, "Coroutines started")                                                                                \
     X(coroutines_waited, "Requests whose coroutine has waited")                                                        \
     X(coroutines_refused, "Requests refused with 503 because coroutines_max was reached or a stack could not be had")  \
     X(coroutine_stacks, "Stacks of coroutines that are mapped now")                                                    \

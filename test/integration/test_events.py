@@ -58,7 +58,7 @@ def test_those_who_leave_are_forgotten(server):
     assert say(server, b"nobody") == 204
 
 
-def test_what_can_not_be_said_is_refused(server):
+def test_what_cannot_be_said_is_refused(server):
     assert say(server, b"") == 422
     assert say(server, b"x" * 501) == 422
 

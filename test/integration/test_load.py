@@ -560,11 +560,11 @@ def test_interrupted_it_tells_what_it_has(stub, number, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_result_that_can_not_be_written_is_an_error(target, tmp_path):
+def test_a_result_that_cannot_be_written_is_an_error(target, tmp_path):
     words = [LOAD, "-n", "10", "-j", tmp_path / "no" / "result.json", target.url("/")]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "can not be written" in done.stderr
+    assert "cannot be written" in done.stderr
 
 
 def test_the_text_says_what_wrk_says(target):

@@ -296,6 +296,6 @@ def test_hdrhistogram_reads_the_log_and_finds_the_same_percentiles(target, tmp_p
     assert medians == [pytest.approx(run.json["latency"]["p50"] / 1e6, abs=0.001)]
 
 
-def test_a_log_that_can_not_be_written_is_an_error(target, tmp_path):
+def test_a_log_that_cannot_be_written_is_an_error(target, tmp_path):
     done = run_text("-n", 10, "--hdr", tmp_path / "no" / "result.hgrm", target.url("/"))
-    assert done.returncode == 1 and "--hdr" in done.stderr and "can not be written" in done.stderr
+    assert done.returncode == 1 and "--hdr" in done.stderr and "cannot be written" in done.stderr

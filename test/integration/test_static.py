@@ -502,7 +502,7 @@ def system_calls(server, target, requests, directory):
         line = strace.stderr.readline()
         if "attached" not in line:
             strace.wait()
-            pytest.skip(f"strace can not attach: {line.strip()}")
+            pytest.skip(f"strace cannot attach: {line.strip()}")
         for _ in range(requests):
             connection.get(target)
         strace.send_signal(signal.SIGINT)

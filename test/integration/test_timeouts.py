@@ -1,4 +1,4 @@
-"""Clients that are slow on purpose: no pace keeps a connection for ever."""
+"""Clients that are slow on purpose: no pace keeps a connection forever."""
 import contextlib
 import threading
 import time

@@ -152,11 +152,11 @@ static void test_what_is_set_twice_is_told_with_both_lines(void **state) {
 
 static void test_what_no_configuration_needs_is_refused(void **state) {
     (void)state;
-    expect_refused("backlog: &many 5\n", "1:10: anchors and aliases are not taken: write the value");
-    expect_refused("backlog: 5\nio_threads: *many\n", "2:13: anchors and aliases are not taken: write the value");
-    expect_refused("*many : 5\n", "1:1: anchors and aliases are not taken: write the value");
-    expect_refused("backlog: !!int 5\n", "1:10: tags are not taken: write the value alone");
-    expect_refused("backlog: !!python/object:os.system 5\n", "1:10: tags are not taken: write the value alone");
+    expect_refused("backlog: &many 5\n", "1:10: anchors and aliases are not supported: write the value");
+    expect_refused("backlog: 5\nio_threads: *many\n", "2:13: anchors and aliases are not supported: write the value");
+    expect_refused("*many : 5\n", "1:1: anchors and aliases are not supported: write the value");
+    expect_refused("backlog: !!int 5\n", "1:10: tags are not supported: write the value alone");
+    expect_refused("backlog: !!python/object:os.system 5\n", "1:10: tags are not supported: write the value alone");
     expect_refused("backlog: 5\n---\nbacklog: 6\n", "2:1: a second document: a file is one");
     expect_refused("- backlog\n", "1:1: expected fields, one in a line: \"name: value\"");
     expect_refused("backlog\n", "1:1: expected fields, one in a line: \"name: value\"");
@@ -228,7 +228,7 @@ static void expect_io_error(const char *name, const char *reason) {
     assert_int_equal(uvhttp_server_config_load(&config, name, NULL, 0), UVHTTP_E_IO);
 }
 
-static void test_a_file_that_can_not_be_read_is_told_by_name(void **state) {
+static void test_a_file_that_cannot_be_read_is_told_by_name(void **state) {
     (void)state;
     expect_io_error("/tmp", "Is a directory");
     expect_io_error("/nowhere/uvhttp.yaml", "No such file or directory");
@@ -418,7 +418,7 @@ int main(void) {
         cmocka_unit_test(test_text_that_is_no_yaml_is_told_with_its_place),
         cmocka_unit_test(test_text_that_is_no_utf_8_is_told_with_its_place),
         cmocka_unit_test(test_all_problems_are_told_or_counted),
-        cmocka_unit_test(test_a_file_that_can_not_be_read_is_told_by_name),
+        cmocka_unit_test(test_a_file_that_cannot_be_read_is_told_by_name),
         cmocka_unit_test(test_a_large_or_deep_file_is_refused_soon),
         cmocka_unit_test(test_arguments_that_are_wrong),
         cmocka_unit_test(test_an_older_structure_has_no_newer_fields),

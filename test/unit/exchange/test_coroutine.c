@@ -473,7 +473,7 @@ static void test_too_many_get_a_503_and_it_recovers(void **state) {
     assert_int_equal(uvhttp_server_counter(serving->server, "coroutine_stacks"), 3);
 }
 
-static void test_a_stack_that_can_not_be_mapped_is_a_503(void **state) {
+static void test_a_stack_that_cannot_be_mapped_is_a_503(void **state) {
     serving_t *serving = *state;
     begin(serving, "/now", nothing_here);
     uvhttp__coro_stack_fail_at = 1;
@@ -535,7 +535,7 @@ int main(void) {
         ON_EACH(test_a_channel_between_coroutines),
         ON_EACH(test_an_answer_that_is_late_cancels_its_coroutine),
         ON_EACH(test_too_many_get_a_503_and_it_recovers),
-        ON_EACH(test_a_stack_that_can_not_be_mapped_is_a_503),
+        ON_EACH(test_a_stack_that_cannot_be_mapped_is_a_503),
         ON_EACH(test_a_handler_on_the_loop_is_refused),
     };
     return RUN_TABLE(tests);

@@ -190,7 +190,7 @@ static void respond_large(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_ANSWER);
 }
 
-/* Such a client would wait for ever for a server that waits for it. */
+/* Such a client would wait forever for a server that waits for it. */
 static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_ANSWER);

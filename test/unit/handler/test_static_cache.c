@@ -198,7 +198,7 @@ static void test_an_unreadable_root_is_named(void **state) {
     assert_int_equal(uvhttp__static_site_new("/", "/nowhere/at/all", NULL, 1, text, sizeof text, &site),
                      UVHTTP_E_STATIC_ROOT);
     assert_string_equal(text,
-                        "static files of /nowhere/at/all: the directory can not be opened: No such file or directory");
+                        "static files of /nowhere/at/all: the directory cannot be opened: No such file or directory");
     assert_null(site);
 }
 

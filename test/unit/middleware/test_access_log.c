@@ -509,7 +509,7 @@ static void test_wrong_options_are_refused(void **state) {
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.flush_ms = 60001}),
                    "middleware: access_log: flush_ms: expected 1..60000, or 0 for the default");
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/nowhere/at/all"}),
-                   "middleware: access_log: can not open path \"/nowhere/at/all\": No such file or directory");
+                   "middleware: access_log: cannot open path \"/nowhere/at/all\": No such file or directory");
     assert_int_equal(uvhttp_access_log_reopen((uvhttp_middleware_t){0}), UVHTTP_E_INVALID);
     uvhttp_access_log_stats_t stats;
     assert_int_equal(uvhttp_access_log_stats((uvhttp_middleware_t){0}, &stats), UVHTTP_E_INVALID);

@@ -520,7 +520,7 @@ static void test_a_store_is_asked_with_all_that_it_needs(void **state) {
     assert_int_equal(fake.destroyed, 1);
 }
 
-static void test_what_a_store_can_not_decide_passes_or_not_as_the_options_say(void **state) {
+static void test_what_a_store_cannot_decide_passes_or_not_as_the_options_say(void **state) {
     (void)state;
     for (int refuse = 0; refuse < 2; refuse++) {
         fake_t fake = {.result = UVHTTP_E_IO};
@@ -563,6 +563,6 @@ int main(void) {
         test_a_callback_can_make_the_key_or_say_that_there_is_none, test_clients_of_the_allow_list_are_never_limited,
         test_the_longest_allow_list_is_taken, test_wrong_options_are_refused_with_a_line_that_says_which,
         test_a_limiter_without_memory_is_not_made, test_a_store_is_asked_with_all_that_it_needs,
-        test_what_a_store_can_not_decide_passes_or_not_as_the_options_say,
+        test_what_a_store_cannot_decide_passes_or_not_as_the_options_say,
         test_a_store_is_destroyed_when_the_limiter_is_not_made);
 }

@@ -403,7 +403,7 @@ static void test_frozen_router_takes_no_route(void **state) {
     assert_int_equal(add(router, UVHTTP_GET, "/b"), UVHTTP_E_STATE);
     assert_found("/b", "404");
     assert_found("/a", "GET /a");
-    assert_string_equal(error_text(), "/b: registered after the server has begun to listen");
+    assert_string_equal(error_text(), "/b: registered after the server has started to listen");
 }
 
 static int set_up(void **state) {

@@ -129,7 +129,7 @@ static void test_listen_says_which_congestion_control_is_unknown(void **state) {
     serving_make(serving);
     assert_int_equal(uvhttp_server_listen(serving->server, "127.0.0.1:0", NULL), UVHTTP_E_CONFIG);
     assert_string_equal(uvhttp_server_error_text(serving->server),
-                        "can not listen on \"127.0.0.1:0\": invalid configuration value: tcp_congestion_control "
+                        "cannot listen on \"127.0.0.1:0\": invalid configuration value: tcp_congestion_control "
                         "\"carrier-pigeon\" is not known to the kernel: "
                         "net.ipv4.tcp_available_congestion_control");
 }

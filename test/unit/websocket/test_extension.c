@@ -43,7 +43,7 @@ static void test_good_offers_are_answered(void **state) {
         {"permessage-deflate; server_max_window_bits=12", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"},
         {"permessage-deflate", &narrow,
-         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not asked: can not be told */
+         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not asked: cannot be told */
         {"permessage-deflate; client_max_window_bits", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10; client_max_window_bits=11"},
         {"permessage-deflate; client_max_window_bits=8", &takeover, "permessage-deflate; client_max_window_bits=8"},
@@ -95,7 +95,7 @@ static void test_bad_offers_are_declined(void **state) {
                                          "permessage-deflate; client_no_context_takeover; client_no_context_takeover",
                                          "permessage-deflate; server_max_window_bits",
                                          "permessage-deflate; server_max_window_bits=",
-                                         "permessage-deflate; server_max_window_bits=8", /* zlib can not */
+                                         "permessage-deflate; server_max_window_bits=8", /* zlib cannot */
                                          "permessage-deflate; server_max_window_bits=7",
                                          "permessage-deflate; server_max_window_bits=16",
                                          "permessage-deflate; server_max_window_bits=09",
