@@ -325,7 +325,7 @@ class [[nodiscard]] working : public detail::awaitable<working<as_temporary, F, 
  *     uvhttp::body_stream body(req);
  *     while (auto piece = co_await body.next()) size += piece->size();
  *
- * A piece is valid until the next co_await. The client is held back in between. When the body can not come whole, the
+ * A piece is valid until the next co_await. The client is held back in between. When the body cannot come whole, the
  * library answers, as <uvhttp/body.h> says, and the coroutine is destroyed as if the client had gone. */
 class body_stream {
     struct state { /* in the memory of the request: the library's calls may come when the coroutine has ended */

@@ -462,7 +462,7 @@ class channel {
         }
         void wake() noexcept {
             woken = true;
-            (void)uvhttp_timer_start(&timer, 0, look, this); /* it can not fail on this thread */
+            (void)uvhttp_timer_start(&timer, 0, look, this); /* it cannot fail on this thread */
         }
         static void look(uvhttp_timer_t *, void *self) {
             auto *it = static_cast<waiter *>(self);

@@ -60,7 +60,7 @@ UVHTTP_EXPORT int uvhttp_response_empty(uvhttp_response_t *res, int status);
 /** 301, 302, 303, 307 or 308 with a Location. */
 UVHTTP_EXPORT int uvhttp_response_redirect(uvhttp_response_t *res, int status, const char *location);
 
-/* --- headers --- Before the answer leaves; copies. Name and value are checked (a CR or LF can not be smuggled in):
+/* --- headers --- Before the answer leaves; copies. Name and value are checked (a CR or LF cannot be smuggled in):
  * UVHTTP_E_INVALID. Content-Length, Transfer-Encoding, Connection, Date and Upgrade are the library's:
  * UVHTTP_E_INVALID, but `Connection: close` is taken. There is one Content-Type: a field set here stays until an answer
  * brings its own. Other codes: UVHTTP_E_LIMIT (64 KiB of fields, or config.request_memory_max), UVHTTP_E_NOMEM,

@@ -83,7 +83,7 @@ typedef struct uvhttp_route_options {
     uint32_t response_timeout_ms; /**< how long the server waits for the application: from the return of the handler
                                      that has deferred its answer (with a stream: from the end of its body, or while it
                                      is paused) to the answer or the begin of one in pieces; then the client gets a 503.
-                                     1..604800000; default: for ever */
+                                     1..604800000; default: forever */
     uvhttp_exec_t exec; /**< how the handler is run; 0 (UVHTTP_EXEC_LOOP): as uvhttp_route has said, and for routes that
                              were registered without saying so on the loop */
     bool live_body; /**< with stream_body and UVHTTP_EXEC_WORKER: the handler runs as soon as the head has come, and its

@@ -180,7 +180,7 @@ UVHTTP_EXPORT int uvhttp_server_config_set(uvhttp_server_config_t *config, const
 /** Sets the fields that a YAML file names; the others stay. All of the file or nothing is taken: after an error *config
  * is unchanged, and `message` (size bytes) has a line "path:line:column: what is wrong" for each problem as long as
  * there is room (1024 bytes are plenty), and how many more there are. Blocks; not on a loop's thread. docs:
- * configuration.md. Returns 0, UVHTTP_E_CONFIG, UVHTTP_E_IO (the file can not be read), UVHTTP_E_NOMEM,
+ * configuration.md. Returns 0, UVHTTP_E_CONFIG, UVHTTP_E_IO (the file cannot be read), UVHTTP_E_NOMEM,
  * UVHTTP_E_INVALID, or UVHTTP_E_UNSUPPORTED (a build without BUILD_WITH_YAML; the message says so). */
 UVHTTP_EXPORT int uvhttp_server_config_load(uvhttp_server_config_t *config, const char *path, char *message,
                                             size_t size);

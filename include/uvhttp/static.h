@@ -58,7 +58,7 @@ typedef struct uvhttp_static_options {
 } uvhttp_static_options_t;
 
 /** Serves the files below the directory `root` for GET and HEAD of `prefix` ("/", "/assets") and everything below it.
- * Before the first listen or run. Returns 0, UVHTTP_E_STATIC_ROOT (the directory can not be opened), UVHTTP_E_CONFIG
+ * Before the first listen or run. Returns 0, UVHTTP_E_STATIC_ROOT (the directory cannot be opened), UVHTTP_E_CONFIG
  * (an option), UVHTTP_E_INVALID, UVHTTP_E_NOMEM or a code of uvhttp_route; the reason is logged, and the first failure
  * is kept and also returned by listen and run. */
 UVHTTP_EXPORT int uvhttp_static(struct uvhttp_server *server, const char *prefix, const char *root,

@@ -70,7 +70,7 @@ typedef struct uvhttp_tls_options {
     bool no_tickets;             /**< true: sessions are not resumed */
     bool kernel_tls; /**< true: from a connection's first file of 64 KiB on the kernel encrypts what it is sent, where
                           it can (Linux with the module tls, TLS 1.3, OpenSSL), and files go by sendfile(2); where it
-                        can not, they are read and encrypted in the process. docs/tls.md says what that costs */
+                        cannot, they are read and encrypted in the process. docs/tls.md says what that costs */
 } uvhttp_tls_options_t;
 
 /** Reads and checks everything. Returns NULL when something is wrong, or out of memory; the log names the certificate,

@@ -150,7 +150,7 @@ UVHTTP_EXPORT size_t uvhttp_ws_queued(const uvhttp_ws_t *ws);
  * 1007..1014 or 3000..4999. reason: UTF-8, at most 123 bytes; NULL: none. Returns 0, UVHTTP_E_INVALID or
  * UVHTTP_E_CLOSED (closing already). */
 UVHTTP_EXPORT int uvhttp_ws_close(uvhttp_ws_t *ws, int code, const char *reason);
-/** Stops and restarts reading, for an application that can not keep up. No message follows until uvhttp_ws_resume; of a
+/** Stops and restarts reading, for an application that cannot keep up. No message follows until uvhttp_ws_resume; of a
  * compressed one on_fragment may get up to 256 KiB more. The client's silence is not held against it meanwhile. */
 UVHTTP_EXPORT void uvhttp_ws_pause(uvhttp_ws_t *ws);
 UVHTTP_EXPORT void uvhttp_ws_resume(uvhttp_ws_t *ws);

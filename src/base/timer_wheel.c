@@ -126,7 +126,7 @@ static uint32_t fire(uvhttp__wheel_t *wheel, unsigned list, uint32_t max) {
 }
 
 /* No more may expire in this advance. What is due by now has its place behind what is left over, and before what is set
- * to the past from now on, which would else go before it for ever. */
+ * to the past from now on, which would else go before it forever. */
 static void defer(uvhttp__wheel_t *wheel, unsigned list) {
     uvhttp__list_t *firing = &wheel->lists[UVHTTP__WHEEL_FIRING];
     uvhttp__list_splice(firing, &wheel->lists[list]);

@@ -97,8 +97,8 @@ static void check_plain(loader_t *loader) {
         anchor = event->data.mapping_start.anchor;
         tag = event->data.mapping_start.tag;
     }
-    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not taken: write the value");
-    if (tag) problem_at(loader, event->start_mark, "tags are not taken: write the value alone");
+    if (anchor) problem_at(loader, event->start_mark, "anchors and aliases are not supported: write the value");
+    if (tag) problem_at(loader, event->start_mark, "tags are not supported: write the value alone");
 }
 
 /* The next event; at the end of everything, and after an error, YAML_NO_EVENT. */
@@ -267,7 +267,7 @@ static void take_file(loader_t *loader) {
 
 /* --- the file --- */
 
-static int can_not_read(const loader_t *loader, int error) {
+static int cannot_read(const loader_t *loader, int error) {
     char buffer[128];
     if (loader->problems.size > 0)
         snprintf(loader->problems.message, loader->problems.size, "%s: %s", loader->path,
@@ -277,7 +277,7 @@ static int can_not_read(const loader_t *loader, int error) {
 
 static int read_file(loader_t *loader) {
     int fd = open(loader->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return can_not_read(loader, errno);
+    if (fd < 0) return cannot_read(loader, errno);
     int status = UVHTTP_OK;
     ssize_t got = 1;
     while (got > 0 && loader->size <= FILE_SIZE_MAX) {
@@ -285,7 +285,7 @@ static int read_file(loader_t *loader) {
         if (got > 0) loader->size += (size_t)got;
         if (got < 0 && errno == EINTR) got = 1;
     }
-    if (got < 0) status = can_not_read(loader, errno);
+    if (got < 0) status = cannot_read(loader, errno);
     (void)close(fd);
     return status;
 }

@@ -59,7 +59,7 @@ static int open_sockets(uvhttp__endpoint_t *endpoint, int backlog, int *fds, uin
 
 /* reason: what more there is to say, or NULL. */
 static int fail(uvhttp__tcp_server_t *tcp_server, const char *address, int status, const char *reason) {
-    snprintf(tcp_server->error, sizeof tcp_server->error, "can not listen on \"%s\": %s%s%s", address,
+    snprintf(tcp_server->error, sizeof tcp_server->error, "cannot listen on \"%s\": %s%s%s", address,
              uvhttp_error_message(status), reason ? ": " : "", reason ? reason : "");
     return status;
 }
@@ -98,11 +98,10 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
         status = UVHTTP_E_LIMIT;
     if (status != UVHTTP_OK) return fail_to_read(tcp_server, address, status);
     if (endpoint.proxy_protocol && !tcp_server->proxies) {
-        snprintf(
-            tcp_server->error, sizeof tcp_server->error,
-            "can not listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
-            "before",
-            address);
+        snprintf(tcp_server->error, sizeof tcp_server->error,
+                 "cannot listen on \"%s\": nobody is trusted with the PROXY protocol: call uvhttp_server_trust_proxies "
+                 "before",
+                 address);
         return UVHTTP_E_CONFIG;
     }
     uint32_t row = tcp_server->endpoint_count, count = tcp_server->loop_count;

@@ -166,7 +166,7 @@ void uvhttp__conn_close_ref(uvhttp__conn_t *conn);
 
 typedef struct uvhttp__conn_peer uvhttp__conn_peer_t;
 
-/* The peer's address; false (and "unknown") if it can not be had any more. */
+/* The peer's address; false (and "unknown") if it cannot be had any more. */
 bool uvhttp__conn_peer(uvhttp__conn_t *conn, char *text);
 /* Whom a proxy speaks for by the PROXY protocol, else the peer. */
 uvhttp__peer_t uvhttp__conn_client(uvhttp__conn_t *conn);

@@ -363,7 +363,7 @@ int uvhttp__tcp_server_run(uvhttp__tcp_server_t *tcp_server, void (*on_ready)(vo
     loops_begin(tcp_server);
     uint32_t threads = start_threads(tcp_server);
     if (threads < tcp_server->loop_count) {
-        snprintf(tcp_server->error, sizeof tcp_server->error, "thread %u can not be started", threads);
+        snprintf(tcp_server->error, sizeof tcp_server->error, "thread %u cannot be started", threads);
         status = UVHTTP_E_LIMIT;
         request_stop(tcp_server, 2);
     }

@@ -168,7 +168,7 @@ void uvhttp__work_done_called(uvhttp__work_t *work, uint32_t count);
 const uvhttp__job_t *uvhttp__work_hold(uvhttp__work_thread_t *thread);
 /* Waits for a thread that has ended, once. */
 void uvhttp__work_join(uvhttp__work_thread_t *thread);
-/* Conditions on the monotonic clock. wait: until_ns UINT64_MAX is for ever; false: the time has come. */
+/* Conditions on the monotonic clock. wait: until_ns UINT64_MAX is forever; false: the time has come. */
 void uvhttp__work_cond_init(pthread_cond_t *cond);
 bool uvhttp__work_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns);
 

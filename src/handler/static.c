@@ -101,7 +101,7 @@ static int start_look_up(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *
     return UVHTTP_OK;
 }
 
-/* The entry of a path, which is being looked up if it is new. NULL: it can not be. */
+/* The entry of a path, which is being looked up if it is new. NULL: it cannot be. */
 static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_t path) {
     uvhttp__static_entry_t *entry = uvhttp__static_cache_find(cache, path);
     if (entry && entry->ready) {
@@ -117,7 +117,7 @@ static uvhttp__static_entry_t *obtain(uvhttp__static_cache_t *cache, uvhttp_str_
     return NULL;
 }
 
-/* The old answer serves until the new one is there. If that can not be asked for now, the next request will try. */
+/* The old answer serves until the new one is there. If that cannot be asked for now, the next request will try. */
 static void revalidate(uvhttp__static_cache_t *cache, uvhttp__static_entry_t *entry) {
     uint32_t interval = cache->site->settings.options.revalidate_ms;
     if (entry->busy || interval == UVHTTP_NEVER) return;

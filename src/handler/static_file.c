@@ -131,7 +131,7 @@ static uvhttp__static_file_t *file_new(const draft_t *draft) {
 /* --- reading --- */
 
 /* Whether this file is to be kept in memory. What has left the caches and still waits for slow clients counts too, so
- * that they can not make us hold more and more. */
+ * that they cannot make us hold more and more. */
 static bool fits_memory(const uvhttp__static_site_t *site, uint64_t size, bool *pressed) {
     const uvhttp_static_options_t *options = &site->settings.options;
     *pressed = false;
@@ -308,7 +308,7 @@ static void found_file(draft_t *draft, struct stat *info, const uvhttp__static_f
         draft->fd = variants[i].fd;
         if (found->status != 200)
             close(draft->fd);
-        else /* one that can not be loaded is left out */
+        else /* one that cannot be loaded is left out */
             (void)load(draft, &variants[i].info, known ? known->files[i] : NULL, &found->files[i]);
     }
 }

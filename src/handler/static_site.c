@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "handler/static.h"
 
-/* --- warming up --- Names that can not be read are left for the request that asks for them. */
+/* --- warming up --- Names that cannot be read are left for the request that asks for them. */
 
 #define WARM_DEPTH_MAX 32
 
@@ -153,7 +153,7 @@ int uvhttp__static_site_new(const char *prefix, const char *root, const uvhttp_s
     int error = open_root(site, root);
     if (error != 0) {
         status = UVHTTP_E_STATIC_ROOT;
-        snprintf(text, size, "static files of %s: the directory can not be opened: %s", root, strerrordesc_np(error));
+        snprintf(text, size, "static files of %s: the directory cannot be opened: %s", root, strerrordesc_np(error));
         goto fail;
     }
     status = make_memory(site);

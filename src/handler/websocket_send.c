@@ -218,7 +218,7 @@ void uvhttp__ws_drop_out(uvhttp_ws_t *ws) {
     ws->deflater = NULL;
 }
 
-/* Their room in the queue was theirs before. What can not be sent now is lost, and counted. */
+/* Their room in the queue was theirs before. What cannot be sent now is lost, and counted. */
 static void send_held(uvhttp_ws_t *ws, uvhttp__ws_out_t *out) {
     const uvhttp__channel_capacity_t capacity = {uvhttp__ws_options(ws)->send_high_watermark, UINT32_MAX};
     for (held_t *held = out->first; held; held = held->next) {

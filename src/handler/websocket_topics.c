@@ -81,7 +81,7 @@ uvhttp__ws_topic_t *uvhttp__ws_find_topic(const uvhttp__ws_loop_t *loop, uint64_
     return NULL;
 }
 
-/* Under the lock. A table that can not grow serves on, slower, if there is one. */
+/* Under the lock. A table that cannot grow serves on, slower, if there is one. */
 static int grow(uvhttp__ws_loop_t *loop) {
     uint32_t count = loop->bucket_count ? loop->bucket_count * 2 : 16;
     uvhttp__ws_topic_t **buckets = count ? uvhttp__calloc(count, sizeof(uvhttp__ws_topic_t *)) : NULL;

@@ -19,7 +19,7 @@
 #define UVHTTP__FILE_ITERATION_MAX (1024u * 1024)
 /* Timers that may expire in a turn before what has arrived gets its share. On io_uring a turn has about 40 completions:
  * if all that is due were answered in one turn, the next requests of those clients would wait for the last of them, and
- * come in one bunch for ever (docs/io.md). */
+ * come in one bunch forever (docs/io.md). */
 #define UVHTTP__ITERATION_TIMERS_MAX 32
 
 struct uvhttp__engine {
@@ -156,7 +156,7 @@ uvhttp__segment_t *uvhttp__segment_of_iteration(uvhttp__loop_t *loop, const char
 #define UVHTTP__FILE_FOLLOWS_MAX (256u * 1024)
 
 /* Whether the kernel is told to hold back what goes before `next` (MSG_MORE), for sendfile(2) follows without a wait.
- * Not on a stream with a filter: a kernel that encrypts would hold a record back for ever. */
+ * Not on a stream with a filter: a kernel that encrypts would hold a record back forever. */
 static inline bool uvhttp__file_follows(const uvhttp__stream_t *stream, const uvhttp__segment_t *next) {
     return next && next->kind == UVHTTP__SEGMENT_FILE && next->size <= UVHTTP__FILE_FOLLOWS_MAX && !stream->filter;
 }
@@ -229,7 +229,7 @@ int uvhttp__fd_set_change(struct uvhttp__fd_set *set, int operation, int fd, uin
                           unsigned what);
 /* Before the descriptor is closed: a copy of it would keep the entry in the set. Returns whether it is out of it. */
 bool uvhttp__fd_set_remove(struct uvhttp__fd_set *set, int fd);
-/* Waits up to `timeout_ms` (-1: for ever) and fills set->events, set->count and set->error. */
+/* Waits up to `timeout_ms` (-1: forever) and fills set->events, set->count and set->error. */
 void uvhttp__fd_set_poll(struct uvhttp__fd_set *set, int timeout_ms);
 /* What the event that is being looked at is about. */
 static inline void *uvhttp__fd_set_object(const struct uvhttp__fd_set *set) {

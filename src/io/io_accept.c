@@ -120,7 +120,7 @@ static uint32_t backlog_size(int fd) {
 
 /* Closing a listening socket resets the connections in its backlog, whose clients may have sent requests already: they
  * are accepted first. Those that come meanwhile are as late as those that come after the close: clients that connect
- * as fast as they are accepted would keep the loop here for ever. */
+ * as fast as they are accepted would keep the loop here forever. */
 void uvhttp__listener_take_backlog(uvhttp__listener_t *listener) {
     int flags = fcntl(listener->fd, F_GETFL);
     if (flags < 0 || fcntl(listener->fd, F_SETFL, flags | O_NONBLOCK) != 0) return;

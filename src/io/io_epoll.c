@@ -23,7 +23,7 @@ enum {
 /* The loop's set has the descriptor. No flag says so: it is removed when nothing is waited for, which may fail. */
 #define IN_SET (UINT32_C(1) << 30)
 /* The peer's FIN was received, or has come while reading was stopped: then what it sent is read on resume. Meanwhile a
- * level-triggered hang-up would wake the loop for ever and is not waited for. */
+ * level-triggered hang-up would wake the loop forever and is not waited for. */
 #define HANG_UP_SEEN (UINT32_C(1) << 31)
 
 /* --- interest --- */
@@ -62,7 +62,7 @@ static void break_stream(uvhttp__stream_t *stream, int status) {
     uvhttp__stream_ended(stream, status);
 }
 
-/* For changes whose failure nobody is told of otherwise: what is waited for would wake the loop for ever, or never. */
+/* For changes whose failure nobody is told of otherwise: what is waited for would wake the loop forever, or never. */
 static bool change_interest(uvhttp__stream_t *stream) {
     if (update_interest(stream) == UVHTTP_OK) return true;
     break_stream(stream, UVHTTP_E_ABORTED);
@@ -131,7 +131,7 @@ static int send_memory(uvhttp__stream_t *stream, size_t *sent) {
     /* Further pieces follow: the kernel fills its packets. Not before any file: it may have to be read first, and a
      * client that has the head already is awake when a large one comes (docs/static.md). */
     bool more = count == UVHTTP__OUT_IOV_MAX && size < stream->out_size &&
-                !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back for ever */
+                !(stream->flags & UVHTTP__STREAM_PASSES); /* the kernel would hold a record back forever */
     more = more || (count == 1 && uvhttp__file_follows(stream, stream->out_first->next));
     int flags = MSG_NOSIGNAL | MSG_DONTWAIT | (more ? MSG_MORE : 0);
     ssize_t accepted;

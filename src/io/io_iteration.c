@@ -4,7 +4,7 @@
 #include "base/hot_path.h"
 #include "io/engine.h"
 
-/* The first chunk stays for ever and is what the plain path uses; more are taken when a turn needs them. */
+/* The first chunk stays forever and is what the plain path uses; more are taken when a turn needs them. */
 #define ITERATION_CHUNK_SIZE (256u * 1024)
 
 typedef struct iteration_chunk {

@@ -157,7 +157,7 @@ void uvhttp__stream_break(uvhttp__stream_t *stream) {
     uvhttp__list_remove(&stream->ready);
 }
 
-/* That the connection broke is told after a FIN, too: who still sends would wait for ever. */
+/* That the connection broke is told after a FIN, too: who still sends would wait forever. */
 void uvhttp__stream_ended(uvhttp__stream_t *stream, int status) {
     if (uvhttp__stream_is_over(stream)) return;
     if (status != UVHTTP_OK) {

@@ -216,7 +216,7 @@ enum { UVHTTP__PROXY_FOR = 1, UVHTTP__PROXY_PROTO = 2, UVHTTP__PROXY_HOST = 4, U
 
 /* client->address is who sent the request, and is trusted. Follows the fields from the last element, which that one has
  * added, to the first address that is not trusted, and fills in *client. False if something had to be left out of
- * account: an element that can not be read, or more than hops_max of them. Then the client is the last address that
+ * account: an element that cannot be read, or more than hops_max of them. Then the client is the last address that
  * somebody trusted has vouched for. */
 bool uvhttp__forwarded_resolve(uvhttp_request_t *req, const uvhttp__trust_t *trust, uvhttp__client_t *client);
 
@@ -327,9 +327,9 @@ typedef struct uvhttp__hook uvhttp__hook_t;
 /* What turns the pieces of an answer into other bytes, of another size: for a hook of on_finish to set. */
 typedef struct uvhttp__coder {
     /* As uvhttp__response_sink_t.write, by means of sink->room and sink->push. A code that is not sink->room's says
-     * that the answer can not be completed. */
+     * that the answer cannot be completed. */
     int (*write)(struct uvhttp__coder *coder, uvhttp_response_t *res, const char *data, size_t size);
-    /* What is left goes to sink->push. Returns 0 or why the answer can not be completed. */
+    /* What is left goes to sink->push. Returns 0 or why the answer cannot be completed. */
     int (*end)(struct uvhttp__coder *coder, uvhttp_response_t *res);
 } uvhttp__coder_t;
 

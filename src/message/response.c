@@ -17,7 +17,7 @@ void uvhttp__response_init(uvhttp_response_t *res, uvhttp_request_t *req, uvhttp
     uvhttp__response_reset(res);
 }
 
-/* Why a complete answer can not be recorded, or 0. */
+/* Why a complete answer cannot be recorded, or 0. */
 static inline int refusal(const uvhttp_response_t *res, int status) {
     const unsigned locked = UVHTTP__RESPONSE_BEGUN | UVHTTP__RESPONSE_COMMITTED | UVHTTP__RESPONSE_DEFERRED;
     if (__builtin_expect(res->flags & locked, 0)) return UVHTTP_E_STATE;

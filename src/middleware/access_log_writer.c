@@ -85,7 +85,7 @@ static void reopen(writer_t *writer) {
     int fd = uvhttp__access_log_open(log);
     if (fd < 0) {
         int error = errno;
-        UVHTTP_LOG_ERROR("access_log: can not open \"%s\" anew, the old file is kept: %s", log->path,
+        UVHTTP_LOG_ERROR("access_log: cannot open \"%s\" anew, the old file is kept: %s", log->path,
                          uvhttp__access_log_unread(log, error) ? "nobody reads this FIFO" : strerrordesc_np(error));
         return;
     }
@@ -163,7 +163,7 @@ static void lose_batch(writer_t *writer) {
 static void report_broken(const writer_t *writer, int error) {
     const uvhttp__access_log_t *log = writer->log;
     bool unread = log->fd < 0 && uvhttp__access_log_unread(log, error);
-    UVHTTP_LOG_ERROR("access_log: can not write to %s: %s; lines are lost until it works again",
+    UVHTTP_LOG_ERROR("access_log: cannot write to %s: %s; lines are lost until it works again",
                      log->path ? log->path : "its descriptor",
                      unread ? "nobody reads this FIFO" : strerrordesc_np(error));
 }
@@ -212,7 +212,8 @@ static void warn_dropped(writer_t *writer) {
         dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
     if (dropped == writer->dropped_warned) return;
     if (!writer->last && writer->warned_ns != 0 && now_ns - writer->warned_ns < DROPPED_WARNING_S * NS) return;
-    UVHTTP_LOG_WARN("access_log: %" PRIu64 " requests were not logged, for lines come faster than %s takes them; a "
+    UVHTTP_LOG_WARN("access_log: %" PRIu64
+                    " requests were not logged, because lines come faster than %s accepts them; a "
                     "larger ring_size carries over longer bursts",
                     dropped - writer->dropped_warned, log->path ? log->path : "the writer");
     writer->dropped_warned = dropped;

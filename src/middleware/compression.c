@@ -152,7 +152,7 @@ static int push(void *arg, const char *data, size_t size) {
 
 static int coder_write(uvhttp__coder_t *coder, uvhttp_response_t *res, const char *data, size_t size) {
     stream_coder_t *self = UVHTTP__CONTAINER_OF(coder, stream_coder_t, coder);
-    int status = res->sink->capacity(res, size); /* what the encoder has taken can not be given back */
+    int status = res->sink->capacity(res, size); /* what the encoder has taken cannot be given back */
     if (status != 0 || !self->encoder) return status;
     status = uvhttp__encoder_write(self->encoder, data, size, false, push, res);
     if (status != 0) res->flags |= UVHTTP__RESPONSE_MISSIZED;

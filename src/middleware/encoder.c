@@ -12,7 +12,7 @@
 #include "base/list.h"
 #include <uvhttp/error.h>
 
-/* A deflate stream is 270 KB that want to be set up once; a brotli encoder can not be used again. */
+/* A deflate stream is 270 KB that want to be set up once; a brotli encoder cannot be used again. */
 typedef struct gzip_encoder {
     z_stream stream;
     struct gzip_encoder *next;

@@ -210,7 +210,7 @@ static bool on_prepared(uvhttp__redis_store_t *store, const uvhttp__redis_reply_
     bool last = store->preparing == 1;
     bool good = reply->type != '-' && (!last || (reply->type == '$' && reply->text.size == sizeof store->sha - 1));
     if (!good) {
-        say_error(reply, "no answer of Redis to SCRIPT LOAD", why, size);
+        say_error(reply, "no reply of Redis to SCRIPT LOAD", why, size);
         return false;
     }
     store->preparing--;
@@ -225,7 +225,7 @@ static bool on_answer(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t 
     uvhttp__redis_job_t *job = list_take(&store->sent);
     uvhttp_rate_limit_decision_t decision;
     if (!job) {
-        snprintf(why, size, "an answer without a question");
+        snprintf(why, size, "a reply without a request");
         return false;
     }
     bool good = read_decision(reply, &decision);
@@ -235,7 +235,7 @@ static bool on_answer(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t 
         decide(job, UVHTTP_OK, &decision);
     } else {
         /* NOSCRIPT after a SCRIPT FLUSH, a replica, out of memory: a new connection prepares everything anew. */
-        say_error(reply, "unexpected answer", why, size);
+        say_error(reply, "unexpected reply", why, size);
     }
     decide(job, UVHTTP_E_IO, NULL);
     end_job(store, job);
@@ -267,7 +267,7 @@ static void read_answers(uvhttp__redis_store_t *store) {
             good = store->preparing > 0 ? on_prepared(store, &reply, why, sizeof why)
                                         : on_answer(store, &reply, why, sizeof why);
         } else {
-            snprintf(why, sizeof why, "an answer that no question of ours has, or one of more than %d bytes",
+            snprintf(why, sizeof why, "a reply that matches no request, or one of more than %d bytes",
                      UVHTTP__REDIS_REPLY_SIZE_MAX);
             good = false;
         }
@@ -292,7 +292,7 @@ static void expire(uvhttp__redis_store_t *store, uint64_t now) {
     }
     for (uvhttp__redis_job_t *job = store->sent.first; job && job->deadline_ns <= now; job = job->next)
         decide(job, UVHTTP_E_TIMEOUT, NULL);
-    if (store->sent.first && store->sent.first->deadline_ns + DEAD_MS * MS <= now) go_away(store, "it does not answer");
+    if (store->sent.first && store->sent.first->deadline_ns + DEAD_MS * MS <= now) go_away(store, "it does not reply");
     if ((store->state == UVHTTP__REDIS_CONNECTING || store->state == UVHTTP__REDIS_PREPARING) &&
         store->connect_until_ns <= now)
         go_away(store, "no connection in time");

@@ -291,7 +291,7 @@ void uvhttp__log_file_error(int fd, const char *path, uint64_t offset, int error
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t size = path ? -1 : readlink(link, name, sizeof name - 1);
     if (size >= 0) name[size] = '\0';
-    UVHTTP_LOG_ERROR("file: can not read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
+    UVHTTP_LOG_ERROR("file: cannot read \"%s\" at byte %llu: %s (%u more such errors since the last line)",
                      path        ? path
                      : size >= 0 ? name
                                  : "a file whose path is not known",

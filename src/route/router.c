@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "route/router_internal.h"
 
-#define TOO_LATE "registered after the server has begun to listen"
+#define TOO_LATE "registered after the server has started to listen"
 
 /* Keeps the first failure; returns the code. */
 UVHTTP_PRINTF(3, 4) static int remember(uvhttp__router_t *router, int code, const char *format, ...) {

@@ -21,7 +21,7 @@ static void warn_of_frozen(const uvhttp_server_t *server, const uvhttp_server_co
         const char *name = uvhttp__config_frozen(&server->service.config, config, i);
         if (name) used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
-    if (used) UVHTTP_LOG_WARN("http: reload: changed, but taken only by a restart: %s", names);
+    if (used) UVHTTP_LOG_WARN("http: reload: changed, but applied only by a restart: %s", names);
 }
 
 int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *config, char *message, size_t size) {

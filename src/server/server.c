@@ -196,7 +196,7 @@ int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *
 int uvhttp_server_on_error(uvhttp_server_t *server, uvhttp_error_cb on_error, void *user) {
     if (!server) return UVHTTP_E_INVALID;
     if (server->frozen)
-        return uvhttp__server_remember(server, UVHTTP_E_STATE, "on_error: not after the server has begun to listen");
+        return uvhttp__server_remember(server, UVHTTP_E_STATE, "on_error: not after the server has started to listen");
     server->service.on_error = on_error;
     server->service.on_error_user = user;
     return UVHTTP_OK;

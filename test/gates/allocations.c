@@ -138,7 +138,7 @@ static int connect_to(uint16_t port) {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) die("can not connect");
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address) != 0) die("cannot connect");
     return fd;
 }
 
@@ -146,7 +146,7 @@ static int connect_to(uint16_t port) {
 static size_t exchange(int fd, const char *text, size_t size, size_t answers) {
     static char in[65536];
     size_t got = 0, want = answers ? answers : sizeof in - 1;
-    if (write(fd, text, size) != (ssize_t)size) die("can not send");
+    if (write(fd, text, size) != (ssize_t)size) die("cannot send");
     while (got < want) {
         ssize_t n = read(fd, in + got, (answers ? want : sizeof in - 1) - got);
         if (n <= 0) die("the server has closed");

@@ -23,7 +23,7 @@ def attach(pid, counts_path):
     line = strace.stderr.readline()
     if "attached" not in line:
         strace.wait()
-        gate.skip(f"strace can not attach: {line.strip()}")
+        gate.skip(f"strace cannot attach: {line.strip()}")
     return strace
 
 

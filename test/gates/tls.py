@@ -39,7 +39,7 @@ def count(server, https_port, request, rounds, follow):
         strace = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         if "attached" not in (line := strace.stderr.readline()):
             strace.wait()
-            gate.skip(f"strace can not attach: {line.strip()}")
+            gate.skip(f"strace cannot attach: {line.strip()}")
         gate.lock_step([client], rounds, size, request)
         strace.send_signal(signal.SIGINT)
         strace.wait()

@@ -122,7 +122,7 @@ static bool read_result(result_t *result, const char *path, FILE *err) {
     size_t size;
     *result = (result_t){.path = path, .text = load_read_file(path, &size)};
     if (!result->text) {
-        fprintf(err, "uvhttp-load: %s: can not be read: %s\n", path, strerrordesc_np(errno));
+        fprintf(err, "uvhttp-load: %s: cannot be read: %s\n", path, strerrordesc_np(errno));
         return false;
     }
     if (!is_result(result->text)) {

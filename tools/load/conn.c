@@ -49,7 +49,7 @@ void load_conn_fail(load_conn_t *conn, load_error_t kind, bool pause, const char
          link = link->next)
         load_record_waited(thread, load_flight_of(link), now_ns(conn));
     if (thread->phase != LOAD_STOPPING)
-        load_stats_error(&thread->stats, kind, lost ? lost : 1, "connection %u, after %llu answers on it: %s",
+        load_stats_error(&thread->stats, kind, lost ? lost : 1, "connection %u, after %llu responses on it: %s",
                          conn->number, (unsigned long long)conn->responded, why);
     conn->pause = pause;
     close_now(conn);
@@ -225,7 +225,7 @@ static void remove_flight(load_conn_t *conn, load_flight_t *flight) {
 void load_conn_lose_flight(load_conn_t *conn, load_flight_t *flight, load_error_t kind, const char *why) {
     load_thread_t *thread = conn->thread;
     if (kind == LOAD_ERROR_timeout) load_record_waited(thread, flight, now_ns(conn));
-    load_stats_error(&thread->stats, kind, 1, "connection %u, after %llu answers on it: %s", conn->number,
+    load_stats_error(&thread->stats, kind, 1, "connection %u, after %llu responses on it: %s", conn->number,
                      (unsigned long long)conn->responded, why);
     remove_flight(conn, flight);
     load_thread_responded(thread, 1);
@@ -263,7 +263,7 @@ bool load_conn_ends(load_conn_t *conn, bool close) {
     if (!close && (limit == 0 || conn->responded < limit)) return false;
     if (conn->state != LOAD_CONN_ONLINE) return true;
     if (conn->in_flight > 0 && thread->options->is_open) { /* each was due at its moment: asking again is too late */
-        load_conn_fail(conn, LOAD_ERROR_read, false, "closed by the server behind an answer to an earlier request");
+        load_conn_fail(conn, LOAD_ERROR_read, false, "closed by the server behind the response to an earlier request");
         return true;
     }
     if (thread->quota != UINT64_MAX) thread->quota += conn->in_flight;
@@ -399,7 +399,7 @@ static uint64_t time_left(const load_conn_t *conn) {
 static void expire(load_conn_t *conn) {
     const load_protocol_t *protocol = conn->thread->plan->protocol;
     if (!protocol->expire) {
-        load_conn_fail(conn, LOAD_ERROR_timeout, false, "no answer in time");
+        load_conn_fail(conn, LOAD_ERROR_timeout, false, "no response in time");
         return;
     }
     while (conn->state == LOAD_CONN_ONLINE && conn->in_flight > 0 && time_left(conn) == 0)

@@ -47,7 +47,7 @@ static void cancel(load_conn_t *conn, load_flight_t *flight, uint32_t code) {
 
 static void expire(load_conn_t *conn, load_flight_t *flight) {
     cancel(conn, flight, UVHTTP__HTTP2_CANCEL);
-    load_conn_lose_flight(conn, flight, LOAD_ERROR_timeout, "no answer in time");
+    load_conn_lose_flight(conn, flight, LOAD_ERROR_timeout, "no response in time");
     end_if_done(conn);
 }
 

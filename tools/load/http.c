@@ -58,7 +58,7 @@ static void receive(load_conn_t *conn, const char *data, size_t size) {
     uvhttp_str_t body;
     while (size > 0 && conn->state == LOAD_CONN_ONLINE) {
         if (conn->in_flight == 0) {
-            load_conn_fail(conn, LOAD_ERROR_protocol, false, "bytes behind the answer");
+            load_conn_fail(conn, LOAD_ERROR_protocol, false, "bytes behind the response");
             return;
         }
         if (!conn->reading) begin_response(conn);

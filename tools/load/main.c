@@ -47,7 +47,7 @@ static bool write_file(const outcome_t *outcome, const char *option, const char 
         if (fclose(out) == 0 && ok && rename(draft, path) == 0) return true;
         unlink(draft);
     }
-    fprintf(stderr, "uvhttp-load: --%s %s: can not be written: %s\n", option, path, strerrordesc_np(errno));
+    fprintf(stderr, "uvhttp-load: --%s %s: cannot be written: %s\n", option, path, strerrordesc_np(errno));
     return false;
 }
 
@@ -96,7 +96,7 @@ static int judge(const load_result_t *result) {
         return LOAD_ERROR;
     }
     if (stats->responses == 0 || stats->responses < options->requests) {
-        fprintf(stderr, "uvhttp-load: %llu answers in the time given: a longer one (-d)?\n",
+        fprintf(stderr, "uvhttp-load: %llu responses in the time given: a longer one (-d)?\n",
                 (unsigned long long)stats->responses);
         return LOAD_ERROR;
     }

@@ -267,14 +267,14 @@ static bool set_body(parser_t *parser, const char *text, bool is_file) {
     else if ((options->body = uvhttp__malloc(options->body_size + 1)))
         memcpy(options->body, text, options->body_size + 1);
     if (options->body) return true;
-    return refuse(parser, "--%s %s: can not be read: %s", parser->name, is_file ? text : "", strerror(errno));
+    return refuse(parser, "--%s %s: cannot be read: %s", parser->name, is_file ? text : "", strerror(errno));
 }
 
 static bool set_expected_body(parser_t *parser, const char *path) {
     load_options_t *options = parser->options;
     size_t size;
     char *data = load_read_file(path, &size);
-    if (!data) return refuse(parser, "--expect-body %s: can not be read: %s", path, strerror(errno));
+    if (!data) return refuse(parser, "--expect-body %s: cannot be read: %s", path, strerror(errno));
     options->expects_hash = options->expects_length = true;
     options->expect_hash = XXH64(data, size, 0);
     options->expect_length = size;

@@ -7,11 +7,11 @@
 /* X(name, what it is). A request that is lost with its connection counts once, as does each failed connecting. */
 #define LOAD_ERROR_MAP(X)                                                                                              \
     X(connect, "connecting failed or took too long")                                                                   \
-    X(read, "the connection ended before the answer")                                                                  \
+    X(read, "the connection ended before the response")                                                                \
     X(write, "the connection ended while the request was being sent")                                                  \
-    X(timeout, "no answer in time")                                                                                    \
+    X(timeout, "no response in time")                                                                                  \
     X(reset, "the server reset the stream, or sent GOAWAY with an error")                                              \
-    X(protocol, "malformed answer, or bytes that nobody asked for")                                                    \
+    X(protocol, "malformed response, or bytes that nobody asked for")                                                  \
     X(status, "a status that was not expected")                                                                        \
     X(body, "a body that was not expected")
 

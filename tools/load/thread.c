@@ -133,7 +133,8 @@ void load_thread_connected(load_thread_t *thread, bool well) {
 static void give_up(load_thread_t *thread) {
     uint64_t missing = count_missing(thread);
     if (missing > 0)
-        load_stats_error(&thread->stats, LOAD_ERROR_timeout, missing, "never answered: the rate is more than there is");
+        load_stats_error(&thread->stats, LOAD_ERROR_timeout, missing,
+                         "never responded to: the rate is more than there is");
     stop(thread);
 }
 
@@ -451,7 +452,7 @@ int load_run(load_run_t *run, FILE *err) {
         started += error == 0;
     }
     if (error != 0) {
-        fprintf(err, "uvhttp-load: thread %u can not be started: %s\n", started, strerrordesc_np(error));
+        fprintf(err, "uvhttp-load: thread %u cannot be started: %s\n", started, strerrordesc_np(error));
         stop_all(run, started, &signals);
     }
     while (atomic_load(&run->finished) < started) {

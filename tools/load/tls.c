@@ -213,7 +213,7 @@ void *load_tls_context_new(const load_options_t *options, FILE *err) {
     if (ok) return context;
     const char *reason = ERR_reason_error_string(ERR_peek_last_error());
     fprintf(err, "uvhttp-load: TLS%s%s: %s\n", options->ca_path ? ": --ca-file " : "",
-            options->ca_path ? options->ca_path : "", reason ? reason : "can not be used");
+            options->ca_path ? options->ca_path : "", reason ? reason : "cannot be used");
     SSL_CTX_free(context);
     return NULL;
 }

@@ -22,9 +22,10 @@ static size_t receive_handshake(load_conn_t *conn, const char *data, size_t size
     if (code != 0 && code != UVHTTP_E_AGAIN)
         load_conn_fail(conn, LOAD_ERROR_protocol, true, uvhttp_error_message(code));
     else if (head->status != 101)
-        load_conn_fail(conn, LOAD_ERROR_status, true, "the handshake was not answered with 101");
+        load_conn_fail(conn, LOAD_ERROR_status, true, "the response to the handshake was not 101");
     else if (memcmp(head->accept, LOAD_WS_ACCEPT, sizeof head->accept) != 0)
-        load_conn_fail(conn, LOAD_ERROR_protocol, true, "the handshake was answered with a wrong Sec-WebSocket-Accept");
+        load_conn_fail(conn, LOAD_ERROR_protocol, true,
+                       "the response to the handshake had a wrong Sec-WebSocket-Accept");
     else
         load_conn_online(conn);
     return consumed;

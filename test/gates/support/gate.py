@@ -1,5 +1,5 @@
 """Owns: what the gates share: starting performance_test, clients that do exactly so many requests, one line per figure.
-A gate counts; it never looks at a clock to judge. It exits 1 when a bound is broken and 77 when this machine can not
+A gate counts; it never looks at a clock to judge. It exits 1 when a bound is broken and 77 when this machine cannot
 count (no ptrace, no valgrind), saying why."""
 import contextlib
 import os

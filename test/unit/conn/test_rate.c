@@ -35,7 +35,7 @@ static const struct {
 } peers[] = {
     {"a burst pays for the grace and no more", 12345, 0, {{100000000, 3, 0}, {0, 100, 6}}},
     {"silence from the begin is borne for the grace", 0, 7, {{0, 100, 6}}},
-    {"a peer at the rate lives for ever and one below does not", 0, 0, {{240, 100000, 0}, {120, 100, 11}}},
+    {"a peer at the rate lives forever and one below does not", 0, 0, {{240, 100000, 0}, {120, 100, 11}}},
     /* 5 MB/s for an hour, 18 GB: beyond any total of seconds, and beyond 32 bits of bytes. The low 32 bits of the time
      * wrap, too; and it is looked at still. */
     {"a steady peer has no total time and no size", UINT32_MAX - 1000, 0, {{5000000, 3600, 0}, {0, 100, 6}}},

@@ -105,7 +105,7 @@ static void test_many_in_a_row_are_counted_and_hardly_said(void **state) {
     assert_in_range(lines_said(), 0, 1 + seconds);
 }
 
-static void test_one_of_several_in_a_iteration_is_found_the_next_time(void **state) {
+static void test_one_of_several_in_an_iteration_is_found_the_next_time(void **state) {
     serving_t *serving = *state;
     start(serving, 60);
     const char *both = GET("/slow/1") GET("/fast");
@@ -135,7 +135,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_a_handler_that_blocks_is_counted_and_named),
         ON_EACH(test_many_in_a_row_are_counted_and_hardly_said),
-        ON_ENGINE(test_one_of_several_in_a_iteration_is_found_the_next_time, on_epoll),
+        ON_ENGINE(test_one_of_several_in_an_iteration_is_found_the_next_time, on_epoll),
         ON_EACH(test_it_can_be_switched_off),
     };
     return RUN_TABLE(tests);

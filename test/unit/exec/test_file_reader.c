@@ -468,7 +468,7 @@ static void test_a_file_that_has_become_shorter_breaks_the_connection(void **sta
 }
 
 /* A directory stands for a file that the disk does not give: reading it is an error. */
-static void test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged(void **state) {
+static void test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
     close(fixture->file.fd);
@@ -479,12 +479,12 @@ static void test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged
     server_wait(server, EV_CLOSED, 1);
     assert_int_equal(server_count(server, EV_RELEASED), 1);
     /* sendfile(2) says EINVAL of it. */
-    assert_file_error(server, "can not read \"/tmp\" at byte ");
+    assert_file_error(server, "cannot read \"/tmp\" at byte ");
     close(fd);
     end(server, fixture);
 }
 
-static void test_a_pool_without_room_breaks_the_connection_and_is_counted(void **state) {
+static void test_a_pool_without_capacity_breaks_the_connection_and_is_counted(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
     pthread_mutex_lock(&fixture->gate);
@@ -577,8 +577,8 @@ int main(void) {
         ON_OWN_LOOPS(test_a_file_that_is_half_in_memory_is_brought),
         ON_OWN_LOOPS(test_a_client_that_leaves_before_the_file_is_read_gives_it_back),
         ON_OWN_LOOPS(test_a_file_that_has_become_shorter_breaks_the_connection),
-        ON_OWN_LOOPS(test_a_file_that_can_not_be_read_breaks_the_connection_and_is_logged),
-        ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
+        ON_OWN_LOOPS(test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged),
+        ON_OWN_LOOPS(test_a_pool_without_capacity_breaks_the_connection_and_is_counted),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
     const struct CMUnitTest of_frames[] = {

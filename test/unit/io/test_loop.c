@@ -59,7 +59,7 @@ static size_t check_clock(uvhttp__stream_t *stream, const char *data, size_t siz
 /* The clock is read after the wait, not before: else every timeout set in a callback would be too short by the wait. A
  * busy machine may have the loop stand between the two, so that it is behind: five times out of a hundred are enough.
  */
-static void test_clock_of_a_iteration_is_not_from_before_the_wait(void **state) {
+static void test_clock_of_an_iteration_is_not_from_before_the_wait(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(check_clock);
     int fd = server_dial(server, &ops, "");
@@ -483,7 +483,7 @@ static size_t remember(uvhttp__stream_t *stream, const char *data, size_t size) 
     return size;
 }
 
-static void test_output_made_at_the_end_of_a_iteration_is_sent_in_it(void **state) {
+static void test_output_made_at_the_end_of_an_iteration_is_sent_in_it(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(remember);
     server->options.on_iteration_end = send_in_iteration_end;
@@ -722,7 +722,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_engine_names_are_parsed_in_any_case),
         ON_EACH(test_loop_says_its_engine_and_why),
-        ON_EACH(test_clock_of_a_iteration_is_not_from_before_the_wait),
+        ON_EACH(test_clock_of_an_iteration_is_not_from_before_the_wait),
         ON_EACH(test_timers_fire_in_order_and_not_early),
         ON_EACH(test_nearer_timer_shortens_a_wait_and_a_far_one_costs_no_iterations),
         ON_EACH(test_timer_that_is_put_off_fires_at_its_new_time),
@@ -734,7 +734,7 @@ int main(void) {
         ON_OWN_LOOPS(test_messages_pending_at_stop_run_before_run_returns),
         ON_EACH(test_applications_own_timer_and_async_work_at_the_same_time),
         ON_EACH(test_output_made_in_an_applications_callback_is_sent),
-        ON_EACH(test_output_made_at_the_end_of_a_iteration_is_sent_in_it),
+        ON_EACH(test_output_made_at_the_end_of_an_iteration_is_sent_in_it),
         ON_EACH(test_iteration_memory_of_every_size_is_sent_as_written),
         ON_OWN_LOOPS(test_loop_made_on_another_thread_than_it_runs_on),
         ON_EACH(test_loop_that_never_ran_can_be_freed),

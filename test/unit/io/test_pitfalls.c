@@ -119,7 +119,7 @@ static void test_pitfall_03_one_iteration_serves_all_that_is_there(void **state)
     server_wait(server, EV_CLOSED, CLIENTS);
 }
 
-/* 4: the descriptor of a DEFER_TASKRUN ring never wakes an epoll: a guest that waits would sleep for ever. */
+/* 4: the descriptor of a DEFER_TASKRUN ring never wakes an epoll: a guest that waits would sleep forever. */
 static void test_pitfall_04_idle_embedding_loop_is_woken_by_every_byte(void **state) {
     server_t *server = *state;
     int fd = server_dial(server, &echo_ops, "");
@@ -208,7 +208,7 @@ static unsigned pieces_max(const server_t *server) {
 }
 
 /* 5, with room enough: what one stream has waiting does not come in one go, before what another one has. */
-static void test_pitfall_05_one_stream_takes_its_share_of_a_iteration(void **state) {
+static void test_pitfall_05_one_stream_takes_its_share_of_an_iteration(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = {
         .on_data = count_pieces_before_the_other, .on_end = peer_close_at_end, .on_closed = peer_on_closed};
@@ -448,7 +448,7 @@ static void test_pitfall_11_reset_right_after_bytes_is_noticed(void **state) {
     reset_with_bytes(*state, &swallow_ops);
 }
 
-static void test_pitfall_11_reset_right_after_bytes_is_noticed_after_an_answer(void **state) {
+static void test_pitfall_11_reset_right_after_bytes_is_noticed_after_a_response(void **state) {
     reset_with_bytes(*state, &echo_first_ops);
 }
 
@@ -459,14 +459,14 @@ static int run(void) {
         ON_EACH(test_pitfall_03_one_iteration_serves_all_that_is_there),
         ON_GUESTS(test_pitfall_04_idle_embedding_loop_is_woken_by_every_byte),
         ON_EACH(test_pitfall_05_greedy_streams_starve_nobody_and_nothing_spins),
-        ON_EACH(test_pitfall_05_one_stream_takes_its_share_of_a_iteration),
+        ON_EACH(test_pitfall_05_one_stream_takes_its_share_of_an_iteration),
         ON_OWN_LOOPS(test_pitfall_06_loops_in_quick_succession_all_get_their_engine),
         ON_EACH(test_pitfall_07_files_need_no_thread_and_block_nobody),
         ON_EACH(test_pitfall_08_reference_comes_back_before_the_peer_has_read),
         ON_VARIANT(test_pitfall_09_forbidden_io_uring_falls_back_and_says_why, uring_own),
         ON_OWN_LOOPS(test_pitfall_10_loop_runs_on_another_thread_than_made_it),
         ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed),
-        ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed_after_an_answer),
+        ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed_after_a_response),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void test_wrong_options_are_refused_in_one_line_that_names_them(void **st
         {"-H nocolon http://localhost/", "expected 'Name: value'"},
         {"-H Content-Length:5 http://localhost/", "made from the body"},
         {"-b a -b b http://localhost/", "there is a body already"},
-        {"-B /nowhere/at/all http://localhost/", "can not be read: No such file"},
+        {"-B /nowhere/at/all http://localhost/", "cannot be read: No such file"},
         {"-s 20 http://localhost/", "--expect-status 20"},
         {"--expect-xxh64 12 http://localhost/", "16 hexadecimal digits"},
         {"--expect-xxh64 xxxxxxxxxxxxxxxx http://localhost/", "16 hexadecimal digits"},

@@ -509,7 +509,7 @@ static void test_wrong_options_are_refused(void **state) {
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.flush_ms = 60001}),
                    "middleware: access_log: flush_ms: expected 1..60000, or 0 for the default");
     assert_refused(uvhttp_access_log(&(uvhttp_access_log_options_t){.path = "/nowhere/at/all"}),
-                   "middleware: access_log: can not open path \"/nowhere/at/all\": No such file or directory");
+                   "middleware: access_log: cannot open path \"/nowhere/at/all\": No such file or directory");
     assert_int_equal(uvhttp_access_log_reopen((uvhttp_middleware_t){0}), UVHTTP_E_INVALID);
     uvhttp_access_log_stats_t stats;
     assert_int_equal(uvhttp_access_log_stats((uvhttp_middleware_t){0}, &stats), UVHTTP_E_INVALID);
@@ -533,7 +533,7 @@ static void attempt(void *user) {
     logged[0] = '\0';
 }
 
-static void test_without_memory_requests_go_on_and_are_counted(void **state) {
+static void test_without_memory_requests_continue_and_are_counted(void **state) {
     (void)state;
     assert_true(test_allocator_each_failure(attempt, NULL) >= 5);
 }
@@ -553,7 +553,7 @@ int main(void) {
         TEST(test_a_full_disk_cuts_no_line_and_every_line_is_counted_once),
         TEST(test_a_log_that_falls_behind_is_rotated_and_says_so),
         TEST(test_wrong_options_are_refused),
-        TEST(test_without_memory_requests_go_on_and_are_counted),
+        TEST(test_without_memory_requests_continue_and_are_counted),
     };
     test_allocator_install();
     return cmocka_run_group_tests(tests, NULL, NULL);

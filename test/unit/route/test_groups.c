@@ -193,7 +193,7 @@ static void test_middleware_is_destroyed_once(void **state) {
     assert_int_equal(destroyed, 11);
 }
 
-static void test_middleware_that_can_not_run_is_refused(void **state) {
+static void test_middleware_that_cannot_run_is_refused(void **state) {
     (void)state;
     assert_int_equal(uvhttp__group_use(root, (uvhttp_middleware_t){.destroy = destroy}), UVHTTP_E_INVALID);
     assert_int_equal(uvhttp__group_use(NULL, named("m")), UVHTTP_E_INVALID);
@@ -272,7 +272,7 @@ int main(void) {
                           test_bad_prefix_gives_a_group_that_refuses, test_long_prefix_is_refused,
                           test_middleware_runs_from_outer_to_inner, test_stop_ends_the_chain,
                           test_requests_without_a_route_pass_middleware, test_405_passes_the_group_of_the_best_pattern,
-                          test_middleware_is_destroyed_once, test_middleware_that_can_not_run_is_refused,
+                          test_middleware_is_destroyed_once, test_middleware_that_cannot_run_is_refused,
                           test_late_group_is_refused, test_request_gets_its_parameters,
                           test_escaped_slash_is_no_separator, test_bad_target_passes_the_global_chain);
 }

@@ -86,7 +86,7 @@ answer_t *client_read(int fd) {
     size_t want = sizeof answer.text - 1;
     while (answer.size < want) {
         ssize_t got = client_receive_some(fd, answer.text + answer.size, 1); /* what follows is the next reader's */
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("no answer in time");
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) fail_msg("no response in time");
         if (got <= 0) break;
         answer.size++;
         char *end = strstr(answer.text, "\r\n\r\n"), *length = strstr(answer.text, "Content-Length: ");

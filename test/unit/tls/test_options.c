@@ -117,7 +117,7 @@ static void test_options_out_of_range_are_named(void **state) {
 }
 
 /* Left out silently it would be a server with less than was asked for. */
-static void test_what_the_backend_can_not_do_is_refused(void **state) {
+static void test_what_the_backend_cannot_do_is_refused(void **state) {
     (void)state;
     if (!IS_MBEDTLS) skip();
     uvhttp_tls_certificate_t one;
@@ -133,7 +133,7 @@ static void test_what_the_backend_can_not_do_is_refused(void **state) {
     assert_refused(&options, "certificates[0]: ocsp_file is set, but this library was built with mbedTLS");
 }
 
-static void test_files_that_can_not_be_used_are_named_with_the_reason(void **state) {
+static void test_files_that_cannot_be_used_are_named_with_the_reason(void **state) {
     (void)state;
     uvhttp_tls_certificate_t one = {.certificate_file = file("none.pem", NULL), .key_file = file("good.key", key)};
     uvhttp_tls_options_t options = {.certificates = &one, .certificate_count = 1};
@@ -324,8 +324,8 @@ int main(void) {
         cmocka_unit_test(test_defaults_and_several_references),
         cmocka_unit_test(test_options_out_of_range_are_named),
         cmocka_unit_test(test_every_field_of_the_configuration_arrives),
-        cmocka_unit_test(test_what_the_backend_can_not_do_is_refused),
-        cmocka_unit_test(test_files_that_can_not_be_used_are_named_with_the_reason),
+        cmocka_unit_test(test_what_the_backend_cannot_do_is_refused),
+        cmocka_unit_test(test_files_that_cannot_be_used_are_named_with_the_reason),
         cmocka_unit_test(test_a_key_that_others_can_read_is_a_warning),
         cmocka_unit_test(test_a_reload_that_fails_leaves_what_was_there),
         cmocka_unit_test(test_each_allocation_of_ours_may_fail),
