@@ -35,7 +35,7 @@ typedef struct uvhttp_str {
     size_t size; /**< bytes */
 } uvhttp_str_t;
 
-/** For a time, a rate or a count: no limit. 0 is the default in every structure of options. */
+/** A timeout that never comes; for a time or a rate in a structure of options: no limit. */
 #define UVHTTP_NEVER UINT32_MAX
 
 /** What a descriptor is waited for: that it can be read or written without blocking, or either. */

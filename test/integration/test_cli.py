@@ -90,7 +90,7 @@ def of_host(server, host, target="/"):
         return connection.response()
 
 
-def test_on_loopback_only_its_own_hosts_are_answered(serve, site):
+def test_on_loopback_only_its_own_hosts_are_served(serve, site):
     """A page of another site can make a name of its own lead to 127.0.0.1: only the Host tells (DNS rebinding)."""
     server = serve("uvhttp", site, hosts=())
     for host in ("localhost", "localhost:8080", "LOCALHOST.", "app.localhost", HOST, f"{HOST}:1", "127.9.9.9", "[::1]:80"):

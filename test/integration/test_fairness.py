@@ -98,7 +98,7 @@ def test_large_heads_have_no_larger_share_of_an_iteration(serve):
     expect_share(server, request(target="/n/1", headers=[("X-Large", "x" * 4096)]), 60, 2 * 2)
 
 
-def test_a_client_that_takes_a_large_answer_does_not_make_another_wait(serve):
+def test_a_client_that_takes_a_large_response_does_not_make_another_wait(serve):
     server = serve()
     takers = [server.connect() for _ in range(4)]
     for taker in takers:

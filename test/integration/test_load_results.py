@@ -182,7 +182,7 @@ def test_a_server_that_is_too_slow_has_no_capacity_and_the_search_keeps_its_time
     assert time.monotonic() - start < 20
 
 
-def test_an_interrupted_search_tells_what_it_has(stub):
+def test_an_interrupted_search_reports_what_it_has(stub):
     one = stub(OK)
     words = [LOAD, "--engine", ENGINE, "-j", "-", "--capacity", "--slo", "max<60s", "-R", 50, "-d", "500ms", "-w", "0s",
              "-c", 2, one.url]  # fmt: skip

@@ -17,7 +17,7 @@ def pattern(size, start=0):
     return (alphabet * (size // 26 + 2))[start : start + size]
 
 
-def test_a_plain_answer_has_the_headers_that_belong_to_it(connection):
+def test_a_plain_response_has_the_headers_that_belong_to_it(connection):
     began = time.time()
     response = connection.get("/")
     assert response.status == 200
@@ -105,7 +105,7 @@ def test_a_file_that_shrinks_ends_the_connection(server, tmp_path):
 
 
 @pytest.mark.parametrize("status", [200, 201, 204, 304, 404, 500])
-def test_empty_answers(connection, status):
+def test_empty_responses(connection, status):
     response = connection.get(f"/empty/{status}")
     assert response.status == status and response.body == b""
     if status not in (204, 304):
@@ -151,7 +151,7 @@ def test_a_handler_can_close(server, protocol):
         connection.assert_closed()
 
 
-def test_a_handler_that_does_not_answer_gives_500_and_is_counted(server, connection):
+def test_a_handler_that_does_not_respond_gives_500_and_is_counted(server, connection):
     before = server.counter("handler_no_response")
     assert connection.get("/nothing").status == 500
     assert connection.get("/").status == 200

@@ -318,7 +318,7 @@ def test_limits_of_size_and_fragments(server):
 # --- the end ---
 
 
-def test_a_close_is_answered_with_its_code(server):
+def test_a_close_is_acknowledged_with_its_code(server):
     closes(server)
     for payload, code, told in ((b"", 0, "1005 \n"), (struct.pack("!H", 1000), 1000, "1000 \n"), (struct.pack("!H", 4999) + b"why", 4999, "4999 why\n")):
         with Raw(server, "/default") as client:
@@ -328,7 +328,7 @@ def test_a_close_is_answered_with_its_code(server):
         wait_close(server, told)
 
 
-def test_the_server_closes_and_waits_for_the_answer(server):
+def test_the_server_closes_and_waits_for_the_response(server):
     closes(server)
     with Raw(server, "/quick") as client:
         client.send(frame(TEXT, b"4001 enough") + frame(TEXT, b"4002 not looked at"))

@@ -67,7 +67,7 @@ class Packed(Raw):
         ("/default", ["permessage-deflate"], None),
     ],
 )
-def test_offers_are_answered_or_declined(server, target, offers, answer):
+def test_offers_are_accepted_or_declined(server, target, offers, answer):
     with Raw(server, target, [("Sec-WebSocket-Extensions", offer) for offer in offers]) as client:
         lines = [line for line in client.head.split("\r\n") if line.startswith("Sec-WebSocket-Extensions")]
         assert lines == ([f"Sec-WebSocket-Extensions: {answer}"] if answer else [])

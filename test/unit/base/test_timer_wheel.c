@@ -182,7 +182,7 @@ static void test_one_advance_expires_in_order_of_deadlines(void **state) {
     for (int i = 0; i < 9; i++) assert_ptr_equal(fired[i], &timers[order[i]]);
 }
 
-static void test_clock_that_goes_back_is_taken_as_standing(void **state) {
+static void test_clock_that_goes_back_is_treated_as_standing(void **state) {
     (void)state;
     uvhttp__timer_t timer;
     uvhttp__timer_init(&timer, record_kind);
@@ -588,7 +588,7 @@ int main(void) {
         cmocka_unit_test_setup(test_earlier_deadline_moves_at_once, setup),
         cmocka_unit_test_setup(test_stopped_timer_does_not_expire, setup),
         cmocka_unit_test_setup(test_one_advance_expires_in_order_of_deadlines, setup),
-        cmocka_unit_test_setup(test_clock_that_goes_back_is_taken_as_standing, setup),
+        cmocka_unit_test_setup(test_clock_that_goes_back_is_treated_as_standing, setup),
         cmocka_unit_test_setup(test_never_is_never, setup),
         cmocka_unit_test_setup(test_a_time_from_now_is_rounded_up_to_a_tick_and_no_further, setup),
         cmocka_unit_test_setup(test_milliseconds_are_whole_ticks, setup),

@@ -209,7 +209,7 @@ static void test_check_and_new_refuse_what_was_written_directly(void **state) {
 }
 
 /* A program that was compiled with a shorter structure: nothing beyond its end is read or written (ASan sees it). */
-static void test_an_older_structure_is_taken_as_long_as_it_is(void **state) {
+static void test_an_older_structure_is_read_as_long_as_it_is(void **state) {
     (void)state;
     volatile size_t size = offsetof(uvhttp_server_config_t, drain_timeout); /* gcc must not know */
     uvhttp_server_config_t *config = malloc(size);
@@ -308,7 +308,7 @@ int main(void) {
         cmocka_unit_test(test_words_are_understood_and_others_refused),
         cmocka_unit_test(test_unknown_names_are_refused_by_name),
         cmocka_unit_test(test_check_and_new_refuse_what_was_written_directly),
-        cmocka_unit_test(test_an_older_structure_is_taken_as_long_as_it_is),
+        cmocka_unit_test(test_an_older_structure_is_read_as_long_as_it_is),
         cmocka_unit_test(test_a_newer_or_missing_size_is_refused),
         cmocka_unit_test(test_the_environment_chooses_the_engine_of_auto_only),
 #if !UVHTTP_WITH_YAML

@@ -324,7 +324,7 @@ static void test_reset_drops_the_queue(void **state) {
     free(data);
 }
 
-static void test_a_reset_of_the_client_is_told(void **state) {
+static void test_a_reset_of_the_client_is_reported(void **state) {
     fixture_t *fixture = *state;
     int fd = fixture_dial(fixture, "");
     ping(fd);
@@ -404,7 +404,7 @@ static void shut_on_order(uvhttp_tcp_t *tcp, const char *data, size_t size, void
     if (uvhttp_tcp_send(tcp, "more", 4, NULL) != UVHTTP_E_CLOSED) fixture_saw(user, SEEN_WRONG, 1);
 }
 
-static void test_after_shutdown_receiving_goes_on(void **state) {
+static void test_after_shutdown_receiving_continues(void **state) {
     fixture_t *fixture = *state;
     fixture->handlers.on_data = shut_on_order;
     int fd = fixture_dial(fixture, "s");
@@ -422,7 +422,8 @@ int main(void) {
         test_a_paused_connection_reads_a_bounded_amount, test_fin_of_a_paused_connection_comes_after_its_data,
         test_watermarks, test_without_backpressure_on_drain_does_not_come, test_close_sends_everything_before_fin,
         test_close_does_not_wait_forever_for_the_peer, test_what_follows_the_end_is_read_at_a_bounded_rate,
-        test_reset_drops_the_queue, test_a_reset_of_the_client_is_told, test_a_reset_of_the_client_releases_the_queue,
-        test_without_on_end_the_queue_is_sent_and_closed, test_many_small_pieces_are_sent_as_they_were,
-        test_with_on_end_sending_is_still_possible, test_after_shutdown_receiving_goes_on);
+        test_reset_drops_the_queue, test_a_reset_of_the_client_is_reported,
+        test_a_reset_of_the_client_releases_the_queue, test_without_on_end_the_queue_is_sent_and_closed,
+        test_many_small_pieces_are_sent_as_they_were, test_with_on_end_sending_is_still_possible,
+        test_after_shutdown_receiving_continues);
 }

@@ -79,7 +79,7 @@ static void reset(int fd) {
 }
 
 /* The test's count goes while one client is in the middle of it; that of one which leaves goes with it. */
-static void test_a_content_lives_as_long_as_its_answers(void **state) {
+static void test_a_shared_body_lives_as_long_as_its_responses(void **state) {
     serving_t *serving = *state;
     int before = open_descriptors();
     char *bytes = malloc(CONTENT);
@@ -112,5 +112,5 @@ static void test_a_content_lives_as_long_as_its_answers(void **state) {
 
 int main(void) {
     return RUN_ON_EACH(test_a_large_static_body_has_nothing_of_the_body_before,
-                       test_a_content_lives_as_long_as_its_answers);
+                       test_a_shared_body_lives_as_long_as_its_responses);
 }

@@ -74,7 +74,7 @@ static void silent(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_coro_sleep(1);
 }
 
-static void test_no_answer_is_a_500(void **state) {
+static void test_no_response_is_a_500(void **state) {
     serving_t *serving = *state;
     int fd = begin_and_ask(serving, GET("/silent"), "/silent", silent);
     assert_int_equal(client_read(fd)->status, 500);
@@ -93,7 +93,7 @@ static void responds_early(uvhttp_request_t *req, uvhttp_response_t *res, void *
     uvhttp_response_text(res, 201, "late");
 }
 
-static void test_an_answer_leaves_when_the_handler_has_returned(void **state) {
+static void test_a_response_leaves_when_the_handler_has_returned(void **state) {
     serving_t *serving = *state;
     int fd = begin_and_ask(serving, GET("/early"), "/early", responds_early);
     answer_t *answer = client_read(fd);
@@ -219,7 +219,7 @@ static void test_a_body_that_does_not_come_in_time(void **state) {
     close(fd);
 }
 
-static void test_a_body_that_is_refused_is_told(void **state) {
+static void test_a_body_that_is_refused_is_reported(void **state) {
     serving_t *serving = *state;
     begin(serving, "/body", impatient);
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.stream_body = true});
@@ -431,7 +431,7 @@ static void sleep_too_long(uvhttp_request_t *req, uvhttp_response_t *res, void *
     uvhttp_response_text(res, 200, "nobody reads this");
 }
 
-static void test_an_answer_that_is_late_cancels_its_coroutine(void **state) {
+static void test_a_response_that_is_late_cancels_its_coroutine(void **state) {
     serving_t *serving = *state;
     begin(serving, "/late", sleep_too_long);
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.response_timeout_ms = 10});
@@ -521,19 +521,19 @@ int main(void) {
         ON_EACH(test_a_handler_that_does_not_wait_is_not_deferred),
         ON_EACH(test_views_of_the_request_stay_valid_across_waits),
         ON_EACH(test_many_wait_at_once),
-        ON_EACH(test_no_answer_is_a_500),
-        ON_EACH(test_an_answer_leaves_when_the_handler_has_returned),
+        ON_EACH(test_no_response_is_a_500),
+        ON_EACH(test_a_response_leaves_when_the_handler_has_returned),
         ON_EACH(test_a_write_waits_for_a_slow_client),
         ON_EACH(test_a_body_is_read_piece_by_piece),
         ON_EACH(test_a_collected_body_is_one_piece),
         ON_EACH(test_a_body_that_does_not_come_in_time),
-        ON_EACH(test_a_body_that_is_refused_is_told),
+        ON_EACH(test_a_body_that_is_refused_is_reported),
         ON_EACH(test_work_runs_on_another_thread),
         ON_EACH(test_a_request_to_another_server),
         ON_EACH(test_two_requests_to_other_servers_at_once),
         ON_EACH(test_descriptors_can_be_waited_for),
         ON_EACH(test_a_channel_between_coroutines),
-        ON_EACH(test_an_answer_that_is_late_cancels_its_coroutine),
+        ON_EACH(test_a_response_that_is_late_cancels_its_coroutine),
         ON_EACH(test_too_many_get_a_503_and_it_recovers),
         ON_EACH(test_a_stack_that_cannot_be_mapped_is_a_503),
         ON_EACH(test_a_handler_on_the_loop_is_refused),

@@ -68,7 +68,7 @@ static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
         int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "1");
         answer_t *answer = client_read(fd);
         assert_int_equal(answer->status, 503);
-        assert_string_equal(answer->body, "the response was not made in time\n");
+        assert_string_equal(answer->body, "the response was not ready in time\n");
         client_expect_end(fd);
         close(fd);
         assert_int_equal(seen.ends, 1);
@@ -115,7 +115,7 @@ static void start_late(serving_t *serving) {
     serving_start(serving);
 }
 
-static void test_a_deferred_answer_that_is_late_is_503(void **state) {
+static void test_a_deferred_response_that_is_late_is_503(void **state) {
     serving_t *serving = *state;
     start_late(serving);
     static const char *const requests[] = {
@@ -140,7 +140,7 @@ static void test_a_deferred_answer_that_is_late_is_503(void **state) {
     assert_int_equal(counter(serving, "aborted"), 0);
 }
 
-static void test_an_answer_that_is_begun_in_time_may_take_longer(void **state) {
+static void test_a_response_that_is_begun_in_time_may_take_longer(void **state) {
     serving_t *serving = *state;
     start_late(serving);
     int fd = client_ask(serving, GET("/begun"));
@@ -157,6 +157,6 @@ int main(void) {
     return RUN_ON_EACH(test_a_body_that_does_not_come_in_the_time_of_its_route_is_408,
                        test_a_slow_body_is_408_and_that_of_a_route_without_limit_is_not,
                        test_the_time_of_a_pause_does_not_count, test_a_pause_without_end_is_503_if_the_route_says_so,
-                       test_a_deferred_answer_that_is_late_is_503,
-                       test_an_answer_that_is_begun_in_time_may_take_longer);
+                       test_a_deferred_response_that_is_late_is_503,
+                       test_a_response_that_is_begun_in_time_may_take_longer);
 }

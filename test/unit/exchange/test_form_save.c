@@ -151,7 +151,7 @@ static void expect_file(const char *name, const char *content, size_t size) {
 static const char whole[] = FIELD("title", "green tea") FILE_HEAD("file", "../../a.txt") "first\r\n" FILE_HEAD(
     "file", "a.txt") "second\r\n" FILE_HEAD("none", "") "\r\n" FILE_HEAD("empty", "b.txt") "\r\n" FIELD("", "") "--b--";
 
-static void test_fields_are_told_and_files_are_on_disk_wherever_the_body_is_cut(void **state) {
+static void test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut(void **state) {
     serving_t *serving = start(state);
     for (size_t cut = 0; cut < sizeof whole; cut += 7) {
         const answer_t *answer = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
@@ -267,7 +267,7 @@ static void test_a_client_that_goes_leaves_nothing(void **state) {
 }
 
 /* A limit of the process stands for a full disk: both are 507. */
-static void test_no_space_is_told_and_leaves_nothing(void **state) {
+static void test_no_space_is_reported_and_leaves_nothing(void **state) {
     serving_t *serving = start(state);
     struct rlimit before;
     signal(SIGXFSZ, SIG_IGN);
@@ -297,11 +297,11 @@ static void test_what_is_no_such_form_or_no_such_handler_is_refused(void **state
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_fields_are_told_and_files_are_on_disk_wherever_the_body_is_cut,
+    return RUN_ON_EACH(test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut,
                        test_a_large_file_is_the_same_on_disk, test_a_large_file_that_was_spooled_is_the_same_on_disk,
                        test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing,
                        test_what_is_malformed_or_beyond_a_limit_leaves_nothing,
                        test_the_name_of_a_file_that_was_removed_is_another_uploads,
-                       test_a_client_that_goes_leaves_nothing, test_no_space_is_told_and_leaves_nothing,
+                       test_a_client_that_goes_leaves_nothing, test_no_space_is_reported_and_leaves_nothing,
                        test_what_is_no_such_form_or_no_such_handler_is_refused);
 }

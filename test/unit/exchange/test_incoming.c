@@ -4,7 +4,7 @@
 
 static const uvhttp_route_options_t plain = {0};
 
-static void test_a_sized_body_comes_in_order_and_the_next_request_is_answered(void **state) {
+static void test_a_sized_body_comes_in_order_and_the_next_request_is_served(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     int fd = client_ask(serving, HEAD("Content-Length: 11\r\n") "hello world" GET("/hello"));
@@ -67,7 +67,7 @@ static void test_no_body_is_an_end_without_data(void **state) {
     assert_int_equal(counter(serving, "handler_no_response"), 2);
 }
 
-static void test_a_deferred_answer_may_follow_the_end_of_no_body(void **state) {
+static void test_a_deferred_response_may_follow_the_end_of_no_body(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.defer, true);
@@ -104,7 +104,7 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     close(fd);
 }
 
-static void test_no_100_and_the_end_of_the_connection_for_an_early_answer(void **state) {
+static void test_no_100_and_the_end_of_the_connection_for_an_early_response(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.respond_in_handler, true);
@@ -118,7 +118,7 @@ static void test_no_100_and_the_end_of_the_connection_for_an_early_answer(void *
     assert_int_equal(seen.ends, 0);
 }
 
-static void test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away(void **state) {
+static void test_the_rest_of_a_small_body_that_was_responded_to_early_is_thrown_away(void **state) {
     serving_t *serving = *state;
     static char body[65536];
     memset(body, 'G', sizeof body);
@@ -141,7 +141,7 @@ static void test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away
     assert_int_equal(seen.dones, 2);
 }
 
-static void test_a_large_or_chunked_rest_ends_the_connection_after_the_answer(void **state) {
+static void test_a_large_or_chunked_rest_ends_the_connection_after_the_response(void **state) {
     serving_t *serving = *state;
     static const char *const requests[] = {HEAD("Content-Length: 65538\r\n") "x", CHUNKED_HEAD "1\r\nx\r\n"};
     streaming_start(serving, plain);
@@ -158,7 +158,7 @@ static void test_a_large_or_chunked_rest_ends_the_connection_after_the_answer(vo
     }
 }
 
-static void test_a_handler_that_neither_answers_nor_asks_gets_500(void **state) {
+static void test_a_handler_that_neither_responds_nor_defers_gets_500(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.no_on_body, true);
@@ -168,7 +168,7 @@ static void test_a_handler_that_neither_answers_nor_asks_gets_500(void **state) 
     close(fd);
 }
 
-static void test_a_deferred_answer_without_on_body_leaves_the_body_unread(void **state) {
+static void test_a_deferred_response_without_on_body_leaves_the_body_unread(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.no_on_body, true);
@@ -191,7 +191,7 @@ static void respond_large(uvhttp_request_t *req, uvhttp_response_t *res, void *u
 }
 
 /* Such a client would wait forever for a server that waits for it. */
-static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer(void **state) {
+static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_ANSWER);
     serving_make(serving);
@@ -293,7 +293,7 @@ static void test_pausing_from_another_thread_and_in_the_handler(void **state) {
 
 /* --- ends that are none --- */
 
-static void test_a_client_that_goes_at_any_byte_is_told_once(void **state) {
+static void test_a_client_that_goes_at_any_byte_is_reported_once(void **state) {
     serving_t *serving = *state;
     static const char message[] = CHUNKED_HEAD "5\r\nhello\r\n3\r\n wo\r\n0\r\nx-check: t\r\n\r\n";
     const size_t head = strlen(CHUNKED_HEAD);
@@ -336,7 +336,7 @@ static void test_a_reset_reaches_a_paused_handler(void **state) {
     uvhttp_deferred_release(deferred);
 }
 
-static void test_a_malformed_chunk_is_told_and_answered(void **state) {
+static void test_a_malformed_chunk_is_reported_and_refused(void **state) {
     serving_t *serving = *state;
     for (int defer = 0; defer < 2; ++defer) {
         if (defer == 0) streaming_start(serving, plain);
@@ -413,7 +413,7 @@ static void test_what_comes_can_be_sent_back_at_once(void **state) {
     assert_int_equal(seen.end_status, UVHTTP_E_HTTP_CHUNK_SIZE);
 }
 
-static void test_another_thread_answers_before_the_body_is_there(void **state) {
+static void test_another_thread_responds_before_the_body_is_there(void **state) {
     serving_t *serving = *state;
     streaming_start(serving, plain);
     atomic_store(&seen.defer, true);
@@ -509,18 +509,18 @@ static void test_a_server_that_drains_lets_the_body_come(void **state) {
 int main(void) {
     test_allocator_install();
     return RUN_ON_EACH(
-        test_a_sized_body_comes_in_order_and_the_next_request_is_answered,
-        test_a_chunked_body_byte_by_byte_with_trailers, test_a_whole_chunked_message_in_one_piece,
-        test_no_body_is_an_end_without_data, test_a_deferred_answer_may_follow_the_end_of_no_body,
-        test_100_is_sent_when_the_handler_wants_the_body, test_no_100_and_the_end_of_the_connection_for_an_early_answer,
-        test_the_rest_of_a_small_body_that_was_answered_early_is_thrown_away,
-        test_a_large_or_chunked_rest_ends_the_connection_after_the_answer,
-        test_a_handler_that_neither_answers_nor_asks_gets_500,
-        test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer,
-        test_a_deferred_answer_without_on_body_leaves_the_body_unread,
+        test_a_sized_body_comes_in_order_and_the_next_request_is_served, test_a_chunked_body_byte_by_byte_with_trailers,
+        test_a_whole_chunked_message_in_one_piece, test_no_body_is_an_end_without_data,
+        test_a_deferred_response_may_follow_the_end_of_no_body, test_100_is_sent_when_the_handler_wants_the_body,
+        test_no_100_and_the_end_of_the_connection_for_an_early_response,
+        test_the_rest_of_a_small_body_that_was_responded_to_early_is_thrown_away,
+        test_a_large_or_chunked_rest_ends_the_connection_after_the_response,
+        test_a_handler_that_neither_responds_nor_defers_gets_500,
+        test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_response,
+        test_a_deferred_response_without_on_body_leaves_the_body_unread,
         test_a_paused_handler_holds_back_a_client_of_64_mib, test_pausing_from_another_thread_and_in_the_handler,
-        test_a_client_that_goes_at_any_byte_is_told_once, test_a_reset_reaches_a_paused_handler,
-        test_a_malformed_chunk_is_told_and_answered, test_what_comes_can_be_sent_back_at_once,
-        test_another_thread_answers_before_the_body_is_there, test_a_body_waits_for_a_middleware_that_waits,
+        test_a_client_that_goes_at_any_byte_is_reported_once, test_a_reset_reaches_a_paused_handler,
+        test_a_malformed_chunk_is_reported_and_refused, test_what_comes_can_be_sent_back_at_once,
+        test_another_thread_responds_before_the_body_is_there, test_a_body_waits_for_a_middleware_that_waits,
         test_a_server_that_drains_lets_the_body_come);
 }

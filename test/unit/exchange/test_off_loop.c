@@ -672,7 +672,7 @@ static void *add_headers(void *arg) {
 
 /* What a handle is told is done on the loop, with memory of the response; a thread that reads the request meanwhile
  * takes other memory. */
-static void test_reading_a_request_while_its_answer_is_made_needs_no_lock(void **state) {
+static void test_reading_a_request_while_its_response_is_made_needs_no_lock(void **state) {
     serving_t *serving = *state;
     user_t user = {0};
     pthread_t thread;
@@ -758,7 +758,7 @@ int main(void) {
 #if UVHTTP_WITH_COROUTINES
         ON_EACH(test_a_coroutine_uses_all_after_its_client_has_reset),
 #endif
-        ON_EACH(test_reading_a_request_while_its_answer_is_made_needs_no_lock),
+        ON_EACH(test_reading_a_request_while_its_response_is_made_needs_no_lock),
         ON_EACH(test_the_memory_of_a_request_does_not_grow_with_the_requests_before_it),
     };
     return RUN_TABLE(tests);

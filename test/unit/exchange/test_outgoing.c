@@ -189,7 +189,7 @@ static void test_a_piece_that_is_not_kept_is_gone(void **state) {
     taker_free(taker);
 }
 
-static void test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_go_on(void **state) {
+static void test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_continue(void **state) {
     (void)state;
     taker_t *taker = taker_new();
     test_allocator_fail_at(1);
@@ -277,7 +277,7 @@ static void test_memory_of_the_exchange_has_its_keeper_and_static_memory_has_non
     }
 }
 
-static void test_content_is_a_file_for_who_can_send_one(void **state) {
+static void test_a_shared_body_is_a_file_for_peers_that_can_send_one(void **state) {
     (void)state;
     taker_t *taker = taker_new();
     uvhttp_shared_body_t content = {.fd = 0, .size = 10, .data = "0123456789"};
@@ -429,7 +429,7 @@ static uvhttp__body_parts_t *put_file_parts(taker_t *taker, bool copied) {
     return parts;
 }
 
-static void test_a_file_among_parts_is_told_of_when_it_is_next_and_may_go_by_sendfile(void **state) {
+static void test_a_file_among_parts_is_reported_when_it_is_next_and_may_go_by_sendfile(void **state) {
     (void)state;
     for (int copied = 0; copied <= 1; copied++) {
         taker_t *taker = taker_new();
@@ -513,18 +513,18 @@ int main(void) {
         cmocka_unit_test(test_a_piece_that_is_pulled_in_the_call_is_not_copied),
         cmocka_unit_test(test_of_a_piece_that_is_pulled_in_part_the_rest_is_copied),
         cmocka_unit_test(test_a_piece_that_is_not_kept_is_gone),
-        cmocka_unit_test(test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_go_on),
+        cmocka_unit_test(test_without_memory_a_piece_is_refused_and_what_was_begun_cannot_continue),
         cmocka_unit_test(test_a_reference_is_kept_until_the_last_piece_of_it_is_released),
         cmocka_unit_test(test_a_whole_reference_costs_no_memory),
         cmocka_unit_test(test_an_abort_releases_what_was_not_pulled_and_pieces_keep_theirs),
         cmocka_unit_test(test_memory_of_the_exchange_has_its_keeper_and_static_memory_has_none),
-        cmocka_unit_test(test_content_is_a_file_for_who_can_send_one),
+        cmocka_unit_test(test_a_shared_body_is_a_file_for_peers_that_can_send_one),
         cmocka_unit_test(test_parts_are_one_body_and_are_released_one_by_one),
         cmocka_unit_test(test_only_what_has_a_keeper_of_its_own_stays_where_it_is),
         cmocka_unit_test(test_every_allocation_may_fail),
         cmocka_unit_test(test_a_file_is_closed_once_when_nobody_takes_it),
         cmocka_unit_test(test_without_memory_a_file_is_refused_and_closed),
-        cmocka_unit_test(test_a_file_among_parts_is_told_of_when_it_is_next_and_may_go_by_sendfile),
+        cmocka_unit_test(test_a_file_among_parts_is_reported_when_it_is_next_and_may_go_by_sendfile),
         cmocka_unit_test(test_without_memory_for_the_next_part_the_rest_cannot_be_had),
         cmocka_unit_test(test_after_a_failure_no_part_is_put_in),
         cmocka_unit_test(test_a_file_is_consumed_by_sendfile_to_its_end),

@@ -227,7 +227,7 @@ static void try_everything(uvhttp_request_t *req, uvhttp_response_t *res, int st
     if (uvhttp_response_text(res, 418, "short and stout") != UVHTTP_OK) abort();
 }
 
-static void test_it_answers_at_once_or_not_at_all(void **state) {
+static void test_it_responds_at_once_or_not_at_all(void **state) {
     begin(*state, try_everything);
     static const char *const requests[] = {"GET /\n", GET("/missing"), GET("/nothing")};
     for (int i = 0; i < 3; i++) {
@@ -300,7 +300,7 @@ static void test_a_head_that_is_late_is_reported(void **state) {
 int main(void) {
     return RUN_ON_EACH(test_the_error_function_replaces_each_of_the_servers_own_responses,
                        test_without_one_the_default_leaves, test_one_that_does_nothing_lets_the_default_leave,
-                       test_a_handlers_own_errors_are_its_own, test_it_answers_at_once_or_not_at_all,
+                       test_a_handlers_own_errors_are_its_own, test_it_responds_at_once_or_not_at_all,
                        test_head_gets_no_content_whatever_is_wrong_with_it,
                        test_a_deferred_response_that_is_late_is_reported, test_a_head_that_is_late_is_reported);
 }

@@ -113,7 +113,7 @@ static void expect_form(const serving_t *serving, const char *body, int status, 
     }
 }
 
-static void test_a_malformed_form_is_told_and_answered(void **state) {
+static void test_a_malformed_form_is_reported_and_refused(void **state) {
     serving_t *serving = *state;
     start(serving);
     for (int with_handle = 0; with_handle < 2; ++with_handle) {
@@ -168,7 +168,7 @@ static void test_what_is_no_form_is_refused_at_once(void **state) {
     }
 }
 
-static void test_an_answer_at_a_part_ends_the_telling(void **state) {
+static void test_a_response_at_a_part_ends_the_events(void **state) {
     serving_t *serving = *state;
     start(serving);
     respond_at_part = true;
@@ -176,7 +176,7 @@ static void test_an_answer_at_a_part_ends_the_telling(void **state) {
     assert_int_equal(ends, 0);
 }
 
-static void test_a_malformed_form_cuts_off_an_answer_that_was_begun(void **state) {
+static void test_a_malformed_form_cuts_off_a_response_that_was_begun(void **state) {
     serving_t *serving = *state;
     start(serving);
     begin_first = true;
@@ -190,8 +190,8 @@ static void test_a_malformed_form_cuts_off_an_answer_that_was_begun(void **state
 }
 
 int main(void) {
-    return RUN_ON_EACH(test_parts_come_in_order_however_the_body_is_cut, test_a_malformed_form_is_told_and_answered,
+    return RUN_ON_EACH(test_parts_come_in_order_however_the_body_is_cut, test_a_malformed_form_is_reported_and_refused,
                        test_limits_of_parts_are_413, test_what_is_no_form_is_refused_at_once,
-                       test_an_answer_at_a_part_ends_the_telling,
-                       test_a_malformed_form_cuts_off_an_answer_that_was_begun);
+                       test_a_response_at_a_part_ends_the_events,
+                       test_a_malformed_form_cuts_off_a_response_that_was_begun);
 }

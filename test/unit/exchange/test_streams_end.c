@@ -175,7 +175,7 @@ static void nothing(void *arg) {
     (void)arg;
 }
 
-static void test_a_drain_tells_every_stream(void **state) {
+static void test_a_drain_notifies_every_stream(void **state) {
     fake_server_t server;
     make_server(&server, state);
     route(&server, "/until-stop", until_stop, UVHTTP_EXEC_LOOP, NULL);
@@ -314,7 +314,7 @@ static void test_nothing_of_the_body_follows_an_early_response(void **state) {
 
 int main(void) {
     return RUN_ON_EACH(test_an_application_that_is_late_is_replaced, test_a_response_without_a_window_is_not_late,
-                       test_a_body_that_does_not_come_is_refused_in_every_state, test_a_drain_tells_every_stream,
+                       test_a_body_that_does_not_come_is_refused_in_every_state, test_a_drain_notifies_every_stream,
                        test_a_response_that_nobody_ends_is_cut, test_a_response_that_cannot_begin_is_cut,
                        test_nothing_of_the_body_follows_an_early_response);
 }

@@ -179,7 +179,7 @@ static uint64_t counter(const serving_t *serving, const char *name) {
 
 /* --- answers --- */
 
-static void test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop(void **state) {
+static void test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd =
@@ -211,7 +211,7 @@ static void test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop(v
     assert_true(metrics.work_queue_time_max_ns > 0);
 }
 
-static void test_pipelined_requests_are_answered_in_order(void **state) {
+static void test_pipelined_requests_are_served_in_order(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/tell/1") GET("/nothing") GET("/tell/2") GET("/tell/3"));
@@ -344,7 +344,7 @@ static void test_a_client_that_goes_while_the_handler_runs(void **state) {
     }
 }
 
-static void test_an_answer_that_is_late_is_503_and_the_handler_goes_on(void **state) {
+static void test_a_response_that_is_late_is_503_and_the_handler_continues(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/late"));
@@ -363,7 +363,7 @@ static void note_run(uvhttp_response_t *res, void *user) {
     if (!res) atomic_fetch_add(&seen.run_null, 1);
 }
 
-static void test_a_handle_that_answers_before_its_handler_has_returned(void **state) {
+static void test_a_handle_that_responds_before_its_handler_has_returned(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/defer"));
@@ -381,7 +381,7 @@ static void test_a_handle_that_answers_before_its_handler_has_returned(void **st
     assert_int_equal(counter(serving, "deferred"), 1);
 }
 
-static void test_a_handle_that_answers_after_its_handler_or_never(void **state) {
+static void test_a_handle_that_responds_after_its_handler_or_never(void **state) {
     serving_t *serving = *state;
     start(serving);
     int fd = client_ask(serving, GET("/defer"));
@@ -506,13 +506,13 @@ static void test_the_end_of_the_drain_cancels_what_waits_and_waits_for_what_runs
 
 int main(void) {
     return RUN_ON_EACH(
-        test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop,
-        test_pipelined_requests_are_answered_in_order, test_a_head_in_two_pieces_and_a_head_request,
+        test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop,
+        test_pipelined_requests_are_served_in_order, test_a_head_in_two_pieces_and_a_head_request,
         test_a_group_s_route_chooses_by_its_options, test_writing_waits_for_the_client,
         test_a_client_that_goes_while_a_thread_writes_to_it, test_a_client_that_goes_before_the_first_piece,
-        test_a_client_that_goes_while_the_handler_runs, test_an_answer_that_is_late_is_503_and_the_handler_goes_on,
-        test_a_handle_that_answers_before_its_handler_has_returned,
-        test_a_handle_that_answers_after_its_handler_or_never, test_a_handle_whose_client_goes_while_the_handler_runs,
+        test_a_client_that_goes_while_the_handler_runs, test_a_response_that_is_late_is_503_and_the_handler_continues,
+        test_a_handle_that_responds_before_its_handler_has_returned,
+        test_a_handle_that_responds_after_its_handler_or_never, test_a_handle_whose_client_goes_while_the_handler_runs,
         test_a_full_backlog_is_503_with_retry_after, test_a_stop_waits_for_what_runs_and_what_waits,
         test_the_end_of_the_drain_cancels_what_waits_and_waits_for_what_runs);
 }

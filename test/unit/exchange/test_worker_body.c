@@ -240,7 +240,7 @@ static void test_a_client_is_held_back_until_the_handler_reads(void **state) {
     close(fd);
 }
 
-static void test_a_wait_ends_in_time_and_goes_on(void **state) {
+static void test_a_wait_ends_in_time_and_continues(void **state) {
     seen_reset();
     atomic_store(&seen.timeout_ms, 5);
     serving_t *serving = start(state);
@@ -298,7 +298,7 @@ static void test_a_client_that_goes_while_the_thread_waits(void **state) {
     }
 }
 
-static void test_a_body_that_is_wrong_is_the_server_s_to_answer(void **state) {
+static void test_a_body_that_is_wrong_is_the_server_s_to_respond(void **state) {
     seen_reset();
     serving_t *serving = start(state);
     int fd = client_ask(serving, POST("/all", CHUNKED) "3\r\nabc\r\n");
@@ -358,8 +358,8 @@ int main(void) {
         test_only_a_handler_on_a_worker_may_ask, test_nobody_may_ask_when_the_handler_has_returned,
         test_a_middleware_does_not_get_what_the_handler_reads,
         test_a_client_that_expects_100_is_asked_when_the_handler_asks,
-        test_a_client_is_held_back_until_the_handler_reads, test_a_wait_ends_in_time_and_goes_on,
+        test_a_client_is_held_back_until_the_handler_reads, test_a_wait_ends_in_time_and_continues,
         test_a_client_that_goes_between_waits, test_a_client_that_goes_while_the_thread_waits,
-        test_a_body_that_is_wrong_is_the_server_s_to_answer,
+        test_a_body_that_is_wrong_is_the_server_s_to_respond,
         test_a_response_that_has_begun_is_cut_off_when_the_body_is_wrong, test_a_stop_cuts_off_who_waits_for_a_body);
 }

@@ -484,7 +484,7 @@ static void test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged(
     end(server, fixture);
 }
 
-static void test_a_pool_without_room_breaks_the_connection_and_is_counted(void **state) {
+static void test_a_pool_without_capacity_breaks_the_connection_and_is_counted(void **state) {
     server_t *server = *state;
     fixture_t *fixture = start(server);
     pthread_mutex_lock(&fixture->gate);
@@ -578,7 +578,7 @@ int main(void) {
         ON_OWN_LOOPS(test_a_client_that_leaves_before_the_file_is_read_gives_it_back),
         ON_OWN_LOOPS(test_a_file_that_has_become_shorter_breaks_the_connection),
         ON_OWN_LOOPS(test_a_file_that_cannot_be_read_breaks_the_connection_and_is_logged),
-        ON_OWN_LOOPS(test_a_pool_without_room_breaks_the_connection_and_is_counted),
+        ON_OWN_LOOPS(test_a_pool_without_capacity_breaks_the_connection_and_is_counted),
         ON_OWN_LOOPS(test_every_allocation_may_fail),
     };
     const struct CMUnitTest of_frames[] = {

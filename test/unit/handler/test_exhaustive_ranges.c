@@ -375,7 +375,7 @@ static void stop_responding(void) {
 }
 
 /* One range and two, of a file in memory and of one that is not. */
-static void test_every_answer_for_a_small_file(void **state) {
+static void test_every_response_for_a_small_file(void **state) {
     (void)state;
     start_responding();
     make_specs();
@@ -389,7 +389,7 @@ static void test_every_answer_for_a_small_file(void **state) {
 }
 
 /* The first, the last and all bytes, and the first with the last, of files as large as can be. */
-static void test_answers_for_large_files(void **state) {
+static void test_responses_for_large_files(void **state) {
     (void)state;
     start_responding();
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -414,6 +414,6 @@ static void test_answers_for_large_files(void **state) {
 
 int main(void) {
     return RUN_TESTS(test_every_list_of_ranges_of_a_small_file, test_ranges_at_the_ends_of_64_bits,
-                     test_every_power_of_ten_and_two_as_a_position, test_every_answer_for_a_small_file,
-                     test_answers_for_large_files);
+                     test_every_power_of_ten_and_two_as_a_position, test_every_response_for_a_small_file,
+                     test_responses_for_large_files);
 }

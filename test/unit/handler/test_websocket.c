@@ -265,7 +265,7 @@ static uvhttp_flow_t forbid(uvhttp_request_t *req, uvhttp_response_t *res, void 
     return UVHTTP_NEXT;
 }
 
-static void test_a_hook_that_changes_the_answer_leaves_no_connection_behind(void **state) {
+static void test_a_hook_that_changes_the_response_leaves_no_connection_behind(void **state) {
     serving_t *serving = *state;
     opens = 0;
     serving_make(serving);
@@ -320,7 +320,7 @@ int main(void) {
         ON_EACH(test_memory_for_a_message_is_there_only_while_it_is_incomplete),
         ON_EACH(test_an_idle_connection_costs_less_than_a_kilobyte),
         ON_EACH(test_a_stop_lets_a_last_message_out),
-        ON_EACH(test_a_hook_that_changes_the_answer_leaves_no_connection_behind),
+        ON_EACH(test_a_hook_that_changes_the_response_leaves_no_connection_behind),
     };
     return RUN_TABLE(tests);
 }

@@ -301,7 +301,7 @@ static void test_compressed_messages_are_echoed_compressed(void **state) {
 
 /* --- control frames --- */
 
-static void test_a_ping_is_answered_unless_the_peer_takes_nothing(void **state) {
+static void test_a_ping_is_acknowledged_unless_the_peer_takes_nothing(void **state) {
     fixture_t *fixture = *state;
     const uvhttp_ws_options_t options = {.send_high_watermark = 10};
     open_plain(fixture, &options);
@@ -373,7 +373,7 @@ static void test_the_application_closes(void **state) {
 }
 
 /* A paused one reads again, for the answer. */
-static void test_a_close_frame_without_an_answer_ends_in_time(void **state) {
+static void test_a_close_frame_without_a_response_ends_in_time(void **state) {
     fixture_t *fixture = *state;
     open_plain(fixture, NULL);
     window_allow(&fixture->wire, EVERYTHING);
@@ -775,11 +775,11 @@ int main(void) {
         TEST(test_a_pause_leaves_the_rest_with_the_channel),
         TEST(test_a_message_in_pieces_holds_others_back),
         TEST(test_compressed_messages_are_echoed_compressed),
-        TEST(test_a_ping_is_answered_unless_the_peer_takes_nothing),
+        TEST(test_a_ping_is_acknowledged_unless_the_peer_takes_nothing),
         TEST(test_a_silent_peer_is_pinged_and_then_given_up),
         TEST(test_the_peer_closes),
         TEST(test_the_application_closes),
-        TEST(test_a_close_frame_without_an_answer_ends_in_time),
+        TEST(test_a_close_frame_without_a_response_ends_in_time),
         TEST(test_an_error_of_the_peer_ends_the_channel),
         TEST(test_a_peer_that_ends_without_a_close_frame),
         TEST(test_a_peer_that_resets_the_channel),

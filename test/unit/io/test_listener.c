@@ -149,7 +149,7 @@ static void accept_and_close_listener(uvhttp__listener_t *listener, int fd) {
     uvhttp__listener_close(listener);
 }
 
-static void test_listener_closed_inside_on_accept_is_told_once(void **state) {
+static void test_listener_closed_inside_on_accept_is_reported_once(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_close_listener;
     int fd = server_dial(server, &echo_ops, "");
@@ -166,7 +166,7 @@ static void test_listener_closed_inside_on_accept_is_told_once(void **state) {
 
 /* Closing a listening socket resets what is in its backlog: a client that was connected and has sent must not lose
  * that. */
-static void test_closing_a_listener_takes_the_backlog_first(void **state) {
+static void test_closing_a_listener_accepts_the_backlog_first(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
     server_call(server, pause_listener, NULL);
@@ -324,8 +324,8 @@ int main(void) {
         ON_EACH(test_accepted_socket_is_nonblocking_and_close_on_exec),
         ON_EACH(test_paused_listener_leaves_connections_in_the_backlog),
         ON_EACH(test_pause_and_resume_in_one_iteration_end_up_listening),
-        ON_EACH(test_listener_closed_inside_on_accept_is_told_once),
-        ON_EACH(test_closing_a_listener_takes_the_backlog_first),
+        ON_EACH(test_listener_closed_inside_on_accept_is_reported_once),
+        ON_EACH(test_closing_a_listener_accepts_the_backlog_first),
         ON_EACH(test_signals_cost_no_connection_of_the_backlog),
         ON_EACH(test_thousand_connections),
         ON_EACH(test_out_of_descriptors_parks_does_not_spin_and_is_back_at_once),

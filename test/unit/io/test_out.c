@@ -149,7 +149,7 @@ static void test_one_half_is_kept_without_the_other(void **state) {
     expect_queue(queue, "[old][new]");
 }
 
-static void test_nobody_has_to_be_told_of_keeping(void **state) {
+static void test_nobody_has_to_be_notified_of_keeping(void **state) {
     queue_t *queue = *state;
     queue->stream.ops = &plain_ops;
     send_text(queue, "one");
@@ -286,7 +286,7 @@ static void test_while_a_send_is_in_flight_only_iteration_memory_is_dropped(void
     expect_queue(queue, "");
 }
 
-static void test_what_was_handed_over_in_the_last_iteration_is_not_dropped_yet(void **state) {
+static void test_what_was_flushed_in_the_last_iteration_is_not_dropped_yet(void **state) {
     queue_t *queue = *state;
     fill_for_dropping(queue);
     queue->stream.flags = UVHTTP__STREAM_FLUSHED;
@@ -438,7 +438,7 @@ int main(void) {
     return RUN_TESTS_WITH(
         set_up, tear_down, test_what_is_kept_outlives_the_memory_of_its_iteration,
         test_the_last_segment_is_known_after_keeping_when_it_was_kept_before, test_one_half_is_kept_without_the_other,
-        test_nobody_has_to_be_told_of_keeping, test_what_has_to_be_encoded_still_has_to_be_when_it_is_kept,
+        test_nobody_has_to_be_notified_of_keeping, test_what_has_to_be_encoded_still_has_to_be_when_it_is_kept,
         test_without_memory_for_a_segment_keeping_fails_and_can_be_tried_again,
         test_without_memory_for_bytes_keeping_fails_and_loses_nothing,
         test_without_memory_a_reference_is_refused_and_released,
@@ -446,9 +446,8 @@ int main(void) {
         test_what_stands_together_is_one_segment_unless_it_may_not_be,
         test_nothing_is_put_behind_what_is_of_the_iteration_before,
         test_while_a_send_is_in_flight_only_iteration_memory_is_dropped,
-        test_what_was_handed_over_in_the_last_iteration_is_not_dropped_yet,
-        test_what_the_kernel_does_not_read_is_dropped, test_what_has_flown_is_dropped_and_counted_once,
-        test_the_kernel_takes_any_number_of_bytes, test_a_segment_is_cut_at_its_front_wherever_its_bytes_are,
-        test_what_is_gathered_ends_at_a_file_and_at_the_most, test_the_size_saturates_and_is_right_again_below,
-        test_a_stream_passes_when_its_filter_says_so);
+        test_what_was_flushed_in_the_last_iteration_is_not_dropped_yet, test_what_the_kernel_does_not_read_is_dropped,
+        test_what_has_flown_is_dropped_and_counted_once, test_the_kernel_takes_any_number_of_bytes,
+        test_a_segment_is_cut_at_its_front_wherever_its_bytes_are, test_what_is_gathered_ends_at_a_file_and_at_the_most,
+        test_the_size_saturates_and_is_right_again_below, test_a_stream_passes_when_its_filter_says_so);
 }

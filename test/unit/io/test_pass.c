@@ -209,7 +209,7 @@ static void test_what_stands_around_a_file_that_passes_keeps_its_place(void **st
     end();
 }
 
-static void test_later_answers_pass_too(void **state) {
+static void test_later_responses_pass_too(void **state) {
     server_t *server = *state;
     start(server);
     int fd = client_connect(server->port);
@@ -254,7 +254,7 @@ static void test_a_file_that_may_not_pass_is_read_and_asks_once(void **state) {
 }
 
 /* The end was queued while the filter still encoded. */
-static void test_an_end_behind_a_file_that_passes_waits_for_room(void **state) {
+static void test_an_end_behind_a_file_that_passes_waits_for_capacity(void **state) {
     server_t *server = *state;
     start(server);
     int fd = client_connect(server->port);
@@ -297,10 +297,10 @@ static void test_a_client_that_leaves_gives_everything_back(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_what_stands_around_a_file_that_passes_keeps_its_place),
-        ON_EACH(test_later_answers_pass_too),
+        ON_EACH(test_later_responses_pass_too),
         ON_EACH(test_small_files_do_not_ask),
         ON_EACH(test_a_file_that_may_not_pass_is_read_and_asks_once),
-        ON_EACH(test_an_end_behind_a_file_that_passes_waits_for_room),
+        ON_EACH(test_an_end_behind_a_file_that_passes_waits_for_capacity),
         ON_EACH(test_a_slow_client_gets_everything),
         ON_EACH(test_a_client_that_leaves_gives_everything_back),
     };

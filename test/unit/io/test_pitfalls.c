@@ -448,7 +448,7 @@ static void test_pitfall_11_reset_right_after_bytes_is_noticed(void **state) {
     reset_with_bytes(*state, &swallow_ops);
 }
 
-static void test_pitfall_11_reset_right_after_bytes_is_noticed_after_an_answer(void **state) {
+static void test_pitfall_11_reset_right_after_bytes_is_noticed_after_a_response(void **state) {
     reset_with_bytes(*state, &echo_first_ops);
 }
 
@@ -466,7 +466,7 @@ static int run(void) {
         ON_VARIANT(test_pitfall_09_forbidden_io_uring_falls_back_and_says_why, uring_own),
         ON_OWN_LOOPS(test_pitfall_10_loop_runs_on_another_thread_than_made_it),
         ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed),
-        ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed_after_an_answer),
+        ON_EACH(test_pitfall_11_reset_right_after_bytes_is_noticed_after_a_response),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

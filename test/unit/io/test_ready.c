@@ -75,7 +75,7 @@ static size_t close_all(uvhttp__stream_t *stream, const char *data, size_t size)
     return size;
 }
 
-static void test_what_was_ready_with_a_stream_that_closes_it_is_not_told(void **state) {
+static void test_what_was_ready_with_a_stream_that_closes_it_is_not_reported(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(close_all);
     server_start(server, &ops);
@@ -200,7 +200,7 @@ static void wait_for_both(server_t *server, void *arg) {
     }
 }
 
-static void test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_told(void **state) {
+static void test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_reported(void **state) {
     server_t *server = *state;
     server_start(server, &echo_ops);
     for (int i = 0; i < 2; i++) assert_int_equal(pipe(two.pipes[i]), 0);
@@ -358,9 +358,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ON_EACH(test_what_was_deferred_comes_before_timers_that_are_late),
         ON_EACH(test_more_ready_streams_than_one_look_reports_are_all_served),
-        ON_EACH(test_what_was_ready_with_a_stream_that_closes_it_is_not_told),
+        ON_EACH(test_what_was_ready_with_a_stream_that_closes_it_is_not_reported),
         ON_EACH(test_a_new_stream_with_the_number_of_one_that_was_ready_has_only_its_own_events),
-        ON_EACH(test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_told),
+        ON_EACH(test_wait_that_is_stopped_by_one_that_was_ready_with_it_is_not_reported),
         ON_EACH(test_a_copy_of_a_closed_streams_descriptor_has_no_events),
         ON_EACH(test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin),
         ON_EPOLL(test_loop_new_without_descriptors_says_so_and_leaves_none),

@@ -343,7 +343,7 @@ static void send_and_break(server_t *server, void *arg) {
     peer_send_file(&second->stream, fd, 0, 1000);
 }
 
-static void test_output_queued_during_the_hand_over_comes_after_it(void **state) {
+static void test_output_queued_during_a_flush_comes_after_it(void **state) {
     server_t *server = *state;
     char *data = pattern_new(LATE_SIZE);
     server_start(server, &late_ops);
@@ -396,7 +396,7 @@ static void accept_and_connect_again(uvhttp__listener_t *listener, int fd) {
     close(other);
 }
 
-static void test_backlog_that_grows_is_taken_once(void **state) {
+static void test_backlog_that_grows_is_accepted_once(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_connect_again;
     server_start(server, &echo_ops);
@@ -463,9 +463,9 @@ static void test_messages_to_a_closing_guest_run_once(void **state) {
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        REFUSAL_TESTS ON_EACH(test_output_queued_during_the_hand_over_comes_after_it),
+        REFUSAL_TESTS ON_EACH(test_output_queued_during_a_flush_comes_after_it),
         ON_EACH(test_permanent_accept_error_backs_off),
-        ON_EACH(test_backlog_that_grows_is_taken_once),
+        ON_EACH(test_backlog_that_grows_is_accepted_once),
         ON_GUESTS(test_messages_to_a_closing_guest_run_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,7 +232,7 @@ static void use_iteration_memory(server_t *server, void *arg) {
     if (memory) memset(memory, 'z', 10000);
 }
 
-static void test_answers_queued_behind_a_full_socket_outlive_their_iteration(void **state) {
+static void test_responses_queued_behind_a_full_socket_outlive_their_iteration(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
     int fd = server_dial(server, &echo_ops, "");
@@ -273,7 +273,7 @@ static void close_at_break(uvhttp__stream_t *stream, int status) {
 }
 
 /* Who still sends to a client that has sent FIN must hear that it has gone for good. */
-static void test_reset_after_fin_is_told_while_sending(void **state) {
+static void test_reset_after_fin_is_reported_while_sending(void **state) {
     static const uvhttp__stream_ops_t ops = {
         .on_data = send_much_by_ref, .on_end = close_at_break, .on_sent = peer_count_sent, .on_closed = peer_on_closed};
     server_t *server = *state;
@@ -485,7 +485,7 @@ static void notify_first_peer(server_t *server, void *arg) {
     server_first_peer(server)->in_call = false;
 }
 
-static void test_notify_with_an_empty_queue_is_told_in_a_later_iteration_once(void **state) {
+static void test_notify_with_an_empty_queue_is_reported_in_a_later_iteration_once(void **state) {
     server_t *server = *state;
     int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
@@ -555,10 +555,10 @@ int main(void) {
         ON_EACH(test_pieces_of_every_kind_keep_their_order),
         ON_EACH(test_references_are_released_once_when_sent),
         ON_EACH(test_iteration_memory_behind_more_than_a_share_is_not_lost),
-        ON_EACH(test_answers_queued_behind_a_full_socket_outlive_their_iteration),
+        ON_EACH(test_responses_queued_behind_a_full_socket_outlive_their_iteration),
         ON_EACH(test_sending_to_a_peer_that_is_gone_raises_no_signal),
         ON_EACH(test_references_are_released_once_when_the_peer_resets),
-        ON_EACH(test_reset_after_fin_is_told_while_sending),
+        ON_EACH(test_reset_after_fin_is_reported_while_sending),
         ON_EACH(test_references_are_released_once_when_closed_with_a_queue),
         ON_EACH(test_file_of_five_megabytes_is_sent_between_head_and_tail),
         ON_EACH(test_file_shorter_than_promised_breaks_the_connection),
@@ -566,7 +566,7 @@ int main(void) {
         ON_EACH(test_after_the_peers_fin_sending_still_works),
         ON_EACH(test_shutdown_sends_the_queue_then_fin_and_receives_on),
         ON_EACH(test_shutdown_waits_for_a_long_queue),
-        ON_EACH(test_notify_with_an_empty_queue_is_told_in_a_later_iteration_once),
+        ON_EACH(test_notify_with_an_empty_queue_is_reported_in_a_later_iteration_once),
         ON_EACH(test_producer_driven_by_on_sent_delivers_every_byte),
         ON_EACH(test_reset_by_an_idle_peer_is_an_abort),
     };

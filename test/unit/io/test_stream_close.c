@@ -230,7 +230,7 @@ static void accept_and_close(uvhttp__listener_t *listener, int fd) {
     peer_close(peer);
 }
 
-static void test_close_before_reading_began_is_told_without_another_event(void **state) {
+static void test_close_before_reading_began_is_reported_without_another_event(void **state) {
     server_t *server = *state;
     server->listener_ops.on_accept = accept_and_close;
     int fd = server_dial(server, &echo_ops, "");
@@ -239,7 +239,7 @@ static void test_close_before_reading_began_is_told_without_another_event(void *
     close(fd);
 }
 
-static void test_close_in_a_message_is_told_without_another_event(void **state) {
+static void test_close_in_a_message_is_reported_without_another_event(void **state) {
     server_t *server = *state;
     int fd = server_dial(server, &echo_ops, "");
     server_wait(server, EV_OPENED, 1);
@@ -296,8 +296,8 @@ int main(void) {
         ON_EACH(test_close_inside_on_sent_after_backpressure_loses_nothing),
         ON_EACH(test_close_while_sending_forgets_what_its_iteration_queued),
         ON_EACH(test_one_callback_may_close_every_stream),
-        ON_EACH(test_close_before_reading_began_is_told_without_another_event),
-        ON_EACH(test_close_in_a_message_is_told_without_another_event),
+        ON_EACH(test_close_before_reading_began_is_reported_without_another_event),
+        ON_EACH(test_close_in_a_message_is_reported_without_another_event),
         ON_EACH(test_close_after_shutdown),
         ON_EACH(test_storm_of_resets_leaves_nothing_behind),
     };

@@ -152,7 +152,7 @@ static void test_paused_stream_holds_a_bounded_number_of_bytes(void **state) {
     free(data);
 }
 
-static void test_reset_of_a_paused_stream_is_told_at_once(void **state) {
+static void test_reset_of_a_paused_stream_is_reported_at_once(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_nothing_at_first);
     server_start(server, &ops);
@@ -196,7 +196,7 @@ int main(void) {
         ON_EACH(test_resume_inside_on_data_asks_for_the_next_iteration),
         ON_EACH(test_bytes_left_are_not_moved),
         ON_EACH(test_paused_stream_holds_a_bounded_number_of_bytes),
-        ON_EACH(test_reset_of_a_paused_stream_is_told_at_once),
+        ON_EACH(test_reset_of_a_paused_stream_is_reported_at_once),
         ON_EACH(test_fin_behind_a_paused_stream_does_not_spin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void test_what_came_before_the_newest_slices_is_forgotten(void **state) {
     assert_int_equal(steady.slices, 40);
 }
 
-static void test_a_server_that_does_not_answer_is_not_steady(void **state) {
+static void test_a_server_that_does_not_respond_is_not_steady(void **state) {
     (void)state;
     load_steady_t steady = {0};
     for (uint32_t i = 0; i < 20; i++) assert_false(load_steady_add(&steady, 0, 0));
@@ -53,7 +53,7 @@ static void test_a_server_that_does_not_answer_is_not_steady(void **state) {
     assert_true(load_steady_add(&steady, 6, 6 * MS));
 }
 
-static void test_few_answers_in_some_slices_are_enough(void **state) {
+static void test_few_responses_in_some_slices_are_enough(void **state) {
     (void)state;
     load_steady_t steady = {0};
     uint64_t responses = 0;
@@ -69,5 +69,5 @@ int main(void) {
     return RUN_TESTS(test_a_steady_server_is_known_after_ten_slices,
                      test_a_server_that_gets_slower_or_faster_is_not_steady,
                      test_what_came_before_the_newest_slices_is_forgotten,
-                     test_a_server_that_does_not_answer_is_not_steady, test_few_answers_in_some_slices_are_enough);
+                     test_a_server_that_does_not_respond_is_not_steady, test_few_responses_in_some_slices_are_enough);
 }

@@ -164,7 +164,7 @@ static void expect_code_for(const uvhttp_form_limits_t *limits, const char *data
 
 /* --- what is read --- */
 
-static void test_parts_are_told_with_name_filename_and_type(void **state) {
+static void test_parts_are_reported_with_name_filename_and_type(void **state) {
     (void)state;
     EXPECT_TOLD(PART("x") END, "<a>x</>$");
     EXPECT_TOLD(PART("x") PART("y") END "\r\n", "<a>x</><a>y</>$");
@@ -188,7 +188,7 @@ static void test_preamble_epilogue_and_padding_are_thrown_away(void **state) {
     EXPECT_TOLD("--b--\r\n", "$");
 }
 
-static void test_content_holds_any_bytes(void **state) {
+static void test_a_shared_body_holds_any_bytes(void **state) {
     (void)state;
     EXPECT_TOLD(PART("\0\r\n\0\n\r\r\n-\r\n--\r\r\n--B\n--b\xff\r") END,
                 "<a>\0\r\n\0\n\r\r\n-\r\n--\r\r\n--B\n--b\xff\r</>$");
@@ -271,7 +271,7 @@ static void test_limits_out_of_range_are_refused(void **state) {
         assert_int_equal(uvhttp_multipart_init(&parser, STR(TYPE), &wrong[i]), UVHTTP_E_INVALID);
 }
 
-static void test_lines_of_delimiters_that_go_on_are_refused(void **state) {
+static void test_lines_of_delimiters_that_continue_are_refused(void **state) {
     (void)state;
     EXPECT_CODE("--bx\r\n" HEADER "\r\n\r\n--b--", UVHTTP_E_MULTIPART_FRAMING);
     EXPECT_CODE(PART("x") "--bx\r\n--b--", UVHTTP_E_MULTIPART_FRAMING);
@@ -435,11 +435,11 @@ static void test_near_delimiters_take_linear_time(void **state) {
 }
 
 int main(void) {
-    return RUN_TESTS(test_parts_are_told_with_name_filename_and_type,
-                     test_preamble_epilogue_and_padding_are_thrown_away, test_content_holds_any_bytes,
+    return RUN_TESTS(test_parts_are_reported_with_name_filename_and_type,
+                     test_preamble_epilogue_and_padding_are_thrown_away, test_a_shared_body_holds_any_bytes,
                      test_names_are_unescaped_and_paths_are_kept, test_longest_and_strangest_boundaries,
                      test_content_types_without_a_good_boundary_are_refused, test_limits_out_of_range_are_refused,
-                     test_lines_of_delimiters_that_go_on_are_refused, test_bodies_that_end_early_are_refused,
+                     test_lines_of_delimiters_that_continue_are_refused, test_bodies_that_end_early_are_refused,
                      test_malformed_headers_are_refused, test_malformed_dispositions_are_refused,
                      test_each_limit_is_reached_exactly, test_fields_are_bounded_by_default,
                      test_near_delimiters_take_linear_time);

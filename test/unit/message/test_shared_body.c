@@ -45,7 +45,7 @@ static void test_nobody_can_change_a_large_one(void **state) {
     uvhttp_shared_body_release(content);
 }
 
-static void test_the_last_one_to_let_go_closes_it(void **state) {
+static void test_the_last_release_closes_it(void **state) {
     (void)state;
     uvhttp_shared_body_t *content = make(LARGE);
     int fd = content->fd;
@@ -61,7 +61,7 @@ static void test_the_last_one_to_let_go_closes_it(void **state) {
     uvhttp_shared_body_release(NULL);
 }
 
-static void test_a_refused_answer_keeps_nothing(void **state) {
+static void test_a_refused_response_keeps_nothing(void **state) {
     (void)state;
     uvhttp_shared_body_t *content = make(LARGE);
     int fd = content->fd;
@@ -73,7 +73,7 @@ static void test_a_refused_answer_keeps_nothing(void **state) {
     assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
-static void test_wrong_calls_are_told(void **state) {
+static void test_wrong_calls_are_reported(void **state) {
     (void)state;
     uvhttp_shared_body_t *content = (uvhttp_shared_body_t *)&ex;
     assert_int_equal(uvhttp_shared_body_new(NULL, 1, &content), UVHTTP_E_INVALID);
@@ -119,6 +119,6 @@ static void test_without_memory(void **state) {
 int main(void) {
     test_allocator_install();
     return RUN_TESTS_WITH(set_up, tear_down, test_it_is_a_copy_of_any_size, test_nobody_can_change_a_large_one,
-                          test_the_last_one_to_let_go_closes_it, test_a_refused_answer_keeps_nothing,
-                          test_wrong_calls_are_told, test_without_descriptors, test_without_memory);
+                          test_the_last_release_closes_it, test_a_refused_response_keeps_nothing,
+                          test_wrong_calls_are_reported, test_without_descriptors, test_without_memory);
 }

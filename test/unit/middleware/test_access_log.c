@@ -533,7 +533,7 @@ static void attempt(void *user) {
     logged[0] = '\0';
 }
 
-static void test_without_memory_requests_go_on_and_are_counted(void **state) {
+static void test_without_memory_requests_continue_and_are_counted(void **state) {
     (void)state;
     assert_true(test_allocator_each_failure(attempt, NULL) >= 5);
 }
@@ -553,7 +553,7 @@ int main(void) {
         TEST(test_a_full_disk_cuts_no_line_and_every_line_is_counted_once),
         TEST(test_a_log_that_falls_behind_is_rotated_and_says_so),
         TEST(test_wrong_options_are_refused),
-        TEST(test_without_memory_requests_go_on_and_are_counted),
+        TEST(test_without_memory_requests_continue_and_are_counted),
     };
     test_allocator_install();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -206,7 +206,7 @@ static void test_vary_is_not_doubled_and_a_strong_etag_becomes_weak(void **state
     assert_header("ETag", "W/\"abc\"");
 }
 
-static void test_partial_answers_are_left_alone(void **state) {
+static void test_partial_responses_are_left_alone(void **state) {
     (void)state;
     uvhttp_middleware_t middleware = uvhttp_compression(NULL);
     exchange_field(&ex, "Accept-Encoding", "gzip");
@@ -238,7 +238,7 @@ static void respond_not_modified_with(const char *name, const char *value) {
 }
 
 /* RFC 9110 section 15.4.5 */
-static void test_a_304_varies_as_the_answer_that_it_stands_for(void **state) {
+static void test_a_304_varies_as_the_response_that_it_stands_for(void **state) {
     (void)state;
     respond_not_modified(NULL, NULL);
     assert_header("Vary", "Accept-Encoding");
@@ -317,7 +317,7 @@ int main(void) {
         test_vary_is_sent_to_clients_that_accept_nothing, test_sizes_have_limits, test_types_decide,
         test_what_is_encoded_or_must_not_be_transformed_is_left_alone,
         test_a_body_that_does_not_shrink_is_sent_as_it_is, test_vary_is_not_doubled_and_a_strong_etag_becomes_weak,
-        test_partial_answers_are_left_alone, test_a_304_varies_as_the_answer_that_it_stands_for,
+        test_partial_responses_are_left_alone, test_a_304_varies_as_the_response_that_it_stands_for,
         test_a_304_has_the_validator_that_the_client_has, test_wrong_options_are_refused,
         test_every_allocation_may_fail);
 }

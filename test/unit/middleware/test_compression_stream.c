@@ -253,7 +253,7 @@ static void test_what_must_stay_plain_does(void **state) {
     assert_no_header("Vary");
 }
 
-static void test_beyond_streams_max_answers_are_plain(void **state) {
+static void test_beyond_streams_max_responses_are_plain(void **state) {
     (void)state;
     static exchange_t other;
     make(&(uvhttp_compression_options_t){.streams_max = 1});
@@ -275,7 +275,7 @@ static void test_beyond_streams_max_answers_are_plain(void **state) {
     exchange_deinit(&other);
 }
 
-static void test_an_answer_that_breaks_off_does_not_look_whole(void **state) {
+static void test_a_response_that_breaks_off_does_not_look_whole(void **state) {
     (void)state;
     make(NULL);
     static const char *const codings[] = {"gzip", "br"};
@@ -357,6 +357,7 @@ int main(void) {
     return RUN_TESTS_WITH(setup, teardown, test_every_piece_can_be_decoded_at_once,
                           test_a_refused_piece_can_be_tried_again, test_events_are_compressed_only_when_they_are_listed,
                           test_head_shows_the_head_only, test_what_must_stay_plain_does,
-                          test_beyond_streams_max_answers_are_plain, test_an_answer_that_breaks_off_does_not_look_whole,
-                          test_every_allocation_may_fail, test_an_open_stream_holds_no_more_than_documented);
+                          test_beyond_streams_max_responses_are_plain,
+                          test_a_response_that_breaks_off_does_not_look_whole, test_every_allocation_may_fail,
+                          test_an_open_stream_holds_no_more_than_documented);
 }

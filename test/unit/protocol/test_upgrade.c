@@ -113,7 +113,7 @@ static void test_what_is_no_upgrade_is_refused_with_a_code(void **state) {
     assert_int_equal(opens, 0);
 }
 
-static void test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked(void **state) {
+static void test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked(void **state) {
     serving_t *serving = *state;
     begin(state);
     int fd =
@@ -126,7 +126,7 @@ static void test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked(
     assert_int_equal(opens, 0);
 }
 
-static void test_a_reset_is_told_to_the_other_protocol(void **state) {
+static void test_a_reset_is_reported_to_the_other_protocol(void **state) {
     serving_t *serving = *state;
     begin(state);
     int fd = client_ask(serving, UPGRADE("/up"));
@@ -246,7 +246,7 @@ int main(void) {
     uvhttp_log_set_level(UVHTTP_LOG_LEVEL_NONE);
     return RUN_ON_EACH(test_bytes_behind_the_head_are_the_other_protocols,
                        test_what_is_no_upgrade_is_refused_with_a_code,
-                       test_an_answer_in_place_of_the_upgrade_ends_the_connection_as_asked,
-                       test_a_reset_is_told_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
+                       test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked,
+                       test_a_reset_is_reported_to_the_other_protocol, test_a_drain_closes_upgraded_connections,
                        test_a_late_upgrade_learns_of_drain_and_fin, test_hooks_run_backwards_and_done_comes_last);
 }

@@ -119,7 +119,7 @@ static bool has_ended(const serving_t *serving) {
 
 /* --- tests --- */
 
-static void test_a_file_that_is_under_way_is_sent_whole(void **state) {
+static void test_a_file_in_progress_is_sent_whole(void **state) {
     start(*state);
     client_t client = connect_and_ask_for_file(*state);
     read_body(&client, 1000);
@@ -197,7 +197,7 @@ int main(void) {
     tls = uvhttp_tls_development(&(uvhttp_tls_options_t){.kernel_tls = true});
     assert_non_null(tls);
     const struct CMUnitTest tests[] = {
-        ON_EACH(test_a_file_that_is_under_way_is_sent_whole),
+        ON_EACH(test_a_file_in_progress_is_sent_whole),
         ON_EACH(test_a_response_that_has_not_begun_is_sent),
         ON_EACH(test_a_connection_that_owes_nothing_ends),
         ON_EACH(test_new_keys_of_the_client_alone_end_nothing),
