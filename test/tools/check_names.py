@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Owns: the check that what documents and comments name is there: files, functions and types of the library, tests, and in
+"""Owns: the check that what documents and comments name is there: files, functions, types and options of the library, tests, and in
 a row that names both the function in its file. A row of a promise names tests that hold it. The tables of docs/internals/
 list every source file of the library."""
 import fnmatch
@@ -16,10 +16,11 @@ FILE = re.compile(r"[\w*-][\w*.-]*(?:/[\w*.-]+)*\.(?:c|h|hpp|py|sh)")
 TEST = re.compile(rf"({FILE.pattern})::(\w+)")
 SOURCE = re.compile(r"[\w/.-]*\w\.c\b")
 INTERNAL = re.compile(r"\buvhttp__\w+")
+PUBLIC = re.compile(r"\b(?:uvhttp_[a-z]\w*|UVHTTP_[A-Z]\w*)")
 # Written by CMake, read by the program of a reader, or of a history that is told.
 ELSEWHERE = ("build_identity.h", "build_info.h", "app.c", "server.c")
-HISTORY = ("CHANGELOG.md",)
-ANY = "uvhttp__x"  # stands for all of them
+HISTORY = ("CHANGELOG.md", "docs/migration.md")
+ANY = ("uvhttp__x", "uvhttp_x")  # stand for all of them
 
 
 class Names:
@@ -29,7 +30,10 @@ class Names:
         self.files = files
         self.ends = {"/".join(path.split("/")[at:]) for path in files for at in range(path.count("/") + 1)}
         self.words = set()
+        self.public = set()
         for path, text in files.items():
+            if not path.endswith(".md"):
+                self.public.update(PUBLIC.findall(text))
             if path.startswith(("src/", "include/", "test/", "tools/")) and path.endswith((".c", ".h", ".py")):
                 self.words.update(INTERNAL.findall(text))
 
@@ -77,7 +81,10 @@ class Names:
                 if test and not self.is_test(test[1], test[2]):
                     yield f"{where}: there is no test {code}"
                 for name in INTERNAL.findall(code):
-                    if name not in self.words and name != ANY and not name.endswith("_"):
+                    if name not in self.words and name not in ANY and not name.endswith("_"):
+                        yield f"{where}: there is no {name}"
+                for name in PUBLIC.findall(code):
+                    if name not in self.public and name not in ANY and not name.endswith("_"):
                         yield f"{where}: there is no {name}"
             of_functions = line.startswith("|") and (of_functions or "| file | function |" in line)
             if of_functions:

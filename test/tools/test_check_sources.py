@@ -155,13 +155,13 @@ class NamesTest(unittest.TestCase):
 
     def test_what_is_there_may_be_named(self):
         for text in ("`io/a.c`", "`src/io/a.h`", "`io/*.c`", "`uvhttp__a`", "`uvhttp__a(x)`", "`uvhttp__http1_*`", "a.d `a.txt`",
-                     "```c\nuvhttp__gone();\n```", "| file | function |\n|---|---|\n| `io/a.c` | `uvhttp__a`, `b` |"):  # fmt: skip
+                     "`uvhttp_x`, `UVHTTP_E_`", "```c\nuvhttp__gone();\n```", "| file | function |\n|---|---|\n| `io/a.c` | `uvhttp__a`, `b` |"):  # fmt: skip
             with self.subTest(text):
                 self.assertEqual(self.problems(document=text + "\n"), [])
         self.assertEqual(self.problems(comment="/* As in io/a.c and <uv/unix.h>. */\nf(\"gone.c\");\n"), [])
 
     def test_what_is_gone_is_refused(self):
-        for text in ("`io/gone.c`", "`conn/a.c`", "`gone/*.c`", "`uvhttp__gone`", "`uvhttp__gone(x)`",
+        for text in ("`io/gone.c`", "`conn/a.c`", "`gone/*.c`", "`uvhttp__gone`", "`uvhttp__gone(x)`", "`uvhttp_gone`", "`UVHTTP_GONE`",
                      "| file | function |\n|---|---|\n| `io/c.c` | `uvhttp__a` |",
                      "| file | function |\n|---|---|\n| `io/a.c` | `bb` |"):  # fmt: skip
             with self.subTest(text):
