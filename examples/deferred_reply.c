@@ -1,4 +1,4 @@
-/* Answers that are made elsewhere: the handler puts the request into a queue and returns, a thread of the application
+/* Responses that are made elsewhere: the handler puts the request into a queue and returns, a thread of the application
  * answers when it is done. The loop serves others meanwhile. If the client goes away first, answering returns
  * UVHTTP_E_ABORTED and nothing else happens; the abort callback lets the worker skip what nobody waits for.
  *

@@ -14,7 +14,7 @@ typedef struct upstreams {
     const char *urls[2];
 } upstreams_t;
 
-/* What the client of the gateway gets for a server that can not be asked. */
+/* What the client of the gateway gets for a server that cannot be asked. */
 static void answer_error(uvhttp_response_t *res, int error) {
     uvhttp_response_text(res, error == UVHTTP_E_TIMEOUT ? 504 : 502, uvhttp_error_message(error));
 }

@@ -212,7 +212,7 @@ static void remove_files(void) {
     rmdir(made_directory);
 }
 
-/* A directory with a file of each size, which goes when the program ends; NULL if it can not be made. */
+/* A directory with a file of each size, which goes when the program ends; NULL if it cannot be made. */
 static const char *make_files(void) {
     if (!mkdtemp(made_directory)) return NULL;
     for (size_t i = 0; i < SIZE_ROUTES; ++i) {
@@ -276,7 +276,7 @@ static void parse_options(settings_t *settings, char **argv) {
     if (settings->port == NOT_GIVEN) settings->port = 8080;
 }
 
-/* Bodies that are sent again and again. Returns false, and says so, if one can not be made. */
+/* Bodies that are sent again and again. Returns false, and says so, if one cannot be made. */
 static bool make_contents(const settings_t *settings) {
     for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
     for (size_t i = 0; i < SIZE_ROUTES && settings->sendfile == 0; ++i) {

@@ -8,7 +8,7 @@ static void print_text(FILE *out, const char *text) {
         if (*c == '"' || *c == '\\')
             fprintf(out, "\\%c", *c);
         else if (*c < ' ' || *c >= 127)
-            fprintf(out, "\\u%04x", *c); /* a byte of who knows which encoding: Latin-1 can not fail */
+            fprintf(out, "\\u%04x", *c); /* a byte of who knows which encoding: Latin-1 cannot fail */
         else
             fputc(*c, out);
     }

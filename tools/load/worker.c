@@ -65,7 +65,7 @@ static void take_arrival(load_worker_t *worker) {
 /* --- requests without a response at the end --- */
 
 /* Closed loop: some requests are always under way when it ends. They count if they have waited longer than any response
- * took and than is usual, so that a server does not hide a request by never answering it. */
+ * took and than is usual, so that a server does not hide a request by never responding to it. */
 static void record_oldest(load_worker_t *worker, uint64_t now) {
     uint64_t max = uvhttp__histogram_max(&worker->stats.latency);
     if (max < UNUSUAL_NS) max = UNUSUAL_NS;
@@ -129,7 +129,7 @@ void load_worker_connected(load_worker_t *worker, bool well) {
     if (worker->failed > FAILED_MIN && worker->failed > 2 * worker->conn_count) stop(worker);
 }
 
-/* Open loop, draining: what was never sent, because no connection was free, or has no answer, has failed. */
+/* Open loop, draining: what was never sent, because no connection was free, or has no response, has failed. */
 static void give_up(load_worker_t *worker) {
     uint64_t missing = count_missing(worker);
     if (missing > 0)
@@ -156,7 +156,7 @@ static void pump(load_worker_t *worker, uint64_t now_ns) {
     worker->pace_ns = next;
 }
 
-/* Before the hand-over: what was queued in this turn is sent now. */
+/* Before the flush: what was queued in this iteration is sent now. */
 static void on_turn_end(uvhttp__loop_t *loop, void *arg) {
     (void)loop;
     load_worker_t *worker = arg;
@@ -238,7 +238,7 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
     } else if (worker->options->is_open) {
         end_window(worker, worker->stats.end_ns);
         uvhttp__timer_stop(wheel, &worker->sample);
-        worker->phase = LOAD_DRAINING; /* the end of this turn looks whether anything is left */
+        worker->phase = LOAD_DRAINING; /* the end of this iteration looks whether anything is left */
         set_deadline(worker, worker->stats.end_ns + worker->options->drain_ns);
     } else {
         stop(worker);
