@@ -3,8 +3,8 @@
  *   build/dist/bin/benchmark_tcp_echo --io-threads 3 --client-threads 8 --requests-per-thread 20000 --payload-size 64
  *
  * A client is a thread with a blocking socket that is kept: it sends a message, reads it back, compares every byte, and
- * goes on. All are connected and accepted before the first one starts; the time is from the first client's start to the
- * last one's end. bytes and MiB are counted in one direction. */
+ * continues. All are connected and accepted before the first one starts; the time is from the first client's start to
+ * the last one's end. bytes and MiB are counted in one direction. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -21,7 +21,7 @@
 #include "support/options.h"
 
 #define WAIT_SECONDS 30
-#define MESSAGE_HEAD 8 /* bytes at the begin of a message that tell it from the one before */
+#define MESSAGE_HEAD 8 /* bytes at the start of a message that tell it from the one before */
 
 /* --- options --- */
 
@@ -84,7 +84,7 @@ typedef struct server {
     int status; /* of run, once it has returned */
     atomic_bool returned;
     atomic_ulong opened;
-    _Atomic(const char *) engine; /* asked for on a loop, where it can not be gone */
+    _Atomic(const char *) engine; /* asked for on a loop, where it cannot be gone */
     pthread_t thread;
 } server_t;
 
@@ -175,7 +175,7 @@ static bool client_fail(const client_t *client, unsigned long request, const cha
     return false;
 }
 
-/* No two messages of a run begin alike, so that an old echo can not pass for a new one. */
+/* No two messages of a run begin alike, so that an old echo cannot pass for a new one. */
 static bool client_echo(client_t *client, char *message, char *echo) {
     size_t size = client->settings->payload_size;
     for (unsigned long i = 0; i < client->settings->requests_per_thread; ++i) {
@@ -229,7 +229,7 @@ static void connect_all(server_t *server, client_t *clients, const settings_t *s
     }
     uint64_t end_ns = clock_ns() + UINT64_C(1000000000) * WAIT_SECONDS;
     while (atomic_load(&server->opened) < settings->client_threads) {
-        if (atomic_load(&server->returned)) exit(1); /* why it can not run has been logged */
+        if (atomic_load(&server->returned)) exit(1); /* why it cannot run has been logged */
         if (clock_ns() > end_ns) die("the clients are not accepted", "timed out");
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }

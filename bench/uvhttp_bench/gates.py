@@ -146,7 +146,7 @@ def answer(when: str, status: int, body: bytes, expected: Expected) -> Check:
 
 
 def length(results: Results, answer_bytes: int | None, in_flight: int) -> Check:
-    """All bytes that came, against requests times the known size of an answer: every body's length, in one sum."""
+    """All bytes that came, against requests times the known size of a response: every body's length, in one sum."""
     if answer_bytes is None:
         return Check("length", True, "answers vary in length: not checked in sum")
     low = results.total_requests * answer_bytes
@@ -168,7 +168,7 @@ def samples(results: Results, connections: int, batch: int = 1, waited: int = 0)
     return Check("samples", good, detail, "throughput")
 
 
-# --- what can not be ---
+# --- what cannot be ---
 
 
 def little(results: Results, connections: int, pipeline: int = 1, batch: int = 1, waited: int = 0) -> Check:

@@ -53,7 +53,7 @@ def count_calls(path, loop):
 
 
 def pages_in_memory(fd):
-    """By cachestat(2), which Python does not know. None: it can not be had."""
+    """By cachestat(2), which Python does not know. None: it cannot be had."""
     part, pages = (ctypes.c_uint64 * 2)(0, 0), (ctypes.c_uint64 * 5)()
     return pages[0] if ctypes.CDLL(None).syscall(CACHESTAT, fd, part, pages, 0) == 0 else None
 

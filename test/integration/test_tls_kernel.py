@@ -222,7 +222,7 @@ def test_a_client_that_asks_for_new_keys_gets_what_it_was_owed(https, data):
 
 
 def test_a_client_that_asks_for_new_keys(https, data):
-    """The kernel can not give them: the connection ends, in order. The process can."""
+    """The kernel cannot give them: the connection ends, in order. The process can."""
     with Client(https) as client:
         client.wait(b"Verify return code")
         client.send(request(target="/tls/files/large.bin"))

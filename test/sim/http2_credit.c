@@ -154,7 +154,7 @@ void sim_h2_credit(client_t *client) {
     }
 }
 
-/* --- nobody waits for credit for ever --- */
+/* --- nobody waits for credit forever --- */
 
 uint64_t sim_h2_starves_ns(const client_t *client) {
     const struct sim_h2 *h2 = client->h2;

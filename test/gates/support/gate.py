@@ -1,5 +1,5 @@
 """Owns: what the gates share: starting performance_test, clients that do exactly so many requests, one line per figure.
-A gate counts; it never looks at a clock to judge. It exits 1 when a bound is broken and 77 when this machine can not
+A gate counts; it never looks at a clock to judge. It exits 1 when a bound is broken and 77 when this machine cannot
 count (no ptrace, no valgrind), saying why."""
 import contextlib
 import os
@@ -123,7 +123,7 @@ def answer_size(client, request=GET):
 
 
 def lock_step(clients, rounds, size, request=GET, per_write=1):
-    """`rounds` times: every client sends, then every client reads its answers."""
+    """`rounds` times: every client sends, then every client reads its responses."""
     for _ in range(rounds):
         for client in clients:
             client.sendall(request * per_write)

@@ -287,7 +287,7 @@ static void test_only_changed_fields_that_need_a_restart_are_named(void **state)
     uvhttp_server_config_default(&changed);
     for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) assert_null(uvhttp__config_frozen(&config, &changed, i));
     changed.backlog++;
-    changed.tls_handshake_timeout++; /* is taken while the server runs */
+    changed.tls_handshake_timeout++; /* is applied while the server runs */
     unsigned named = 0;
     for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) {
         const char *name = uvhttp__config_frozen(&config, &changed, i);

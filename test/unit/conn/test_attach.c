@@ -174,7 +174,7 @@ static void test_addresses_have_a_bound(void **state) {
     app_join(app);
 }
 
-/* The application's own handles may use a connection: what they send outside a turn goes out, too. */
+/* The application's own handles may use a connection: what they send outside an iteration goes out, too. */
 static void tick(uv_timer_t *timer) {
     app_t *app = timer->data;
     if (uvhttp_tcp_send(app->ticking, "tick", 4, NULL) != UVHTTP_OK) fixture_saw(app->fixture, SEEN_WRONG, 1);

@@ -365,7 +365,7 @@ static void send_in_small_pieces(uvhttp_tcp_t *tcp, const char *data, size_t siz
     }
 }
 
-/* One turn can not hand them all to the kernel, and its memory is used again before the last ones are sent. */
+/* One iteration cannot hand them all to the kernel, and its memory is used again before the last ones are sent. */
 static void test_many_small_pieces_are_sent_as_they_were(void **state) {
     fixture_t *fixture = *state;
     char *data = fixture_have_sent(fixture, send_in_small_pieces, 20000);

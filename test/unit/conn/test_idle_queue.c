@@ -2,8 +2,8 @@
  * seconds. */
 #include "support/tcp_server.h"
 
-/* Takes the answer in rounds, with a pause after each. Returns whether it came whole: the connection may end before if
- * the machine itself has paused for an idle time, but not else. In the end nothing moves any more. */
+/* Takes the response in rounds, with a pause after each. Returns whether it came whole: the connection may end before
+ * if the machine itself has paused for an idle time, but not else. In the end nothing moves any more. */
 static bool take_slowly(fixture_t *fixture, uint64_t connections) {
     enum { ROUND = 4 << 20 };
     char *got = malloc(ROUND);

@@ -1,4 +1,5 @@
-/* Owns: tests of what a connection is told beside its bytes: its timer, the stop of its server, calls of other threads.
+/* Owns: tests of what a connection is told next to its bytes: its timer, the stop of its server, calls of other
+ * threads.
  */
 #include "support/tcp_server.h"
 

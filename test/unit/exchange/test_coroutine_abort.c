@@ -103,7 +103,7 @@ static int wait_peer_write(uvhttp_request_t *req, uvhttp_response_t *res) {
 
 static char full_address[64];
 
-/* Nobody accepts there, and nobody more has room. */
+/* Nobody accepts there, and nobody more has space. */
 static int full_listener(int clients[3]) {
     struct sockaddr_in address;
     int fd = loopback_listener(0, &address);

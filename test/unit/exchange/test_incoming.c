@@ -1,4 +1,4 @@
-/* Owns: tests of request bodies that the handler takes as they come. */
+/* Owns: tests of request bodies that the handler takes as they arrive. */
 #include "support/failing_allocator.h"
 #include "support/streaming.h"
 
@@ -92,7 +92,7 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     client_send_text(fd, "body" GET("/hello"));
     expect_taken(fd, "body", 4);
     expect_hello(fd);
-    /* Once; and after it the body comes, whatever the answer. */
+    /* Once; and after it the body comes, whatever the response. */
     seen_reset();
     atomic_store(&seen.answer_at_first, true);
     client_send_text(fd, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
@@ -190,7 +190,7 @@ static void answer_large(uvhttp_request_t *req, uvhttp_response_t *res, void *us
     uvhttp_response_send_static(res, 200, "text/plain", user, LARGE_ANSWER);
 }
 
-/* Such a client would wait for ever for a server that waits for it. */
+/* Such a client would wait forever for a server that waits for it. */
 static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_answer(void **state) {
     serving_t *serving = *state;
     char *data = calloc(1, LARGE_ANSWER);
@@ -357,7 +357,7 @@ static void test_a_malformed_chunk_is_told_and_answered(void **state) {
     assert_int_equal(counter(serving, "aborted"), 0);
 }
 
-/* --- with the answer --- */
+/* --- with the response --- */
 
 static void echo_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
     (void)req, (void)user;

@@ -105,7 +105,7 @@ static void test_the_handler_behind_it_may_wait_too(void **state) {
     assert_int_equal(uvhttp_deferred_text(second, 200, "both"), UVHTTP_OK);
     uvhttp_deferred_release(second);
     assert_string_equal(client_read(fd)->body, "both");
-    /* A handle of a handler has no chain to go on with. */
+    /* A handle of a handler has no chain to continue with. */
     client_send_text(fd, GET("/things/seven"));
     go_on(take(), NULL);
     go_on(take(), NULL);

@@ -173,7 +173,7 @@ static void request_pause_body(user_t *user) {
 static void request_resume_body(user_t *user) {
     EXPECT(uvhttp_request_resume_body(user->req) == UVHTTP_E_STATE);
 }
-/* In a worker's handler: the body has come whole, and is read once. */
+/* In a worker's handler: the body has arrived completely, and is read once. */
 static void request_read_body(user_t *user) {
     uvhttp_str_t piece;
     int status = uvhttp_request_read_body(user->req, &piece, 1000);

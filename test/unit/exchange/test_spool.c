@@ -256,7 +256,7 @@ static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     wait_inside();
     int fd = client_ask(serving, GET("/short"));
     expect_status(fd, 503, true);
-    client_send_text(fd, GET("/short") GET("/short")); /* the connection goes on */
+    client_send_text(fd, GET("/short") GET("/short")); /* the connection continues */
     expect_status(fd, 503, true);
     expect_status(fd, 503, true);
     send_head(fd, "/spool", 3);
@@ -294,7 +294,7 @@ static void test_a_thread_waits_for_a_live_body_as_long_as_it_wants(void **state
     close(fd);
 }
 
-/* Clients that do not read hold every thread: the other worker routes are answered within their time all the same, the
+/* Clients that do not read hold every thread: the other worker routes get responses within their time all the same, the
  * loop's at once, and a client that reads too slowly is ended. */
 static void test_slow_readers_keep_nobody_waiting(void **state) {
     enum { READERS = 2 };

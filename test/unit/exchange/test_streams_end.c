@@ -1,5 +1,5 @@
 /* Owns: tests of streams that end in another way than by the handler's response: an application that is late, a client
- * that does not send, a drain, a response that is cut or can not begin. Each in the states that only a protocol with
+ * that does not send, a drain, a response that is cut or cannot begin. Each in the states that only a protocol with
  * windows knows. On each engine. */
 /* Needs: coroutines. */
 #include <semaphore.h>
@@ -72,7 +72,7 @@ static void expect_503_in_its_place(fake_server_t *server, const char *path) {
     fake_script_start(script);
     WAIT_UNTIL(fake_script_look(script)->responded);
     assert_false(fake_script_is_over(script));
-    sem_post(&gate); /* the thread goes on, if there is one */
+    sem_post(&gate); /* the thread continues, if there is one */
     WAIT_UNTIL(atomic_load(&dones) == 1);
     assert_int_equal(done_status, UVHTTP_E_ABORTED);
     if (atomic_load(&handle)) {

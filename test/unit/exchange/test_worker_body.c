@@ -1,4 +1,4 @@
-/* Owns: tests of bodies that a handler on a worker thread reads piece by piece: on each engine, what arrives how, who
+/* Owns: tests of bodies that a handler on a worker thread reads part by part: on each engine, what arrives how, who
  * is held back, and every way in which a wait ends. */
 #include <fcntl.h>
 #include <semaphore.h>

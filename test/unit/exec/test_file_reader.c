@@ -34,7 +34,7 @@ static void count_release(void *arg) {
     count_event(arg, EV_RELEASED, 1);
 }
 
-/* What a protocol does: pulls while there is room on the wire, and goes on when that is empty or a piece is there. */
+/* What a protocol does: pulls while there is room on the wire, and continues when that is empty or a piece is there. */
 typedef struct puller {
     uvhttp__list_t link;
     uvhttp__stream_t *stream;

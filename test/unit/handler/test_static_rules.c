@@ -14,7 +14,7 @@
 #include "support/exchange.h"
 #include "support/run.h"
 
-/* The text up against a page that can not be read: who reads on dies. */
+/* The text up against a page that cannot be read: who reads on dies. */
 static uvhttp_str_t guarded(const char *text) {
     static char *pages;
     size_t size = strlen(text), page = (size_t)sysconf(_SC_PAGESIZE), room = 4 * page;

@@ -179,7 +179,7 @@ static void make(serving_t *serving) {
     serving_start(serving);
 }
 
-/* A message in two receives: handshake, connection, assembly. Whatever fails, the client sees an end or an answer, and
+/* A message in two receives: handshake, connection, assembly. Whatever fails, the client sees an end or a response, and
  * each on_open has its on_close. */
 static void test_a_connection_bears_any_failed_allocation(void **state) {
     serving_t *serving = *state;

@@ -57,7 +57,7 @@ static void decode_cuts(const char *data, const size_t *cuts, size_t cut_count, 
         start = cuts[i];
     }
     if (out->code == UVHTTP_E_AGAIN) return;
-    /* The end and an error are for ever. */
+    /* The end and an error are forever. */
     size_t consumed;
     uvhttp_str_t body;
     assert_int_equal(uvhttp__http1_chunked_decode(&chunked, "0\r\n\r\n", 5, &consumed, &body), out->code);

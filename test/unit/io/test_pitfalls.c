@@ -61,8 +61,8 @@ static void test_pitfall_02_sends_of_many_turns_do_not_interleave(void **state) 
     free(data);
 }
 
-/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and a turn must take
- * its 20: fetching all in one turn by a second call was measured and gained nothing. */
+/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and an iteration must
+ * take its 20: fetching all in one iteration by a second call was measured and gained nothing. */
 typedef struct gate {
     pthread_mutex_t mutex;
     bool in;
@@ -119,7 +119,7 @@ static void test_pitfall_03_one_turn_serves_all_that_is_there(void **state) {
     server_wait(server, EV_CLOSED, CLIENTS);
 }
 
-/* 4: the descriptor of a DEFER_TASKRUN ring never wakes an epoll: a guest that waits would sleep for ever. */
+/* 4: the descriptor of a DEFER_TASKRUN ring never wakes an epoll: a guest that waits would sleep forever. */
 static void test_pitfall_04_idle_host_loop_is_woken_by_every_byte(void **state) {
     server_t *server = *state;
     int fd = server_dial(server, &echo_ops, "");

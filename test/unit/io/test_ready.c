@@ -142,8 +142,8 @@ static void on_expire_late(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
     count_event(server, EV_TICK, 1);
 }
 
-/* A byte at a time, the rest behind the others. With the second, which comes at the end of a turn, that turn lasts
- * until a timer is due. */
+/* A byte at a time, the rest behind the others. With the second, which comes at the end of an iteration, that iteration
+ * lasts until a timer is due. */
 static size_t take_one_byte(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
     late_t *late = server->user;

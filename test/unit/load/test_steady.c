@@ -58,7 +58,7 @@ static void test_few_answers_in_some_slices_are_enough(void **state) {
     load_steady_t steady = {0};
     uint64_t answers = 0;
     bool is_steady = false;
-    for (uint32_t i = 1; i <= LOAD_STEADY_SLICES; i++) { /* an answer after 200 ms, in every other slice */
+    for (uint32_t i = 1; i <= LOAD_STEADY_SLICES; i++) { /* a response after 200 ms, in every other slice */
         answers += i % 2 == 0;
         is_steady = load_steady_add(&steady, answers, answers * 200 * MS);
     }

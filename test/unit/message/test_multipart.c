@@ -389,7 +389,7 @@ static double cpu_seconds(void) {
 
 #define DASHES "----------------------------------------------------------------------"
 
-/* CPU time for a part of `unit` again and again, in pieces, when the boundary is 70 dashes: parts of it are everywhere.
+/* CPU time for a part of `unit` again and again, in parts, when the boundary is 70 dashes: parts of it are everywhere.
  */
 static double time_of(const char *unit, size_t size, size_t piece) {
     static const char type[] = "multipart/form-data; boundary=" DASHES;

@@ -155,7 +155,7 @@ static void run_upgrade(uvhttp_response_t *res, void *user) {
     uvhttp_response_upgrade(res, "echo", &handlers, user);
 }
 
-/* An upgrade that comes late, from a deferred answer: while draining it must not keep the server, and a FIN that came
+/* An upgrade that comes late, from a deferred response: while draining it must not keep the server, and a FIN that came
  * before is told. */
 static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
     serving_t *serving = *state;
