@@ -68,7 +68,7 @@ static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
         int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "1");
         answer_t *answer = client_read(fd);
         assert_int_equal(answer->status, 503);
-        assert_string_equal(answer->body, "the response was not made in time\n");
+        assert_string_equal(answer->body, "the response was not ready in time\n");
         client_expect_end(fd);
         close(fd);
         assert_int_equal(seen.ends, 1);
