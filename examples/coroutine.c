@@ -1,6 +1,6 @@
 /* Owns: the example of coroutine routes: handlers that wait in straight-line code, thousands of them on one thread.
  *
- *   curl http://127.0.0.1:8080/wait          answers after 200 ms
+ *   curl http://127.0.0.1:8080/wait          responds after 200 ms
  *   curl http://127.0.0.1:8080/fanout        three waits at once, the longest counts
  *   curl http://127.0.0.1:8080/pair?ms=900  two coroutines, one waits for the other
  *   curl -T FILE http://127.0.0.1:8080/count counts lines as they arrive

@@ -81,7 +81,7 @@ static bool parse_number(uvhttp_str_t text, unsigned max, unsigned *number) {
     return value > 0;
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void answer_error(uvhttp_response_t *res, int status, const char *message) {
     char json[128];

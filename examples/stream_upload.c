@@ -1,4 +1,4 @@
-/* Uploads of any size in constant memory: the body is taken as it arrives, counted and hashed. A form's files, too.
+/* Uploads of any size in constant memory: the body is counted and hashed as it arrives. A form's files, too.
  *
  *   build/dist/bin/stream_upload           # or: stream_upload 127.0.0.1:9000
  *   curl -T large.iso http://127.0.0.1:8080/hash
