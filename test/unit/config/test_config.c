@@ -146,7 +146,7 @@ static void test_texts_are_copied_and_must_fit(void **state) {
     assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
     assert_int_equal(strncmp(message, "tls_alpn is ", 12), 0);
     config = before;
-    config.tls_min_version = UVHTTP_TLS_DEFAULT; /* a program that sets it so is told */
+    config.tls_min_version = UVHTTP_TLS_DEFAULT; /* a program that sets it so gets an error */
     assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
     assert_string_equal(message, "tls_min_version is \"0\": expected 1.2 or 1.3");
 }

@@ -9,7 +9,7 @@ typedef struct app {
     uv_async_t wake; /* keeps the loop alive until the server has stopped, and brings work to it */
     uv_timer_t timer;
     uvhttp_tcp_t *ticking;
-    void (*begin)(struct app *app); /* on the loop's thread, before it turns */
+    void (*begin)(struct app *app); /* on the loop's thread, before it runs */
     void (*work)(struct app *app);
     int close_status;
     pthread_t thread;

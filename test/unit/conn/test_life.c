@@ -48,7 +48,7 @@ static void *stop_it(void *arg) {
     return NULL;
 }
 
-/* While the loops are made, while they turn, while they are freed. */
+/* While the loops are created, while they run, while they are freed. */
 static void test_stop_from_another_thread_at_any_moment(void **state) {
     fixture_t *fixture = *state;
     fixture->config.io_threads = 2;

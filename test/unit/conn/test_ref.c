@@ -43,7 +43,7 @@ static void test_another_thread_closes_after_what_it_sent(void **state) {
     fixture_leave(fixture, fd);
 }
 
-/* on_close comes before the handle is told, so that the loop has to go round once more. */
+/* on_close comes before the handle is notified, so that the loop has to iterate once more. */
 static void wait_gone(uvhttp_tcp_ref_t *ref) {
     uint64_t end_ms = clock_ms() + TIMEOUT_MS;
     while (uvhttp_tcp_ref_close(ref) != UVHTTP_E_ABORTED) {

@@ -279,7 +279,7 @@ static void wait_for_stop(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     if (uvhttp_coro_wake_on_stop() != UVHTTP_OK) abort();
     reached++;
     waited_status = uvhttp_coro_sleep(3600000);
-    after_status = uvhttp_coro_sleep(1); /* it is told once */
+    after_status = uvhttp_coro_sleep(1); /* it is reported once */
     uvhttp_response_text(res, 200, uvhttp_response_stopping(res) ? "stopping" : "not stopping");
 }
 

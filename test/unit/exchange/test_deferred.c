@@ -328,7 +328,7 @@ static void test_half_close_decides_whether_a_client_that_sent_fin_waits(void **
         uvhttp_deferred_t *deferred = take();
         shutdown(fd, SHUT_WR);
         if (half_close) {
-            /* The FIN was seen when the server has answered a connection that came after it. */
+            /* The FIN was seen when the server has sent a response to a connection that came after it. */
             int other = client_ask(serving, GET("/nowhere"));
             client_read_last(other, 404);
             assert_int_equal(uvhttp_deferred_text(deferred, 200, "still"), UVHTTP_OK);

@@ -214,7 +214,8 @@ static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_a
 
 enum { MIB = 1 << 20 };
 
-/* Sends the pattern until `total` bytes are out or the socket has taken nothing for a while; returns how many went. */
+/* Sends the pattern until `total` bytes are out or the socket has accepted nothing for a while; returns how many were
+ * sent. */
 static size_t pump(int fd, const char *data, size_t total, int patience_ms) {
     size_t sent = 0;
     struct pollfd writable = {.fd = fd, .events = POLLOUT};

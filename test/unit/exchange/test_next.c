@@ -27,7 +27,7 @@ static uvhttp_deferred_t *take(void) {
     return atomic_exchange(&slot, NULL);
 }
 
-/* user: what it answers; NULL: to pass the request on. */
+/* user: the text of the response; NULL: to pass the request on. */
 static uvhttp_flow_t decide(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (!res) {
         atomic_fetch_add(&went_on_gone, 1);

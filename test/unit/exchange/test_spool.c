@@ -53,7 +53,7 @@ static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *
     return UVHTTP_NEXT;
 }
 
-/* Reads all, and answers with how many bytes there were, what they add up to, and a trailer. */
+/* Reads all, and responds with the number of bytes, their sum, and a trailer. */
 static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     atomic_fetch_add(&worked.handled, 1);
@@ -397,7 +397,7 @@ static void test_a_file_system_without_nameless_files_serves_too(void **state) {
     atomic_store(&without_tmpfile, false);
 }
 
-/* A file beyond what the system allows answers as a full disk does. */
+/* A file beyond what the system allows gives the same response as a full disk. */
 static void test_a_full_disk_is_507(void **state) {
     serving_t *serving = *state;
     serving->config.spool_memory = 4096;

@@ -1,4 +1,4 @@
-/* Owns: tests of forms whose parts are told as they arrive. */
+/* Owns: tests of forms whose parts are delivered as they arrive. */
 /* Needs: forms. */
 #include "support/streaming.h"
 

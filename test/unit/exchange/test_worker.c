@@ -177,7 +177,7 @@ static uint64_t counter(const serving_t *serving, const char *name) {
     return uvhttp_server_counter(serving->server, name);
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void test_a_handler_on_a_worker_thread_reads_and_answers_as_on_the_loop(void **state) {
     serving_t *serving = *state;
@@ -323,7 +323,7 @@ static void test_a_client_that_goes_before_the_first_piece(void **state) {
     assert_int_equal(atomic_load(&seen.finish_on_loop), 0);
 }
 
-/* --- clients that go, answers that are late --- */
+/* --- clients that go, responses that are late --- */
 
 static void test_a_client_that_goes_while_the_handler_runs(void **state) {
     serving_t *serving = *state;

@@ -88,7 +88,7 @@ static size_t idle_size(serving_t *serving, const uvhttp_ws_options_t *options, 
         blocks = test_allocator_live();
         for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);
         WAIT_UNTIL(closes == IDLE_COUNT);
-        WAIT_UNTIL(test_allocator_live() <= blocks - IDLE_COUNT); /* told to be closed before they are freed */
+        WAIT_UNTIL(test_allocator_live() <= blocks - IDLE_COUNT); /* asked to close before they are freed */
     }
     size_t each = (test_allocator_live_bytes() - before) / IDLE_COUNT;
     for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);

@@ -283,7 +283,7 @@ static void test_the_fields_of_a_head_are_shown(void **state) {
     }
 }
 
-/* The head of one response must not be taken for another's. */
+/* The cache must not confuse the heads of two responses. */
 static void test_the_cache_knows_only_heads_that_are_equal(void **state) {
     (void)state;
     static const char *const texts[] = {

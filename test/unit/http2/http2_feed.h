@@ -161,7 +161,7 @@ static inline void take_control(peer_t *peer) {
     uvhttp__http2_control_taken(&peer->http2);
 }
 
-/* With the settings and the window that the server sends first taken already. */
+/* With the settings and the window that the server sends first consumed already. */
 static inline void peer_init_with(peer_t *peer, const uvhttp__http2_limits_t *limits) {
     memset(peer, 0, sizeof *peer);
     peer->limits = *limits;

@@ -260,7 +260,7 @@ static void begin_to_take(server_t *server, void *arg) {
     uvhttp__stream_resume(&peer->stream);
 }
 
-/* Both directions of a Unix socket end with its peer: not only FIN, which epoll can be told not to say. */
+/* Both directions of a Unix socket end with its peer: not only FIN, which epoll can be configured not to report. */
 static void test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_when_told);

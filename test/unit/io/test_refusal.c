@@ -188,7 +188,7 @@ static void test_full_queue_keeps_entries_in_order(void **state) {
     server_wait(server, EV_CLOSED, MANY);
 }
 
-/* --- completions that wait for room, or are lost --- */
+/* --- completions that wait for the queue, or are lost --- */
 
 typedef struct late_call {
     uvhttp__post_t post;

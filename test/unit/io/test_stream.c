@@ -173,7 +173,7 @@ static void test_references_are_released_once_when_sent(void **state) {
     free(server->user);
 }
 
-/* More than a stream's share of an iteration, and behind it the iteration arena that the next turns would use again. */
+/* More than a stream's share of an iteration, followed by arena memory that the next iterations would use again. */
 static size_t send_more_than_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
     const char *pattern = server->user;
@@ -208,9 +208,8 @@ static void test_turn_memory_behind_more_than_a_share_is_not_lost(void **state) 
     free(server->user);
 }
 
-/* A response that is queued in the very turn in which the flush of the last iteration turns out to have met a full
- * socket.
- */
+/* A response that is queued in the very iteration in which the flush of the last one turns out to have met a full
+ * socket. */
 static void send_much_and_stand(server_t *server, void *arg) {
     pthread_mutex_t *gate = arg;
     uvhttp__stream_send_ref(&server_first_peer(server)->stream, server->user, LARGE, NULL, NULL);
@@ -423,7 +422,7 @@ static void send_and_shut(server_t *server, void *arg) {
         count_event(server, EV_WRONG, 1);
 }
 
-/* The first send to a peer that is gone makes it answer by a reset, the next one fails: neither may raise SIGPIPE. */
+/* The first send to a peer that is gone causes a reset, the next one fails: neither may raise SIGPIPE. */
 static void send_or_count(server_t *server, void *arg) {
     (void)arg;
     if (uvhttp__stream_send_copy(&server_first_peer(server)->stream, "x", 1) == UVHTTP_E_CLOSED)

@@ -137,7 +137,7 @@ static size_t send_much_and_notify(uvhttp__stream_t *stream, const char *data, s
     return size;
 }
 
-/* What a server does that responds and closes: the last byte of a long answer is not lost. */
+/* What a server does that responds and closes: the last byte of a long response is not lost. */
 static void test_close_inside_on_sent_after_backpressure_loses_nothing(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS_SENT(send_much_and_notify, close_in_sent);

@@ -47,7 +47,7 @@ static void test_bytes_left_come_again_after_resume_and_before_the_end(void **st
     free(data);
 }
 
-/* What a connection with a budget per turn does: it takes its share and asks for the next iteration at once. */
+/* What a connection with a budget per iteration does: it reads its share and asks for the next iteration. */
 static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
     size_t taken = take_three(stream, data, size);
     if (taken < size) uvhttp__stream_resume(stream);

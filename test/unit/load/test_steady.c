@@ -6,7 +6,7 @@
 
 enum { MS = 1000000 };
 
-/* So many slices of 100 answers each, whose latency grows by `growth` from slice to slice. Returns the first, from 1
+/* `slices` slices of 100 responses each, whose latency grows by `growth` from slice to slice. Returns the first, from 1
  * on, with which it was steady; 0: none. */
 static uint32_t first_steady(uint32_t slices, double latency_ns, double growth) {
     load_steady_t steady = {0};

@@ -1,4 +1,4 @@
-/* Owns: tests of Basic and Bearer authentication: who passes, what the others are told, and options. */
+/* Owns: tests of Basic and Bearer authentication: who passes, the responses to others, and options. */
 /* Needs: middleware. */
 #include <cmocka.h>
 #include <uvhttp/auth.h>

@@ -293,7 +293,7 @@ static bool ask_with_little(bool is_preflight, size_t pad, size_t left, bool *na
     return refused;
 }
 
-/* Whatever room is left, a response that names an origin has Vary, and what cannot be let through is refused with 503.
+/* Whatever memory is left, a response that names an origin has Vary, and a request that cannot be processed gets 503.
  */
 static void test_without_memory_nothing_is_allowed(void **state) {
     (void)state;

@@ -185,7 +185,7 @@ static void test_time_that_goes_back_stands_still(void **state) {
     table_t table = table_of(100, 100, 2);
     table.take.now_ns = 10000;
     assert_true(take_number(&table, 1));
-    table.take.now_ns = 9900; /* a loop whose turn began before: it is served as if it were 10000 */
+    table.take.now_ns = 9900; /* a loop whose iteration started before: it is served as if it were 10000 */
     assert_true(take_number(&table, 1));
     assert_false(take_number(&table, 1));
     table.take.now_ns = 10100;

@@ -86,7 +86,7 @@ static void end(uvhttp_middleware_t limit) {
     limit.destroy(limit.user);
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static uvhttp_rate_limit_stats_t stats_of(uvhttp_middleware_t limit) {
     uvhttp_rate_limit_stats_t stats;

@@ -4,7 +4,7 @@
 
 #include "support/http_server.h"
 
-/* --- the handler: asks what the test has set, and answers with what has come --- */
+/* --- the handler: asks what the test has set, and responds with what has come --- */
 
 static uvhttp_client_request_t asking; /* under the lock: that a socket orders the threads is not seen by TSan */
 static pthread_mutex_t asking_lock = PTHREAD_MUTEX_INITIALIZER;

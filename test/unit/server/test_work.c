@@ -34,7 +34,7 @@ static void beat(void *user) {
     atomic_fetch_add(&seen.beats, 1);
 }
 
-/* A handler that has its response made by a job, and answers on the loop. */
+/* A handler whose response is made by a job, and sent on the loop. */
 static void answer(void *user, int status) {
     uvhttp_deferred_t *deferred = user;
     done(NULL, status);

@@ -119,7 +119,7 @@ void server_call(server_t *server, void (*run)(server_t *server, void *arg), voi
 void nothing(server_t *server, void *arg);
 /* Two full loop iterations: what was due has been done. */
 void server_settle(server_t *server);
-/* A loop with nothing to do waits: a level-triggered event that nobody handles would make thousands of turns. */
+/* A loop with nothing to do waits: a level-triggered event that nobody handles would cause thousands of iterations. */
 void assert_quiet(server_t *server);
 
 /* --- peers with default behaviour: echo, close when the peer has ended --- */
@@ -139,7 +139,7 @@ void peer_on_closed(uvhttp__stream_t *stream);
 extern const uvhttp__stream_ops_t echo_ops;
 /* Those of echo_ops, which count, but for the function that takes the bytes. */
 #define PEER_OPS(take) PEER_OPS_SENT(take, peer_count_sent)
-/* And for the one that is told when all has been submitted. */
+/* And for a stream whose owner is notified when everything has been submitted. */
 #define PEER_OPS_SENT(take, sent)                                                                                      \
     { .on_data = take, .on_end = peer_close_at_end, .on_sent = sent, .on_closed = peer_on_closed }
 

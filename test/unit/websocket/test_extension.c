@@ -43,7 +43,8 @@ static void test_good_offers_are_answered(void **state) {
         {"permessage-deflate; server_max_window_bits=12", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"},
         {"permessage-deflate", &narrow,
-         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not asked: cannot be told */
+         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not offered: it cannot be
+                                                                                          requested */
         {"permessage-deflate; client_max_window_bits", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10; client_max_window_bits=11"},
         {"permessage-deflate; client_max_window_bits=8", &takeover, "permessage-deflate; client_max_window_bits=8"},
