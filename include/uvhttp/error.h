@@ -86,7 +86,7 @@ UVHTTP_BEGIN_DECLS
     X(MULTIPART_HEADER_TOO_LARGE, -310, 413, "header of a multipart part too large")                                   \
     X(MULTIPART_PART_TOO_LARGE, -311, 413, "multipart part too large")                                                 \
     X(UPLOAD_NO_SPACE, -312, 507, "no space to save an upload")                                                        \
-    X(RESPONSE_TIMEOUT, -320, 503, "the response was not made in time")                                                \
+    X(RESPONSE_TIMEOUT, -320, 503, "the response was not ready in time")                                               \
     X(TLS_CERTIFICATE, -400, 0, "TLS certificate, key or authority that cannot be used")                               \
     X(TLS_HANDSHAKE, -401, 0, "TLS handshake failed")                                                                  \
     X(TLS_PLAIN_HTTP, -402, 400, "plain HTTP sent to a TLS port")                                                      \

@@ -225,7 +225,7 @@ static bool on_reply(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t *
     uvhttp__redis_job_t *job = list_take(&store->sent);
     uvhttp_rate_limit_decision_t decision;
     if (!job) {
-        snprintf(why, size, "a reply without a query");
+        snprintf(why, size, "a reply without a request");
         return false;
     }
     bool good = read_decision(reply, &decision);
@@ -267,7 +267,7 @@ static void read_replies(uvhttp__redis_store_t *store) {
             good = store->preparing > 0 ? on_prepared(store, &reply, why, sizeof why)
                                         : on_reply(store, &reply, why, sizeof why);
         } else {
-            snprintf(why, sizeof why, "a reply that no query of ours has, or one of more than %d bytes",
+            snprintf(why, sizeof why, "a reply that matches no request, or one of more than %d bytes",
                      UVHTTP__REDIS_REPLY_SIZE_MAX);
             good = false;
         }

@@ -129,7 +129,7 @@ bool uvhttp__tls_is_configured(const uvhttp_tls_t *tls) {
 uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
     char *certificate = NULL, *key = NULL;
     if (uvhttp__tls_development_pem(&certificate, &key) != UVHTTP_OK) {
-        UVHTTP_LOG_ERROR("tls: a development certificate cannot be created");
+        UVHTTP_LOG_ERROR("tls: a development certificate cannot be made");
         return NULL;
     }
     uvhttp_tls_certificate_t own = {
