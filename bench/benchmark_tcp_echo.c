@@ -3,8 +3,8 @@
  *   build/dist/bin/benchmark_tcp_echo --io-threads 3 --client-threads 8 --requests-per-thread 20000 --payload-size 64
  *
  * A client is a thread with a blocking socket that is kept: it sends a message, reads it back, compares every byte, and
- * goes on. All are connected and accepted before the first one starts; the time is from the first client's start to the
- * last one's end. bytes and MiB are counted in one direction. */
+ * continues. All are connected and accepted before the first one starts; the time is from the first client's start to
+ * the last one's end. bytes and MiB are counted in one direction. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -21,7 +21,7 @@
 #include "support/options.h"
 
 #define WAIT_SECONDS 30
-#define MESSAGE_HEAD 8 /* bytes at the begin of a message that tell it from the one before */
+#define MESSAGE_HEAD 8 /* bytes at the start of a message that tell it from the one before */
 
 /* --- options --- */
 

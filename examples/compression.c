@@ -1,4 +1,4 @@
-/* Answers that are compressed when the client accepts it: compression ADDRESS (default 127.0.0.1:8080).
+/* Responses that are compressed when the client accepts it: compression ADDRESS (default 127.0.0.1:8080).
  *
  *   curl --compressed -v http://127.0.0.1:8080/primes
  *   curl --compressed -v http://127.0.0.1:8080/count
@@ -35,7 +35,7 @@ static void primes(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_send_static(res, 200, "application/json", page->text, page->size);
 }
 
-/* An answer in pieces: what each write has written can be decoded as soon as it arrives. */
+/* A streamed response: what each write has written can be decoded as soon as it arrives. */
 static void count(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     char line[32];

@@ -1,9 +1,9 @@
 /* Owns: the example of coroutine routes: handlers that wait in straight-line code, thousands of them on one thread.
  *
- *   curl http://127.0.0.1:8080/wait          answers after 200 ms
+ *   curl http://127.0.0.1:8080/wait          responds after 200 ms
  *   curl http://127.0.0.1:8080/fanout        three waits at once, the longest counts
  *   curl http://127.0.0.1:8080/pair?ms=900  two coroutines, one waits for the other
- *   curl -T FILE http://127.0.0.1:8080/count counts lines as they come
+ *   curl -T FILE http://127.0.0.1:8080/count counts lines as they arrive
  *   curl http://127.0.0.1:8080/file          reads a file on a thread of the pool
  *   curl http://127.0.0.1:8080/other         talks to a server (coroutine ADDRESS SERVER; itself) by a socket, and
  * shows what it has said; gateway.c has the shorter way for HTTP
@@ -76,7 +76,7 @@ static void close_socket(void *arg) {
     close((int)(intptr_t)arg);
 }
 
-/* What another server answers, up to its end or `max` - 1 bytes. */
+/* What another server responds, up to its end or `max` - 1 bytes. */
 static int fetch(const char *address, const char *request, char *text, size_t max) {
     int fd;
     int status = uvhttp_coro_connect(address, 1000, &fd);

@@ -1,5 +1,5 @@
-/* Answers that are made elsewhere: the handler puts the request into a queue and returns, a thread of the application
- * answers when it is done. The loop serves others meanwhile. If the client goes away first, answering returns
+/* Responses that are made elsewhere: the handler puts the request into a queue and returns, a thread of the application
+ * responds when it is done. The loop serves others meanwhile. If the client goes away first, the call returns
  * UVHTTP_E_ABORTED and nothing else happens; the abort callback lets the worker skip what nobody waits for.
  *
  *   build/dist/bin/deferred_reply          # or: deferred_reply 127.0.0.1:9000

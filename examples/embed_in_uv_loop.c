@@ -1,5 +1,5 @@
-/* The server as a guest of a libuv loop that the application runs: here a timer of the application ticks beside it. All
- * runs on one thread, so handlers and the timer share data without a lock.
+/* The server as a guest of a libuv loop that the application runs: here a timer of the application ticks next to it.
+ * All runs on one thread, so handlers and the timer share data without a lock.
  *
  *   build/dist/bin/embed_in_uv_loop        # or: embed_in_uv_loop 127.0.0.1:9000
  *   curl http://127.0.0.1:8080/            # says how often the timer has ticked

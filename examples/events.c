@@ -4,7 +4,7 @@
  *   curl -N http://127.0.0.1:8080/events &
  *   curl -d hello http://127.0.0.1:8080/say
  *
- * An event stream is an answer that does not end: a deferred handle, begun once and written to from wherever something
+ * An event stream is a response that does not end: a deferred handle, begun once and written to from wherever something
  * happens. A client that does not read is cut off when its queue is full; the browser then connects again by itself.
  */
 #include <pthread.h>

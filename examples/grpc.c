@@ -28,7 +28,7 @@ typedef struct call {
     uint64_t deadline_ms; /* 0: none */
     char *data;           /* what has come of the request */
     size_t size, capacity;
-    size_t used; /* ... and was taken */
+    size_t used; /* ... and was accepted */
     bool begun;  /* the head of the response has left */
 } call_t;
 

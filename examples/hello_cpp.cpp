@@ -1,4 +1,4 @@
-/* The same server from C++20: lambdas, a coroutine that waits, an answer from another thread.
+/* The same server from C++20: lambdas, a coroutine that waits, a response from another thread.
  *
  *   build/dist/bin/hello_cpp 127.0.0.1:8080
  *   curl http://127.0.0.1:8080/                      # Hello, World!
@@ -7,7 +7,7 @@
  *   curl http://127.0.0.1:8080/ask                   # asks a server (itself) for /sum: 42
  *   curl http://127.0.0.1:8080/later                 # from a thread
  *   curl http://127.0.0.1:8080/throw                 # 500
- *   curl -T FILE http://127.0.0.1:8080/size          # its size, counted as it comes
+ *   curl -T FILE http://127.0.0.1:8080/size          # its size, counted as it arrives
  */
 #include <thread>
 #include <uvhttp.hpp>

@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
     uvhttp_rate_limit_store_t shared;
     const char *redis = getenv("REDIS");
     if (redis) {
-        /* A log-in may wait a second for its answer. */
+        /* A log-in may wait a second for its response. */
         uvhttp_rate_limit_redis(&(uvhttp_rate_limit_redis_options_t){.address = redis, .timeout_ms = 1000}, &shared);
         five_a_minute.store = &shared;
         five_a_minute.refuse_on_error = true; /* rather no log-in than any number of guesses */

@@ -81,7 +81,7 @@ static bool parse_number(uvhttp_str_t text, unsigned max, unsigned *number) {
     return value > 0;
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void respond_error(uvhttp_response_t *res, int status, const char *message) {
     char json[128];
@@ -95,7 +95,7 @@ static void respond_item(uvhttp_response_t *res, int status, const item_t *item)
     uvhttp_response_json(res, status, json);
 }
 
-/* The item that the path names, with the lock held; NULL (and an answer) if there is none. */
+/* The item that the path names, with the lock held; NULL (and a response) if there is none. */
 static item_t *find_item(store_t *store, uvhttp_request_t *req, uvhttp_response_t *res) {
     unsigned id;
     if (parse_number(uvhttp_request_param(req, "id"), ID_MAX, &id)) {

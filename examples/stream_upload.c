@@ -1,4 +1,4 @@
-/* Uploads of any size in constant memory: the body is taken as it comes, counted and hashed. A form's files, too.
+/* Uploads of any size in constant memory: the body is counted and hashed as it arrives. A form's files, too.
  *
  *   build/dist/bin/stream_upload           # or: stream_upload 127.0.0.1:9000
  *   curl -T large.iso http://127.0.0.1:8080/hash
@@ -49,7 +49,7 @@ static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t 
 
 static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user) {
     (void)req;
-    if (status == UVHTTP_OK) answer(res, user); /* else the library answers, if anybody is still there */
+    if (status == UVHTTP_OK) answer(res, user); /* else the library responds, if anybody is still there */
 }
 
 static void hash_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

@@ -1,6 +1,6 @@
-/* A page with a form, and what becomes of it: the text fields and the files are answered as JSON, and the files are
- * kept in a directory. It may be sent as multipart/form-data or, without files, urlencoded. The whole body is
- * in memory (1 MiB at most here), and worker threads save: a disk may block them. Larger files: save_upload.c.
+/* A page with a form, and what becomes of it: the response lists the text fields and the files as JSON, and the files
+ * are kept in a directory. It may be sent as multipart/form-data or, without files, urlencoded. The whole body is in
+ * memory (1 MiB at most here), and worker threads save: a disk may block them. Larger files: save_upload.c.
  *
  *   build/dist/bin/upload                  # or: upload 127.0.0.1:9000 /srv/uploads
  *   curl -F title=tea -F 'file=@photo.jpg' http://127.0.0.1:8080/upload

@@ -4,7 +4,7 @@
  *
  *   build/dist/bin/worker                  # or: worker 127.0.0.1:9000
  *   curl http://127.0.0.1:8080/sleep       # 200 ms; try: wrk -c100 http://127.0.0.1:8080/sleep
- *   curl http://127.0.0.1:8080/lines       # an answer in pieces, written by a thread that waits for the client
+ *   curl http://127.0.0.1:8080/lines       # a streamed response, written by a thread that waits for the client
  *   curl -i http://127.0.0.1:8080/page     # 103 Early Hints, and the page when it is made
  *   curl -T FILE http://127.0.0.1:8080/upload  # of any size: what the thread has not read is held back
  *   curl -X POST http://127.0.0.1:8080/accounts/7/deposit; curl http://127.0.0.1:8080/accounts/7

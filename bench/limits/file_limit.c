@@ -1,5 +1,5 @@
 /* The floor for a server of files: one thread, level-triggered epoll, a canned head and one sendfile(2) of one file per
- * "\r\n\r\n" seen; what the socket does not take goes when it has room. No parsing, no limits, no timeouts. Not a
+ * "\r\n\r\n" seen; what the socket does not take goes when it has space. No parsing, no limits, no timeouts. Not a
  * server: a yardstick. Build: cc -O2 -D_GNU_SOURCE file_limit.c -o file_limit; run: ./file_limit PORT FILE (PORT 0:
  * any; it is printed). */
 #include <errno.h>

@@ -50,7 +50,7 @@ static void *give(void *arg) {
     return NULL;
 }
 
-/* Times that a thread of the process gave up its CPU because it had to wait, or was made to. */
+/* Times that a thread of the process yielded its CPU because it had to wait, or was made to. */
 static double switches(void) {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) != 0) abort();

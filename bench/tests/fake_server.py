@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Owns: a stand-in for performance_test with the faults of the audit, chosen by FAKE: 404, later-404, coverage, log, slow,
-exit, busy, reno, cpus, files (it changes what every server is given alike). One thread, keep-alive, one answer for a request; not fast."""
+exit, busy, reno, cpus, files (it changes what every server is given alike). One thread, keep-alive, one response for a request; not fast."""
 
 import os
 import resource

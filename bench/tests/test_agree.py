@@ -1,4 +1,4 @@
-"""Owns: uvhttp-load beside wrk and h2load: what their runs say together, and the whole command on a stand-in."""
+"""Owns: uvhttp-load next to wrk and h2load: what their runs say together, and the whole command on a stand-in."""
 
 import json
 import os

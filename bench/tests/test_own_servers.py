@@ -75,7 +75,7 @@ def nothing_is_left() -> Iterator[None]:
 
 @pytest.mark.parametrize("mode", ["plain", "workers", "forks"])
 def test_the_cpu_time_of_every_process_of_a_server_counts(mode: str) -> None:
-    """Twenty responses of 10 ms each. Each connection is still open when the last sample is taken."""
+    """Twenty responses of 10 ms each. Each connection is still open when the last sample is recorded."""
     with served(mode, 10_000) as running:
         watch = Watch(Processes(running.pid), (0,)).start()
         connections = [HTTPConnection("127.0.0.1", running.ports.http) for _ in range(4)]

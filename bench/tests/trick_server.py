@@ -2,11 +2,11 @@
 """Owns: a stand-in for performance_test that tries to get false figures published, by the tricks of the audit, chosen by
 TRICK. One thread, keep-alive; a probe of the harness and the load see the same server.
 
-wrong-body, later-wrong-body: another body of the right length, from the start or once the first request is answered
+wrong-body, later-wrong-body: another body of the right length, from the start or once the first request gets a response
 302, later-302: a redirection for everything
 garbage: echoes of the right length and another content (POST and WebSocket)
 twice: two responses to each request
-unread: responses without reading requests, once the first request is answered
+unread: responses without reading requests, once the first request gets a response
 miscounts: its own counter says twice as many requests
 no-counter: nothing wrong with it, but it does not say what it has counted"""
 
@@ -74,7 +74,7 @@ class Server:
         return out, data
 
     def requests_in(self, client: socket.socket) -> bytes:
-        """The responses to all requests that are whole."""
+        """The responses to all requests that are complete."""
         data, out = self.pending[client], b""
         while client not in self.upgraded and b"\r\n\r\n" in data:
             head, _, rest = data.partition(b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Owns: uvhttp-load beside wrk and h2load, in turn against one running server: whether they say the same, and what each of
+"""Owns: uvhttp-load next to wrk and h2load, in turn against one running server: whether they say the same, and what each of
 them costs. Figures are compared within a round; a bottleneck of their own is no disagreement."""
 
 import math
@@ -50,7 +50,7 @@ def workloads() -> list[Scenario]:
 
 
 def target_of(scenario: Scenario, engine: str) -> Target:
-    """A server of medium-slow burns the same time for each answer, which is most of what it does: the steadiest there is."""
+    """A server of medium-slow burns the same time for each response, which is most of what it does: the steadiest there is."""
     return Slowed(MEDIUM_SLOW, SLOW_NS) if scenario.name == MEDIUM_SLOW else Uvhttp(engine)
 
 

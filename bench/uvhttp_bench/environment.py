@@ -1,5 +1,5 @@
 """Owns: the machine: what it is (with a hash, so that only like is compared with like), and the standard's checklist, each
-point with what it means and how to mend it."""
+point with what it means and how to fix it."""
 
 import hashlib
 import json

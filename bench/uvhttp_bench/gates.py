@@ -146,7 +146,7 @@ def answer(when: str, status: int, body: bytes, expected: Expected) -> Check:
 
 
 def length(results: Results, answer_bytes: int | None, in_flight: int) -> Check:
-    """All bytes that came, against requests times the known size of an answer: every body's length, in one sum."""
+    """All bytes that came, against requests times the known size of a response: every body's length, in one sum."""
     if answer_bytes is None:
         return Check("length", True, "answers vary in length: not checked in sum")
     low = results.total_requests * answer_bytes

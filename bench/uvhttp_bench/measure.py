@@ -153,8 +153,8 @@ def _said_of_probe(scenario: Scenario, answer: Answer) -> counts.Said:
     return said
 
 
-def first_answer(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
-    """A wrong first answer ends the run before it costs time."""
+def first_response(target: Target, scenario: Scenario, running: Running, made: Workspace) -> First:
+    """A wrong first response ends the run before it costs time."""
     if scenario.scheme not in ("http", "https"):
         return First()
     answer, check = _checked("before", target, scenario, running, made)
@@ -217,7 +217,7 @@ def _resources(
 
 @contextlib.contextmanager
 def blamed(name: str, running: Running) -> Iterator[None]:
-    """Whatever goes wrong beside a server that has ended is the server's doing, and its last line says why."""
+    """Whatever goes wrong next to a server that has ended is the server's doing, and its last line says why."""
     try:
         yield
     except (BenchError, OSError) as error:
@@ -229,7 +229,7 @@ def blamed(name: str, running: Running) -> Iterator[None]:
 
 
 class Run:
-    """One server that is alive: its first answer, the load, its record."""
+    """One server that is alive: its first response, the load, its record."""
 
     def __init__(self, plan: Plan, scenario: Scenario, running: Running, made: Workspace) -> None:
         self._plan, self._scenario, self._running, self._made = plan, plan.scenario or scenario, running, made
@@ -280,7 +280,7 @@ class Run:
         self._controls |= seen.names
 
     def warm_up(self) -> None:
-        """System calls per request: counted here, so that the measured seconds have no counter beside them."""
+        """System calls per request: counted here, so that the measured seconds have no counter next to them."""
         seconds = self._plan.warm_up_seconds
         with blamed(self._plan.target.name, self._running), self._observed():
             if seconds > WARM_UP_SECONDS:  # a virtual machine that compiles while it runs: no counter may slow it down
@@ -307,7 +307,7 @@ class Run:
             try:
                 job, outcome = self._run(seconds)
                 usage = watch.stop()
-                if not self._running.alive():  # its children may go on responding
+                if not self._running.alive():  # its children may continue responding
                     raise ProcessLookupError(self._running.pid)
             finally:
                 watch.cancel()

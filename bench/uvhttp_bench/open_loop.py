@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from uvhttp_bench.model.record import BUSY, LITTLE, Check, Record, Results
 
-# Closed loops obey the law; and the requests that wait when the time is up have a latency here, but no answer.
+# Closed loops obey the law; and the requests that wait when the time is up have a latency here, but no response.
 CLOSED_CHECKS = (LITTLE, BUSY, "samples")
 SERVED_MIN = 0.95
 SIGMAS = 3  # of the number of Poisson arrivals

@@ -53,7 +53,7 @@ def refuse(records: Sequence[Record], allow_unstable: bool) -> None:
     standard.refuse(records)
     if any(r.configuration.dirty for r in records):
         raise BenchError("the run was of sources that differ from their commit: commit, build and run again")
-    # Another server that failed has no figures, and the report says why; our own is to be mended.
+    # Another server that failed has no figures, and the report says why; our own is to be fixed.
     void = [r for r in records if not r.holds("cpu") and (r.kind == "run" or r.configuration.revision)]
     if void:
         why = next(c for c in void[0].checks if not c.passed and c.takes == "all")

@@ -144,7 +144,7 @@ def _rates(field: Field, fields: Sequence[Field], records: Sequence[Record]) -> 
 
 
 def percentiles(field: Field) -> str:
-    """Ours, and the servers that need the least CPU time: more curves than that cannot be told apart."""
+    """Ours, and the servers that need the least CPU time: more curves than that cannot be distinguished."""
     ours = [s.target for s in field.others if is_ours(s.target)]
     names = [field.reference.target, *ours, *(s.target for s in best(field))]
     kept = {name: [r for r in field.own(name) if r.holds("latency")] for name in names}

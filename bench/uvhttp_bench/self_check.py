@@ -1,4 +1,4 @@
-"""Owns: whether `compare` can be believed: a build beside itself, which must not be called slower, and beside itself slowed by
+"""Owns: whether `compare` can be believed: a build next to itself, which must not be called slower, and next to itself slowed by
 a known part, which must be found."""
 
 import statistics
@@ -75,7 +75,7 @@ class Checker:
         )
 
     def compare(self, check: SelfCheck, slowed: bool) -> Comparison:
-        """A build beside itself, or beside itself slowed: by a part of what it has cost in the comparison before."""
+        """A build next to itself, or next to itself slowed: by a part of what it has cost in the comparison before."""
         last = [r for c in check.comparisons[-1:] for r in c.rounds]
         cpu = statistics.median(a for r in last for a in (r.a1, r.a2)) if last else check.cpu_us
         slow_ns = self._slow_ns(cpu) if slowed else 0

@@ -1,4 +1,4 @@
-"""Owns: hashes of sources: those that the server and the tools are built from, and those of this harness. A hash is taken of a
+"""Owns: hashes of sources: those that the server and the tools are built from, and those of this harness. A hash is computed of a
 working tree or of a commit, so that a binary and a record can be compared with both."""
 
 import hashlib

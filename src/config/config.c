@@ -128,7 +128,7 @@ static const field_t fields[] = {
     NUMBER(http2_resets_max, 200, 1, 1000000),
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
-static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "the array holds every field");
+static_assert(FIELD_COUNT <= UVHTTP__CONFIG_FIELDS_MAX, "room for every field");
 
 /* Structures inside the structure: a file has a mapping of that name for each. Names are unique all the same. */
 static const struct group {

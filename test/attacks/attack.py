@@ -22,7 +22,7 @@ class Attack:
     width: int = 1  # connections that one attacker has at once
     leaves: str = ""  # it does not wait for responses: "close", "reset" or "half_close" right behind the parts
     heard: bool = False  # before it leaves it waits for the first byte
-    sources: int = 0  # addresses of 127.0.0.0/8 that it comes from, beside the generator's; 0: the generator's
+    sources: int = 0  # addresses of 127.0.0.0/8 that it comes from, next to the generator's; 0: the generator's
     secure: bool = False  # in a TLS connection
     records: int = 1 << 14  # bytes of a TLS record of the client
     each_kib: int = 192  # memory that one of its connections may cost: twice what is kept while it waits (UVHTTP__HELD_MAX), and a request

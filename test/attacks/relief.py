@@ -15,7 +15,7 @@ from servers import Gone, Server
 CLIENTS = 50
 RELIEF_MS = 1000
 GIVEN_UP_SECONDS = 10
-PART = b"GET /n/1 HTTP/1.1\r\nHost: a\r\n"  # a connection that is not idle makes room for nobody
+PART = b"GET /n/1 HTTP/1.1\r\nHost: a\r\n"  # a connection that is not idle makes space for nobody
 WHOLE = PART + b"\r\n"
 POST = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
 SIZES = (1000000, 100000, 10000, 1000)  # bytes of bodies

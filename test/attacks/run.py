@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Owns: the command line, the table of attacks and its verdicts: ten attackers attack beside fifty connections that are served, and
+"""Owns: the command line, the table of attacks and its verdicts: ten attackers attack next to fifty connections that are served, and
 what those notice of it. By hand, on a machine that does nothing else; what CI asserts is in test/integration (docs/internals/attacks.md
 says where). Fails if an attack is not met as its row of attacks.py says, if it costs more memory than it may, if a request of the
 others fails, or if their P99 is above twice what it was in calm just before, and above 5 ms, in two rounds of at most three.
@@ -8,7 +8,7 @@ others fails, or if their P99 is above twice what it was in calm just before, an
 
 The first CPU is the server's alone. Generator and attackers share the next, on which the attackers run only when nobody else
 wants to (SCHED_IDLE): their own need of CPU, which a real attacker has on a machine of their own, is not in the P99 of the others.
---control shows what is left of it: the attack goes to another server, which runs beside the attackers as they do, and the
+--control shows what is left of it: the attack goes to another server, which runs next to the attackers as they do, and the
 others are served by one that nobody attacks; then the same with attackers that do not yield, as a comparison."""
 import argparse
 import os

@@ -89,7 +89,7 @@ class Recording:
     def close(self):
         if self.browser:
             self.pages.close()
-            self.browser.close()  # only then the log is whole
+            self.browser.close()  # only then the log is complete
             self.browser = None
 
     def events(self):

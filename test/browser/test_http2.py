@@ -55,7 +55,7 @@ def site(serve, tmp_path):
 
 
 def has_one_connection(server):
-    """Beside those of the test itself, which are in clear and HTTP/1."""
+    """Next to those of the test itself, which are in clear and HTTP/1."""
     counters = server.counters()
     return counters["http2_connections"] == 1 and counters["tls_handshakes"] == 1
 

@@ -1,5 +1,5 @@
-/* Owns: fuzzing of the configuration file (libFuzzer): what is taken is in range, what is refused changes nothing and
- * has a message of printable lines. Input: the file. */
+/* Owns: fuzzing of the configuration file (libFuzzer): what is accepted is in range, what is refused changes nothing
+ * and has a message of printable lines. Input: the file. */
 /* Needs: yaml. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Owns: fuzzing of a whole connection (libFuzzer): a server in this thread, bytes of a client, what it responds. The
- * bytes are sent at once and then in pieces: both times every response has to be whole, and the responses have to be
+ * bytes are sent at once and then in parts: both times every response has to be complete, and the responses have to be
  * the same but for their dates. Input: a byte for the number of cuts, that many bytes for the places, what the client
  * sends. */
 #include <errno.h>
@@ -168,7 +168,7 @@ static void forget_dates(played_t *played) {
         if (strncasecmp(played->data + i, field, 8) == 0) memset(played->data + i + 8, 'x', 29);
 }
 
-/* Responses follow each other without a byte between them, and the last one is whole. */
+/* Responses follow each other without a byte between them, and the last one is complete. */
 static void expect_whole(const played_t *played) {
     size_t at = 0;
     for (size_t i = 0; at < played->size; i++) {

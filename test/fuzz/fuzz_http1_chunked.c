@@ -1,4 +1,4 @@
-/* Owns: fuzzing of the chunked decoder (libFuzzer). Every input is decoded whole and cut in pieces, from heap blocks of
+/* Owns: fuzzing of the chunked decoder (libFuzzer). Every input is decoded whole and split, from heap blocks of
  * the exact size; the results must agree with each other, and a finished body with a second decoder that looks at whole
  * lines. Input: a byte for the number of cuts, that many bytes for the places, the body. */
 #include "../unit/http1/http1_oracle.h"

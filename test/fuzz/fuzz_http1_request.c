@@ -1,5 +1,5 @@
 /* Owns: fuzzing of the request head reader (libFuzzer). Every input is read at every level of
- * vector instructions, whole and cut in pieces, from heap blocks of the exact size; all results must agree, and what is
+ * vector instructions, whole and split, from heap blocks of the exact size; all results must agree, and what is
  * accepted must please the oracle. Input: a byte for the limits, a byte for the number of cuts, that many bytes for the
  * places, the head. */
 #include "../unit/http1/http1_oracle.h"

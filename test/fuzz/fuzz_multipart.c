@@ -1,4 +1,4 @@
-/* Owns: fuzzing of the multipart parser (libFuzzer). Every input is read whole and cut in pieces, from heap blocks of
+/* Owns: fuzzing of the multipart parser (libFuzzer). Every input is read whole and split, from heap blocks of
  * the exact size; both must tell the same, and the content of an accepted body must be what a second reader finds that
  * searches for delimiters naively. Input: a byte for the number of cuts and the boundary, the places of the cuts, the
  * body. */

@@ -1,5 +1,5 @@
 /* Owns: fuzzing of what a request is asked for (libFuzzer): path, query, cookies, what proxies say, codings, dates. A
- * head that HTTP/1 accepts, every value of it read, and each answer held against another way to it. Input: a byte for
+ * head that HTTP/1 accepts, every value of it read, and each response held against another way to it. Input: a byte for
  * the memory of the request, the head. */
 #include <stdio.h>
 #include <stdlib.h>

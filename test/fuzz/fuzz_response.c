@@ -1,4 +1,4 @@
-/* Owns: fuzzing of the reader of responses (libFuzzer). Every input is read whole, cut in pieces from heap blocks of
+/* Owns: fuzzing of the reader of responses (libFuzzer). Every input is read whole, split from heap blocks of
  * the exact size, and with a cache of heads; the results must agree. Input: a byte for the number of cuts and whether
  * the request was HEAD, that many bytes for the places, the bytes of a server. */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Owns: fuzzing of a peer's bytes on a port that speaks TLS (libFuzzer): a whole TCP server on a libuv loop that this
  * program turns, and a client on a Unix socket. Input: a byte that chooses, then
- *   even: the peer's bytes from the first on, sent in pieces (a byte for the size, then so many bytes);
+ *   even: the peer's bytes from the first on, sent in parts (a byte for the size, then so many bytes);
  *   odd:  a client of OpenSSL (bit 1: TLS 1.2 at most) shakes hands, while pairs of the input (place, change) falsify
  *         its flights if bit 2 is set; then the input says what it sends: records, raw bytes, key updates, an end.
  * What the server's handler gets has to be what the client has sent, up to where something was falsified. */

@@ -1,4 +1,4 @@
-/* Owns: fuzzing of the WebSocket frame parser (libFuzzer). Every input is parsed whole and cut in pieces, from heap
+/* Owns: fuzzing of the WebSocket frame parser (libFuzzer). Every input is parsed whole and split, from heap
  * blocks of the exact size; frames, payloads and the end must agree, the frames written anew must be those that were
  * read, and text must be judged alike however it is cut. Input: a byte for the number of cuts (its highest bit:
  * compressed messages are allowed), that many bytes for the places, the frames. */

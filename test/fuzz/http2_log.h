@@ -14,7 +14,7 @@ typedef enum log_kind {
     LOG_PATH,
     LOG_FIELDS,
     LOG_BODY,        /* hash of the bytes */
-    LOG_END,         /* the request is whole */
+    LOG_END,         /* the request is complete */
     LOG_PEER_RESET,  /* code */
     LOG_PEER_GOAWAY, /* code */
     LOG_SENT_RESET,  /* code */

@@ -142,8 +142,8 @@ static int connect_to(uint16_t port) {
     return fd;
 }
 
-/* Sends `text` and reads until `answers` bytes have come; 0: until a whole answer has, whose size it returns. */
-static size_t exchange(int fd, const char *text, size_t size, size_t answers) {
+/* Sends `text` and reads until `responses` bytes have come; 0: until a whole response has, whose size it returns. */
+static size_t exchange(int fd, const char *text, size_t size, size_t responses) {
     static char in[65536];
     size_t got = 0, want = answers ? answers : sizeof in - 1;
     if (write(fd, text, size) != (ssize_t)size) die("cannot send");

@@ -1,6 +1,6 @@
 /* A server of large bodies, in clear and by TLS, that counts what is copied meanwhile by memcpy and memmove of anybody
- * in the process. GET /files/NAME: a file of DIRECTORY; POST /streamed: takes a body as it comes and responds with its
- * size; GET /counts: so far the bytes copied, the pieces of such bodies, and the loop iterations.
+ * in the process. GET /files/NAME: a file of DIRECTORY; POST /streamed: takes a body as it arrives and responds with
+ * its size; GET /counts: so far the bytes copied, the pieces of such bodies, and the loop iterations.
  *
  *   gate_bulk uring|epoll PORT HTTPS_PORT DIRECTORY */
 /* Needs: static tls. */

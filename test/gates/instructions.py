@@ -102,7 +102,7 @@ def http2(client, rounds, others):
     window = frame(8, 0, 0, struct.pack(">I", 2 ** 31 - 1 - 65535))
     client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) + window + frame(1, 5, 1, block(0, others)))
     rest = read_ends(client, 1, b"")
-    client.sendall(frame(4, 1, 0))  # a server that runs slowly would give up to wait for it
+    client.sendall(frame(4, 1, 0))  # a server that runs slowly would stop waiting for it
     for first in range(1, rounds * H2_PER_WRITE, H2_PER_WRITE):
         numbers = range(first, first + H2_PER_WRITE)
         client.sendall(b"".join(frame(1, 5, 2 * number + 1, block(number, others)) for number in numbers))

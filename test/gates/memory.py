@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Resident memory of idle keep-alive connections: growth of VmRSS from the first 200 connections, which have touched all
-that is shared (receive buffers, turn memory, the pool of exchanges), to 10,000, each after one request. The same of
+that is shared (receive buffers, the iteration arena, the pool of exchanges), to 10,000, each after one request. The same of
 HTTP/2, and of its streams that wait. memory.py --streams 10: the memory of 10,000 connections with 10 idle streams."""
 import argparse
 import pathlib
@@ -74,7 +74,7 @@ def request(client, number, path):
 
 
 def answered(client):
-    """The answer to a PING says that all before it was read."""
+    """The response to a PING says that all before it was read."""
     client.sendall(frame(6, 0, 0, b"memory.."))
     data = b""
     while frame(6, 1, 0, b"memory..") not in data:

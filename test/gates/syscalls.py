@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """System calls per request, counted by strace while a client in lock-step does exactly so many requests.
 
-io_uring: only io_uring_enter, one per turn of the loop. libuv: one recvfrom and one sendto per request, one epoll_pwait
-per turn, and no epoll_ctl. A body of 100 KB adds one sendfile. A timer that falls due in the window may cost a turn: ALLOWANCE calls in all."""
+io_uring: only io_uring_enter, one per loop iteration. libuv: one recvfrom and one sendto per request, one epoll_pwait
+per turn, and no epoll_ctl. A body of 100 KB adds one sendfile. A timer that falls due in the window may cost an iteration: ALLOWANCE calls in all."""
 import os
 import pathlib
 import re
@@ -69,7 +69,7 @@ def check_uring(connections, rounds, per_write, bound):
 
 WAITS = ("epoll_wait", "epoll_pwait", "epoll_pwait2")
 RECEIVES = ("recvfrom", "read")
-SENDS = ("sendto", "sendmsg")  # sendmsg: the answers of a batch lie in two chunks of turn memory
+SENDS = ("sendto", "sendmsg")  # sendmsg: the responses of a batch lie in two chunks of the iteration arena
 
 
 def check_epoll(connections, rounds, per_write):

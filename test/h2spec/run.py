@@ -26,7 +26,7 @@ SERVER = ROOT / "build/test/bin/http_test_server"
 CASES = 146
 SECONDS = 900  # a hang, not a measure
 TRANSPORTS = ("clear", "tls")
-# Takes each method and a whole body, and its response has a body: a path that is answered before the rest of a request has
+# Takes each method and a whole body, and its response has a body: a path that gets a response before the rest of a request has
 # come can say nothing of that rest.
 PATH = "/echo"
 # The port is shared with HTTP/1, which answers what is no preface: 400, then the end. h2spec takes the 400 for a frame

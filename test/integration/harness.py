@@ -135,7 +135,7 @@ class Server:
         poll(ready, START_SECONDS, message=f"not ready: {self.address}")
         if self.says_start:
             poll(lambda: "listening on" in self.stderr(), START_SECONDS, message="no start line")
-        # The connection of ready() has been accepted and that turn is over: with the next ones it could be accepted in the
+        # The connection of ready() has been accepted and that iteration is over: with the next ones it could be accepted in the
         # same, and their time would be counted from its begin, however long ago that is.
         poll(lambda: self.state() == "S", START_SECONDS, message="it does not come to rest")
         self.started_with = self.stderr()

@@ -57,7 +57,7 @@ def stream_errors_end_the_connection_there(is_):
 
 @ends
 def a_goaway_of_the_client_ends_the_connection_there(is_):
-    """Section 6.8: streams that are open go on. h2 reads nothing any more."""
+    """Section 6.8: streams that are open continue. h2 reads nothing any more."""
     return is_.our_goaway is None and "ConnectionState.CLOSED" in is_.text
 
 

@@ -1,5 +1,5 @@
 """Owns: one client for both protocols, for tests that do not speak of bytes: connections that ask and wait (`get`), or start a
-request and go on with it later (`start`)."""
+request and continue with it later (`start`)."""
 import wire
 import wire_h2
 

@@ -100,5 +100,5 @@ def test_a_server_that_says_nothing_is_given_up(serve, other):
                         client.reset()
                     else:
                         client.close()
-                    assert asked.recv(1) == b"" # given up at once, long before its deadline
+                    assert asked.recv(1) == b"" # aborted at once, long before its deadline
         assert server.get("/slow").text == "slow\n"

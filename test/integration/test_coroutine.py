@@ -29,7 +29,7 @@ def test_the_example_does_what_its_comment_says(server, tmp_path):
     assert time.monotonic() - began >= 0.2
     assert server.get("/fanout").body == b"all done\n"
     assert server.get("/file").body == pathlib.Path("/etc/hostname").read_bytes().splitlines(keepends=True)[0]
-    answers = []  # it asks itself, and gives up after a second, for which the machine may stand still
+    answers = []  # it asks itself, and aborts after a second, for which the machine may stand still
     harness.poll(lambda: answers.append(server.get("/other").body) or answers[-1] != b"timed out")
     assert answers[-1].startswith(b"HTTP/1.1 200 OK\r\n") and answers[-1].endswith(b"slept\n")
     lines = tmp_path / "lines"

@@ -308,7 +308,7 @@ def test_a_body_that_is_not_read_to_its_end(server):
 
 def test_a_drain_waits_for_coroutines_and_cuts_them_off(serve):
     def waits_for_the_quick_one():
-        """Unless the machine stands still until it is answered, or for the second that a drain may take."""
+        """Unless the machine stands still until it gets a response, or for the second that a drain may take."""
         server = serve(PROGRAM)
         with server.connect() as quick, server.connect() as slow:
             quick.send(request("GET", "/wait?ms=200"))

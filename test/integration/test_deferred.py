@@ -1,4 +1,4 @@
-"""Answers that are made later and elsewhere."""
+"""Responses that are made later and elsewhere."""
 import time
 
 import pytest

@@ -177,7 +177,7 @@ def test_a_request_that_comes_to_an_idle_connection_in_a_drain_is_served(serve):
 
 
 def blocked(server, tmp_path):
-    """Stops the loop inside a handler; the function that lets it go on."""
+    """Stops the loop inside a handler; the function that lets it continue."""
     connection = server.connect()
     connection.send(request("GET", f"/block?entered={tmp_path}/entered&go={tmp_path}/go"))
     poll((tmp_path / "entered").exists)
@@ -226,7 +226,7 @@ def test_clients_that_connected_just_before_the_signal_are_served(serve, tmp_pat
 
 
 def test_a_running_request_is_finished(serve):
-    """Idle connections and new ones do not wait for it. What lets it go on is itself a request that has begun: one more
+    """Idle connections and new ones do not wait for it. What lets it continue is itself a request that has begun: one more
     would be refused."""
     server = serve()
     with server.connect() as connection, server.connect() as release, server.connect() as idle:

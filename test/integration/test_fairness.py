@@ -8,7 +8,7 @@ import time
 import pytest
 from wire import request
 
-pytestmark = pytest.mark.serial  # how long one client waits beside another
+pytestmark = pytest.mark.serial  # how long one client waits next to another
 
 GREEDY = """
 import socket, sys, threading
@@ -92,8 +92,8 @@ def test_a_connection_has_its_share_of_an_iteration_and_no_more(serve):
 
 
 def test_large_heads_have_no_larger_share_of_an_iteration(serve):
-    """A request counts once more for each 256 bytes of its head: what a head costs grows with it. One turn could read all 60 heads of
-    4 KiB; it is two turns at most, of two requests each."""
+    """A request counts once more for each 256 bytes of its head: what a head costs grows with it. One iteration could read all 60 heads of
+    4 KiB; it is two iterations at most, of two requests each."""
     server = serve(settings={"iteration_requests_max": 34, "write_buffer_size": 1 << 20})
     expect_share(server, request(target="/n/1", headers=[("X-Large", "x" * 4096)]), 60, 2 * 2)
 

@@ -1,4 +1,4 @@
-"""However the bytes are cut into pieces, and however many requests come at once, the answers are the same."""
+"""However the bytes are split, and however many requests come at once, the responses are the same."""
 import json
 import threading
 

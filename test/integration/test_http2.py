@@ -482,7 +482,7 @@ def test_a_preface_that_comes_while_the_server_drains_is_served_and_ends_in_goaw
 
 
 class Visitor(threading.Thread):
-    """Asks `depth` at a time; what it sent before GOAWAY named the last stream is answered, or above that stream."""
+    """Asks `depth` at a time; what it sent before GOAWAY named the last stream gets a response, or above that stream."""
 
     def __init__(self, site, depth):
         super().__init__()

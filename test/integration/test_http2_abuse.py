@@ -22,7 +22,7 @@ def reset(number):
 
 
 class Blocked:
-    """Handlers of one kind that go on when the test says so."""
+    """Handlers of one kind that continue when the test says so."""
 
     def __init__(self, server, kind, tmp_path):
         self.server, self.kind, self.gate = server, kind, tmp_path / "go"

@@ -180,7 +180,7 @@ def test_a_response_whose_window_stays_closed_is_reset(serve):
         client.request(1, path="/static?size=10")
         assert client.status(1) == 200
         client.expect_reset(1, CANCEL)
-        client.request(3, path="/empty/204")  # the connection goes on
+        client.request(3, path="/empty/204")  # the connection continues
         assert client.status(3) == 204
     assert server.counter("timeouts_write") == 1
 

@@ -1,4 +1,4 @@
-"""WebSocket over HTTP/2 (RFC 8441): what is refused, windows both ways, ends, and other streams beside it. The tests of
+"""WebSocket over HTTP/2 (RFC 8441): what is refused, windows both ways, ends, and other streams next to it. The tests of
 messages themselves are those of test_websocket*.py, which run over HTTP/2 as well."""
 import os
 import signal

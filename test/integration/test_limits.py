@@ -20,7 +20,7 @@ def send_get(connection, target="/n/1"):
 
 
 def at_once(waiting, other):
-    """One who waits has been answered before some more requests of another client are, whatever time they take."""
+    """One who waits has got a response before some more requests of another client are, whatever time they take."""
     for _ in range(100):
         assert other.get("/n/2").body == b"2"
     assert not waiting.quiet(), "it was not its turn as soon as there was room"
@@ -48,7 +48,7 @@ def test_more_clients_than_max_connections_wait_and_are_served_in_order(serve):
     assert all(connection.quiet(0.1) for connection in outside)
     assert server.cpu_seconds() - before < 0.1
     inside.pop(0).close()
-    for waiting in outside:  # each is idle then, and makes room for the next
+    for waiting in outside:  # each is idle then, and makes space for the next
         assert waiting.response().body == b"1"
     for connection in inside:
         connection.send(REST)
@@ -69,7 +69,7 @@ def test_max_connections_counts_all_loops_together(serve):
 
 
 def is_closed(connection):
-    """The server has closed it, and has sent nothing that was not taken."""
+    """The server has closed it, and has sent nothing that was not accepted."""
     if connection.quiet():
         return False
     connection.assert_closed()
@@ -368,7 +368,7 @@ def test_who_does_not_want_it_keeps_the_soft_limit(serve):
 @pytest.mark.parametrize("busy", [False, True])
 @pytest.mark.skipif(not (EXAMPLES / "uvhttp").exists(), reason="built without static files or middleware")
 def test_clients_leave_descriptors_to_files(serve, tmp_path, busy):
-    """Those that are idle make room for a new one; those that are not keep theirs, and files have descriptors all the same."""
+    """Those that are idle make space for a new one; those that are not keep theirs, and files have descriptors all the same."""
     for i in range(20):
         (tmp_path / f"{i}.txt").write_bytes(b"x" * 300_000)
     server = serve("uvhttp", tmp_path, "--io-threads", 1, preexec_fn=limited(256, 256))
@@ -405,7 +405,7 @@ def test_out_of_descriptors_the_server_serves_what_it_has_and_recovers_at_once(f
         for connection in new:
             assert connection.response().body == b"1"
         inside += new
-        for _ in range(20):  # whoever has been accepted is answered by then
+        for _ in range(20):  # whoever has been accepted gets a response by then
             assert inside[0].get("/n/2").body == b"2"
     assert 20 <= len(inside) < 64
     waiting = [connection for connection in connections if connection not in inside]

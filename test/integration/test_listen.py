@@ -1,4 +1,4 @@
-"""Addresses: several, both families, Unix sockets, descriptors that were passed in, and those that are taken."""
+"""Addresses: several, both families, Unix sockets, descriptors that were passed in, and those that are accepted."""
 import os
 import socket
 import sys

@@ -38,7 +38,7 @@ def test_a_run_of_time_ends_in_time_without_its_warm_up(target):
         assert run.requests == run.count()
         assert run.requests_per_second == pytest.approx(run.requests / 0.3, rel=0.01)
         assert run.unanswered <= 4
-        # The first answers of the window were asked for before it: by one latency at most. 2 %: those of a histogram.
+        # The first responses of the window were asked for before it: by one latency at most. 2 %: those of a histogram.
         assert run.json["generator"]["waiting_share"] < 1.02 + run.seconds("max") / 0.3
         assert run.requests == 0 or run.json["generator"]["cpu_us_per_request"] > 0
         return run.requests > 10  # but for a machine that stands still in the window
@@ -81,7 +81,7 @@ def test_a_warm_up_on_a_server_that_is_never_steady_ends_all_the_same(stub):
 
 
 def test_a_warm_up_can_be_interrupted(stub):
-    one = stub([5, OK])  # no answer, so that it is not steady
+    one = stub([5, OK])  # no response, so that it is not steady
     process = subprocess.Popen(command("-w", "auto", "-c", 1, "-t", 1, one.url), stdout=subprocess.PIPE, text=True)
     poll(lambda: one.requests)
     process.send_signal(signal.SIGINT)
@@ -266,7 +266,7 @@ def test_a_stall_is_seen_by_an_open_loop_and_not_by_a_closed_one(stub):
 
 
 def test_a_rate_that_is_too_much_fails_and_says_how_much_was_missing(stub):
-    one = stub([0.5, OK])  # far from the time that an answer may take: what is missing was never sent, or is when all ends
+    one = stub([0.5, OK])  # far from the time that a response may take: what is missing was never sent, or is when all ends
     run = load("-R", 200, "-d", "300ms", "-c", 1, "-t", 1, "--timeout", "3s", one.url, code=1)
     assert run.requests == run.count() == 60  # what has no response is in the tail, with the time that it waited
     assert run.json["latency"]["timeouts_included"] == run.errors["timeout"]

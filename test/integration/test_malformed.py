@@ -172,7 +172,7 @@ def test_a_smuggled_request_is_never_served(server):
 
 
 def test_a_client_that_continues_sending_still_gets_the_refusal(server):
-    """Closing while bytes are unread makes the kernel reset the connection: the answer must not be lost by that."""
+    """Closing while bytes are unread makes the kernel reset the connection: the response must not be lost by that."""
     for _ in range(20):
         with server.connect() as connection:
             connection.send_anyway(head("POST", "/body", [("Content-Length", 50_000_000)]) + b"x" * 300_000)
@@ -227,7 +227,7 @@ def test_endless_chunk_extensions_are_cut_off(serve):
             while sent < 1_000_000 and connection.send_anyway(piece):
                 sent += len(piece)
                 server.sync()
-                server.sync()  # what was answered in the turn of the one before has left
+                server.sync()  # what got a response in the iteration of the one before has left
                 if not connection.quiet():
                     break
             assert connection.response().status == 400
@@ -246,7 +246,7 @@ def test_endless_trailers_are_cut_off(server):
             while sent < 1_000_000 and connection.send_anyway(piece):
                 sent += len(piece)
                 server.sync()
-                server.sync()  # what was answered in the turn of the one before has left
+                server.sync()  # what got a response in the iteration of the one before has left
                 if not connection.quiet():
                     break
             assert connection.response().status in (400, 431)

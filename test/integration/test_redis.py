@@ -60,7 +60,7 @@ def redis(tmp_path):
 
 
 def start(serve, redis, timeout_ms=10_000, **settings):
-    """At most as long as may be asked for, so that no answer is late because the machine has stood still."""
+    """At most as long as may be asked for, so that no response is late because the machine has stood still."""
     return serve("http_test_server", "--redis", redis.address, "--redis-timeout", timeout_ms, settings=settings or None)
 
 

@@ -40,7 +40,7 @@ def write(path, data, age=60):
 
 @pytest.fixture
 def root(tmp_path):
-    """A tree with a secret beside it."""
+    """A tree with a secret next to it."""
     (tmp_path / "secret.txt").write_text(SECRET)
     at = tmp_path / "public"
     write(at / "index.html", "<h1>home</h1>")
@@ -493,7 +493,7 @@ def test_a_file_that_has_to_be_looked_up_is_sent_to_who_has_sent_fin(start, targ
 
 
 def system_calls(server, target, requests, directory):
-    """Names and numbers of the calls of the loop's thread while so many requests are answered one after the other. Others
+    """Names and numbers of the calls of the loop's thread while so many requests get responses one after the other. Others
     start, wait and end when they like, and what they are asked to do shows here, too: it takes a call to wake them."""
     with server.connect() as connection:
         connection.get(target)

@@ -256,14 +256,14 @@ def test_a_client_that_reads_slowly_but_steadily_is_served(serve):
 
 
 def test_a_client_that_pipelines_and_does_not_read_is_bounded(serve):
-    """Its requests wait with it: the memory that its answers may take is bounded."""
+    """Its requests wait with it: the memory that its responses may take is bounded."""
     server = serve(settings={"write_timeout": 30, "min_send_rate": 0})
     for _ in range(100):
         server.ask("/copy?size=100000")
     growth = server.memory_growth()
     with server.connect(receive_buffer=4096) as connection:
         connection.socket.settimeout(0.5)
-        data = head("GET", "/copy?size=100000") * 5000  # 500 MB of answers
+        data = head("GET", "/copy?size=100000") * 5000  # 500 MB of responses
         try:
             connection.socket.sendall(data)
         except TimeoutError:
@@ -276,7 +276,7 @@ def test_a_client_that_pipelines_and_does_not_read_is_bounded(serve):
 def test_a_deferred_response_may_take_longer_than_the_idle_time(serve):
     server = serve(settings={"keepalive_timeout": 1, "connection_timeout": 1, "body_timeout": 1, "write_timeout": 1})
     with server.connect() as connection:
-        # At once: between the first answer and a second request only the idle time would be allowed.
+        # At once: between the first response and a second request only the idle time would be allowed.
         connection.send(head("GET", "/later?ms=2500") + head("GET", "/n/1"))
         assert connection.response().body == b"later"
         assert connection.response().body == b"1"

@@ -412,7 +412,7 @@ def test_without_a_valid_list_of_its_authority_nobody_is_trusted(https, revoking
 
 @needs_openssl
 def test_a_resumed_session_gets_the_next_ticket(site, tmp_path):
-    """RFC 8446 section C.4: a ticket is for one connection. The answer comes behind the tickets."""
+    """RFC 8446 section C.4: a ticket is for one connection. The response comes behind the tickets."""
     saved = tmp_path / "session"
     ask = b"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n"
     s_client(site, "-tls1_3", "-sess_out", saved, "-ign_eof", data=ask)

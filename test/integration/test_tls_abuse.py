@@ -408,7 +408,7 @@ def test_an_idle_connection_is_evicted_for_a_new_client(https, pki):
     idle = [open_tls(server, pki) for _ in range(4)]
     for _ in range(4):
         new = open_tls(server, pki)
-        new.send(b"GET / HTTP/1.1\r\n")  # its own place is taken now
+        new.send(b"GET / HTTP/1.1\r\n")  # its own place is in use now
         idle.append(new)
     poll(lambda: not any(connection.quiet() for connection in idle[:4]))
     for connection in idle[4:]:

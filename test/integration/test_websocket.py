@@ -336,7 +336,7 @@ def test_the_server_closes_and_waits_for_the_response(server):
         client.send(frame(PING, b"?") + frame(CLOSE, struct.pack("!H", 4001)))
         client.expect_end()
     wait_close(server, "4001 \n")
-    with Raw(server, "/quick") as client:  # no answer: cut off after close_timeout
+    with Raw(server, "/quick") as client:  # no response: cut off after close_timeout
         began = time.monotonic()
         client.send(frame(TEXT, b"4003 silent"))
         client.expect_close(4003, b"silent")
@@ -396,7 +396,7 @@ def test_a_quiet_client_is_pinged_and_then_given_up(server):
                 client.expect(PING, b"")
                 client.expect_end()
                 return True
-            except (wire.Closed, OSError):  # the machine stood still for the rest of the idle time, and no answer came
+            except (wire.Closed, OSError):  # the machine stood still for the rest of the idle time, and no response came
                 answered.append(time.monotonic())
                 assert max(b - a for a, b in zip(answered, answered[1:])) > 1.8, answered
                 return False
@@ -460,7 +460,7 @@ def test_a_client_that_takes_nothing_is_given_up(own_server):
         client.send(frame(TEXT, b"fill"))
         own_server.sync()
         while own_server.counter("timeouts_write") == 0:
-            with contextlib.suppress(ConnectionError):  # given up since the counter was read
+            with contextlib.suppress(ConnectionError):  # aborted since the counter was read
                 client.send(frame(PONG))  # that it sends is no excuse
             time.sleep(0.1)
             assert time.monotonic() - began < 10

@@ -1,4 +1,4 @@
-"""permessage-deflate and messages in pieces: what is agreed on, what goes over the wire, bombs, and slow readers."""
+"""permessage-deflate and messages in parts: what is agreed on, what goes over the wire, bombs, and slow readers."""
 import os
 import shutil
 import socket
@@ -181,7 +181,7 @@ def test_a_bomb_stops_early(own_server):
         client.expect_close(1009)
         client.expect_end()
     assert own_server.counter("rejected_ws_inflated") == 1
-    with Packed(own_server, "/few") as client:  # in pieces it stops as well
+    with Packed(own_server, "/few") as client:  # in parts it stops as well
         client.send(packed_frame(BINARY, bomb[:5], fin=False) + frame(CONTINUATION, bomb[5:1000], fin=False))
         client.expect_close(1009)
     growth.stays_below(4 << 20)
@@ -247,7 +247,7 @@ def test_node_compresses(server, tmp_path):
     assert result.stdout.split() == ["true", "true", "100000", "permessage-deflate", "3000", "true"], result.stderr
 
 
-# --- messages in pieces ---
+# --- messages in parts ---
 
 
 def test_messages_come_in_pieces(server):

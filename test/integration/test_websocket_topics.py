@@ -124,7 +124,7 @@ def test_a_publication_is_compressed_for_those_who_can_read_it(own_server):
             opcode, payload, packed = client.read_message()
             assert (opcode, payload) == (TEXT, text)
             assert packed == (target != "/topic-narrow")
-        # The context of a connection goes on as if it had not been there.
+        # The context of a connection continues as if it had not been there.
         for client in clients.values():
             client.send(frame(TEXT, b"=x the alphabet and abcdefghijklmnopqrstuvwxyz, abcdefghijklmnopqrstuvwxyz" * 3))
             assert client.read_message()[1].startswith(b"the alphabet and abc")
@@ -190,13 +190,13 @@ def test_a_subscriber_that_does_not_read_slows_nobody(own_server, target, counte
     else:
         for _ in range(2):
             slow.expect(BINARY, bytes(1 << 20))
-        say(slow, b"-unknown", None)  # what was queued has come whole, and it goes on
+        say(slow, b"-unknown", None)  # what was queued has arrived completely, and it continues
 
 
 def test_publications_that_wait_for_the_loop_are_bounded(own_server):
     client = subscriber(own_server, target="/topic-skip")
     publisher = Raw(own_server, "/topic")
-    publisher.send(b"".join(frame(TEXT, b"@t 16") for _ in range(5)))  # one receive, one turn: the fifth finds 64 MB waiting
+    publisher.send(b"".join(frame(TEXT, b"@t 16") for _ in range(5)))  # one receive, one iteration: the fifth finds 64 MB waiting
     assert publisher.read()[1] == b"UVHTTP_E_LIMIT"
     harness.poll(lambda: own_server.counter("ws_publications_refused") >= 1)
     say(client, b"-t")

@@ -21,7 +21,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 @dataclasses.dataclass
 class Response:
-    """Names of fields are in lower case, as they come."""
+    """Names of fields are in lower case, as they arrive."""
 
     fields: list = dataclasses.field(default_factory=list)
     received: bytearray = dataclasses.field(default_factory=bytearray)

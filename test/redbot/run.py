@@ -28,7 +28,7 @@ STATIC = {"RANGE_CORRECT", "INM_304", "IMS_304", "CL_CORRECT"}
 PAGES = {
     "/tls/files/small.html": STATIC,                            # from memory
     "/tls/files/large.bin": STATIC,                             # by sendfile
-    "/tls/files/packed.html": STATIC | {"CONNEG_GZIP_GOOD"},    # with a .gz beside it
+    "/tls/files/packed.html": STATIC | {"CONNEG_GZIP_GOOD"},    # with a .gz next to it
     "/tls/files/none.html": set(),
     f"/file?path={WORK}/files/large.bin": {"CL_CORRECT"},
     "/": {"CL_CORRECT"},

@@ -62,7 +62,7 @@ static bool is_cut(const client_t *client) {
 }
 
 /* With few places, who is idle may have to make room, and a request may cross that. But not one of which something had
- * come before the server looked, and not before the response to the one before it was taken. */
+ * come before the server looked, and not before the response to the one before it was accepted. */
 static bool is_crossed(const client_t *client) {
     if (!sim_places_are_few || client->state == FRAMES) return false;
     if (client->answered == client->asked || stopped) return true;

@@ -72,7 +72,7 @@ typedef struct writer {
 /* Returns where the payload is. */
 char *sim_h2_put_frame(writer_t *out, size_t size, uint8_t type, unsigned flags, uint32_t id);
 void sim_h2_put_number(writer_t *out, uint8_t type, uint32_t id, uint32_t number);
-/* A frame in front of the next of its own. False: there is no room. */
+/* A frame in front of the next of its own. False: there is no space. */
 bool sim_h2_owe(client_t *client, uint8_t type, unsigned flags, uint32_t id, const char *payload, size_t size);
 /* A POST whose body is as long as that, all of which is consumed at once. */
 void sim_h2_probe(client_t *client, uint32_t body);
@@ -89,7 +89,7 @@ void sim_h2_data_came(client_t *client, stream_t *stream, uint32_t id, uint32_t 
 void sim_h2_window_came(client_t *client, uint32_t id, uint32_t increment);
 void sim_h2_settings_came(client_t *client, const char *payload, uint32_t size);
 void sim_h2_settings_acked(client_t *client);
-/* The answer to a PING of its own. */
+/* The response to a PING of its own. */
 void sim_h2_ping_acked(client_t *client);
 
 #endif

@@ -1,6 +1,7 @@
 /* Owns: the simulated kernel: the descriptors of the server, its sockets, epoll, clocks and random numbers, behind the
- * names of the system calls. How much of a read or a write is taken comes from the seed, one stream of numbers for each
- * connection. A call on a descriptor that is not open fails the run: in a real process it would be somebody else's.
+ * names of the system calls. How much of a read or a write is accepted comes from the seed, one stream of numbers for
+ * each connection. A call on a descriptor that is not open fails the run: in a real process it would be somebody
+ * else's.
  *
  * What it does as Linux does: level- and edge-triggered events, a half-closed socket, RST when unread bytes are closed
  * over, ECONNRESET once and EPIPE from then on, the lowest free descriptor is used again at once. */

@@ -39,7 +39,7 @@ struct sim_ring {
     unsigned cq_head, cq_tail, cq_mask, cq_entries, cq_flags, cq_overflow;
     struct io_uring_sqe *sqes;
     struct io_uring_cqe *cqes;
-    struct io_uring_cqe *spilled; /* SPILLED_MAX of them: completions that found no room */
+    struct io_uring_cqe *spilled; /* SPILLED_MAX of them: completions that found no space */
     uint32_t spilled_count;
     op_t ops[OPS_MAX];
     uint32_t op_count;

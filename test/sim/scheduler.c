@@ -109,7 +109,7 @@ static void do_world(void) {
     in_world = false;
 }
 
-/* The thread that goes on. The world does what is due meanwhile. */
+/* The thread that continues. The world does what is due meanwhile. */
 static uint32_t choose(void) {
     for (;;) {
         if (++steps > STEPS_MAX) sim_fail("no end after %u steps", STEPS_MAX);

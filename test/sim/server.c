@@ -210,7 +210,7 @@ static void on_job(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (!call->deferred || uvhttp_work(sim_server, run_job, NULL, call) != UVHTTP_OK) call_end(call);
 }
 
-/* --- in pieces --- */
+/* --- in parts --- */
 
 static void on_stream_done(uvhttp_response_t *res, int status, void *user) {
     (void)res, (void)status;
@@ -423,7 +423,7 @@ static uvhttp_flow_t wait_first(uvhttp_request_t *req, uvhttp_response_t *res, v
 
 /* --- WebSocket --- */
 
-/* What a message asks for: its tag, the size of the answer, and bytes that are checked. */
+/* What a message asks for: its tag, the size of the response, and bytes that are checked. */
 static uint32_t number_at(const char *data) {
     uint32_t number = 0;
     for (int i = 0; i < 4; i++) number |= (uint32_t)(unsigned char)data[i] << 8 * i;

@@ -64,7 +64,7 @@ typedef struct sim_conn sim_conn_t; /* the connection as its client sees it */
 void sim_kernel_reset(uint64_t seed);
 /* NULL: nobody listens, or the backlog is full. */
 sim_conn_t *sim_connect(uint32_t client, uint16_t port, void *arg);
-/* Bytes that were taken; 0: there is no room, or the server has gone. */
+/* Bytes that were accepted; 0: there is no space, or the server has gone. */
 size_t sim_client_send(sim_conn_t *conn, const char *data, size_t size);
 /* Returns bytes, 0 for nothing yet, -1 for FIN, -2 for RST. */
 long sim_client_receive(sim_conn_t *conn, char *data, size_t size);

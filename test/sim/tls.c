@@ -115,7 +115,7 @@ typedef struct server_end {
     bool h2; /* the client asks for HTTP/2, and gets it */
 } server_end_t;
 
-/* In the client's first record, beside how much it wants to be told. */
+/* In the client's first record, next to how much it wants to be told. */
 #define ASKS_FOR_H2 (UINT32_C(1) << 31)
 
 uvhttp__tls_session_t *__real_uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_io_t *io);

@@ -62,7 +62,7 @@ static void put_number(char *out, uint32_t number) {
     for (int i = 0; i < 4; i++) out[i] = (char)(number >> 8 * i);
 }
 
-/* The tag, the size of the answer, and `body` bytes of what this client sends, in some frames. */
+/* The tag, the size of the response, and `body` bytes of what this client sends, in some frames. */
 void sim_ws_message(client_t *client, const op_t *op) {
     const request_t *request = next_request(client, op->size);
     if (!request) return;

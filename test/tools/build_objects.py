@@ -1,4 +1,4 @@
-"""Owns: compiling a changed source beside a build, and linking a program of the build with it in front of the library. The
+"""Owns: compiling a changed source next to a build, and linking a program of the build with it in front of the library. The
 build and the tree stay as they are."""
 import json
 import os

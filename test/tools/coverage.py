@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Owns: what gcov's counters of a build say about src/: coverage.py BUILD [--parsers] [--missing]. Lines and branches by folder, or by
 file for the parsers: the code that reads what a client sends. --missing: the lines that were not run, and those with a branch that
-was not taken. A condition of && and || is a branch of its own."""
+was not accepted. A condition of && and || is a branch of its own."""
 import argparse
 import collections
 import concurrent.futures

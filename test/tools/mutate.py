@@ -4,7 +4,7 @@
     test/tools/mutate.py src/http1/*.c --max 150
     test/tools/mutate.py src/io/io_out.c:20-160 --tests io --tests exchange/outgoing --max 100
 
-A mutant is compiled beside a build that has the unit tests, which stays as it is, and linked in front of the library: the
+A mutant is compiled next to a build that has the unit tests, which stays as it is, and linked in front of the library: the
 tree is never changed. The programs of test/unit/<folder of the file>/ run until one fails or takes too long: the mutant
 is killed. A mutant whose object code is that of the original is none. Prints the survivors and the score."""
 import argparse

@@ -5,7 +5,7 @@
     test/tools/plant.py credit "off by"    those whose names have one of these texts
     test/tools/plant.py --check            only that each fault can still be planted
 
-A changed file is compiled beside two builds that have the simulation, build and build/asan, and linked in front of the
+A changed file is compiled next to two builds that have the simulation, build and build/asan, and linked in front of the
 library: the tree is never changed. A text that a file no longer has exactly once ends the program: the fault must be
 planted anew. Exit status 1: the simulation has missed a fault."""
 import argparse

@@ -75,7 +75,7 @@ PLANTS = [
     Plant("the backlog of a listener that closes is reset", "src/io/io_accept.c",
           "    while (left > 0) {\n        int fd = accept4", "    while (left > 1) {\n        int fd = accept4"),
     Plant("a signal costs a connection of the backlog", "src/io/io_accept.c",
-          "            continue; /* a signal: it has taken none */\n", ""),
+          "            continue; /* a signal: nothing was accepted */\n", ""),
     Plant("TLS: a record is encoded again", "src/io/io_filter.c",
           "    if (size == 0) return first;\n    uvhttp__segment_cut(first, size);",
           "    if (size == 0) return first;\n    if (first->release) uvhttp__segment_cut(first, size);"),
@@ -153,7 +153,7 @@ PLANTS = [
           "    send_goaway(http2, http2->last_stream_id);\n", "    send_goaway(http2, http2->last_stream_id + 2);\n"),
     # --- src/exchange ---
     Plant("a deferred handle finds its exchange after a reset", "src/exchange/deferred_handle.c",
-          "    else\n        deferred->exchange = NULL; /* the answer is on its way and will find nobody */\n", "", memory=True),
+          "    else\n        deferred->exchange = NULL; /* the response is on its way and will find no exchange */\n", "", memory=True),
     Plant("leak on abort: the request of a deferred response", "src/exchange/deferred_handle.c",
           "    if (deferred->state == UVHTTP__DEFERRED_ABORTED) uvhttp__exchange_free(deferred->exchange);\n", ""),
     Plant("a message of a deferred handle holds no reference", "src/exchange/deferred_handle.c",

@@ -176,7 +176,7 @@ class Torture:
         return self.control.counts()
 
     def fail(self, scenario, call, number, error, until=None, may_end=False):
-        """Runs the scenario with one failure. Returns whether it was reached; raises Fault. may_end: a server that cannot go on
+        """Runs the scenario with one failure. Returns whether it was reached; raises Fault. may_end: a server that cannot continue
         after it ends in order."""
         self.control.fail(call, number, error, until)
         try:
@@ -209,7 +209,7 @@ class Torture:
         return status
 
     def look_at_log(self):
-        """Lines are whole, and those of requests, whatever becomes of some of them."""
+        """Lines are complete, and those of requests, whatever becomes of some of them."""
         wrong = [line for line in self.log.read_text().splitlines() if not LINE.fullmatch(line)]
         if wrong:
             raise clients.Fault(f"lines of the access log: {wrong[:3]}")

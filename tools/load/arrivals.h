@@ -12,7 +12,7 @@ typedef struct load_arrivals {
     uint64_t next_ns;  /* when the next request is due */
     double gap_ns;     /* mean */
     double elapsed_ns; /* Poisson: from the start to the next one */
-    uint64_t count;    /* constant: how many were taken */
+    uint64_t count;    /* constant: how many were accepted */
     uint64_t random;   /* state of the generator */
     double phase_ns;   /* constant: the first one is this much after the start */
     bool is_poisson;

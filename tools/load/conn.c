@@ -194,7 +194,7 @@ void load_record_waited(load_thread_t *thread, const load_flight_t *flight, uint
     }
 }
 
-/* When it counts: a closed loop by when the answer came, so that the throughput is right; an open loop by when the
+/* When it counts: a closed loop by when the response came, so that the throughput is right; an open loop by when the
  * request was due, so that nothing that was asked for is left out. */
 static void record(load_conn_t *conn, const load_flight_t *flight) {
     load_thread_t *thread = conn->thread;
@@ -255,7 +255,7 @@ void load_conn_take_flight(load_conn_t *conn, load_flight_t *flight) {
     load_thread_responded(thread, 1);
 }
 
-/* After an answer: whether the connection has come to its end, which then is no error. What it still had under way is
+/* After a response: whether the connection has come to its end, which then is no error. What it still had under way is
  * asked for again. */
 bool load_conn_ends(load_conn_t *conn, bool close) {
     load_thread_t *thread = conn->thread;
@@ -318,7 +318,7 @@ static void on_end(uvhttp__stream_t *stream, int status) {
         }
         bool sending = status != UVHTTP_OK && (uvhttp__stream_out_size(stream) > 0 || conn->slow_left > 0);
         load_conn_fail(conn, sending ? LOAD_ERROR_write : LOAD_ERROR_read, false, why);
-    } else if (conn->state == LOAD_CONN_ONLINE) { /* between answers a server may close */
+    } else if (conn->state == LOAD_CONN_ONLINE) { /* between responses a server may close */
         (void)load_conn_ends(conn, true);
     }
 }

@@ -12,7 +12,7 @@ struct load_protocol {
     void (*send)(load_conn_t *conn, uint32_t n, uint64_t due_ns);
     /* Takes all that came, in the handshake or after it. */
     void (*receive)(load_conn_t *conn, const char *data, size_t size);
-    /* The server has sent FIN with a request under way: whether that was its answer. NULL: never. */
+    /* The server has sent FIN with a request under way: whether that was its response. NULL: never. */
     bool (*end)(load_conn_t *conn);
     /* The oldest request has had its time; the protocol fails it alone. NULL: the connection fails. */
     void (*expire)(load_conn_t *conn, load_flight_t *flight);
@@ -55,16 +55,16 @@ void load_conn_online(load_conn_t *conn);
 load_flight_t *load_conn_add_flight(load_conn_t *conn, load_request_t *request, uint64_t due_ns);
 /* Sends bytes that live as long as the run; a slow client does it bit by bit. */
 void load_conn_send_bytes(load_conn_t *conn, const char *data, size_t size);
-/* A request that has no answer and is no longer awaited: it counts with the time that it has waited until `now`. */
+/* A request that has no response and is no longer awaited: it counts with the time that it has waited until `now`. */
 void load_record_waited(load_thread_t *thread, const load_flight_t *flight, uint64_t now);
-/* A request has its answer. */
+/* A request has its response. */
 void load_conn_take_flight(load_conn_t *conn, load_flight_t *flight);
-/* A request has no answer and will have none, on a connection that remains in use. The run may end with it. */
+/* A request has no response and will have none, on a connection that remains in use. The run may end with it. */
 void load_conn_lose_flight(load_conn_t *conn, load_flight_t *flight, load_error_t kind, const char *why);
 /* A request that the server has not processed, by its word: it is made again, which is no error; in an open loop it is
  * lost. */
 void load_conn_return_flight(load_conn_t *conn, load_flight_t *flight, const char *why);
-/* After an answer: whether the connection has come to its end, by the server's word (`close`) or ours, which is no
+/* After a response: whether the connection has come to its end, by the server's word (`close`) or ours, which is no
  * error. */
 bool load_conn_ends(load_conn_t *conn, bool close);
 /* The connection is of no use any more, and what it had under way is lost. `pause`: the next one has to wait. */

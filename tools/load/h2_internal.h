@@ -26,7 +26,7 @@ typedef struct load_h2_bytes {
 
 struct load_h2 {
     uvhttp__hpack_decoder_t decoder;
-    uvhttp__list_t uploads; /* streams whose body waits, for a window or for its turn */
+    uvhttp__list_t uploads; /* streams whose body waits, for a window or for its share */
     int64_t window;         /* bytes of bodies that the server takes on the connection */
     uint32_t stream_window; /* the server's SETTINGS_INITIAL_WINDOW_SIZE */
     uint32_t streams_max;   /* its SETTINGS_MAX_CONCURRENT_STREAMS */

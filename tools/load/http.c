@@ -1,4 +1,4 @@
-/* Owns: HTTP/1.1 on a connection: its requests and its answers. May include: base, io, obs,
+/* Owns: HTTP/1.1 on a connection: its requests and its responses. May include: base, io, obs,
  * http1. */
 #include <string.h>
 

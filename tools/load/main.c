@@ -10,7 +10,7 @@
 #include "load/measure.h"
 #include "load/tls.h"
 
-/* The intervals of the log are written while the run goes on. */
+/* The intervals of the log are written while the run continues. */
 typedef struct hdr_log {
     FILE *out;
     char *text; /* the C library's */
@@ -34,7 +34,7 @@ static void write_hdr_log(const outcome_t *outcome, FILE *out) {
     fwrite(outcome->log->text, 1, outcome->log->size, out);
 }
 
-/* Whole or not at all: written beside it and then put in its place. */
+/* Whole or not at all: written next to it and then put in its place. */
 static bool write_file(const outcome_t *outcome, const char *option, const char *path,
                        void (*write)(const outcome_t *, FILE *)) {
     char draft[4096];

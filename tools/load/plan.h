@@ -17,7 +17,7 @@ typedef struct load_request {
     uint32_t copies;
     load_h2_request_t h2; /* HTTP/2: its header blocks */
     bool is_head;
-    _Atomic uint64_t first_hash; /* of the first right answer's body, over all threads; 0: none yet */
+    _Atomic uint64_t first_hash; /* of the first right response's body, over all threads; 0: none yet */
 } load_request_t;
 
 enum { LOAD_MESSAGE_ID_SIZE = 11, LOAD_POOL_STEPS = 1 << 14 };

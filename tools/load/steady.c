@@ -3,7 +3,7 @@
 
 enum { HALF = LOAD_STEADY_SLICES / 2 };
 
-/* Of HALF slices from the n-th on, of which the oldest is 0; 0 without an answer. */
+/* Of HALF slices from the n-th on, of which the oldest is 0; 0 without a response. */
 static double mean_from(const load_steady_t *steady, uint32_t n) {
     double responses = 0, latency_ns = 0;
     for (uint32_t i = 0; i < HALF; i++) {

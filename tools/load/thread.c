@@ -65,7 +65,7 @@ static void take_arrival(load_thread_t *thread) {
 /* --- requests without a response at the end --- */
 
 /* Closed loop: some requests are always under way when it ends. They count if they have waited longer than any response
- * took and than is usual, so that a server does not hide a request by never answering it. */
+ * took and than is usual, so that a server does not hide a request by never responding to it. */
 static void record_oldest(load_thread_t *thread, uint64_t now) {
     uint64_t max = uvhttp__histogram_max(&thread->stats.latency);
     if (max < UNUSUAL_NS) max = UNUSUAL_NS;
@@ -129,7 +129,7 @@ void load_thread_connected(load_thread_t *thread, bool well) {
     if (thread->failed > FAILED_MIN && thread->failed > 2 * thread->conn_count) stop(thread);
 }
 
-/* Open loop, draining: what was never sent, because no connection was free, or has no answer, has failed. */
+/* Open loop, draining: what was never sent, because no connection was free, or has no response, has failed. */
 static void give_up(load_thread_t *thread) {
     uint64_t missing = count_missing(thread);
     if (missing > 0)
@@ -157,7 +157,7 @@ static void pump(load_thread_t *thread, uint64_t now_ns) {
     thread->pace_ns = next;
 }
 
-/* Before the hand-over: what was queued in this turn is sent now. */
+/* Before the flush: what was queued in this iteration is sent now. */
 static void on_iteration_end(uvhttp__loop_t *loop, void *arg) {
     (void)loop;
     load_thread_t *thread = arg;
@@ -239,7 +239,7 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
     } else if (thread->options->is_open) {
         end_window(thread, thread->stats.end_ns);
         uvhttp__timer_stop(wheel, &thread->sample);
-        thread->phase = LOAD_DRAINING; /* the end of this turn looks whether anything is left */
+        thread->phase = LOAD_DRAINING; /* the end of this iteration looks whether anything is left */
         set_deadline(thread, thread->stats.end_ns + thread->options->drain_ns);
     } else {
         stop(thread);

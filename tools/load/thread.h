@@ -103,7 +103,7 @@ struct load_thread {
     uint64_t quota;      /* requests that may still be sent; UINT64_MAX: no limit */
     uint64_t to_respond; /* --requests: answers, or failures, still missing */
     size_t next_request;
-    load_conn_t **sent; /* connections that have sent in this turn */
+    load_conn_t **sent; /* connections that have sent in this iteration */
     uint32_t sent_count;
     uvhttp__list_t free; /* open loop: connections that could take a request, the longest free one first */
     load_arrivals_t arrivals;
@@ -114,7 +114,7 @@ struct load_thread {
     uvhttp__timer_t sample; /* each 100 ms */
     uint64_t sampled_responses, sampled_ns;
     bool measuring;
-    bool warming; /* until the server is steady: what comes in is told to the first worker */
+    bool warming; /* until the server is steady: what comes in is asked to the first worker */
     _Atomic uint64_t warm_responses, warm_latency_ns;
     load_cpu_t cpu_begin;
     uvhttp__post_t begin, go, settled, stop;

@@ -108,7 +108,7 @@ static size_t on_data(uvhttp__stream_t *stream, const char *data, size_t size) {
     return size;
 }
 
-/* A FIN without close_notify may be anybody's, and does not end an answer. */
+/* A FIN without close_notify may be anybody's, and does not end a response. */
 static void on_end(uvhttp__stream_t *stream, int status) {
     const tls_t *tls = tls_of(stream);
     load_conn_t *conn = conn_of(stream);

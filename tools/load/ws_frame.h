@@ -9,7 +9,7 @@
 #define LOAD_WS_HEAD_MAX 14
 #define LOAD_WS_CONTROL_MAX 125
 
-/* The key is that of the RFC, and so is its answer: nobody stands between who could keep it. */
+/* The key is that of the RFC, and so is its response: nobody stands between who could keep it. */
 #define LOAD_WS_HEADERS                                                                                                \
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"                                       \
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"

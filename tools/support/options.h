@@ -46,7 +46,7 @@ void options_parse(const options_t *options, char **argv);
 
 /* For uvhttp_server_on_reload (SIGHUP), of a program that has called options_parse: reads the file and the environment
  * again, with the options of the command line above them, gives the server what they say, and says on stderr whether
- * it was taken. */
+ * it was accepted. */
 void options_reload(uvhttp_server_t *server, void *user);
 
 /* A number of min..max, for a value that may also be something else. */

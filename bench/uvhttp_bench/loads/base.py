@@ -16,7 +16,7 @@ from uvhttp_bench.exits import BenchError, MissingError
 from uvhttp_bench.interrupt import held
 from uvhttp_bench.model.record import Check, Results
 
-GRACE_SECONDS = 45  # beyond what was asked for; wrk waits for an answer up to 30 s
+GRACE_SECONDS = 45  # beyond what was asked for; wrk waits for a response up to 30 s
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Job:
     request_body: bytes = b""
     status: int = 200
     response_bytes: int | None = None
-    answer_bytes: int | None = None  # head and body, where every answer has the same length
+    answer_bytes: int | None = None  # head and body, where every response has the same length
     message_bytes: int = 0
     pipeline: int = 1
     http2: bool = False  # `pipeline` is streams then
@@ -52,7 +52,7 @@ class Outcome:
     command: str
     cpu_seconds: float  # of the tool
     wall_seconds: float
-    answer_bytes_checked: bool = False  # the tool itself has compared every answer's length or content
+    answer_bytes_checked: bool = False  # the tool itself has compared every response's length or content
     request_bytes: int | None = None  # of one request as the tool sends it; None: it does not say
     response_bytes: int | None = None  # of one response, where the tool knows it better than a probe
     connections: int = 0  # opened in the whole run; 0: as many as asked for

@@ -18,7 +18,7 @@ TRAFFIC = re.compile(r"^traffic: \S+ \((\d+)\) total", re.M)
 
 
 def histogram_of(lines: Iterable[str]) -> Histogram:
-    """Of its log: start in us since 1970, status, us until the end of the answer."""
+    """Of its log: start in us since 1970, status, us until the end of the response."""
     return Histogram.of((int(line.rsplit("\t", 1)[1]), 1) for line in lines)
 
 

@@ -48,7 +48,7 @@ class Contender:
 
 
 class Void(BenchError):
-    """A run whose figures say nothing; the others go on."""
+    """A run whose figures say nothing; the others continue."""
 
 
 @dataclass
@@ -62,7 +62,7 @@ class Log:
 
 
 def verify(results: Results, workload: Workload, answer: Answer, connections: int) -> None:
-    """A figure is only as good as the answers behind it."""
+    """A figure is only as good as the responses behind it."""
     if answer.bytes_total is None:
         raise Void("its answers say no length")
     if results.total_requests == 0:

@@ -85,7 +85,7 @@ KINDS = {"connect": "connect", "write": "write", "timeout": "timeout", "status":
 
 
 def _errors(counts: dict[str, int]) -> Errors:
-    """By its kinds; a kind that is not among ours is a failure to read an answer."""
+    """By its kinds; a kind that is not among ours is a failure to read a response."""
     sums: dict[str, int] = {}
     for name, count in counts.items():
         kind = KINDS.get(name, "read")

@@ -96,7 +96,7 @@ def hash_of(one: Entry) -> str:
 
 
 def linked(record: Record, previous: str) -> Record:
-    """The record with its place after `previous`, as it comes back from JSON: 1 and 1.0 are the same to the hash."""
+    """The record with its place after `previous`, as it arrives back from JSON: 1 and 1.0 are the same to the hash."""
     value = to_json(from_json(Record, json.loads(canonical(_anywhere(to_json(record))))))
     histograms = {name: value["results"][name] for name in ("histogram", "histogram_corrected")}
     value["chain"] = asdict(Chain(previous, digest(histograms), ""))

@@ -1,4 +1,4 @@
-"""Owns: frozen dataclasses to JSON and back, checked against their type hints, and files that are whole or not there."""
+"""Owns: frozen dataclasses to JSON and back, checked against their type hints, and files that are complete or not there."""
 
 import dataclasses
 import functools

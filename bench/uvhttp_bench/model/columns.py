@@ -1,4 +1,4 @@
-"""Owns: what a row of the database of records has, beside the id that each kind of database counts in its own way."""
+"""Owns: what a row of the database of records has, next to the id that each kind of database counts in its own way."""
 
 COLUMNS = """
     test_id TEXT NOT NULL UNIQUE,

@@ -1,4 +1,4 @@
-"""Owns: the results of the self-check: what `compare` says of a build beside itself, and beside itself slowed by a known part.
+"""Owns: the results of the self-check: what `compare` says of a build next to itself, and next to itself slowed by a known part.
 The figures of every run are kept, so that anybody can judge them again."""
 
 import json

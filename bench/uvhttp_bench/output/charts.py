@@ -151,7 +151,7 @@ def _panel(panel: Panel, scale: _Scale, x0: float, x1: float, y: float) -> str:
 
 
 def _ratio_axis(scale: _Scale, y: float) -> str:
-    """1 in any case, and whatever else has room."""
+    """1 in any case, and whatever else has space."""
     taken = [scale(1)]
     body = _text(scale(1), y + 15, "1", "q", "middle")
     for tick in RATIO_TICKS:

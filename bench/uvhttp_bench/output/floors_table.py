@@ -1,4 +1,4 @@
-"""Owns: the table of figures beside the standard's floors."""
+"""Owns: the table of figures next to the standard's floors."""
 
 from collections.abc import Iterable
 

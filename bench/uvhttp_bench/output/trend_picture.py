@@ -6,7 +6,7 @@ from uvhttp_bench.exits import MissingError, UsageError
 from uvhttp_bench.history import Series
 from uvhttp_bench.output import charts
 
-SERIES_MAX = 8  # more lines cannot be told apart
+SERIES_MAX = 8  # more lines cannot be distinguished
 
 
 def svg(series: Sequence[Series], figure: str) -> str:

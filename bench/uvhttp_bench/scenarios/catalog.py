@@ -1,4 +1,4 @@
-"""Owns: the scenarios of the contract, as data. A scenario says what is asked of a server and what the answer must be; how
+"""Owns: the scenarios of the contract, as data. A scenario says what is asked of a server and what the response must be; how
 it is asked is the load tool's (loads/)."""
 
 import fnmatch
@@ -41,7 +41,7 @@ class Scenario:
     sendfile: bool = True
     raw_name: str = ""  # of the raw results, where it is not the name
     seconds_quick: float = 1  # with --quick; 0: left out
-    optional: bool = False  # a server that answers 404 does not have it, and the scenario is left out
+    optional: bool = False  # a server that responds with 404 does not have it, and the scenario is left out
     options: tuple[str, ...] = ()  # more of the server's options
     congestion_control: str = ""  # of TCP; empty: the command's
     headers: tuple[tuple[str, str], ...] = ()  # of the request, besides those that its body needs

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-SETTLE_PART = 0.25  # of the run, in which memory may still be taken
+SETTLE_PART = 0.25  # of the run, in which memory may still be allocated
 POINTS_MAX = 200  # pairs grow with the square
 GROWTH_MB_MIN = 1.0  # an allocator breathes
 GROWTH_PART_MIN = 0.05

@@ -41,7 +41,7 @@ def spread(interval: Interval) -> float:
 
 
 def narrow(interval: Interval | None) -> bool:
-    """Whether more rounds would tell nothing more. Knows the width alone, not where the ratio lies: to go on until this is
+    """Whether more rounds would tell nothing more. Knows the width alone, not where the ratio lies: to continue until this is
     true favours no outcome."""
     return interval is not None and spread(interval) <= REACH_MAX
 
@@ -88,7 +88,7 @@ class Named:
 
 
 def grouped(ratios: Sequence[Named]) -> list[list[Named]]:
-    """From the least to the most. Those that cannot be told apart share a group, in alphabetical order: nobody wins by noise.
+    """From the least to the most. Those that cannot be distinguished share a group, in alphabetical order: nobody wins by noise.
     A group is what overlaps with the interval of its first; those without an interval come last."""
     groups: list[list[Named]] = []
     reach = 0.0  # of the group's first

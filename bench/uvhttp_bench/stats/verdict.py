@@ -76,8 +76,8 @@ class Verdict:
 
     @property
     def precise(self) -> bool:
-        """As much as the question needs: the interval and the machine's noise are small beside the threshold. Neither says
-        where the difference lies: to go on until this is true does not favour a verdict."""
+        """As much as the question needs: the interval and the machine's noise are small next to the threshold. Neither says
+        where the difference lies: to continue until this is true does not favour a verdict."""
         reach = math.log(self.ratio_high / self.ratio_low) / 2
         return (
             self.rounds >= ROUNDS_MIN

@@ -1,7 +1,7 @@
 """Owns: what a server under test is, starting it pinned, knowing when it answers, and ending it.
 
 No port is guessed: two are taken from the kernel, and a server that finds them taken is an error that says so. Nothing is
-slept for: readiness is an answer."""
+slept for: readiness is a response."""
 
 import contextlib
 import os
@@ -244,7 +244,7 @@ def ask_scenario(running: Running, scenario: Scenario) -> Answer:
 
 
 def probe(running: Running, scenario: Scenario, name: str) -> Answer:
-    """One answer, as it comes."""
+    """One answer, as it arrives."""
     try:
         return ask_scenario(running, scenario)
     except (OSError, HTTPException) as error:

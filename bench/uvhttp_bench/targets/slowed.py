@@ -15,7 +15,7 @@ LIBRARY = repository.BUILD / "bench" / "self_check" / "slow_send.so"
 
 
 class Slowed(Uvhttp):
-    """On the epoll engine, which hands over each answer by a call of its own."""
+    """On the epoll engine, which submits each response by a call of its own."""
 
     def __init__(self, name: str, slow_ns: int, program: Path | None = None) -> None:
         super().__init__("epoll", program=program, name=name)

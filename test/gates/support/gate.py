@@ -123,7 +123,7 @@ def answer_size(client, request=GET):
 
 
 def lock_step(clients, rounds, size, request=GET, per_write=1):
-    """`rounds` times: every client sends, then every client reads its answers."""
+    """`rounds` times: every client sends, then every client reads its responses."""
     for _ in range(rounds):
         for client in clients:
             client.sendall(request * per_write)

@@ -1,5 +1,5 @@
 /* What test_cpp.py asks of the C++ interface: every way to end a coroutine, counted: frames that live, exceptions,
- * allocations. Beside them a handler of C that waits and answers the same way, to compare its allocations.
+ * allocations. Next to them a handler of C that waits and answers the same way, to compare its allocations.
  *
  *   cpp_test_server ADDRESS */
 #include <atomic>
@@ -124,7 +124,7 @@ static task<response> literal(request &) {
     co_return uvhttp::text(200, "the same literal, which is longer than a short string\n");
 }
 
-/* Shared by all answers; the sizes are of what is in memory, and of what is a file. */
+/* Shared by all responses; the sizes are of what is in memory, and of what is a file. */
 static response made_once(request &req) {
     static const uvhttp::content small("made once"), large(std::string(100000, 'c'));
     return {200, "text/plain", req.query_param("large") ? large : small};

@@ -1,4 +1,4 @@
-/* Owns: the routes of pattern_server in each mode of execution, those that take bodies, and what they need beside.
+/* Owns: the routes of pattern_server in each mode of execution, those that take bodies, and what they need next to.
  *
  * GET /worker, /coro, /later and /client + /SEED/SIZE: the bytes by a worker thread, a coroutine, a deferred response,
  * and by the client from another server. GET /limited/SEED/SIZE: behind a rate limit in Redis. POST /body, /stream,

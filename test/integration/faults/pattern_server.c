@@ -4,7 +4,7 @@
  *                  [--directory DIR] [--uploads DIR] [--access-log FILE] [--redis ADDRESS]
  *
  * GET /copy/SEED/SIZE, /ref/SEED/SIZE, /pieces/SEED/SIZE and /file/SEED/SIZE send pattern.h's bytes from memory of the
- * library, from memory of the application, in pieces, and by sendfile(2); X-Seed repeats the seed. /ws is a WebSocket
+ * library, from memory of the application, in parts, and by sendfile(2); X-Seed repeats the seed. /ws is a WebSocket
  * that echoes, /counters is as in http_test_server, pattern_routes.c has the others. --tls-listen: the same, encrypted,
  * with a certificate for development.
  */

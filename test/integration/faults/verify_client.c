@@ -164,7 +164,7 @@ static bool fill(client_t *client) {
     return true;
 }
 
-/* Returns false if the connection has to be given up. */
+/* Returns false if the connection has to be aborted. */
 static bool expect(client_t *client, const request_t *request) {
     char *head, *end;
     for (;;) {

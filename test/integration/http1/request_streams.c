@@ -1,8 +1,7 @@
 /* Owns: what our HTTP/1 reads out of streams of requests, for other parsers that get the same (test_http1_oracle.py).
  * Reads lines of hexadecimal digits, a stream each. Of each stream it writes lines, with texts in hexadecimal digits,
- * "-" if they are empty: request METHOD TARGET MINOR KEEP_ALIVE BODY NAME VALUE NAME VALUE ...   of each that is whole
- *   end           between two requests, or behind one that closes the connection
- *   more          inside a request
+ * "-" if they are empty: request METHOD TARGET MINOR KEEP_ALIVE BODY NAME VALUE NAME VALUE ...   of each that is
+ * complete end           between two requests, or behind one that closes the connection more          inside a request
  *   error NAME    what is wrong with the next one */
 #include <stdio.h>
 #include <stdlib.h>

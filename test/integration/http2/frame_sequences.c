@@ -41,7 +41,7 @@ static void print_stream(uvhttp__http2_stream_t *stream, void *arg) {
     putchar('\n');
 }
 
-/* Returns whether the connection goes on in a way that can be compared. */
+/* Returns whether the connection continues in a way that can be compared. */
 static bool step(ours_t *ours, const char *frame, size_t size) {
     print_frame(frame, size);
     ours_step(ours, frame, size);

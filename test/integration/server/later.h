@@ -12,10 +12,10 @@ typedef enum later_how {
     LATER_JSON,
     LATER_SEND,
     LATER_REF,
-    LATER_RUN,     /* uvhttp_deferred_run, then a complete answer */
+    LATER_RUN,     /* uvhttp_deferred_run, then a complete response */
     LATER_PIECES,  /* uvhttp_deferred_run, then begin, write, end */
     LATER_NOTHING, /* only release */
-    LATER_TWICE,   /* the second answer has to be refused */
+    LATER_TWICE,   /* the second response has to be refused */
     LATER_REQUEST, /* answers with the request's target, read on the other thread */
 } later_how_t;
 

@@ -149,7 +149,7 @@ static void count_release(void *arg) {
 static void send_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t size = number_param(req, "size", 0);
-    unsigned times = (unsigned)number_param(req, "times", 1); /* the last answer counts, all are released */
+    unsigned times = (unsigned)number_param(req, "times", 1); /* the last response counts, all are released */
     for (unsigned i = 0; i < times; ++i) {
         atomic_fetch_add(&app.ref_taken, 1);
         uvhttp_response_send_ref(res, 200, "application/octet-stream", pattern, size < STATIC_MAX ? size : STATIC_MAX,
@@ -157,7 +157,7 @@ static void send_ref(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     }
 }
 
-/* The handler's count goes at once: the answer is what keeps it. */
+/* The handler's count goes at once: the response is what keeps it. */
 static void send_content(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uint64_t size = number_param(req, "size", 0);
@@ -203,7 +203,7 @@ static void redirect(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     if (status != 0) answer_code(res, status);
 }
 
-/* Every query parameter as a header of the answer; the body is the codes, a line each. */
+/* Every query parameter as a header of the response; the body is the codes, a line each. */
 static void headers(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     char codes[2048] = "", name_text[128], value_text[512];
@@ -388,7 +388,7 @@ static void show_trace(uvhttp_request_t *req, uvhttp_response_t *res, void *user
     uvhttp_response_text(res, 200, text ? text : "");
 }
 
-/* A hook that replaces the whole answer. */
+/* A hook that replaces the whole response. */
 static void replace(uvhttp_response_t *res, void *user) {
     (void)user;
     if (uvhttp_response_status(res) == 200) uvhttp_response_text(res, 299, "replaced");

@@ -1,5 +1,5 @@
 /* Owns: routes of the test server for bodies that come and go by TLS: /tls/files/ (--tls-static DIR), PUT /tls/sum,
- * which takes its body piece by piece, with ?hold=1 only as POST /tls/go_on says, and POST /tls/form, which counts
+ * which takes its body part by part, with ?hold=1 only as POST /tls/go_on says, and POST /tls/form, which counts
  * parts. */
 #include <stdio.h>
 

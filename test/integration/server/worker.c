@@ -42,7 +42,7 @@ static void count(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     uvhttp_response_text(res, 200, text);
 }
 
-/* size bytes in pieces of `piece`. */
+/* size bytes in parts of `piece`. */
 static void stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     size_t size = number(req, "size"), piece = number(req, "piece");

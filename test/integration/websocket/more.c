@@ -1,4 +1,4 @@
-/* Owns: the routes of compression, of messages in pieces and of topics. All but topics is for one loop. */
+/* Owns: the routes of compression, of messages in parts and of topics. All but topics is for one loop. */
 #include "more.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@ static void resume(uvhttp_ws_t *ws, void *user) {
     uvhttp_ws_resume(ws);
 }
 
-/* --- messages in pieces, in --- */
+/* --- messages in parts, in --- */
 
 typedef struct tally {
     size_t size, pieces, largest;
@@ -51,7 +51,7 @@ static void say_tally(uvhttp_ws_t *ws, uvhttp_ws_fragment_t fragment, void *user
     uvhttp_ws_send(ws, UVHTTP_WS_TEXT, text, (size_t)size);
 }
 
-/* Pauses after each piece; GET /resume says how much has come, and lets it go on. */
+/* Pauses after each piece; GET /resume says how much has come, and lets it continue. */
 static uvhttp_ws_t *paused;
 
 static void pause_at_piece(uvhttp_ws_t *ws, uvhttp_ws_fragment_t fragment, void *user) {
@@ -82,7 +82,7 @@ static void forget_paused(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *
     tally_close(ws, code, reason, user);
 }
 
-/* --- messages in pieces, out --- */
+/* --- messages in parts, out --- */
 
 static void expect(int status, int wanted) {
     if (status != wanted) {
@@ -91,7 +91,7 @@ static void expect(int status, int wanted) {
     }
 }
 
-/* Two messages in pieces, and others in between, which have to wait. */
+/* Two messages in parts, and others in between, which have to wait. */
 static void stream(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     uvhttp_server_t *server = user;
     (void)message;
@@ -125,7 +125,7 @@ static void stream_on(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) 
         expect(uvhttp_ws_end(ws), 0);
 }
 
-/* Ten megabytes in pieces, as fast as the client takes them. */
+/* Ten megabytes in parts, as fast as the client takes them. */
 static void pour(uvhttp_ws_t *ws, void *user) {
     (void)user;
     static const char piece[10000];

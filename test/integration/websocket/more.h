@@ -4,7 +4,7 @@
 
 #include <uvhttp.h>
 
-/* Compression, messages in pieces, topics. */
+/* Compression, messages in parts, topics. */
 void add_more_routes(uvhttp_server_t *server);
 
 #endif

@@ -145,7 +145,7 @@ static void say_drained(uvhttp_ws_t *ws, void *user) {
     uvhttp_ws_send(ws, UVHTTP_WS_TEXT, text, (size_t)size);
 }
 
-/* Two hundred messages in one turn. */
+/* Two hundred messages in one iteration. */
 static void burst(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     (void)user;
     for (int i = 0; i < 200; i++) uvhttp_ws_send(ws, message.type, message.data, message.size);

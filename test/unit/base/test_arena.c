@@ -218,7 +218,7 @@ static void test_what_is_reserved_stands_in_one_block_of_that_size(void **state)
     assert_ptr_equal(second, first + 64);
     assert_int_equal(test_allocator_count(), count);
     uvhttp__arena_reserve(&arena, 8);
-    assert_int_equal(test_allocator_count(), count); /* there is room */
+    assert_int_equal(test_allocator_count(), count); /* there is space */
     test_allocator_fail_at(1);
     uvhttp__arena_reserve(&arena, 1000);
     test_allocator_fail_at(0);

@@ -27,7 +27,7 @@ enum { THREADS = 4, TURNS = 20000 };
 
 typedef struct shared {
     uvhttp__ref_t ref;
-    int written[THREADS]; /* plain: the last to let go must see what all wrote */
+    int written[THREADS]; /* plain: the thread that releases last must see what all wrote */
 } shared_t;
 
 typedef struct holder {

@@ -56,7 +56,8 @@ static void test_timer_expires_at_its_deadline_and_not_before(void **state) {
                                       UINT64_C(5000000000)};
     for (size_t i = 0; i < sizeof delays / sizeof *delays; i++) {
         for (uint64_t begin = 0; begin < 3; begin++) {
-            uint64_t now = 1000 + begin * 3095; /* 1000, 4095, 7190: before, at the end of and in a turn of level 1 */
+            uint64_t now =
+                1000 + begin * 3095; /* 1000, 4095, 7190: before, at the end of and in an iteration of level 1 */
             uvhttp__wheel_init(&wheel, now);
             record_kind = uvhttp__wheel_kind(&wheel, record, &fired_count);
             fired_count = 0;

@@ -146,7 +146,7 @@ static void test_texts_are_copied_and_must_fit(void **state) {
     assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
     assert_int_equal(strncmp(message, "tls_alpn is ", 12), 0);
     config = before;
-    config.tls_min_version = UVHTTP_TLS_DEFAULT; /* a program that sets it so is told */
+    config.tls_min_version = UVHTTP_TLS_DEFAULT; /* a program that sets it so gets an error */
     assert_int_equal(uvhttp_server_config_check(&config, message, sizeof message), UVHTTP_E_CONFIG);
     assert_string_equal(message, "tls_min_version is \"0\": expected 1.2 or 1.3");
 }
@@ -287,7 +287,7 @@ static void test_only_changed_fields_that_need_a_restart_are_named(void **state)
     uvhttp_server_config_default(&changed);
     for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) assert_null(uvhttp__config_frozen(&config, &changed, i));
     changed.backlog++;
-    changed.tls_handshake_timeout++; /* is taken while the server runs */
+    changed.tls_handshake_timeout++; /* is applied while the server runs */
     unsigned named = 0;
     for (size_t i = 0; i <= UVHTTP__CONFIG_FIELDS_MAX; i++) {
         const char *name = uvhttp__config_frozen(&config, &changed, i);

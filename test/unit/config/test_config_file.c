@@ -1,4 +1,5 @@
-/* The configuration from files and from the environment: every mistake with its exact place, and nothing half-taken. */
+/* The configuration from files and from the environment: every mistake with its exact place, and nothing applied in
+ * part. */
 /* Needs: yaml. */
 #include <fcntl.h>
 #include <stdio.h>

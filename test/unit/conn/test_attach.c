@@ -9,7 +9,7 @@ typedef struct app {
     uv_async_t wake; /* keeps the loop alive until the server has stopped, and brings work to it */
     uv_timer_t timer;
     uvhttp_tcp_t *ticking;
-    void (*begin)(struct app *app); /* on the loop's thread, before it turns */
+    void (*begin)(struct app *app); /* on the loop's thread, before it runs */
     void (*work)(struct app *app);
     int close_status;
     pthread_t thread;
@@ -174,7 +174,7 @@ static void test_addresses_have_a_bound(void **state) {
     app_join(app);
 }
 
-/* The application's own handles may use a connection: what they send outside a turn goes out, too. */
+/* The application's own handles may use a connection: what they send outside an iteration goes out, too. */
 static void tick(uv_timer_t *timer) {
     app_t *app = timer->data;
     if (uvhttp_tcp_send(app->ticking, "tick", 4, NULL) != UVHTTP_OK) fixture_saw(app->fixture, SEEN_WRONG, 1);

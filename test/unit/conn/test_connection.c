@@ -178,7 +178,7 @@ static void test_fin_of_a_paused_connection_comes_after_its_data(void **state) {
     close(other);
 }
 
-/* Sends until it is told to stop, then until it is refused. */
+/* Sends until backpressure is reported, then until a send is refused. */
 static void send_until_refused(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     fixture_t *fixture = user;
     (void)data, (void)size;
@@ -355,7 +355,7 @@ static void test_without_on_end_the_queue_is_sent_and_closed(void **state) {
     free(data);
 }
 
-/* Copies and references in turns, so that none can be joined with the next. */
+/* Copies and references alternate, so that none can be joined with the next. */
 static void send_in_small_pieces(uvhttp_tcp_t *tcp, const char *data, size_t size, void *user) {
     fixture_t *fixture = user;
     (void)data, (void)size;
@@ -366,7 +366,7 @@ static void send_in_small_pieces(uvhttp_tcp_t *tcp, const char *data, size_t siz
     }
 }
 
-/* One turn cannot hand them all to the kernel, and its memory is used again before the last ones are sent. */
+/* One iteration cannot hand them all to the kernel, and its memory is used again before the last ones are sent. */
 static void test_many_small_pieces_are_sent_as_they_were(void **state) {
     fixture_t *fixture = *state;
     char *data = fixture_have_sent(fixture, send_in_small_pieces, 20000);

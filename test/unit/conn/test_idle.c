@@ -6,7 +6,7 @@ static void test_an_idle_connection_is_closed(void **state) {
     fixture->config.idle_timeout = 1;
     fixture_start(fixture);
     uint64_t begin_ms =
-        clock_ms(); /* of a turn before: the loop's clock stands still in a turn, however long it takes */
+        clock_ms(); /* of an iteration before: the loop's clock stands still in an iteration, however long it takes */
     int fd = dial(fixture);
     ping(fd);
     client_expect_eof(fd);

@@ -2,8 +2,8 @@
  * seconds. */
 #include "support/tcp_server.h"
 
-/* Takes the answer in rounds, with a pause after each. Returns whether it came whole: the connection may end before if
- * the machine itself has paused for an idle time, but not else. In the end nothing moves any more. */
+/* Reads the response in rounds, with a pause after each. Returns whether it was complete: the connection may end before
+ * if the machine itself has paused for an idle time, but not otherwise. In the end nothing moves any more. */
 static bool take_slowly(fixture_t *fixture, uint64_t connections) {
     enum { ROUND = 4 << 20 };
     char *got = malloc(ROUND);
@@ -30,7 +30,7 @@ static bool take_slowly(fixture_t *fixture, uint64_t connections) {
     return at >= fixture->size;
 }
 
-/* One big send, taken slowly: nothing is queued for longer than idle_timeout, but bytes go out all the time. */
+/* One big send, read slowly: nothing is queued for longer than idle_timeout, but bytes are sent all the time. */
 static void test_a_long_queue_that_moves_keeps_a_connection_alive(void **state) {
     fixture_t *fixture = *state;
     fixture->config.idle_timeout = 1;

@@ -48,7 +48,7 @@ static void *stop_it(void *arg) {
     return NULL;
 }
 
-/* While the loops are made, while they turn, while they are freed. */
+/* While the loops are created, while they run, while they are freed. */
 static void test_stop_from_another_thread_at_any_moment(void **state) {
     fixture_t *fixture = *state;
     fixture->config.io_threads = 2;
@@ -279,7 +279,7 @@ static void test_a_drain_is_cut_off_at_its_deadline(void **state) {
     char *data = fixture_have_sent(fixture, send_much, 32 << 20);
     int fd = fixture_dial_narrow(fixture, "");
     uint64_t begin_ms =
-        clock_ms(); /* of a turn before: the loop's clock stands still in a turn, however long it takes */
+        clock_ms(); /* of an iteration before: the loop's clock stands still in an iteration, however long it takes */
     client_send(fd, "x", 1);
     wait_seen(fixture, SEEN_STEP, 1);
     assert_int_equal(fixture_stop(fixture), UVHTTP_OK); /* the client reads nothing */

@@ -1,4 +1,5 @@
-/* Owns: tests of the limit of connections: those beyond it wait, are not refused, and are served when there is room. */
+/* Owns: tests of the maximum of connections: those beyond it wait, are not refused, and are served when a place is
+ * free. */
 #include "support/tcp_server.h"
 
 /* Clients come all at once and each wants one echo; one that is served leaves, until all were. Whoever waits must be

@@ -11,7 +11,7 @@
 
 static const uvhttp__rate_limits_t defaults = {.rate = 240, .grace = 5, .timeout = 300};
 
-/* Bytes a second for some seconds. Returns the second after which the peer was given up, 0: it was not. */
+/* Bytes a second for some seconds. Returns the second after which the peer was disconnected, 0: it was not. */
 static unsigned last(uvhttp__rate_t *rate, const uvhttp__rate_limits_t *limits, uint64_t *now_ms, uint32_t *bytes,
                      uint32_t per_second, unsigned seconds) {
     for (unsigned i = 1; i <= seconds; i++) {

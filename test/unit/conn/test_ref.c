@@ -43,7 +43,7 @@ static void test_another_thread_closes_after_what_it_sent(void **state) {
     fixture_leave(fixture, fd);
 }
 
-/* on_close comes before the handle is told, so that the loop has to go round once more. */
+/* on_close comes before the handle is notified, so that the loop has to iterate once more. */
 static void wait_gone(uvhttp_tcp_ref_t *ref) {
     uint64_t end_ms = clock_ms() + TIMEOUT_MS;
     while (uvhttp_tcp_ref_close(ref) != UVHTTP_E_ABORTED) {
@@ -141,7 +141,7 @@ static void test_threads_send_while_connections_come_and_go(void **state) {
         for (int i = 0; i < 50 && atomic_load(&crowd.sent) == 0; i++) poll(NULL, 0, 1);
         close(fd);
     }
-    /* The server stops while they go on. */
+    /* The server stops while they continue. */
     assert_int_equal(fixture_stop(fixture), UVHTTP_OK);
     for (uint64_t end_ms = clock_ms() + TIMEOUT_MS; atomic_load(&crowd.aborted) == 0 && clock_ms() < end_ms;)
         poll(NULL, 0, 1);

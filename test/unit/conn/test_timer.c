@@ -1,5 +1,5 @@
-/* Owns: tests of what a connection is told beside its bytes: its timer, the stop of its server, calls of other threads.
- */
+/* Owns: tests of the events of a connection other than bytes: its timer, the stop of its server, calls of other
+ * threads. */
 #include "support/tcp_server.h"
 
 static atomic_int status_of_timer, timers_fired;

@@ -1,4 +1,4 @@
-/* Owns: tests of who holds the memory of an answer's body, and its descriptor, and until when. */
+/* Owns: tests of who holds the memory of a response's body, and its descriptor, and until when. */
 #include <fcntl.h>
 
 #include "support/http_server.h"
@@ -96,7 +96,7 @@ static void test_a_shared_body_lives_as_long_as_its_responses(void **state) {
     size_t got = 0, at = 0;
     static char piece[65536];
     for (ssize_t size; got < CONTENT / 2 && (size = client_receive_some(taker, piece, sizeof piece)) > 0;) {
-        /* What is left of the part that was taken before is of unknown length: the first byte tells where it is. */
+        /* What is left of the part that was consumed before is of unknown length: the first byte tells where it is. */
         if (got == 0) at = (size_t)(piece[0] - 'a');
         for (ssize_t i = 0; i < size; i++) assert_int_equal(piece[i], 'a' + (at + got + (size_t)i) % 26);
         got += (size_t)size;

@@ -182,7 +182,7 @@ static void test_a_body_waits_for_the_middleware_that_waits(void **state) {
         expect_answer(fd, 200, "body");
         assert_int_equal(body_size, 4);
     }
-    /* One that is answered there, in place of being passed on, and the next request behind its body. */
+    /* One that gets a response there, in place of being passed on, and the next request behind its body. */
     client_send_text(fd, POST("/echo/a", "Content-Length: 4\r\n") "body" GET("/hello"));
     uvhttp_deferred_t *deferred = take_waiting();
     assert_int_equal(uvhttp_deferred_text(deferred, 403, "no"), UVHTTP_OK);

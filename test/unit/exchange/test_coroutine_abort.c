@@ -103,7 +103,7 @@ static int wait_peer_write(uvhttp_request_t *req, uvhttp_response_t *res) {
 
 static char full_address[64];
 
-/* Nobody accepts there, and nobody more has room. */
+/* Nobody accepts there, and nobody more has space. */
 static int full_listener(int clients[3]) {
     struct sockaddr_in address;
     int fd = loopback_listener(0, &address);
@@ -279,7 +279,7 @@ static void wait_for_stop(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     if (uvhttp_coro_wake_on_stop() != UVHTTP_OK) abort();
     reached++;
     waited_status = uvhttp_coro_sleep(3600000);
-    after_status = uvhttp_coro_sleep(1); /* it is told once */
+    after_status = uvhttp_coro_sleep(1); /* it is reported once */
     uvhttp_response_text(res, 200, uvhttp_response_stopping(res) ? "stopping" : "not stopping");
 }
 

@@ -32,7 +32,7 @@ static int ask_now(void) {
     return status;
 }
 
-/* Everything that can take memory; whatever fails, it ends and answers. */
+/* Everything that allocates memory; whatever fails, it ends and responds. */
 static void handle(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     int count = 0, registered = 0;

@@ -87,7 +87,7 @@ static void begin_now(uvhttp_response_t *res, void *user) {
     if (res) uvhttp_response_begin(res, 200, "text/plain", 4);
 }
 
-/* user: NULL, or an answer is begun before the time can be over: the loop runs it before it looks at its timers. */
+/* user: NULL, or a response is begun before the time can be over: the loop runs it before it looks at its timers. */
 static void never(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     uvhttp_response_on_done(res, take_done, NULL);
@@ -130,7 +130,7 @@ static void test_a_deferred_response_that_is_late_is_503(void **state) {
         assert_int_equal(seen.dones, i + 1);
         assert_int_equal(seen.done_status, UVHTTP_E_ABORTED);
         uvhttp_deferred_t *deferred = atomic_load(&late);
-        /* The request of the handle stays readable, although the answer has left. */
+        /* The request of the handle stays readable, although the response has left. */
         assert_int_equal(uvhttp_request_path(uvhttp_deferred_request(deferred)).size, strlen("/late"));
         assert_true(uvhttp_deferred_aborted(deferred));
         assert_int_equal(uvhttp_deferred_text(deferred, 200, "late"), UVHTTP_E_ABORTED);

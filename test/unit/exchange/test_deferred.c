@@ -78,7 +78,7 @@ static void test_another_thread_responds(void **state) {
     assert_int_equal(answer->status, 201);
     assert_string_equal(answer->body, "made");
     assert_non_null(strstr(answer->text, "X-From: afar\r\n"));
-    /* The connection goes on. */
+    /* The connection continues. */
     client_send_text(fd, GET("/nowhere"));
     client_read_last(fd, 404);
     serving_stop(serving);
@@ -328,7 +328,7 @@ static void test_half_close_decides_whether_a_client_that_sent_fin_waits(void **
         uvhttp_deferred_t *deferred = take();
         shutdown(fd, SHUT_WR);
         if (half_close) {
-            /* The FIN was seen when the server has answered a connection that came after it. */
+            /* The FIN was seen when the server has sent a response to a connection that came after it. */
             int other = client_ask(serving, GET("/nowhere"));
             client_read_last(other, 404);
             assert_int_equal(uvhttp_deferred_text(deferred, 200, "still"), UVHTTP_OK);
@@ -409,7 +409,7 @@ static void test_responses_and_releases_race_with_the_close_of_the_client(void *
 
 enum { STREAM_SIZE = 8000000, STREAM_PIECE = 1000 };
 
-/* An answer that is made as fast as the client takes it. */
+/* A response that is made as fast as the client takes it. */
 typedef struct stream {
     uvhttp_deferred_t *deferred;
     size_t size; /* written so far */
@@ -494,7 +494,7 @@ static void test_a_response_is_made_as_fast_as_the_client_takes_it(void **state)
     assert_int_equal(atomic_load(&aborts), 0);
 }
 
-/* Its head said that the connection goes on, and was sent before the drain began. */
+/* Its head said that the connection continues, and was sent before the drain began. */
 static void test_a_drain_does_not_wait_for_another_request_behind_a_long_response(void **state) {
     serving_t *serving = *state;
     serving->config.drain_timeout = 3600;

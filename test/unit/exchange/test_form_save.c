@@ -56,7 +56,7 @@ static int seen_end(void) {
     return count;
 }
 
-/* Answers with what the form has: "name=value;", "name:saved name:size;". */
+/* Responds with what the form has: "name=value;", "name:saved name:size;". */
 static void save_form(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uvhttp_form_t *form;
@@ -207,7 +207,7 @@ static void test_a_large_file_that_was_spooled_is_the_same_on_disk(void **state)
     assert_int_equal(uvhttp_server_counter(serving->server, "bodies_spooled"), 2);
 }
 
-/* The body of a client that has gone has not come whole: no handler runs for it, and nothing is saved. */
+/* The body of a client that has gone is incomplete: no handler runs for it, and nothing is saved. */
 static void test_a_client_that_goes_before_its_body_is_spooled_leaves_nothing(void **state) {
     serving_t *serving = start(state);
     int fd = client_connect(serving->port);

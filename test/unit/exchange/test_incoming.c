@@ -1,4 +1,4 @@
-/* Owns: tests of request bodies that the handler takes as they come. */
+/* Owns: tests of request bodies that the handler takes as they arrive. */
 #include "support/failing_allocator.h"
 #include "support/streaming.h"
 
@@ -92,7 +92,7 @@ static void test_100_is_sent_when_the_handler_wants_the_body(void **state) {
     client_send_text(fd, "body" GET("/hello"));
     expect_taken(fd, "body", 4);
     expect_hello(fd);
-    /* Once; and after it the body comes, whatever the answer. */
+    /* Once; and after it the body comes, whatever the response. */
     seen_reset();
     atomic_store(&seen.respond_at_first, true);
     client_send_text(fd, HEAD("Content-Length: 4\r\nExpect: 100-continue\r\n"));
@@ -214,7 +214,8 @@ static void test_a_client_that_reads_only_after_it_has_sent_gets_a_large_early_r
 
 enum { MIB = 1 << 20 };
 
-/* Sends the pattern until `total` bytes are out or the socket has taken nothing for a while; returns how many went. */
+/* Sends the pattern until `total` bytes are out or the socket has accepted nothing for a while; returns how many were
+ * sent. */
 static size_t pump(int fd, const char *data, size_t total, int patience_ms) {
     size_t sent = 0;
     struct pollfd writable = {.fd = fd, .events = POLLOUT};
@@ -357,7 +358,7 @@ static void test_a_malformed_chunk_is_reported_and_refused(void **state) {
     assert_int_equal(counter(serving, "aborted"), 0);
 }
 
-/* --- with the answer --- */
+/* --- with the response --- */
 
 static void echo_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
     (void)req, (void)user;

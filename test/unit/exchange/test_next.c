@@ -27,7 +27,7 @@ static uvhttp_deferred_t *take(void) {
     return atomic_exchange(&slot, NULL);
 }
 
-/* user: what it answers; NULL: to pass the request on. */
+/* user: the text of the response; NULL: to pass the request on. */
 static uvhttp_flow_t decide(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (!res) {
         atomic_fetch_add(&went_on_gone, 1);
@@ -105,7 +105,7 @@ static void test_the_handler_behind_it_may_wait_too(void **state) {
     assert_int_equal(uvhttp_deferred_text(second, 200, "both"), UVHTTP_OK);
     uvhttp_deferred_release(second);
     assert_string_equal(client_read(fd)->body, "both");
-    /* A handle of a handler has no chain to go on with. */
+    /* A handle of a handler has no chain to continue with. */
     client_send_text(fd, GET("/things/seven"));
     go_on(take(), NULL);
     go_on(take(), NULL);

@@ -173,7 +173,7 @@ static void request_pause_body(user_t *user) {
 static void request_resume_body(user_t *user) {
     EXPECT(uvhttp_request_resume_body(user->req) == UVHTTP_E_STATE);
 }
-/* In a worker's handler: the body has come whole, and is read once. */
+/* In a worker's handler: the body has arrived completely, and is read once. */
 static void request_read_body(user_t *user) {
     uvhttp_str_t piece;
     int status = uvhttp_request_read_body(user->req, &piece, 1000);
@@ -337,7 +337,7 @@ static void deferred_resume_body(user_t *user) {
     EXPECT(gone_or(uvhttp_deferred_resume_body(user->deferred), UVHTTP_OK));
 }
 
-/* Those that answer: when the client has gone. */
+/* Those that respond: when the client has gone. */
 static void deferred_text(user_t *user) {
     EXPECT(uvhttp_deferred_text(user->deferred, 200, "") == UVHTTP_E_ABORTED);
 }
@@ -670,8 +670,8 @@ static void *add_headers(void *arg) {
     return NULL;
 }
 
-/* What a handle is told is done on the loop, with memory of the response; a thread that reads the request meanwhile
- * takes other memory. */
+/* Calls on a handle are executed on the loop, with memory of the response; a thread that reads the request meanwhile
+ * uses other memory. */
 static void test_reading_a_request_while_its_response_is_made_needs_no_lock(void **state) {
     serving_t *serving = *state;
     user_t user = {0};

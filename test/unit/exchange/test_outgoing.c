@@ -19,8 +19,8 @@ enum { TAKEN_MAX = 256, KEEPERS_MAX = 300 };
 /* What a protocol has pulled, and what it still holds. */
 typedef struct taker {
     uvhttp__outgoing_t outgoing;
-    uvhttp__body_t body; /* in parts: it stays while they are taken */
-    char taken[TAKEN_MAX];
+    uvhttp__body_t body; /* in parts: it stays while they are accepted */
+    char consumed[CONSUMED_MAX];
     size_t size;
     uvhttp__keeper_t held[KEEPERS_MAX];
     size_t held_count;

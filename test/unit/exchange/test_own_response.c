@@ -69,7 +69,7 @@ static void defer(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
     if (uvhttp_request_path(req).data[uvhttp_request_path(req).size - 1] == 'r') {
-        uvhttp_deferred_release(deferred); /* nobody will answer: 500 */
+        uvhttp_deferred_release(deferred); /* nothing will respond: 500 */
         return;
     }
     *(uvhttp_deferred_t **)user = deferred;
@@ -102,7 +102,7 @@ typedef struct vector {
     int status;
     const char *text; /* of the default, to the byte */
     const char *seen; /* by the error function: code, method, target, path */
-    bool refused;     /* before the middleware's turn */
+    bool refused;     /* before the middleware runs */
     bool close;
 } vector_t;
 

@@ -53,7 +53,7 @@ static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *
     return UVHTTP_NEXT;
 }
 
-/* Reads all, and answers with how many bytes there were, what they add up to, and a trailer. */
+/* Reads all, and responds with the number of bytes, their sum, and a trailer. */
 static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     atomic_fetch_add(&worked.handled, 1);
@@ -255,7 +255,7 @@ static void test_who_waits_too_long_for_a_thread_gets_503(void **state) {
     wait_inside();
     int fd = client_ask(serving, GET("/short"));
     expect_status(fd, 503, true);
-    client_send_text(fd, GET("/short") GET("/short")); /* the connection goes on */
+    client_send_text(fd, GET("/short") GET("/short")); /* the connection continues */
     expect_status(fd, 503, true);
     expect_status(fd, 503, true);
     send_head(fd, "/spool", 3);
@@ -293,7 +293,7 @@ static void test_a_thread_waits_for_a_live_body_as_long_as_it_wants(void **state
     close(fd);
 }
 
-/* Clients that do not read hold every thread: the other worker routes are answered within their time all the same, the
+/* Clients that do not read hold every thread: the other worker routes get responses within their time all the same, the
  * loop's at once, and a client that reads too slowly is ended. */
 static void test_slow_readers_keep_nobody_waiting(void **state) {
     enum { READERS = 2 };
@@ -396,7 +396,7 @@ static void test_a_file_system_without_nameless_files_serves_too(void **state) {
     atomic_store(&without_tmpfile, false);
 }
 
-/* A file beyond what the system allows answers as a full disk does. */
+/* A file beyond what the system allows gives the same response as a full disk. */
 static void test_a_full_disk_is_507(void **state) {
     serving_t *serving = *state;
     serving->config.spool_memory = 4096;

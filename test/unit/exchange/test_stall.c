@@ -1,6 +1,5 @@
-/* Owns: tests of the watchdog: a handler that keeps its loop from others is counted and named. A machine that is busy
- * may keep any of them from going on for as long, which is counted as well: who was named is exact, the count is "at
- * least". */
+/* Owns: tests of the stall detector: a handler that blocks its loop is counted and named. A busy machine may delay any
+ * handler for as long, which is counted as well: the name is exact, the count is "at least". */
 #include "io/io.h"
 #include "support/http_server.h"
 

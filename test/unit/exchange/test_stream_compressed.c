@@ -1,4 +1,4 @@
-/* Owns: tests of compressed event streams on the wire: what is written arrives while the answer is open, and a client
+/* Owns: tests of compressed event streams on the wire: what is written arrives while the response is open, and a client
  * that goes leaves nothing behind. */
 /* Needs: middleware compression. */
 #include <zlib.h>

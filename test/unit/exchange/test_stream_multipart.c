@@ -1,4 +1,4 @@
-/* Owns: tests of forms whose parts are told as they come. */
+/* Owns: tests of forms whose parts are delivered as they arrive. */
 /* Needs: forms. */
 #include "support/streaming.h"
 
@@ -84,7 +84,7 @@ static void send_form(int fd, const char *body, size_t size) {
     for (size_t at = 0, left = strlen(body); left > 0; at += size, left -= size) {
         if (size > left) size = left;
         int length = snprintf(chunk, sizeof chunk, "%zx\r\n%.*s\r\n", size, (int)size, body + at);
-        if (send(fd, chunk, (size_t)length, MSG_NOSIGNAL) != length) return; /* it was answered and closed */
+        if (send(fd, chunk, (size_t)length, MSG_NOSIGNAL) != length) return; /* it got a response and closed */
     }
     (void)send(fd, "0\r\n\r\n", 5, MSG_NOSIGNAL);
 }

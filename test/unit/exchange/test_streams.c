@@ -50,7 +50,7 @@ static void test_a_body_comes_as_its_window_opens_and_leaves_as_its_window_opens
     fake_server_stop(&server);
 }
 
-/* --- the end of some, while others go on --- */
+/* --- the end of some, while others continue --- */
 
 static void test_an_aborted_stream_leaves_others_alone(void **state) {
     fake_server_t server;

@@ -72,7 +72,7 @@ static void expect_503_in_its_place(fake_server_t *server, const char *path) {
     fake_script_start(script);
     WAIT_UNTIL(fake_script_look(script)->responded);
     assert_false(fake_script_is_over(script));
-    sem_post(&gate); /* the thread goes on, if there is one */
+    sem_post(&gate); /* the thread continues, if there is one */
     WAIT_UNTIL(atomic_load(&dones) == 1);
     assert_int_equal(done_status, UVHTTP_E_ABORTED);
     if (atomic_load(&handle)) {
@@ -187,7 +187,7 @@ static void test_a_drain_notifies_every_stream(void **state) {
     fake_call(server.connection, nothing, NULL);
     assert_false(fake_script_is_over(scripts[0]));
     fake_call(server.connection, drain, server.connection);
-    fake_script_start(scripts[2]); /* it is told at once */
+    fake_script_start(scripts[2]); /* it is notified immediately */
     for (int i = 0; i < 3; i++) {
         fake_script_expect_status(scripts[i], 200);
         assert_int_equal(scripts[i]->seen.body_taken, strlen("stopped"));
@@ -234,7 +234,7 @@ static void at_once(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (uvhttp_request_path(req).size == 0) abort();
 }
 
-/* What follows a head that was never written would be taken for something else. */
+/* What follows a head that was never written would have another meaning. */
 static void test_a_response_that_cannot_begin_is_cut(void **state) {
     static const char *const paths[] = {"/loop", "/worker-begins", "/coroutine-begins"};
     static const uvhttp_exec_t execs[] = {UVHTTP_EXEC_LOOP, UVHTTP_EXEC_WORKER, UVHTTP_EXEC_COROUTINE};
@@ -281,7 +281,7 @@ static void early(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     if (uvhttp_request_on_body(req, respond_early, count_end, NULL) != UVHTTP_OK) abort();
 }
 
-/* The end of the body is not told any more, whatever becomes of the response. */
+/* The end of the body is not reported any more, whatever happens to the response. */
 static void test_nothing_of_the_body_follows_an_early_response(void **state) {
     fake_server_t server;
     make_server(&server, state);

@@ -1,4 +1,4 @@
-/* Owns: a hundred streams at once, in an order that comes from a seed: bodies and windows come in pieces, clients
+/* Owns: a hundred streams at once, in an order that comes from a seed: bodies and windows come in parts, clients
  * cancel, responses are cut. A model knows each byte of each stream. On each engine; UVHTTP_TEST_SEED=n repeats one
  * seed. */
 /* Needs: coroutines. */

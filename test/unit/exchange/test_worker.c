@@ -99,7 +99,7 @@ static void wait_begun(uvhttp_timer_t *timer, void *user) {
     while (sem_wait(&seen.begun) != 0) continue;
 }
 
-/* The loop stands until a thread has begun with the request: this timer is due before that of the answer. */
+/* The loop stands until a thread has begun with the request: this timer is due before that of the response. */
 static uvhttp_flow_t hold_loop(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     static uvhttp_timer_t timer;
     (void)req, (void)res, (void)user;
@@ -177,7 +177,7 @@ static uint64_t counter(const serving_t *serving, const char *name) {
     return uvhttp_server_counter(serving->server, name);
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop(void **state) {
     serving_t *serving = *state;
@@ -323,7 +323,7 @@ static void test_a_client_that_goes_before_the_first_piece(void **state) {
     assert_int_equal(atomic_load(&seen.finish_on_loop), 0);
 }
 
-/* --- clients that go, answers that are late --- */
+/* --- clients that go, responses that are late --- */
 
 static void test_a_client_that_goes_while_the_handler_runs(void **state) {
     serving_t *serving = *state;
@@ -449,7 +449,7 @@ static void test_a_full_backlog_is_503_with_retry_after(void **state) {
     assert_non_null(strstr(answer->text, "X-Hook: yes\r\n"));
     assert_int_equal(counter(serving, "work_refused"), 1);
     assert_int_equal(counter(serving, "rejected_work_full"), 1);
-    client_send_text(refused, GET("/loop")); /* the connection goes on */
+    client_send_text(refused, GET("/loop")); /* the connection continues */
     assert_int_equal(client_read(refused)->status, 201);
     sem_post(&seen.go_on);
     sem_post(&seen.go_on);

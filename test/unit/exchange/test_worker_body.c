@@ -1,4 +1,4 @@
-/* Owns: tests of bodies that a handler on a worker thread reads piece by piece: on each engine, what arrives how, who
+/* Owns: tests of bodies that a handler on a worker thread reads part by part: on each engine, what arrives how, who
  * is held back, and every way in which a wait ends. */
 #include <fcntl.h>
 #include <semaphore.h>
@@ -30,7 +30,7 @@ static void on_done(uvhttp_response_t *res, int status, void *user) {
     atomic_fetch_add(status == UVHTTP_OK ? &seen.dones : &seen.aborted, 1);
 }
 
-/* Reads all, and answers with how many bytes there were, what they add up to, and a trailer. */
+/* Reads all, and responds with the number of bytes, their sum, and a trailer. */
 static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)user;
     uvhttp_response_on_done(res, on_done, NULL);
@@ -330,7 +330,7 @@ static void test_a_response_that_has_begun_is_cut_off_when_the_body_is_wrong(voi
     ssize_t got;
     while ((got = client_receive_some(fd, text, sizeof text)) > 0)
         assert_null(memmem(text, (size_t)got, "HTTP/1.1", 8));
-    assert_true(got < 0 && errno == ECONNRESET); /* not an end that could be taken for that of the body */
+    assert_true(got < 0 && errno == ECONNRESET); /* not an end that could look like that of the body */
     WAIT_UNTIL(atomic_load(&seen.aborted) == 1);
     assert_int_equal(atomic_load(&seen.status), UVHTTP_E_HTTP_CHUNK_SIZE);
     assert_int_equal(atomic_load(&seen.again), UVHTTP_E_ABORTED);

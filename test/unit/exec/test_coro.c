@@ -330,7 +330,7 @@ static int die(void (*overflow_it)(void), char *said, size_t size, bool with_han
     return status;
 }
 
-/* Those of programs that QEMU runs are not: it says that advice was taken which it does not know. */
+/* Those of programs that QEMU runs are not: it says that advice was accepted which it does not know. */
 static bool guards_are_real(void) {
     const int unknown_advice = 0x7777;
     void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -34,11 +34,11 @@ static void count_release(void *arg) {
     count_event(arg, EV_RELEASED, 1);
 }
 
-/* What a protocol does: pulls while there is room on the wire, and goes on when that is empty or a piece is there. */
+/* What a protocol does: pulls while the wire has capacity, and continues when that is empty or bytes are there. */
 typedef struct puller {
     uvhttp__list_t link;
     uvhttp__stream_t *stream;
-    int asked;                     /* files that wait for their turn */
+    int asked;                     /* files that wait */
     uvhttp__file_reader_t *reader; /* NULL: none is pulled */
     uint64_t left;
 } puller_t;
@@ -164,8 +164,8 @@ static bool forget(int fd) {
     return count_pages_in_memory(fd) == 0;
 }
 
-/* Whether the kernel counts the pages of a file, and drops them when told to. Else whoever looks for them may find them
- * all the same, on a disk that is quick. */
+/* Whether the kernel counts the pages of a file, and drops them on request. Otherwise a lookup may find them all the
+ * same, on a disk that is quick. */
 static bool can_forget(void) {
     char path[] = "/tmp/uvhttp-file-XXXXXX";
     static const char data[FILE_SIZE];

@@ -151,7 +151,7 @@ static void test_one_thread_is_enough_for_jobs_that_do_not_block(void **state) {
         give(work, &job);
         WAIT_UNTIL(atomic_load(&tally->done) == i + 1);
     }
-    assert_in_range(read_stats(work).threads_started, 1, 20); /* more only where the machine is slow to go on */
+    assert_in_range(read_stats(work).threads_started, 1, 20); /* more only where the machine is slow to continue */
     end(work);
 }
 
@@ -346,7 +346,7 @@ static void test_a_periodic_job_comes_again_until_it_is_cancelled(void **state) 
     job.job.period_ns = 2 * MS;
     give(work, &job);
     WAIT_UNTIL(atomic_load(&tally->ran) >= 5);
-    pthread_mutex_lock(&tally->gate); /* it takes longer than its period: never beside itself */
+    pthread_mutex_lock(&tally->gate); /* it takes longer than its period: never next to itself */
     pause_ms(10);
     assert_true(atomic_load(&tally->inside) <= 1);
     pthread_mutex_unlock(&tally->gate);

@@ -255,7 +255,7 @@ static struct {
     uvhttp__static_file_t *file;
 } sent;
 
-/* A file in memory, or one that has a descriptor, of which the answer names parts only. */
+/* A file in memory, or one that has a descriptor, of which the response names parts only. */
 static void answer(const char *range, uint64_t size, bool in_memory) {
     exchange_request(&sent.exchange, UVHTTP_GET, STR("/f"), NULL);
     exchange_field(&sent.exchange, "Range", range);

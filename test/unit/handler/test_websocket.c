@@ -179,7 +179,7 @@ static void make(serving_t *serving) {
     serving_start(serving);
 }
 
-/* A message in two receives: handshake, connection, assembly. Whatever fails, the client sees an end or an answer, and
+/* A message in two receives: handshake, connection, assembly. Whatever fails, the client sees an end or a response, and
  * each on_open has its on_close. */
 static void test_a_connection_bears_any_failed_allocation(void **state) {
     serving_t *serving = *state;
@@ -244,7 +244,7 @@ static void test_an_idle_connection_costs_less_than_a_kilobyte(void **state) {
     size_t blocks = test_allocator_live();
     for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);
     WAIT_UNTIL(closes == IDLE_COUNT);
-    WAIT_UNTIL(test_allocator_live() <= blocks - IDLE_COUNT); /* they are told to be closed before they are freed */
+    WAIT_UNTIL(test_allocator_live() <= blocks - IDLE_COUNT); /* they are asked to close before they are freed */
     size_t before = test_allocator_live_bytes();
     for (int i = 0; i < IDLE_COUNT; i++) fds[i] = handshake(serving);
     WAIT_UNTIL(opens == 2 * IDLE_COUNT);

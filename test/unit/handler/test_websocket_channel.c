@@ -1,5 +1,5 @@
 /* Owns: tests of WebSocket over a channel that is no TCP connection: all of it works over whatever carries it. The loop
- * does not run, unless a test says so: the test's thread is the loop's, and its clock goes on when the test wants. */
+ * does not run, unless a test says so: the test's thread is the loop's, and its clock continues when the test wants. */
 /* Needs: websocket. */
 #include <pthread.h>
 #include <setjmp.h>
@@ -372,7 +372,7 @@ static void test_the_application_closes(void **state) {
     assert_int_equal(fixture->wire.wire_size, 0);
 }
 
-/* A paused one reads again, for the answer. */
+/* A paused one reads again, for the response. */
 static void test_a_close_frame_without_a_response_ends_in_time(void **state) {
     fixture_t *fixture = *state;
     open_plain(fixture, NULL);

@@ -1,4 +1,4 @@
-/* Owns: tests of topics, compression and messages in pieces from the inside: what an idle connection costs with them,
+/* Owns: tests of topics, compression and messages in parts from the inside: what an idle connection costs with them,
  * and memory that runs out. What goes over the wire is tested by test/integration/test_websocket_*.py. */
 /* Needs: websocket. */
 #include "support/http_server.h"
@@ -19,7 +19,7 @@ static void subscribe(uvhttp_ws_t *ws, void *user) {
     atomic_fetch_add(&opens, 1);
 }
 
-/* Everything that can run out of memory; the answer is the last message. */
+/* Everything that can run out of memory; the response is the last message. */
 static void do_all(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     (void)user;
     char text[300];
@@ -88,7 +88,7 @@ static size_t idle_size(serving_t *serving, const uvhttp_ws_options_t *options, 
         blocks = test_allocator_live();
         for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);
         WAIT_UNTIL(closes == IDLE_COUNT);
-        WAIT_UNTIL(test_allocator_live() <= blocks - IDLE_COUNT); /* told to be closed before they are freed */
+        WAIT_UNTIL(test_allocator_live() <= blocks - IDLE_COUNT); /* asked to close before they are freed */
     }
     size_t each = (test_allocator_live_bytes() - before) / IDLE_COUNT;
     for (int i = 0; i < IDLE_COUNT; i++) close(fds[i]);

@@ -338,7 +338,7 @@ static void test_every_byte_in_every_place_of_a_chunked_body(void **state) {
             decode_all_ways(text, sizeof valid - 1, &out);
             bool in_data = i >= data && i < data + 5;
             bool line_end = byte == '\r' || byte == '\n';
-            /* Whatever the byte: no CR or LF is taken outside the data unless it stood there before. */
+            /* Whatever the byte: no CR or LF is accepted outside the data unless it was there before. */
             if (line_end && !in_data && valid[i] != (char)byte) assert_true(out.code != 0);
             if (in_data) assert_int_equal(out.code, 0);
             if (i == trailer_value && byte >= 0x80) assert_int_equal(out.code, 0);

@@ -220,7 +220,7 @@ static void test_the_end_of_the_connection_ends_only_a_body_without_a_length(voi
     assert_int_equal(answer.body_size, 9);
 }
 
-/* One with a head of exactly the limit is read, one byte more is not; whole or in pieces. */
+/* One with a head of exactly the limit is read, one byte more is not; whole or in parts. */
 static void test_a_head_has_a_limit(void **state) {
     (void)state;
     static char text[HEAD_SIZE_MAX + 16];
@@ -283,7 +283,7 @@ static void test_the_fields_of_a_head_are_shown(void **state) {
     }
 }
 
-/* The head of one answer must not be taken for another's. */
+/* The cache must not confuse the heads of two responses. */
 static void test_the_cache_knows_only_heads_that_are_equal(void **state) {
     (void)state;
     static const char *const texts[] = {
@@ -299,7 +299,7 @@ static void test_the_cache_knows_only_heads_that_are_equal(void **state) {
         assert_int_equal(plain.code, 0);
         expect_same(&plain, &cached);
     }
-    /* It remembers the head, not to which request it was the answer. */
+    /* It remembers the head, not to which request it was the response. */
     const char *text = texts[1];
     size_t size = strlen(text), head_size = size - 2;
     feed_pieces(text, &size, 1, false, &cache, &cached);

@@ -118,7 +118,7 @@ static inline void note_event(peer_t *peer, const uvhttp__http2_event_t *event) 
     uint32_t id = event->stream ? event->stream->id : 0;
     bool is_data = event->type == UVHTTP__HTTP2_EVENT_DATA;
     if (is_data && peer->data_stream == id)
-        peer->events_size--; /* the line goes on */
+        peer->events_size--; /* the line continues */
     else
         NOTE_EVENT(peer, "%s %u ", names[event->type], id);
     if (event->type == UVHTTP__HTTP2_EVENT_RESET || event->type == UVHTTP__HTTP2_EVENT_GOAWAY)
@@ -161,7 +161,7 @@ static inline void take_control(peer_t *peer) {
     uvhttp__http2_control_consumed(&peer->http2);
 }
 
-/* With the settings and the window that the server sends first taken already. */
+/* With the settings and the window that the server sends first consumed already. */
 static inline void peer_init_with(peer_t *peer, const uvhttp__http2_limits_t *limits) {
     memset(peer, 0, sizeof *peer);
     peer->limits = *limits;
@@ -271,7 +271,7 @@ static inline void respond(peer_t *peer, uvhttp__http2_stream_t *stream, uint32_
     uvhttp__http2_release(&peer->http2, stream);
 }
 
-/* An owner that responds as soon as the request is whole, and gives up what was reset. */
+/* An owner that responds as soon as the request is complete, and aborts what was reset. */
 static inline void own_respond(peer_t *peer, const uvhttp__http2_event_t *event) {
     if (event->type == UVHTTP__HTTP2_EVENT_DATA) uvhttp__http2_consume(&peer->http2, event->stream, event->data.size);
     if (event->type == UVHTTP__HTTP2_EVENT_RESET)

@@ -130,7 +130,7 @@ static void test_requests_pay_for_control_frames(void **state) {
     peer_deinit(&peer);
 }
 
-/* Small messages of a stream pay for the windows and pings that clients of gRPC answer them with. */
+/* Small messages of a stream pay for the windows and pings that clients of gRPC send in return. */
 static void test_small_messages_pay_unless_a_narrow_window_has_made_them(void **state) {
     (void)state;
     for (unsigned narrow = 0; narrow <= 1; narrow++) {

@@ -38,7 +38,7 @@ static bool read_naively(const uint8_t *in, size_t in_size, unsigned prefix_max,
 static int read_block(const uint8_t *integer, size_t size, const char *rest, size_t rest_size,
                       uvhttp__hpack_decoder_t *decoder, uvhttp__hpack_field_t *field) {
     static uint8_t exact[64];
-    uint8_t *block = exact + sizeof exact - size - rest_size; /* up against the end, which a sanitizer watches */
+    uint8_t *block = exact + sizeof exact - size - rest_size; /* up against the end, which a sanitizer checks */
     uvhttp__hpack_reader_t reader;
     memcpy(block, integer, size);
     memcpy(block + size, rest, rest_size);

@@ -4,7 +4,7 @@
  * What windows do depends on their sums only, and these are checked after each step. The alphabet has, for each window,
  * the smallest step, the one that just fits and the one that is a byte too large; five of them are enough for each pair
  * of causes (a setting that goes down and up, credit, an end of a stream) between a use and the next. The state of the
- * core is copied and put back, so that each step is taken once for each sequence that leads to it. */
+ * core is copied and put back, so that each step is executed once for each sequence that leads to it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +119,7 @@ static void close_connection(void) {
     assert_int_equal(live.http2.memory, 0);
 }
 
-/* Takes each step of the alphabet from here, and goes on from there. `step` returns false if nothing can follow. */
+/* Takes each step of the alphabet from here, and continues from there. `step` returns false if nothing can follow. */
 static void go_through(unsigned depth, unsigned alphabet, bool (*step)(unsigned which), void (*check)(void)) {
     if (depth == 0) return;
     const live_t before = live;

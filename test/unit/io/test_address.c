@@ -61,7 +61,7 @@ static int port_of(int fd) {
     return ntohs(address.any.sa_family == AF_INET ? address.v4.sin_port : address.v6.sin6_port);
 }
 
-/* A blocking connect to loopback succeeds as soon as the backlog has room. */
+/* A blocking connect to loopback succeeds as soon as the backlog has space. */
 static int connect_port(int family, int port) {
     uvhttp__address_t address;
     memset(&address, 0, sizeof address);

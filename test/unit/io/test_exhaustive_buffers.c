@@ -31,7 +31,7 @@ static struct {
     uvhttp__stream_t stream;
     unsigned cq_head, cq_tail, cq_overflow;
     uint64_t cqes[COMPLETIONS_MAX][sizeof(struct io_uring_cqe) / sizeof(uint64_t)]; /* which ends in no array here */
-    uint16_t taken;        /* buffers that the kernel has taken so far: its head of the ring */
+    uint16_t consumed;     /* buffers that the kernel has consumed so far: its head of the ring */
     uint8_t next_sent;     /* of the bytes that were put into buffers, ... */
     uint8_t next_received; /* ... and that were delivered */
     unsigned received;     /* bytes */

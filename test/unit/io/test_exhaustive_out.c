@@ -1,8 +1,8 @@
 /* Owns: an exhaustive check of what a send queue counts: all sequences of five steps, against sums in 64 bits.
  *
  * The queue counts what is in it, saturating at 32 bits, and what the kernel took, which wraps. What can be queued is
- * small, or a file whose size is next to a bound of 32 bits; what is taken ends inside a segment, at the end of one, or
- * is all that memory holds. */
+ * small, or a file whose size is close to a bound of 32 bits; what is accepted ends inside a segment, at the end of
+ * one, or is all that memory holds. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Owns: tests of what a filter is given to encode: pieces that are whole where they are are not copied, and small ones
- * are collected. */
+/* Owns: tests of what a filter is given to encode: pieces that are complete where they are are not copied, and small
+ * ones are collected. */
 #include "support/io_server.h"
 
 enum { PIECE = UVHTTP__FILTER_PIECE_MAX };
@@ -13,7 +13,7 @@ typedef struct fixture {
 
 static fixture_t fixture;
 
-/* t: turn memory; others by reference. */
+/* t: the iteration arena; others by reference. */
 static size_t size_of(char order) {
     switch (order) {
         case 't': return 100;

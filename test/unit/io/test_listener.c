@@ -247,7 +247,7 @@ static void set_nofile_for(server_t *server, int count) {
     server_call(server, resume_listener, NULL);
 }
 
-/* When the connection with that number was accepted: a test that looks when it gets to run may see more turns. */
+/* When the connection with that number was accepted: a test that looks when it gets to run may see more iterations. */
 static void on_accept_timed(uvhttp__listener_t *listener, int fd) {
     server_t *server = UVHTTP__CONTAINER_OF(listener, server_t, listener);
     unsigned *iterations = server->user;

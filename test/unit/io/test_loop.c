@@ -78,7 +78,7 @@ enum { TIMERS = 4 };
 typedef struct timers {
     uvhttp__timer_t timers[TIMERS];
     server_t *server;
-    uint64_t set_ms; /* the loop's clock then, which may lag behind: it is read once a turn */
+    uint64_t set_ms; /* the loop's clock then, which may lag behind: it is read once an iteration */
     uint64_t fired_ms[TIMERS];
     int order[TIMERS];
     int count;
@@ -226,8 +226,8 @@ static void set_timer_and_take_long(server_t *server, void *arg) {
     poll(NULL, 0, LONG_ITERATION_MS);
 }
 
-/* A wait that were counted from the begin of the turn would be as long again, unless the wheel has sorting to do, which
- * it has at most once in a second. A busy machine makes any single one late. */
+/* A wait that were counted from the start of the iteration would be as long again, unless the wheel has sorting to do,
+ * which it has at most once in a second. A busy machine makes any single one late. */
 static void test_timer_that_falls_due_in_a_long_iteration_is_not_waited_for(void **state) {
     server_t *server = *state;
     static timers_t timers;
@@ -339,7 +339,7 @@ static void test_messages_of_four_threads_all_arrive_in_their_order(void **state
             (producer_t){.server = server, .number = i, .messages = malloc(MESSAGES * sizeof *producers[i].messages)};
         assert_int_equal(pthread_create(&producers[i].thread, NULL, produce, &producers[i]), 0);
     }
-    echo_once(server); /* and the streams go on meanwhile */
+    echo_once(server); /* and the streams continue meanwhile */
     for (int i = 0; i < PRODUCERS; i++) pthread_join(producers[i].thread, NULL);
     server_wait(server, EV_TICK, PRODUCERS * MESSAGES);
     for (int i = 0; i < PRODUCERS; i++) free(producers[i].messages);
@@ -360,7 +360,7 @@ static void test_message_may_post_itself_again_without_starving_streams(void **s
     uvhttp__loop_post(server->loop, &message.post);
     echo_once(server);
     server_wait(server, EV_TICK, 2000);
-    assert_true(atomic_load(&server->iterations) >= 1999); /* one a turn, so that others get theirs */
+    assert_true(atomic_load(&server->iterations) >= 1999); /* one an iteration, so that others get theirs */
     server_wait(server, EV_CLOSED, 1);
 }
 
@@ -465,7 +465,7 @@ static void test_output_made_in_an_applications_callback_is_sent(void **state) {
     server_leave(server, fd);
 }
 
-/* --- output at the end of a turn --- */
+/* --- output at the end of an iteration --- */
 
 static void send_in_iteration_end(uvhttp__loop_t *loop, void *arg) {
     server_t *server = arg;
@@ -495,7 +495,7 @@ static void test_output_made_at_the_end_of_an_iteration_is_sent_in_it(void **sta
     server_leave(server, fd);
 }
 
-/* --- turn memory --- */
+/* --- the iteration arena --- */
 
 static size_t respond_with_large_iteration_arena(uvhttp__stream_t *stream, const char *data, size_t size) {
     (void)data;

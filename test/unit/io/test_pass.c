@@ -1,7 +1,7 @@
 /* Owns: tests of files on streams whose filter hands its work to the kernel when a large one comes: what is queued
- * before and behind it stays in order, each byte is encoded by exactly one of the two, and the end has its last words.
- * The filter of these tests encodes by turning a bit; what "the kernel" sends comes as it is, which needs no kernel
- * that can encrypt.
+ * before and behind it stays in order, each byte is encoded by exactly one of the two, and the end has its
+ * close_notify. The filter of these tests encodes by turning a bit; what "the kernel" sends comes as it is, which needs
+ * no kernel that can encrypt.
  */
 #include "support/io_server.h"
 
@@ -11,7 +11,7 @@ enum { FILE_SIZE = 3 * 1024 * 1024 + 77, SMALL = UVHTTP__FILTER_PASS_MIN - 1, BI
 typedef struct plan {
     const char *orders; /* what on_data queues, letter by letter */
     bool refuses;       /* files may not pass */
-    bool no_capacity;   /* for the last words, at the first try */
+    bool no_capacity;   /* for the close_notify, at the first try */
 } plan_t;
 
 typedef struct fixture {
@@ -67,7 +67,8 @@ static const uvhttp__filter_ops_t filter_ops = {.encode = encode,
                                                 .closing = filter_does_nothing,
                                                 .unread = filter_holds_nothing};
 
-/* --- the server: l large file, s small file, t text, r text by reference, c text of the turn that is large, e end ---
+/* --- the server: l large file, s small file, t text, r text by reference, c text of the iteration that is large, e end
+ * ---
  */
 
 static void count_release(void *arg) {

@@ -31,7 +31,8 @@ static void test_pitfall_01_close_with_an_armed_receive_sends_fin(void **state) 
     }
 }
 
-/* 2: two sends in flight on one socket interleave. Each message makes another turn's send while the socket is full. */
+/* 2: two sends in flight on one socket interleave. Each message makes another iteration's send while the socket is
+ * full. */
 static void send_a_block(server_t *server, void *arg) {
     uint64_t *at = arg;
     enum { BLOCK = 100 * 1000 };
@@ -61,8 +62,8 @@ static void test_pitfall_02_sends_of_many_iterations_do_not_interleave(void **st
     free(data);
 }
 
-/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and a turn must take
- * its 20: fetching all in one turn by a second call was measured and gained nothing. */
+/* 3: with DEFER_TASKRUN one call runs about 20 items. The rest must not wait for the next event, and an iteration must
+ * take its 20: fetching all in one iteration by a second call was measured and gained nothing. */
 typedef struct gate {
     pthread_mutex_t mutex;
     bool in;
@@ -132,7 +133,7 @@ static void test_pitfall_04_idle_embedding_loop_is_woken_by_every_byte(void **st
     server_leave(server, fd);
 }
 
-/* 5: an empty buffer ring answers -ENOBUFS at once, and one greedy stream can take every buffer. */
+/* 5: an empty buffer ring returns -ENOBUFS immediately, and one greedy stream can use every buffer. */
 static size_t hold_if_greedy(uvhttp__stream_t *stream, const char *data, size_t size) {
     peer_t *peer = peer_of(stream);
     if (peer->step == 0) peer->step = data[0] == 'g' ? 1 : 2;
@@ -207,7 +208,7 @@ static unsigned pieces_max(const server_t *server) {
     return major > 6 || (major == 6 && minor >= 17) ? 4 : 33; /* 33: the kernel's own patience with one receive */
 }
 
-/* 5, with room enough: what one stream has waiting does not come in one go, before what another one has. */
+/* 5, with buffers enough: the queued bytes of one stream do not all arrive before those of another. */
 static void test_pitfall_05_one_stream_takes_its_share_of_an_iteration(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = {

@@ -142,8 +142,8 @@ static void on_expire_late(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void 
     count_event(server, EV_TICK, 1);
 }
 
-/* A byte at a time, the rest behind the others. With the second, which comes at the end of a turn, that turn lasts
- * until a timer is due. */
+/* A byte at a time, the rest behind the others. With the second, which comes at the end of an iteration, that iteration
+ * lasts until a timer is due. */
 static size_t take_one_byte(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
     late_t *late = server->user;
@@ -260,7 +260,7 @@ static void begin_to_take(server_t *server, void *arg) {
     uvhttp__stream_resume(&peer->stream);
 }
 
-/* Both directions of a Unix socket end with its peer: not only FIN, which epoll can be told not to say. */
+/* Both directions of a Unix socket end with its peer: not only FIN, which epoll can be configured not to report. */
 static void test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS(take_when_told);

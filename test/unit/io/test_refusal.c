@@ -41,7 +41,7 @@ static bool refuses(const struct io_uring *ring) {
     return something && every > 0 && atomic_fetch_add(&calls, 1) % (unsigned)every != 0;
 }
 
-/* Completions come although nothing is submitted: that is what makes a loop go on. */
+/* Completions come although nothing is submitted: that is what makes a loop continue. */
 static int refuse(struct io_uring *ring) {
     atomic_fetch_add(&refused_count, 1);
     if (atomic_load(&refuse_error) != HALF) {
@@ -137,7 +137,7 @@ static void test_submissions_consumed_in_part_keep_the_rest(void **state) {
     check_echoes(*state, HALF, 2);
 }
 
-/* --- more entries than the queue has room for --- */
+/* --- more entries than the queue has space for --- */
 
 enum { MANY = 1200, MANY_SIZE = 100 };
 
@@ -188,7 +188,7 @@ static void test_full_queue_keeps_entries_in_order(void **state) {
     server_wait(server, EV_CLOSED, MANY);
 }
 
-/* --- completions that wait for room, or are lost --- */
+/* --- completions that wait for the queue, or are lost --- */
 
 typedef struct late_call {
     uvhttp__post_t post;
@@ -209,7 +209,7 @@ static void test_overflow_that_cannot_be_fetched_is_fetched_later(void **state) 
     pthread_barrier_init(&late.barrier, NULL, 2);
     uvhttp__loop_post(server->loop, &late.post);
     pthread_barrier_wait(&late.barrier);
-    for (int i = 0; i < MANY; i++) { /* more completions than the queue holds, all in one turn */
+    for (int i = 0; i < MANY; i++) { /* more completions than the queue holds, all in one iteration */
         char text[MANY_SIZE];
         memset(text, 'a' + i % 26, sizeof text);
         client_send(fds[i], text, sizeof text);
@@ -313,7 +313,7 @@ static void test_streams_close_once_while_refused(void **state) {
 #define REFUSAL_TESTS
 #endif
 
-/* --- two sends of one stream in one hand-over --- */
+/* --- two sends of one stream in one flush --- */
 
 enum { LATE_SIZE = 6 * 1024 * 1024 };
 
@@ -331,7 +331,7 @@ static const uvhttp__stream_ops_t late_ops = {.on_data = peer_swallow,
                                               .on_sent = peer_count_sent,
                                               .on_closed = peer_on_closed};
 
-/* The second stream breaks while it is handed over: its file is shorter than was said. */
+/* The second stream breaks while it is submitted: its file is shorter than was said. */
 static void send_and_break(server_t *server, void *arg) {
     peer_t *first = server_first_peer(server);
     peer_t *second = UVHTTP__CONTAINER_OF(first->link.next, peer_t, link);
@@ -379,7 +379,7 @@ static void test_permanent_accept_error_backs_off(void **state) {
     assert_true(atomic_load(&server->iterations) - before < 100);
 }
 
-/* --- a backlog that grows while it is taken --- */
+/* --- a backlog that grows while it is accepted --- */
 
 enum { ENDLESS = 3000 };
 

@@ -56,7 +56,7 @@ static bool aborts(void (*step)(uvhttp__stream_t *stream)) {
     if (child == 0) {
         uvhttp__stream_t stream = {0};
         setrlimit(RLIMIT_CORE, &(struct rlimit){0});
-        signal(SIGABRT, SIG_DFL); /* cmocka's handler would go on with the next test */
+        signal(SIGABRT, SIG_DFL); /* cmocka's handler would continue with the next test */
         if (!freopen("/dev/null", "w", stderr)) _exit(1);
         step(&stream);
         _exit(0);
@@ -206,7 +206,7 @@ static void test_close_waits_for_an_armed_receive(void **state) {
     server->user = &seen;
     int fd = server_dial(server, &noting_ops, "");
     server_wait(server, EV_OPENED, 1);
-    client_send(fd, "x", 1); /* and back: what was handed over in the turn before is settled when the echo is here */
+    client_send(fd, "x", 1); /* and back: what was submitted in the iteration before is settled when the echo is here */
     client_expect(fd, "x", 1);
     server_settle(server);
     server_call(server, close_first_and_note, NULL);

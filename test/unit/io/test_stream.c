@@ -20,7 +20,7 @@ static void test_echo_returns_what_came(void **state) {
     assert_int_equal(server_count(server, EV_SENT), 0); /* nobody asked, and the kernel took all at once */
 }
 
-/* Stops reading while a megabyte waits to be sent, goes on when it has gone. */
+/* Stops reading while a megabyte waits to be sent, continues when it has gone. */
 static size_t echo_with_backpressure(uvhttp__stream_t *stream, const char *data, size_t size) {
     peer_t *peer = peer_of(stream);
     uint32_t out_size = uvhttp__stream_out_size(stream);
@@ -173,7 +173,7 @@ static void test_references_are_released_once_when_sent(void **state) {
     free(server->user);
 }
 
-/* More than a stream's share of a turn, and behind it turn memory that the next turns would use again. */
+/* More than a stream's share of an iteration, followed by arena memory that the next iterations would use again. */
 static size_t send_more_than_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
     const char *pattern = server->user;
@@ -208,9 +208,8 @@ static void test_iteration_memory_behind_more_than_a_share_is_not_lost(void **st
     free(server->user);
 }
 
-/* An answer that is queued in the very turn in which the hand-over of the last turn turns out to have met a full
- * socket.
- */
+/* A response that is queued in the very iteration in which the flush of the last one turns out to have met a full
+ * socket. */
 static void send_much_and_stand(server_t *server, void *arg) {
     pthread_mutex_t *gate = arg;
     uvhttp__stream_send_ref(&server_first_peer(server)->stream, server->user, LARGE, NULL, NULL);
@@ -423,7 +422,7 @@ static void send_and_shut(server_t *server, void *arg) {
         count_event(server, EV_WRONG, 1);
 }
 
-/* The first send to a peer that is gone makes it answer by a reset, the next one fails: neither may raise SIGPIPE. */
+/* The first send to a peer that is gone causes a reset, the next one fails: neither may raise SIGPIPE. */
 static void send_or_count(server_t *server, void *arg) {
     (void)arg;
     if (uvhttp__stream_send_copy(&server_first_peer(server)->stream, "x", 1) == UVHTTP_E_CLOSED)
@@ -496,7 +495,8 @@ static void test_notify_with_an_empty_queue_is_reported_in_a_later_iteration_onc
     server_leave(server, fd);
 }
 
-/* A producer that makes the next piece when the last one has gone, in turn memory: the memory must not be used twice.
+/* A producer that makes the next piece when the last one has gone, in the iteration arena: the memory must not be used
+ * twice.
  */
 static void send_next_piece(uvhttp__stream_t *stream) {
     peer_t *peer = peer_of(stream);

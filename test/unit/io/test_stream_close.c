@@ -137,7 +137,7 @@ static size_t send_much_and_notify(uvhttp__stream_t *stream, const char *data, s
     return size;
 }
 
-/* What a server does that answers and closes: the last byte of a long answer is not lost. */
+/* What a server does that responds and closes: the last byte of a long response is not lost. */
 static void test_close_inside_on_sent_after_backpressure_loses_nothing(void **state) {
     server_t *server = *state;
     static const uvhttp__stream_ops_t ops = PEER_OPS_SENT(send_much_and_notify, close_in_sent);
@@ -171,8 +171,8 @@ static void overwrite_iteration_memory(server_t *server, void *arg) {
     memset(uvhttp__loop_iteration_alloc(server->loop, size), 0xff, size);
 }
 
-/* What the kernel still has is released when it has done with it; what was queued in the turn of the close stood in
- * memory that is used again by then. */
+/* What the kernel still has is released when it has done with it; what was queued in the iteration of the close stood
+ * in memory that is used again by then. */
 static void test_close_while_sending_forgets_what_its_iteration_queued(void **state) {
     server_t *server = *state;
     server->user = pattern_new(LARGE);
@@ -275,7 +275,7 @@ static void test_storm_of_resets_leaves_nothing_behind(void **state) {
         if (i % 2) client_send(fd, "x", 1);
         client_reset(fd);
     }
-    int fd = client_connect(server->port); /* everybody before has been accepted when this one is answered */
+    int fd = client_connect(server->port); /* everybody before has been accepted when this one gets a response */
     client_send(fd, "alive", 5);
     client_expect(fd, "alive", 5);
     close(fd);

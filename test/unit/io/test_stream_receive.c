@@ -47,7 +47,7 @@ static void test_bytes_left_come_again_after_resume_and_before_the_end(void **st
     free(data);
 }
 
-/* What a connection with a budget per turn does: it takes its share and asks for the next turn at once. */
+/* What a connection with a budget per iteration does: it reads its share and asks for the next iteration. */
 static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
     size_t taken = take_three(stream, data, size);
     if (taken < size) uvhttp__stream_resume(stream);
@@ -61,7 +61,7 @@ static void test_resume_inside_on_data_asks_for_the_next_iteration(void **state)
     char *data = pattern_new(3000);
     client_send(fd, data, 3000);
     server_wait(server, EV_BYTES, 3000);
-    assert_true(atomic_load(&server->iterations) >= 1000); /* one share a turn, not all in one */
+    assert_true(atomic_load(&server->iterations) >= 1000); /* one share an iteration, not all in one */
     shutdown(fd, SHUT_WR);
     server_wait(server, EV_END_OK, 1);
     client_expect_eof(fd);
@@ -79,7 +79,7 @@ static size_t take_where_it_is(uvhttp__stream_t *stream, const char *data, size_
     return taken;
 }
 
-/* Bytes that are taken little by little are kept once: moving the rest each time makes small pieces of a large
+/* Bytes that are accepted little by little are kept once: moving the rest each time makes small pieces of a large
  * delivery cost its square. */
 static void test_bytes_left_are_not_moved(void **state) {
     enum { SIZE = 30000 };

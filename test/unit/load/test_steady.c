@@ -6,7 +6,7 @@
 
 enum { MS = 1000000 };
 
-/* So many slices of 100 answers each, whose latency grows by `growth` from slice to slice. Returns the first, from 1
+/* `slices` slices of 100 responses each, whose latency grows by `growth` from slice to slice. Returns the first, from 1
  * on, with which it was steady; 0: none. */
 static uint32_t first_steady(uint32_t slices, double latency_ns, double growth) {
     load_steady_t steady = {0};
@@ -58,7 +58,7 @@ static void test_few_responses_in_some_slices_are_enough(void **state) {
     load_steady_t steady = {0};
     uint64_t responses = 0;
     bool is_steady = false;
-    for (uint32_t i = 1; i <= LOAD_STEADY_SLICES; i++) { /* an answer after 200 ms, in every other slice */
+    for (uint32_t i = 1; i <= LOAD_STEADY_SLICES; i++) { /* a response after 200 ms, in every other slice */
         responses += i % 2 == 0;
         is_steady = load_steady_add(&steady, responses, responses * 200 * MS);
     }

@@ -63,7 +63,7 @@ static void test_cookies_are_found_in_any_order(void **state) {
 }
 
 /* Each pair is looked at a bounded number of times: a walk over twice as many costs about twice as much. Counted in
- * time of the thread, so that the machine's load does not matter, and with room for all but another order. */
+ * time of the thread, so that the machine's load does not matter, and with space for all but another order. */
 static double walk_s(size_t count) {
     struct timespec begin, end;
     uvhttp_str_t name, value;

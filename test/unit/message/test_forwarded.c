@@ -257,7 +257,7 @@ static void test_a_client_is_found_out_once(void **state) {
     }
     assert_int_equal(times_asked, 1);
     exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
-    ex.arena.size_max = ex.arena.used; /* who asks is known whatever the application has taken */
+    ex.arena.size_max = ex.arena.used; /* the client is known, however much memory the application has used */
     assert_int_equal(uvhttp__request_client(&ex.req)->address.port, 5);
     assert_str(uvhttp_request_client(&ex.req), "192.0.2.7");
     assert_int_equal(times_asked, 2);

@@ -1,4 +1,4 @@
-/* Owns: tests of an answer's header fields, above all that no field can be smuggled in. */
+/* Owns: tests of a response's header fields, above all that no field can be smuggled in. */
 #include <cmocka.h>
 
 #include "one_exchange.h"
@@ -146,7 +146,7 @@ static void test_failing_field_changes_nothing(void **state) {
     ex.arena.size_max = 1 << 20;
 }
 
-/* The last type is kept over resets, but not overwritten while the answer in hand uses it. */
+/* The last type is kept over resets, but not overwritten while the response in hand uses it. */
 static void test_type_that_was_kept_survives_a_change_that_fails(void **state) {
     (void)state;
     assert_int_equal(set("Content-Type", "text/one"), 0);

@@ -118,7 +118,7 @@ static void feed_cuts(const char *type, const uvhttp_form_limits_t *limits, cons
 
 static void expect_same(const told_t *a, const told_t *b) {
     assert_int_equal(a->code, b->code);
-    if (a->code != 0) return; /* how much was told before an error depends on the pieces */
+    if (a->code != 0) return; /* how many events came before an error depends on the splits */
     assert_int_equal(a->size, b->size);
     assert_memory_equal(a->text, b->text, a->size);
 }
@@ -389,7 +389,7 @@ static double cpu_seconds(void) {
 
 #define DASHES "----------------------------------------------------------------------"
 
-/* CPU time for a part of `unit` again and again, in pieces, when the boundary is 70 dashes: parts of it are everywhere.
+/* CPU time for a part of `unit` again and again, in parts, when the boundary is 70 dashes: parts of it are everywhere.
  */
 static double time_of(const char *unit, size_t size, size_t piece) {
     static const char type[] = "multipart/form-data; boundary=" DASHES;

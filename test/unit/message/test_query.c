@@ -106,7 +106,7 @@ static void test_no_memory_means_no_parameters(void **state) {
     query("a=1");
     ex.arena.size_max = ex.arena.used + 4;
     assert_false(uvhttp_request_query_param(&ex.req, "a", NULL));
-    ex.arena.size_max = ex.arena.used + 16; /* room for the pairs, not for the text */
+    ex.arena.size_max = ex.arena.used + 16; /* space for the pairs, not for the text */
     assert_false(uvhttp_request_query_param(&ex.req, "a", NULL));
     ex.arena.size_max = 1 << 20;
     assert_true(uvhttp_request_query_param(&ex.req, "a", NULL));

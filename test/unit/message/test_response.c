@@ -1,4 +1,4 @@
-/* Owns: tests of complete answers: what is recorded, replaced and released. */
+/* Owns: tests of complete responses: what is recorded, replaced and released. */
 #include <cmocka.h>
 #include <fcntl.h>
 #include <stdlib.h>

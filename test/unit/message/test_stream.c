@@ -1,4 +1,4 @@
-/* Owns: tests of answers in pieces, of hooks and of deferring. */
+/* Owns: tests of streamed responses, of hooks and of deferring. */
 #include <cmocka.h>
 
 #define EXCHANGE_MEMORY_MAX 65536
@@ -260,7 +260,7 @@ static void test_deferred_response_responds_through_its_handle_only(void **state
     (void)state;
     assert_int_equal(uvhttp_response_send_ref(&ex.res, 200, NULL, "x", 1, release, &released), 0);
     assert_non_null(uvhttp_response_defer(&ex.res));
-    assert_int_equal(released, 1); /* the answer before does not count any more */
+    assert_int_equal(released, 1); /* the response before does not count any more */
     assert_false(uvhttp__response_is(&ex.res, UVHTTP__RESPONSE_COMPLETE));
     assert_null(uvhttp_response_defer(&ex.res));
     assert_int_equal(uvhttp_response_text(&ex.res, 200, "x"), UVHTTP_E_STATE);

@@ -1,5 +1,5 @@
-/* Owns: what the tests of src/middleware/ share: a middleware run on a request without a server, the answer that comes
- * of it, and what is logged. Include after cmocka.h. */
+/* Owns: what the tests of src/middleware/ share: a middleware run on a request without a server, the response that
+ * comes of it, and what is logged. Include after cmocka.h. */
 #ifndef TEST_UNIT_MIDDLEWARE_RUNNING_H
 #define TEST_UNIT_MIDDLEWARE_RUNNING_H
 
@@ -55,7 +55,7 @@ static MAYBE_UNUSED void drop(uvhttp_middleware_t middleware) {
     if (middleware.destroy) middleware.destroy(middleware.user);
 }
 
-/* The fields of the answer, "Name: value\r\n" each, terminated. */
+/* The fields of the response, "Name: value\r\n" each, terminated. */
 static MAYBE_UNUSED const char *fields(void) {
     static char text[70000];
     memcpy(text, ex.res.headers ? ex.res.headers : "", ex.res.headers_size);

@@ -356,7 +356,7 @@ static void test_a_writer_that_waits_stops_nobody(void **state) {
     drop(log);
     assert_in_range(kept.lines, 5000 - stats.dropped + 1, 5000 - stats.dropped + 3);
     assert_in_range(warnings, 1, 3);
-    assert_true(reported_dropped); /* in any batch: requests that found room again may come behind it */
+    assert_true(reported_dropped); /* in any batch: requests that fit again may come after it */
     sem_destroy(&gate);
 }
 
@@ -370,7 +370,7 @@ static void test_two_logs_on_a_thread_do_not_mix(void **state) {
     for (int i = 0; i < 2; i++) drop(logs[i]);
     assert_int_equal(kept[0].lines, 20);
     assert_int_equal(kept[1].lines, 10);
-    /* A new log is not taken for an old one at the same address. */
+    /* A new log is not confused with an old one at the same address. */
     logs[0] = uvhttp_access_log(&(uvhttp_access_log_options_t){.write = keep, .user = &kept[0]});
     answer(&ex, logs[0], UVHTTP_OK);
     drop(logs[0]);

@@ -1,4 +1,4 @@
-/* Owns: tests of the list of hosts that a server answers for. */
+/* Owns: tests of the list of hosts that a server accepts. */
 /* Needs: middleware. */
 #include <cmocka.h>
 #include <uvhttp/allowed_hosts.h>

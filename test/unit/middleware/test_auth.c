@@ -1,4 +1,4 @@
-/* Owns: tests of Basic and Bearer authentication: who passes, what the others are told, and options. */
+/* Owns: tests of Basic and Bearer authentication: who passes, the responses to others, and options. */
 /* Needs: middleware. */
 #include <cmocka.h>
 #include <uvhttp/auth.h>
@@ -39,7 +39,7 @@ static const char *basic(const char *pair) {
     return out;
 }
 
-/* The whole answer to who may not pass; the handler has not run, and no user is known. */
+/* The whole response to who may not pass; the handler has not run, and no user is known. */
 static void assert_401(uvhttp_flow_t flow, const char *expected) {
     assert_int_equal(flow, UVHTTP_STOP);
     assert_int_equal(uvhttp_response_status(&ex.res), 401);

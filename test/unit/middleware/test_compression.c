@@ -1,5 +1,5 @@
-/* Owns: tests of the compression middleware: which answers, what their heads say, and that what comes out is what went
- * in. */
+/* Owns: tests of the compression middleware: which responses, what their heads say, and that what comes out is what
+ * went in. */
 /* Needs: middleware compression. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -217,7 +217,7 @@ static void test_partial_responses_are_left_alone(void **state) {
     middleware.destroy(middleware.user);
 }
 
-/* What a handler answers who has looked at If-None-Match. */
+/* The response of a handler that has evaluated If-None-Match. */
 static void respond_not_modified(const char *if_none_match, const char *etag) {
     uvhttp_middleware_t middleware = uvhttp_compression(NULL);
     exchange_field(&ex, "Accept-Encoding", "gzip");

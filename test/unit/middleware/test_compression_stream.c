@@ -1,5 +1,5 @@
-/* Owns: tests of the compression of answers in pieces: every piece can be decoded as soon as it is written, and nothing
- * of an encoder is left behind. */
+/* Owns: tests of the compression of streamed responses: every piece can be decoded as soon as it is written, and
+ * nothing of an encoder is left behind. */
 /* Needs: middleware compression. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -270,7 +270,7 @@ static void test_beyond_streams_max_responses_are_plain(void **state) {
         assert_int_equal(uvhttp_response_header_get(&other.res, "Content-Encoding").data != NULL, round);
         assert_str(uvhttp_response_header_get(&other.res, "Vary"), "Accept-Encoding");
         uvhttp__response_done(&other.res, 0);
-        if (round == 0) done(); /* room for the other */
+        if (round == 0) done(); /* space for the other */
     }
     exchange_deinit(&other);
 }

@@ -16,7 +16,7 @@ static int teardown_cors(void **state) {
 
 #define CORS(...) (drop(cors), cors = uvhttp_cors(&(uvhttp_cors_options_t){__VA_ARGS__}))
 
-/* What a request with this Origin (NULL: none) gets when the handler answers 200. */
+/* What a request with this Origin (NULL: none) gets when the handler responds with 200. */
 static const char *ask(const char *origin) {
     begin(UVHTTP_GET);
     if (origin) exchange_field(&ex, "Origin", origin);
@@ -293,7 +293,7 @@ static bool ask_with_little(bool is_preflight, size_t pad, size_t left, bool *na
     return refused;
 }
 
-/* Whatever room is left, an answer that names an origin has Vary, and what cannot be let through is answered with 503.
+/* Whatever memory is left, a response that names an origin has Vary, and a request that cannot be processed gets 503.
  */
 static void test_without_memory_nothing_is_allowed(void **state) {
     (void)state;

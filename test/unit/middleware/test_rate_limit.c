@@ -185,7 +185,7 @@ static void test_time_that_goes_back_stands_still(void **state) {
     table_t table = table_of(100, 100, 2);
     table.take.now_ns = 10000;
     assert_true(take_number(&table, 1));
-    table.take.now_ns = 9900; /* a loop whose turn began before: it is served as if it were 10000 */
+    table.take.now_ns = 9900; /* a loop whose iteration started before: it is served as if it were 10000 */
     assert_true(take_number(&table, 1));
     assert_false(take_number(&table, 1));
     table.take.now_ns = 10100;
@@ -269,7 +269,7 @@ static void test_keys_that_collide_do_not_make_a_long_chain(void **state) {
     uvhttp_rate_limit_stats_t stats = stats_of(&table);
     assert_int_equal(stats.keys, CHAIN_MAX);
     assert_int_equal(stats.evicted, 100 - CHAIN_MAX);
-    for (uint64_t n = 0; n < 100000; n++) (void)take_number(&table, UINT64_C(1) << 40 | n); /* the chain is whole */
+    for (uint64_t n = 0; n < 100000; n++) (void)take_number(&table, UINT64_C(1) << 40 | n); /* the chain is complete */
     assert_int_equal(stats_of(&table).keys, CAPACITY);
     table_end(&table);
 }

@@ -1,4 +1,4 @@
-/* The middleware: options, whose bucket a request takes from, what the answers say. */
+/* The middleware: options, whose bucket a request takes from, what the responses say. */
 /* Needs: middleware. */
 #include <cmocka.h>
 
@@ -59,7 +59,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* A new request from `peer`, with a header field unless it is NULL. Returns whether it went on to the handler. */
+/* A new request from `peer`, with a header field unless it is NULL. Returns whether it continued to the handler. */
 static bool ask_with(uvhttp_middleware_t limit, const char *peer, const char *name, const char *value) {
     uvhttp__response_done(&ex.res, 0);
     exchange_request(&ex, UVHTTP_GET, STR("/"), NULL);
@@ -86,7 +86,7 @@ static void end(uvhttp_middleware_t limit) {
     limit.destroy(limit.user);
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static uvhttp_rate_limit_stats_t stats_of(uvhttp_middleware_t limit) {
     uvhttp_rate_limit_stats_t stats;

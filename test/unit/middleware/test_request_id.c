@@ -1,4 +1,4 @@
-/* Owns: tests of request ids: form, uniqueness over threads and processes, and which incoming ones are taken. */
+/* Owns: tests of request ids: form, uniqueness over threads and processes, and which incoming ones are accepted. */
 /* Needs: middleware. */
 #include <cmocka.h>
 #include <pthread.h>

@@ -11,7 +11,7 @@
 #define FRAME "X-Frame-Options: DENY\r\n"
 #define REFERRER "Referrer-Policy: strict-origin-when-cross-origin\r\n"
 
-/* What an answer has; the middleware is dropped. */
+/* What a response has; the middleware is dropped. */
 static const char *sent(uvhttp_middleware_t middleware) {
     begin(UVHTTP_GET);
     assert_int_equal(run(middleware), UVHTTP_NEXT);

@@ -1,4 +1,4 @@
-/* Owns: tests of answers in pieces as they stand on the wire: trailers, and statuses and methods without a body. */
+/* Owns: tests of streamed responses as they stand on the wire: trailers, and statuses and methods without a body. */
 #include "support/http_server.h"
 
 static void with_trailers(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
@@ -32,8 +32,8 @@ static void start(serving_t *serving) {
     serving_start(serving);
 }
 
-/* What comes before the answer to a second request, without the Date. */
-static const char *first_answer(serving_t *serving, const char *request) {
+/* What comes before the response to a second request, without the Date. */
+static const char *first_response(serving_t *serving, const char *request) {
     static char text[4096];
     memset(text, 0, sizeof text);
     int fd = client_ask(serving, request);

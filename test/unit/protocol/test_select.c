@@ -14,7 +14,7 @@ static void start(serving_t *serving) {
     serving_start(serving);
 }
 
-/* Returns when the server has taken all that was sent before: it has served another client since. */
+/* Returns when the server has read everything that was sent before: it has served another client since. */
 static void wait_for_loop(serving_t *serving) {
     int fd = client_ask(serving, GET("/"));
     assert_int_equal(client_read(fd)->status, 200);

@@ -41,7 +41,7 @@ static void upgrade_later(uvhttp_request_t *req, uvhttp_response_t *res, void *u
     atomic_store(&slot, uvhttp_response_defer(res));
 }
 
-/* The later answer counts, and nothing of the first stays. */
+/* The later response counts, and nothing of the first stays. */
 static void change_mind(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     upgrade(req, res, user);
     uvhttp_response_text(res, 403, "no");
@@ -155,8 +155,8 @@ static void run_upgrade(uvhttp_response_t *res, void *user) {
     uvhttp_response_upgrade(res, "echo", &handlers, user);
 }
 
-/* An upgrade that comes late, from a deferred answer: while draining it must not keep the server, and a FIN that came
- * before is told. */
+/* An upgrade that comes late, from a deferred response: while draining it must not keep the server, and an earlier FIN
+ * is reported. */
 static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
     serving_t *serving = *state;
     serving->config.half_close = true;

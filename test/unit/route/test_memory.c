@@ -57,7 +57,7 @@ static int use(uvhttp_group_t *group) {
     return uvhttp__group_use(group, (uvhttp_middleware_t){.run = pass, .destroy = count_destroyed});
 }
 
-/* Goes on after failures, as a program does that checks nothing. Returns what freeze says. */
+/* Continues after failures, as a program does that checks nothing. Returns what freeze says. */
 static int build(uvhttp__router_t *router) {
     uvhttp_group_t *api = uvhttp__group_new(uvhttp__router_root(router), "/api");
     use(uvhttp__router_root(router));

@@ -60,7 +60,7 @@ static bool naive_fit(const char *pattern, const char *path, char fit[SEGMENT_MA
     return i == given_count;
 }
 
-/* 0: not taken. Among routes of one shape, the method itself comes before GET for HEAD before ANY. */
+/* 0: not selected. Among routes of one shape, the method itself comes before GET for HEAD before ANY. */
 static int naive_takes(uvhttp_method_t route, uvhttp_method_t method) {
     if (route == method) return 3;
     if (method == UVHTTP_HEAD && route == UVHTTP_GET) return 2;

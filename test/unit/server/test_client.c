@@ -4,7 +4,7 @@
 
 #include "support/http_server.h"
 
-/* --- the handler: asks what the test has set, and answers with what has come --- */
+/* --- the handler: asks what the test has set, and responds with what has come --- */
 
 static uvhttp_client_request_t asking; /* under the lock: that a socket orders the threads is not seen by TSan */
 static pthread_mutex_t asking_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -124,7 +124,7 @@ static void begin(serving_t *serving) {
     serving_start(serving);
 }
 
-/* What the handler answers when the other server answers with `text`, in one piece or byte by byte, and closes. */
+/* What the handler responds when the other server responds with `text`, in one piece or byte by byte, and closes. */
 static const char *respond_to(serving_t *serving, int listener, const char *text, bool bytes) {
     char head[1024];
     int client = client_ask(serving, GET("/ask"));
@@ -273,7 +273,7 @@ static void test_a_request_goes_out_whole(void **state) {
     client_send_text(fd, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
     assert_string_equal(client_read(client)->body, "201  Content-Length 0 ");
     close(fd);
-    /* A server that answers before it has read all, and closes. */
+    /* A server that responds before it has read all, and closes. */
     close(client);
     client = client_ask(serving, GET("/ask"));
     fd = other_asked(listener, head, sizeof head);

@@ -8,7 +8,7 @@ static void decide_later(void *user, const uvhttp_rate_limit_take_t *take, uvhtt
     uvhttp_rate_limit_decided(ticket, UVHTTP_OK, &decision);
 }
 
-/* All middleware whose work goes on elsewhere, and proxies that are believed. */
+/* All middleware whose work continues elsewhere, and proxies that are believed. */
 static void add_more(uvhttp_server_t *server) {
     static const char *const trusted[] = {"127.0.0.1"};
     static const uvhttp_rate_limit_store_t store = {.take_later = decide_later};

@@ -34,7 +34,7 @@ static void beat(void *user) {
     atomic_fetch_add(&seen.beats, 1);
 }
 
-/* A handler that has its answer made by a job, and answers on the loop. */
+/* A handler whose response is made by a job, and sent on the loop. */
 static void answer(void *user, int status) {
     uvhttp_deferred_t *deferred = user;
     done(NULL, status);
@@ -182,7 +182,7 @@ static void test_a_handler_of_an_attached_server_runs_on_a_worker_thread(void **
     uvhttp_server_on_stopped(seen.server, on_stopped, NULL);
     assert_int_equal(uvhttp_server_listen(seen.server, "127.0.0.1:0", &serving.port), UVHTTP_OK);
     int fd = client_ask(&serving, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    char text[512] = ""; /* the whole answer: what is missing of it comes from the loop, which is turned here */
+    char text[512] = ""; /* the whole response: what is missing of it comes from the loop, which is turned here */
     for (int tries = 0; !strstr(text, "\r\n\r\nok"); ++tries) {
         assert_true(tries < LIMIT_SECONDS * 1000);
         (void)!recv(fd, text, sizeof text - 1, MSG_PEEK | MSG_DONTWAIT);

@@ -10,7 +10,7 @@
 typedef struct test_allocator {
     atomic_size_t count, live, live_bytes;
     atomic_size_t fail_first, fail_last; /* of `count`, both included; 0: never */
-    atomic_size_t failed;                /* since it was told to fail: 0 or 1 */
+    atomic_size_t failed;                /* since it was asked to fail: 0 or 1 */
 } test_allocator_t;
 
 /* Call it first in main: the hook can be set only once, before anything else. Any thread may allocate then. */

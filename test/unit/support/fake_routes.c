@@ -68,7 +68,7 @@ static void check(job_t *job, uvhttp_str_t data) {
     job->received += data.size;
 }
 
-/* The body is whole. */
+/* The body is complete. */
 static job_t *begin_with_body(uvhttp_request_t *req, uvhttp_response_t *res) {
     job_t *job = begin(req, res);
     if (job) check(job, uvhttp_request_body(req));
@@ -89,7 +89,7 @@ static void buffered(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     respond(job, res);
 }
 
-/* --- the body as it comes --- */
+/* --- the body as it arrives --- */
 
 static void on_data(uvhttp_request_t *req, uvhttp_response_t *res, uvhttp_str_t data, void *user) {
     (void)res;
@@ -140,7 +140,7 @@ static void read_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     if (job && check_body(job, req, uvhttp_request_read_body) == UVHTTP_E_EOF) respond(job, res);
 }
 
-/* --- the response in pieces --- */
+/* --- the response in parts --- */
 
 /* Until it does not fit. Returns what the write returned. */
 static int write_on(job_t *job, uvhttp_response_t *res) {

@@ -20,7 +20,7 @@ typedef enum fake_mode {
     FAKE_FILE,
     FAKE_REFERENCE,
     FAKE_CONTENT,
-    FAKE_PIECES, /* a streamed response, written as there is room */
+    FAKE_PIECES, /* a streamed response, written as the queue allows */
     FAKE_MODE_COUNT,
 } fake_mode_t;
 

@@ -1,4 +1,4 @@
-/* Owns: feeding bytes to the scanner, the parser and the chunked decoder in pieces, with unmapped pages next to them,
+/* Owns: feeding bytes to the scanner, the parser and the chunked decoder in parts, with unmapped pages next to them,
  * at every level of vector instructions. */
 #ifndef UVHTTP_TEST_UNIT_SUPPORT_HTTP1_FEED_H
 #define UVHTTP_TEST_UNIT_SUPPORT_HTTP1_FEED_H

@@ -70,9 +70,10 @@ typedef struct answer {
     char text[16384];
 } answer_t;
 
-/* Reads one answer with Content-Length, or until the end of the connection if there is none. status 0: nothing came. */
-answer_t *client_read(int fd);
-/* Reads one answer of this status, and closes. */
+/* Reads one response with Content-Length, or until the end of the connection if there is none. status 0: nothing came.
+ */
+response_case_t *client_read(int fd);
+/* Reads one response of this status, and closes. */
 void client_read_last(int fd, int status);
 
 /* A label of 64 letters, which no resolver asks anybody about (RFC 1035 section 2.3.4). */

@@ -117,9 +117,9 @@ bool server_wait_within(server_t *server, event_t event, uint64_t n, int timeout
 /* Runs something in the loop's thread and waits until it has run. */
 void server_call(server_t *server, void (*run)(server_t *server, void *arg), void *arg);
 void nothing(server_t *server, void *arg);
-/* Two full turns of the loop: what was due has been done. */
+/* Two full loop iterations: what was due has been done. */
 void server_settle(server_t *server);
-/* A loop with nothing to do waits: a level-triggered event that nobody handles would make thousands of turns. */
+/* A loop with nothing to do waits: a level-triggered event that nobody handles would cause thousands of iterations. */
 void assert_quiet(server_t *server);
 
 /* --- peers with default behaviour: echo, close when the peer has ended --- */
@@ -139,7 +139,7 @@ void peer_on_closed(uvhttp__stream_t *stream);
 extern const uvhttp__stream_ops_t echo_ops;
 /* Those of echo_ops, which count, but for the function that takes the bytes. */
 #define PEER_OPS(take) PEER_OPS_SENT(take, peer_count_sent)
-/* And for the one that is told when all has been handed over. */
+/* And for a stream whose owner is notified when everything has been submitted. */
 #define PEER_OPS_SENT(take, sent)                                                                                      \
     { .on_data = take, .on_end = peer_close_at_end, .on_sent = sent, .on_closed = peer_on_closed }
 

@@ -17,9 +17,9 @@ void may_fail_start(serving_t *serving) {
     assert_int_equal(pthread_create(&serving->thread, NULL, run, serving), 0);
 }
 
-/* A whole answer of a known kind, or none: the connection was closed before any of it. */
-static void expect_answer_or_close(int fd) {
-    /* A server that could not start keeps its listening socket until it is freed: nobody answers there. */
+/* A whole response of a known kind, or none: the connection was closed before any of it. */
+static void expect_response_or_close(int fd) {
+    /* A server that could not start keeps its listening socket until it is freed: nothing responds there. */
     struct pollfd readable = {.fd = fd, .events = POLLIN};
     for (int tries = 0; poll(&readable, 1, 10) <= 0; tries++) {
         if (atomic_load(&run_returned)) return;

@@ -1,5 +1,5 @@
-/* Owns: a server of which any allocation may fail: a thread that runs it, and a client that takes any whole answer, or
- * none. */
+/* Owns: a server of which any allocation may fail: a thread that runs it, and a client that takes any whole response,
+ * or none. */
 #ifndef UVHTTP_TEST_UNIT_SUPPORT_MAY_FAIL_H
 #define UVHTTP_TEST_UNIT_SUPPORT_MAY_FAIL_H
 

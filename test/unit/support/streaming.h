@@ -47,9 +47,9 @@ void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 /* A server with POST /take (streamed, `options`) and GET /hello. */
 void streaming_start(serving_t *serving, uvhttp_route_options_t options);
 uint64_t counter(const serving_t *serving, const char *name);
-/* The answer of take_end to these bytes. */
-void assert_taken(const answer_t *answer, const char *data, size_t size);
-void expect_taken(int fd, const char *data, size_t size);
+/* The response of take_end to these bytes. */
+void assert_consumed(const response_case_t *answer, const char *data, size_t size);
+void expect_consumed(int fd, const char *data, size_t size);
 void expect_hello(int fd);
 
 #define HEAD(rest) "POST /take HTTP/1.1\r\nHost: a\r\n" rest "\r\n"

@@ -39,7 +39,7 @@ void window_receive(window_channel_t *it, const void *data, size_t size);
 void window_iterate(window_channel_t *it);
 /* More of what is queued may leave. */
 void window_allow(window_channel_t *it, uint64_t size);
-/* The loop's clock goes on; the loop must not run. */
+/* The loop's clock continues; the loop must not run. */
 void window_expire(window_channel_t *it, uint64_t ms);
 
 #endif

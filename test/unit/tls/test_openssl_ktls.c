@@ -213,8 +213,8 @@ static void test_new_keys_are_noticed_only_if_they_are_ours(void **state) {
     client_asks_for_new_keys(&pair, SSL_KEY_UPDATE_REQUESTED);
     assert_int_equal(SSL_read(pair.server, data, sizeof data), -1);
     assert_true(uvhttp__tls_notes->rekeyed(pair.session));
-    assert_int_equal(uvhttp__tls_notes->cipher(pair.session), 0); /* the process has to answer */
-    server_writes(&pair, "x", 1);                                 /* and before it, in the process, the answer */
+    assert_int_equal(uvhttp__tls_notes->cipher(pair.session), 0); /* the process has to respond */
+    server_writes(&pair, "x", 1);                                 /* and before it, in the process, the response */
     assert_true(uvhttp__tls_notes->rekeyed(pair.session));
     assert_int_equal(uvhttp__tls_notes->cipher(pair.session), 0); /* the secret is that of the keys before */
     close_pair(&pair);

@@ -134,7 +134,7 @@ static void count_stop(uvhttp_response_t *res, void *user) {
     atomic_fetch_add((atomic_int *)user, 1);
 }
 
-/* Who asks to be told of the end hears of it, also when he asks late. */
+/* An owner that asks for the end is notified, also when it asks late. */
 static void test_a_response_that_has_not_begun_is_sent(void **state) {
     start(*state);
     client_t client = connect_and_ask_for_file(*state);

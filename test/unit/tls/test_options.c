@@ -270,7 +270,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-/* Each field has another value than its default, and another one than its neighbours. */
+/* Each field has another value than its default, and another one than adjacent fields. */
 static void test_every_field_of_the_configuration_arrives(void **state) {
     (void)state;
     char certificates[300], keys[300], message[200] = "";

@@ -64,7 +64,7 @@ static void look(uvhttp_request_t *req) {
     atomic_fetch_add(same ? &right : &wrong, 1);
 }
 
-/* A view that was taken before the client went stays valid, too. */
+/* A view that was obtained before the client went stays valid, too. */
 static void look_twice(uvhttp_request_t *req, const char *before) {
     look(req);
     atomic_fetch_add(before && strcmp(before, SUBJECT) == 0 ? &right : &wrong, 1);

@@ -133,7 +133,7 @@ static void test_a_message_allocates_nothing_of_ours(void **state) {
     close_and_stop(fixture, &client);
 }
 
-/* Each request for a key update is answered by one of ours, which waits while the client does not read. */
+/* Each request for a key update gets a response by one of ours, which waits while the client does not read. */
 static bool cut_off(fixture_t *fixture) {
     return fixture_seen(fixture, SEEN_CLOSE_OTHER) + fixture_seen(fixture, SEEN_CLOSE_TIMEOUT) > 0;
 }

@@ -22,7 +22,7 @@ typedef struct inflated {
     int status;
 } inflated_t;
 
-/* A piece, from memory of exactly its size, through an outlet of `capacity` bytes. */
+/* Input in memory of exactly its size, through an outlet of `capacity` bytes. */
 static int feed(uvhttp__ws_inflater_t *inflater, const char *data, size_t size, bool end, size_t capacity,
                 inflated_t *out) {
     char *copy = malloc(size + 1), *hole = malloc(capacity);

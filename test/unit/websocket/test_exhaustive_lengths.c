@@ -152,7 +152,7 @@ static void expect_payload(size_t size, size_t first, size_t second, char *wire,
 }
 
 /* Two frames of all sizes up to some more than a step of the loop that unmasks, cut at all pairs of places: the mask
- * goes on at each of its four bytes, and starts anew with a frame. */
+ * continues at each of its four bytes, and starts anew with a frame. */
 static void test_masks_continue_wherever_a_payload_is_cut(void **state) {
     (void)state;
     for (size_t size = 0; size <= 45; size++) {

@@ -1,4 +1,4 @@
-/* Owns: tests of the negotiation of permessage-deflate: offers, and what is answered. */
+/* Owns: tests of the negotiation of permessage-deflate: offers, and what gets a response. */
 /* Needs: websocket. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@ static const uvhttp__ws_deflate_t ready = {.server_bits = 15, .client_bits = 15}
                                               .client_takeover = true},
                                   narrow = {.server_bits = 10, .client_bits = 11, .server_takeover = true};
 
-/* The answer to an offer, NULL if it is declined. The offer stands in memory of its size. */
+/* The response to an offer, NULL if it is declined. The offer stands in memory of its size. */
 static const char *answer(const char *offer, const uvhttp__ws_deflate_t *willing) {
     static char out[UVHTTP__WS_EXTENSION_SIZE_MAX];
     uvhttp__ws_deflate_t agreed;
@@ -43,7 +43,8 @@ static void test_good_offers_are_accepted(void **state) {
         {"permessage-deflate; server_max_window_bits=12", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"},
         {"permessage-deflate", &narrow,
-         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not asked: cannot be told */
+         "permessage-deflate; client_no_context_takeover; server_max_window_bits=10"}, /* not offered: it cannot be
+                                                                                          requested */
         {"permessage-deflate; client_max_window_bits", &narrow,
          "permessage-deflate; client_no_context_takeover; server_max_window_bits=10; client_max_window_bits=11"},
         {"permessage-deflate; client_max_window_bits=8", &takeover, "permessage-deflate; client_max_window_bits=8"},

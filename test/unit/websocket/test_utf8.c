@@ -10,7 +10,7 @@
 #include "support/run.h"
 #include "websocket/utf8.h"
 
-/* How many bytes are taken before the check fails, byte by byte; SIZE_MAX: none fails. */
+/* How many bytes are accepted before the check fails, byte by byte; SIZE_MAX: none fails. */
 static size_t first_bad(const char *data, size_t size, bool *complete) {
     uvhttp__utf8_t state = {0};
     for (size_t i = 0; i < size; i++)
