@@ -243,7 +243,7 @@ class Run:
         try:
             with blamed(plan.target.name, self._running):
                 self._identity = identity.before(plan.expected, plan.target, self._running, plan.load, self._asked)
-                self._first = first_answer(plan.target, self._scenario, self._running, self._made)
+                self._first = first_response(plan.target, self._scenario, self._running, self._made)
         except BaseException:
             self._sockets.close()
             raise

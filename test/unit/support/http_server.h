@@ -68,7 +68,7 @@ typedef struct answer {
     const char *body;
     size_t size;
     char text[16384];
-} answer_t;
+} response_case_t;
 
 /* Reads one response with Content-Length, or until the end of the connection if there is none. status 0: nothing came.
  */

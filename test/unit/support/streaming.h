@@ -11,7 +11,7 @@
 
 /* What the handler does, and what it has seen. */
 typedef struct streaming_seen {
-    atomic_bool defer, pause_in_handler, pause_at_first, respond_in_handler, respond_at_first, no_answer, no_on_body;
+    atomic_bool defer, pause_in_handler, pause_at_first, respond_in_handler, respond_at_first, no_response, no_on_body;
     atomic_ullong bytes;
     atomic_ulong sum; /* of bytes times position: order matters */
     atomic_int handlers, pieces, ends, end_status, dones, done_status, aborts, largest;
