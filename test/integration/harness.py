@@ -23,8 +23,9 @@ BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
 ENGINE = os.environ.get("UVHTTP_ENGINE", "auto")
 EXAMPLES = BUILD_DIR / "dist" / "bin"
 TEST_PROGRAMS = BUILD_DIR / "test" / "bin"
-START_SECONDS = 20
+START_SECONDS = 60  # bounds a hang: under a sanitizer, on a busy machine, a start may take 20 s
 STOP_SECONDS = 20
+RATE_GRACE = 60  # clients whose turn in a test has not come are silent for longer than the default on a busy machine
 WATCHDOG = re.compile(r"http: (.* kept loop \d+ from its other clients|loop \d+ was kept from its clients) for ")
 REPORT = re.compile(r"Sanitizer|runtime error:|Assertion .* failed|double free|corrupted")
 
@@ -196,6 +197,7 @@ class Server:
 
     def httpx(self, kind=httpx.Client, **options):
         """A client of PyPI's httpx that speaks the protocol."""
+        options.setdefault("timeout", wire.TIMEOUT_SECONDS)
         return kind(base_url=self.url(""), http1=self.protocol == "http1", http2=self.protocol == "http2", **options)
 
     def curl(self, *arguments):
@@ -309,7 +311,7 @@ def make_serve(directory, servers):
             command = [TEST_PROGRAMS / program]
             for item in [text] if listen is None else listen:
                 command += ["--listen", item]
-            for name, value in (settings or {}).items():
+            for name, value in {"rate_grace": RATE_GRACE, **(settings or {})}.items():
                 command += ["--set", f"{name}={value}"]
         elif program == "performance_test":
             command = [EXAMPLES / program, "--address", address[0], "--port", address[1], "--io-threads", 1]

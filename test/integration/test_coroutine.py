@@ -41,14 +41,14 @@ def test_the_example_does_what_its_comment_says(server, tmp_path):
 def test_two_hundred_wait_together(server):
     async def ask_all():
         limits = httpx.Limits(max_connections=None)
-        async with server.httpx(httpx.AsyncClient, timeout=30, limits=limits) as client:
+        async with server.httpx(httpx.AsyncClient, timeout=40, limits=limits) as client:
             return await asyncio.gather(*(client.get("/wait") for _ in range(200)))
 
     def quick():
         began = time.monotonic()
         answers = asyncio.run(ask_all())
         assert {answer.text for answer in answers} == {"slept\n"}
-        return time.monotonic() - began < 20
+        return time.monotonic() - began < 39
 
     # One after the other they would take 40 s, on any machine: to have been quicker once is proof.
     harness.poll(quick, seconds=45)

@@ -167,7 +167,7 @@ def date_of(response):
 def test_a_clock_that_is_set_changes_dates_and_nothing_else(launch, tmp_path, offset):
     control = Control(tmp_path / "control")
     tls = (HOST, free_port())
-    server = launch("--access-log", tmp_path / "access.log", "--tls-listen", "%s:%d" % tls, "--set", "keepalive_timeout=60", "--set", "connection_timeout=5",
+    server = launch("--access-log", tmp_path / "access.log", "--tls-listen", "%s:%d" % tls, "--set", "keepalive_timeout=60", "--set", "connection_timeout=60",
                     env={"FAIL_CALLS_CONTROL": str(control.path)})  # fmt: skip
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

@@ -62,7 +62,7 @@ def start(tmp_path, root):
 
     def go(*options, wait=True, where=None, **more):
         address = (harness.HOST, harness.free_port())
-        command = [PROGRAM, "%s:%d" % address, where or root, *options]
+        command = [PROGRAM, "%s:%d" % address, where or root, f"config.rate_grace={harness.RATE_GRACE}", *options]
         one = harness.Server(command, address, tmp_path / f"static-{len(servers)}.stderr", **more)
         servers.append(one)
         return one.wait_ready() if wait else one
@@ -726,7 +726,7 @@ def test_clients_that_go_in_the_middle(start, root, options):
 
 def test_slow_readers_do_not_hold_the_others(start, root):
     data = write(root / "huge.bin", noise(12_000_000, seed=8)).read_bytes()
-    server = start("no_sendfile=1", "config.min_send_rate=0")
+    server = start("no_sendfile=1")
     slow = [slow_start(server, "/huge.bin") for _ in range(3)]
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         for body in pool.map(lambda _: get(server, "/huge.bin").body, range(8)):

@@ -90,7 +90,8 @@ def test_more_slow_uploads_than_threads_hold_nobody_up(serve, tmp_path):
     """At default settings, 512 threads among them, but with time for slow machines: one client sends all bodies in turn. Each
     upload has sent 300 bytes; 32 have sent more than stays in memory."""
     uploads, size, large = 560, 200_000, 32
-    server = serve(settings={"spool_directory": tmp_path, "body_timeout": 600, "min_receive_rate": 0})
+    slow = {"connection_timeout": 600, "keepalive_timeout": 600, "body_timeout": 600, "min_receive_rate": 0}
+    server = serve(settings={"spool_directory": tmp_path, **slow})
     server.get("/w/wait")
     server.counters()  # what they are asked by stays connected
     growth, descriptors = server.memory_growth(), server.descriptors()

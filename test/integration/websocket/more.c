@@ -242,7 +242,7 @@ void add_more_routes(uvhttp_server_t *server) {
                                      few = {.message_size_max = 1000, .compression = true},
                                      plain = {.topics_max = 3, .topic_size_max = 20, .subscriptions_max = 1000},
                                      self = {.publish_to_self = true, .subscriptions_max = 2},
-                                     skip = {.send_queue_max = 2 << 20, .idle_timeout = 1000},
+                                     skip = {.send_queue_max = 2 << 20, .idle_timeout = 1000, .rate_grace = 60},
                                      drop = {.send_queue_max = 2 << 20,
                                              .idle_timeout = 1000,
                                              .drop_slow_subscribers = true},
