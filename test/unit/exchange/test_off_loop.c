@@ -428,6 +428,7 @@ static int check_functions(const char *text, const char *prefix, const char *fil
         size_t size = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
         if (at[size] != '(') continue; /* a type, or named in a comment */
         found++;
+        if (size > 6 && strncmp(at + size - 6, "_sized", 6) == 0) size -= 6; /* what the function without it calls */
         if (LISTED(of_requests, at, size) || LISTED(of_responses, at, size) || LISTED(of_handles, at, size) ||
             LISTED(of_handles_afterwards, at, size) || LISTED(on_loop_only, at, size))
             continue;
