@@ -27,6 +27,8 @@ typedef struct uvhttp_access_log_options {
     uint32_t flush_ms;  /**< how long a line may wait for others, 1..60000; default 200 */
 } uvhttp_access_log_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log_sized(const uvhttp_access_log_options_t *options,
+                                                          size_t options_size);
 /** A middleware that notes every request that it sees when its answer is out, or given up: status 499 when the client
  * has gone before there was an answer. Register it first. Costs the loop a copy of the fields; formatting and writing
  * are the thread's, which begins with the first request. When the thread cannot keep up, requests are dropped,
@@ -34,7 +36,9 @@ typedef struct uvhttp_access_log_options {
  *
  * On failure (an option out of range, a file that cannot be opened, no memory) the log says what, and `run` is NULL:
  * registering it then returns UVHTTP_E_INVALID. options NULL: defaults. Any thread, before the server runs. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options);
+static inline uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options) {
+    return uvhttp_access_log_sized(options, sizeof *options);
+}
 
 /** Opens `path` anew, soon, so that a file that was renamed can be rotated; if that fails, the old one is kept and the
  * log says why. Any thread, and a signal handler, as long as the server that it is registered on exists. Returns 0, or
@@ -49,8 +53,12 @@ typedef struct uvhttp_access_log_stats {
     uint64_t reopened;
 } uvhttp_access_log_stats_t;
 
+UVHTTP_EXPORT int uvhttp_access_log_stats_sized(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats,
+                                                size_t stats_size);
 /** What the log has done so far. As uvhttp_access_log_reopen, but no signal handler. Returns 0 or UVHTTP_E_INVALID. */
-UVHTTP_EXPORT int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats);
+static inline int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats) {
+    return uvhttp_access_log_stats_sized(middleware, stats, sizeof *stats);
+}
 
 UVHTTP_END_DECLS
 

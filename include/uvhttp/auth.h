@@ -43,14 +43,22 @@ typedef struct uvhttp_bearer_auth_options {
     void *arg;
 } uvhttp_bearer_auth_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_basic_auth_sized(const uvhttp_basic_auth_options_t *options,
+                                                          size_t options_size);
 /** Middleware that answers 401 with WWW-Authenticate unless the request has one Authorization field with credentials
  * that pass; also 503 when there is no memory to keep the user's name. Without TLS everybody on the way can read them.
  * options NULL, wrong options, or no memory: logged as an error, and `run` is NULL, so that registering it fails with
  * UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_basic_auth(const uvhttp_basic_auth_options_t *options);
+static inline uvhttp_middleware_t uvhttp_basic_auth(const uvhttp_basic_auth_options_t *options) {
+    return uvhttp_basic_auth_sized(options, sizeof *options);
+}
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_bearer_auth_sized(const uvhttp_bearer_auth_options_t *options,
+                                                           size_t options_size);
 /** The same for tokens. The challenge says error="invalid_token" if there was one (RFC 6750 section 3.1). */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_bearer_auth(const uvhttp_bearer_auth_options_t *options);
+static inline uvhttp_middleware_t uvhttp_bearer_auth(const uvhttp_bearer_auth_options_t *options) {
+    return uvhttp_bearer_auth_sized(options, sizeof *options);
+}
 
 /** The user who has passed, valid as long as the request; data NULL if neither middleware has let it pass. After both,
  * that of the inner one. */

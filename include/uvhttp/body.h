@@ -57,6 +57,10 @@ UVHTTP_EXPORT int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred);
 typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *res,
                                     const uvhttp_multipart_event_t *event, void *user);
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart_sized(uvhttp_request_t *req,
+                                                                    const uvhttp_form_limits_t *limits,
+                                                                    size_t limits_size, uvhttp_multipart_cb on_event,
+                                                                    uvhttp_body_end_cb on_end, void *user);
 /** uvhttp_request_on_body for multipart/form-data: the parts as they come, with the same rules. A body may have any
  * size; limits NULL: defaults. on_end gets UVHTTP_OK when the last boundary and the whole body have come, or also
  * UVHTTP_E_FORM_TOO_MANY_FIELDS and UVHTTP_E_MULTIPART_* (see uvhttp_request_form for the status that the client gets,
@@ -65,9 +69,11 @@ typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  *
  * Returns 0, or a code of uvhttp_request_on_body, UVHTTP_E_FORM_TYPE (415: no Content-Type, several, or another one),
  * UVHTTP_E_MULTIPART_BOUNDARY (400), UVHTTP_E_INVALID (limits) or UVHTTP_E_NOMEM: the handler has to answer then. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
+static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
                                                               uvhttp_multipart_cb on_event, uvhttp_body_end_cb on_end,
-                                                              void *user);
+                                                              void *user) {
+    return uvhttp_request_on_multipart_sized(req, limits, sizeof *limits, on_event, on_end, user);
+}
 
 /** The next piece of the request's body, for a handler with UVHTTP_EXEC_WORKER (in a coroutine: uvhttp_coro_read_body).
  * Blocks its thread until there is one: a view that stays valid until the next call or the handler's return. Of a route
@@ -86,6 +92,9 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece,
                                                            uint32_t timeout_ms);
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_form_sized(uvhttp_request_t *req, int directory,
+                                                                 const uvhttp_form_limits_t *limits, size_t limits_size,
+                                                                 uvhttp_form_t **form);
 /** Has a multipart/form-data body of any size written to disk, for a handler with UVHTTP_EXEC_WORKER: its thread takes
  * the body piece by piece, as uvhttp_request_read_body does without a timeout of its own (best on a route with
  * `stream_body`), and writes the files as they come. The client is held back while a disk is slow, and no more than a
@@ -101,8 +110,10 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req
  * UVHTTP_E_UPLOAD_NO_SPACE (507: disk or quota full, or a file larger than the system allows), UVHTTP_E_LIMIT,
  * UVHTTP_E_PERMISSION, UVHTTP_E_IO (500), UVHTTP_E_NO_DESCRIPTORS (503), UVHTTP_E_INVALID or UVHTTP_E_STATE (not in
  * such a handler). */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_form(uvhttp_request_t *req, int directory,
-                                                           const uvhttp_form_limits_t *limits, uvhttp_form_t **form);
+static inline UVHTTP_MUST_USE int uvhttp_request_save_form(uvhttp_request_t *req, int directory,
+                                                           const uvhttp_form_limits_t *limits, uvhttp_form_t **form) {
+    return uvhttp_request_save_form_sized(req, directory, limits, sizeof *limits, form);
+}
 
 /** The same for a body of any other type: all of it becomes one file, called `name` (as for uvhttp_form_file_save;
  * NULL: "upload"). `saved` and `size` get its name and bytes, and may be NULL. */

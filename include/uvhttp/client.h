@@ -40,6 +40,8 @@ typedef struct uvhttp_client_request {
 /** A request to another server, and its response when that has come. */
 typedef struct uvhttp_client_response uvhttp_client_response_t;
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_request_sized(const uvhttp_client_request_t *request, size_t request_size,
+                                                            uvhttp_client_response_t **response);
 /** Asks, and waits for the whole response, in a coroutine. *response is the caller's to free: uvhttp_coro_defer is the
  * place if it waits again meanwhile. Each request has a connection of its own; redirections are not followed, nothing
  * is tried twice. Any status is a response: 404 is not an error here. Returns 0, or, and *response is NULL then,
@@ -51,20 +53,27 @@ typedef struct uvhttp_client_response uvhttp_client_response_t;
  * UVHTTP_E_INVALID (any other field), UVHTTP_E_STATE (not in a coroutine), UVHTTP_E_WORK_FULL (the look-up of the
  * name), UVHTTP_E_WORK_CANCELLED (the same, and the server stops), UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM,
  * UVHTTP_E_LIMIT or UVHTTP_E_IO. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_request(const uvhttp_client_request_t *request,
-                                                      uvhttp_client_response_t **response);
+static inline UVHTTP_MUST_USE int uvhttp_coro_request(const uvhttp_client_request_t *request,
+                                                      uvhttp_client_response_t **response) {
+    return uvhttp_coro_request_sized(request, sizeof *request, response);
+}
 
 /** The end of a request that was sent without a coroutine, in a turn of the loop; `response` may be freed in it. Only
  * with status 0 there is something to read in it. */
 typedef void (*uvhttp_client_cb)(uvhttp_client_response_t *response, int status, void *user);
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_client_send_sized(const uvhttp_client_request_t *request, size_t request_size,
+                                                           uvhttp_client_cb on_done, void *user,
+                                                           uvhttp_client_response_t **response);
 /** Begins to ask; on_done follows exactly once, never inside this call, unless the response is freed before: that gives
  * the request up. On the thread of a loop: in handlers and all that a server calls. It must be freed before the loop
  * ends; who answers a request of this server with it does that in uvhttp_deferred_on_abort. Returns 0, or what can be
  * said at once of the above, and then *response is NULL and on_done does not come. UVHTTP_E_STATE: no loop runs on this
  * thread. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done,
-                                                     void *user, uvhttp_client_response_t **response);
+static inline UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done,
+                                                     void *user, uvhttp_client_response_t **response) {
+    return uvhttp_client_send_sized(request, sizeof *request, on_done, user, response);
+}
 
 /** 200..999. */
 UVHTTP_EXPORT int uvhttp_client_response_status(const uvhttp_client_response_t *response);

@@ -24,6 +24,8 @@ typedef struct uvhttp_compression_options {
     const char *const *types;
 } uvhttp_compression_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_compression_sized(const uvhttp_compression_options_t *options,
+                                                           size_t options_size);
 /** Compresses answers with brotli ("br") or gzip, as the client's Accept-Encoding prefers (RFC 9110 section 12.5.3;
  * brotli if it has no preference). Left alone: a file, one that has a Content-Encoding or `Cache-Control:
  * no-transform`, 206 and answers without a body, other types, other sizes, and a complete body that would not get
@@ -37,7 +39,9 @@ typedef struct uvhttp_compression_options {
  * options NULL: defaults; copied. When an option is out of range (logged), out of memory, or with neither coding, `run`
  * is NULL and registering the value fails with UVHTTP_E_INVALID; so it is in a build with BUILD_WITH_COMPRESSION=OFF.
  */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options);
+static inline uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options) {
+    return uvhttp_compression_sized(options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

@@ -35,6 +35,7 @@ typedef struct uvhttp_cors_options {
     bool private_network;
 } uvhttp_cors_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_cors_sized(const uvhttp_cors_options_t *options, size_t options_size);
 /** Middleware that answers preflights itself (OPTIONS with Origin and Access-Control-Request-Method: 204, or 403 for an
  * origin that is not allowed) and adds the CORS fields to all other answers, errors too. Requests of an origin that is
  * not allowed are served as always, for same-origin requests carry an Origin as well: their answers only lack the
@@ -42,7 +43,9 @@ typedef struct uvhttp_cors_options {
  * routes; on the server also 404. Before authentication, for a preflight carries no credentials.
  * options NULL: defaults. Wrong options, or no memory: logged as an error, and `run` is NULL, so that registering it
  * fails with UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_cors(const uvhttp_cors_options_t *options);
+static inline uvhttp_middleware_t uvhttp_cors(const uvhttp_cors_options_t *options) {
+    return uvhttp_cors_sized(options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

@@ -42,6 +42,8 @@ typedef struct uvhttp_form_file {
     uint64_t saved_size;       /**< ... and how many bytes it has there */
 } uvhttp_form_file_t;
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_form_sized(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
+                                                            size_t limits_size, uvhttp_form_t **form);
 /** Parses the request's body by its Content-Type. The form and all it gives are views that are valid as long as the
  * request (see request.h), in its memory (config.request_memory_max) and its body. Parsing again takes memory again.
  * A multipart part with a file name is a file, each other one a field, with the bytes as they were sent.
@@ -53,8 +55,10 @@ typedef struct uvhttp_form_file {
  *   413 UVHTTP_E_FORM_TOO_MANY_FIELDS, UVHTTP_E_FORM_TOO_LARGE (config.request_memory_max),
  *       UVHTTP_E_MULTIPART_HEADER_TOO_LARGE, UVHTTP_E_MULTIPART_PART_TOO_LARGE;
  *   500 UVHTTP_E_INVALID (limits out of range); 503 UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_form(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
-                                                      uvhttp_form_t **form);
+static inline UVHTTP_MUST_USE int uvhttp_request_form(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
+                                                      uvhttp_form_t **form) {
+    return uvhttp_request_form_sized(req, limits, sizeof *limits, form);
+}
 
 /** The first field called `name` (case matters), decoded; it may hold any byte. Returns false, and an empty view, if
  * there is none. `value` may be NULL. */
@@ -67,12 +71,22 @@ UVHTTP_EXPORT bool uvhttp_form_field_at(const uvhttp_form_t *form, size_t index,
                                         uvhttp_str_t *value);
 UVHTTP_EXPORT size_t uvhttp_form_field_count(const uvhttp_form_t *form);
 
+UVHTTP_EXPORT bool uvhttp_form_file_sized(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file,
+                                          size_t file_size);
 /** The first file of the input called `field`. Returns false, and empty views, if there is none. */
-UVHTTP_EXPORT bool uvhttp_form_file(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file);
+static inline bool uvhttp_form_file(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file) {
+    return uvhttp_form_file_sized(form, field, file, sizeof *file);
+}
+UVHTTP_EXPORT bool uvhttp_form_file_at_sized(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file,
+                                             size_t file_size);
 /** Files in the order received; `index` from 0. Returns false past the last. */
-UVHTTP_EXPORT bool uvhttp_form_file_at(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file);
+static inline bool uvhttp_form_file_at(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file) {
+    return uvhttp_form_file_at_sized(form, index, file, sizeof *file);
+}
 UVHTTP_EXPORT size_t uvhttp_form_file_count(const uvhttp_form_t *form);
 
+UVHTTP_EXPORT int uvhttp_form_file_save_sized(const uvhttp_form_file_t *file, size_t file_size, int directory,
+                                              const char *name, char saved[UVHTTP_FORM_SAVED_NAME_SIZE]);
 /** Writes a file into the directory that the descriptor `directory` is open on, with mode 0600, as `name` or, when that
  * exists, "name-1.ext" to "name-999.ext": nothing is ever overwritten and no link followed. `name` NULL: file->name,
  * or "upload" when that is empty; else a name without '/', not "." or "..", at most UVHTTP_FORM_FILE_NAME_SIZE_MAX
@@ -80,8 +94,10 @@ UVHTTP_EXPORT size_t uvhttp_form_file_count(const uvhttp_form_t *form);
  * call returns, others may see it grow. Blocks as disks do: for small files, or for threads that may wait. Any thread.
  * Returns 0, UVHTTP_E_INVALID (name, or directory not a directory), UVHTTP_E_LIMIT (1000 files of that name),
  * UVHTTP_E_PERMISSION, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_UPLOAD_NO_SPACE (507) or UVHTTP_E_IO. */
-UVHTTP_EXPORT int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name,
-                                        char saved[UVHTTP_FORM_SAVED_NAME_SIZE]);
+static inline int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name,
+                                        char saved[UVHTTP_FORM_SAVED_NAME_SIZE]) {
+    return uvhttp_form_file_save_sized(file, sizeof *file, directory, name, saved);
+}
 
 /* --- multipart/form-data piece by piece --- */
 
@@ -101,37 +117,36 @@ typedef struct uvhttp_multipart_event {
     uvhttp_str_t data;         /**< DATA */
 } uvhttp_multipart_event_t;
 
-/** A parser: it allocates nothing, owns nothing and may be forgotten at any time. It must not be copied or moved. The
- * fields are the library's. */
+/** A parser. It allocates nothing and owns nothing, so it needs no function that frees it. It must not be copied or
+ * moved. */
 typedef struct uvhttp_multipart {
-    uint8_t state;
-    bool in_part;
-    uint8_t delimiter_size;
-    uint8_t matched; /* bytes of the delimiter that the last piece ended with */
-    uint8_t assumed; /* ... that were not there: CRLF before the first delimiter, and right behind a header */
-    int error;       /* what every call returns from now on; 0: nothing went wrong */
-    size_t parts;    /* begun so far */
-    size_t field_count_max;
-    size_t header_size;
-    size_t header_size_max;
-    uint64_t part_size; /* of this part so far */
-    uint64_t part_size_max;
-    char delimiter[4 + UVHTTP_MULTIPART_BOUNDARY_SIZE_MAX]; /* CRLF "--" boundary */
-    char header[UVHTTP_MULTIPART_HEADER_SIZE_MAX];          /* of the part that begins */
+    union {
+        uint64_t align;
+        unsigned char bytes[4352];
+    } internal; /**< the library's */
 } uvhttp_multipart_t;
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_init_sized(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
+                                                              const uvhttp_form_limits_t *limits, size_t limits_size);
 /** Begins. content_type: the value of the request's header field, for its boundary; not kept. Returns 0,
  * UVHTTP_E_FORM_TYPE (not multipart/form-data), UVHTTP_E_MULTIPART_BOUNDARY (none, repeated, malformed, or not of 1 to
  * 70 bytes) or UVHTTP_E_INVALID (limits out of range). */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_init(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
-                                                        const uvhttp_form_limits_t *limits);
+static inline UVHTTP_MUST_USE int uvhttp_multipart_init(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
+                                                        const uvhttp_form_limits_t *limits) {
+    return uvhttp_multipart_init_sized(parser, content_type, limits, sizeof *limits);
+}
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_read_sized(uvhttp_multipart_t *parser, const char *data, size_t size,
+                                                              size_t *consumed, uvhttp_multipart_event_t *event,
+                                                              size_t event_size);
 /** Reads from `data` up to the next event. *consumed is how much was read: the next call wants what follows. Returns 0
  * with an event (and perhaps 0 consumed), UVHTTP_E_AGAIN without one when all has been read, or one of the codes
  * UVHTTP_E_FORM_TOO_MANY_FIELDS and UVHTTP_E_MULTIPART_* (see uvhttp_request_form), then the same forever; parts seen
  * so far should be thrown away. Time is linear in `size`, wherever the pieces are cut. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_read(uvhttp_multipart_t *parser, const char *data, size_t size,
-                                                        size_t *consumed, uvhttp_multipart_event_t *event);
+static inline UVHTTP_MUST_USE int uvhttp_multipart_read(uvhttp_multipart_t *parser, const char *data, size_t size,
+                                                        size_t *consumed, uvhttp_multipart_event_t *event) {
+    return uvhttp_multipart_read_sized(parser, data, size, consumed, event, sizeof *event);
+}
 
 /** To be called at the end of the body. Returns 0 if it was whole, the code that read() failed with, or
  * UVHTTP_E_MULTIPART_INCOMPLETE. */

@@ -6,7 +6,7 @@
 
 UVHTTP_BEGIN_DECLS
 
-/** X(symbol, token). Order is part of the ABI: append only. */
+/** X(symbol, token). The order is part of the ABI: methods are only appended. */
 #define UVHTTP_METHOD_MAP(X)                                                                                           \
     X(GET, "GET")                                                                                                      \
     X(HEAD, "HEAD")                                                                                                    \
@@ -18,15 +18,13 @@ UVHTTP_BEGIN_DECLS
     X(CONNECT, "CONNECT")                                                                                              \
     X(TRACE, "TRACE")
 
-/** A method by number. UVHTTP_METHOD_OTHER: any other valid token, to be read as text; UVHTTP_ANY: in a route only,
- * every method that no more specific route of the same pattern takes. */
+/** A method by number. Numbers do not change when a method is added. */
 typedef enum uvhttp_method {
 #define UVHTTP_METHOD_ENUM(symbol, token) UVHTTP_##symbol,
     UVHTTP_METHOD_MAP(UVHTTP_METHOD_ENUM)
 #undef UVHTTP_METHOD_ENUM
-        UVHTTP_METHOD_OTHER,
-    UVHTTP_ANY,
-    UVHTTP_METHOD_COUNT
+        UVHTTP_METHOD_OTHER = 254, /**< any other valid token: uvhttp_request_method_text */
+    UVHTTP_ANY = 255, /**< in a route only: every method for which the same pattern has no route of its own */
 } uvhttp_method_t;
 
 UVHTTP_END_DECLS

@@ -33,6 +33,8 @@ typedef struct uvhttp_proxy_options {
                           UVHTTP_PROXY_HEADER_FORWARDED, whose other parameters belong to a for= */
 } uvhttp_proxy_options_t;
 
+UVHTTP_EXPORT int uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_options_t *options,
+                                                    size_t options_size);
 /** Lets the listed proxies say who a request comes from: uvhttp_request_client, _client_scheme and _client_host, which
  * the rate limiter and the access log go by; uvhttp_request_peer stays the peer of the connection. The client is the
  * last address of the field that is not trusted itself. What cannot be read ends the search at the last address that
@@ -45,7 +47,9 @@ typedef struct uvhttp_proxy_options {
  *
  * Before the first listen. Returns 0; UVHTTP_E_CONFIG when an option is wrong, UVHTTP_E_STATE, UVHTTP_E_NOMEM: the log
  * and uvhttp_server_error_text say what, and listen returns the same. */
-UVHTTP_EXPORT int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options);
+static inline int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
+    return uvhttp_server_trust_proxies_sized(server, options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

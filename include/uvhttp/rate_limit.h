@@ -69,6 +69,7 @@ typedef struct uvhttp_rate_limit_store {
     /** Called once, with the middleware's end, or in a uvhttp_rate_limit that fails. May be NULL. */
     void (*destroy)(void *user);
     void *user;
+    void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_rate_limit_store_t;
 
 /** The decision for a ticket, which is gone afterwards: status 0 and the decision (copied), or a UVHTTP_E_* code when
@@ -89,13 +90,17 @@ typedef struct uvhttp_rate_limit_redis_options {
     uint32_t pending_max; /**< questions under way, 1..1,000,000; default 10000; more are decided without Redis */
 } uvhttp_rate_limit_redis_options_t;
 
+UVHTTP_EXPORT int uvhttp_rate_limit_redis_sized(const uvhttp_rate_limit_redis_options_t *options, size_t options_size,
+                                                uvhttp_rate_limit_store_t *store);
 /** Fills in *store for options.store: buckets in a Redis server (5 or later), shared by all processes and machines that
  * use it with the same prefix, name and rates. A thread of its own asks; while Redis is away, slow or wrong, requests
  * pass or are refused as options.refuse_on_error says, and it is tried again. Give each limiter a store of its own.
  * Returns 0; UVHTTP_E_CONFIG, UVHTTP_E_NOMEM or UVHTTP_E_UNSUPPORTED (built without), which are logged, and then *store
  * is one that uvhttp_rate_limit refuses; UVHTTP_E_INVALID (store NULL). */
-UVHTTP_EXPORT int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options,
-                                          uvhttp_rate_limit_store_t *store);
+static inline int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options,
+                                          uvhttp_rate_limit_store_t *store) {
+    return uvhttp_rate_limit_redis_sized(options, sizeof *options, store);
+}
 
 /* --- the middleware --- */
 
@@ -126,6 +131,8 @@ typedef struct uvhttp_rate_limit_options {
                                true it gets a 503 */
 } uvhttp_rate_limit_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_rate_limit_sized(const uvhttp_rate_limit_options_t *options,
+                                                          size_t options_size);
 /** A middleware that admits as many requests of a key as its token bucket holds and refuses others with 429 and
  * Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3). Admitted and refused answers carry RateLimit and
  * RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-11): r is what remains, t the seconds until that grows. One
@@ -133,11 +140,17 @@ typedef struct uvhttp_rate_limit_options {
  *
  * On failure (an option out of range, or no memory) the log says what, and `run` is NULL: registering it then returns
  * UVHTTP_E_INVALID. Any thread, before the server runs. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_options_t *options);
+static inline uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_options_t *options) {
+    return uvhttp_rate_limit_sized(options, sizeof *options);
+}
 
+UVHTTP_EXPORT int uvhttp_rate_limit_stats_sized(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats,
+                                                size_t stats_size);
 /** What the limiter has done so far. Any thread, as long as the server that it is registered on exists. Returns 0, or
  * UVHTTP_E_INVALID when `middleware` is not a rate limiter, or stats is NULL. */
-UVHTTP_EXPORT int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats);
+static inline int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats) {
+    return uvhttp_rate_limit_stats_sized(middleware, stats, sizeof *stats);
+}
 
 UVHTTP_END_DECLS
 

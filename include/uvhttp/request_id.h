@@ -17,12 +17,16 @@ typedef struct uvhttp_request_id_options {
                               ids equal. Default false */
 } uvhttp_request_id_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_request_id_sized(const uvhttp_request_id_options_t *options,
+                                                          size_t options_size);
 /** Middleware that gives a request its id and sends it back with the answer, errors too. An id of our own is 32 hex
  * digits: 64 random bits of the process and a number that no other request of it gets, on any loop. Unique, but not
  * secret: who has one can guess others, and sees from two how many requests came between. options NULL: defaults. Wrong
  * options, or no memory: logged as an error, and `run` is NULL, so that registering it fails with UVHTTP_E_INVALID. Any
  * thread. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_request_id(const uvhttp_request_id_options_t *options);
+static inline uvhttp_middleware_t uvhttp_request_id(const uvhttp_request_id_options_t *options) {
+    return uvhttp_request_id_sized(options, sizeof *options);
+}
 
 /** The id of this request, valid as long as the request; data NULL if the middleware has not run. */
 UVHTTP_EXPORT uvhttp_str_t uvhttp_request_id_get(const uvhttp_request_t *req);

@@ -65,6 +65,7 @@ typedef struct uvhttp_middleware {
      * respond. Of a head that could not be read the request shows only method and target, or not even those
      * (uvhttp_server_on_error). Loop thread. NULL: the middleware does not see such requests. */
     void (*on_refused)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+    void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_middleware_t;
 
 /** What a route has of its own (uvhttp_route_options). A field that is 0 has its default. */

@@ -24,10 +24,14 @@ typedef struct uvhttp_security_headers_options {
     bool hsts_preload;            /**< for the lists in browsers; needs hsts_include_subdomains and a year (31536000) */
 } uvhttp_security_headers_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_security_headers_sized(const uvhttp_security_headers_options_t *options,
+                                                                size_t options_size);
 /** Middleware that adds the fields to every answer, errors too, when the answer is complete: a field that the handler
  * has set (even to "") stays as it is. options NULL: defaults. Wrong options, or no memory: logged as an error, and
  * `run` is NULL, so that registering it fails with UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_security_headers(const uvhttp_security_headers_options_t *options);
+static inline uvhttp_middleware_t uvhttp_security_headers(const uvhttp_security_headers_options_t *options) {
+    return uvhttp_security_headers_sized(options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

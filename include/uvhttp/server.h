@@ -315,10 +315,14 @@ UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middle
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 /** Middleware of the route registered last on the server or group. */
 UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
+UVHTTP_EXPORT int uvhttp_route_options_sized(uvhttp_server_t *server, const uvhttp_route_options_t *options,
+                                             size_t options_size);
 /** Options of the route registered last on the server or group; copied, and a second call replaces them. NULL:
  * defaults. Returns 0, UVHTTP_E_STATE after listen, UVHTTP_E_INVALID (there is no such route, a value is out of range)
  * or UVHTTP_E_UNSUPPORTED (exec: this build has no such mode); listen then fails, too, and says why. */
-UVHTTP_EXPORT int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options);
+static inline int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
+    return uvhttp_route_options_sized(server, options, sizeof *options);
+}
 
 /* --- other protocols --- */
 
@@ -344,8 +348,12 @@ typedef struct uvhttp_metrics {
     uint64_t work_queue_time_p50_ns, work_queue_time_p99_ns, work_queue_time_max_ns;
 } uvhttp_metrics_t;
 
+UVHTTP_EXPORT void uvhttp_server_metrics_sized(const uvhttp_server_t *server, uvhttp_metrics_t *metrics,
+                                               size_t metrics_size);
 /** A snapshot over all loops. Any thread. */
-UVHTTP_EXPORT void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics);
+static inline void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
+    uvhttp_server_metrics_sized(server, metrics, sizeof *metrics);
+}
 
 /** All counters by name: calls `each` once per counter, refusals as "rejected_<error name in lower case>". Any thread.
  */
@@ -355,7 +363,7 @@ UVHTTP_EXPORT void uvhttp_server_counters(const uvhttp_server_t *server,
 /** One counter by name; 0 if there is none of that name. Any thread. */
 UVHTTP_EXPORT uint64_t uvhttp_server_counter(const uvhttp_server_t *server, const char *name);
 
-/** "0.1.0". Static storage. */
+/** "0.2.0": UVHTTP_VERSION of the library that the program runs with. Static storage. */
 UVHTTP_EXPORT const char *uvhttp_version(void);
 /** What this binary was really built from and with, one `key: value` line each: git revision ("unknown" without git),
  * whether files differed from it ("dirty"), a hash of the sources, compiler, flags, options, sanitizers. Static. */

@@ -57,16 +57,24 @@ typedef struct uvhttp_static_options {
                                      1024 */
 } uvhttp_static_options_t;
 
+UVHTTP_EXPORT int uvhttp_static_sized(struct uvhttp_server *server, const char *prefix, const char *root,
+                                      const uvhttp_static_options_t *options, size_t options_size);
 /** Serves the files below the directory `root` for GET and HEAD of `prefix` ("/", "/assets") and everything below it.
  * Before the first listen or run. Returns 0, UVHTTP_E_STATIC_ROOT (the directory cannot be opened), UVHTTP_E_CONFIG
  * (an option), UVHTTP_E_INVALID, UVHTTP_E_NOMEM or a code of uvhttp_route; the reason is logged, and the first failure
  * is kept and also returned by listen and run. */
-UVHTTP_EXPORT int uvhttp_static(struct uvhttp_server *server, const char *prefix, const char *root,
-                                const uvhttp_static_options_t *options);
+static inline int uvhttp_static(struct uvhttp_server *server, const char *prefix, const char *root,
+                                const uvhttp_static_options_t *options) {
+    return uvhttp_static_sized(server, prefix, root, options, sizeof *options);
+}
+UVHTTP_EXPORT int uvhttp_group_static_sized(uvhttp_group_t *group, const char *prefix, const char *root,
+                                            const uvhttp_static_options_t *options, size_t options_size);
 /** The same with a prefix below that of a group, behind its middleware. Group and prefix may have
  * parameters ("/tenants/:id"): all their values show the same files. */
-UVHTTP_EXPORT int uvhttp_group_static(uvhttp_group_t *group, const char *prefix, const char *root,
-                                      const uvhttp_static_options_t *options);
+static inline int uvhttp_group_static(uvhttp_group_t *group, const char *prefix, const char *root,
+                                      const uvhttp_static_options_t *options) {
+    return uvhttp_group_static_sized(group, prefix, root, options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

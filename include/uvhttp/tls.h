@@ -38,8 +38,9 @@ typedef struct uvhttp_tls_certificate {
     size_t key_size;              /**< bytes */
     const char *ocsp_file;        /**< an OCSP response (DER, RFC 6960) to staple; default none. One that is for another
                                        certificate, or that says "revoked", is refused; one that has expired is not sent */
-    const char *names; /**< host names it serves, "example.org, *.example.org"; default: those in it (DNS names
-                            of its subjectAltName, else its common name) */
+    const char *names;       /**< host names it serves, "example.org, *.example.org"; default: those in it (DNS names
+                                  of its subjectAltName, else its common name) */
+    const void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_tls_certificate_t;
 
 /** Zero is the default everywhere. Everything is copied. */
@@ -73,13 +74,19 @@ typedef struct uvhttp_tls_options {
                         cannot, they are read and encrypted in the process. docs/tls.md says what that costs */
 } uvhttp_tls_options_t;
 
+UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_new_sized(const uvhttp_tls_options_t *options, size_t options_size);
 /** Reads and checks everything. Returns NULL when something is wrong, or out of memory; the log names the certificate,
  * the file and the reason. A key that others may read is a warning. Reads files: not on a loop's thread. */
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options);
+static inline uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
+    return uvhttp_tls_new_sized(options, sizeof *options);
+}
 
+UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development_sized(const uvhttp_tls_options_t *options, size_t options_size);
 /** For development only: as uvhttp_tls_new with a certificate that it makes in memory, ECDSA P-256, signed by itself,
  * for localhost, 127.0.0.1 and ::1, valid for 30 days. options may be NULL; its certificates are ignored. */
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options);
+static inline uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
+    return uvhttp_tls_development_sized(options, sizeof *options);
+}
 
 /** From the fields tls_* of a configuration (server.h), which may have come from a file, the environment or options. As
  * uvhttp_tls_new, or, when tls_certificate is empty, as uvhttp_tls_development. uvhttp_server_reload gives what it has

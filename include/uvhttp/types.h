@@ -28,6 +28,12 @@
 
 UVHTTP_BEGIN_DECLS
 
+/* Structs of options, and structs that the library fills in, grow at their end in later releases. Functions that take
+ * one also take its size: uvhttp_x_sized is what the library exports, and uvhttp_x, inline, passes the size that the
+ * struct has in the headers of the program. Options that an older program does not know have their default. A newer
+ * program that sets an option which this library does not know gets UVHTTP_E_UNSUPPORTED, or NULL and a line in the
+ * log. */
+
 /** A view of bytes that somebody else owns: not terminated, may hold NUL, `data` may be NULL when `size` is 0.
  * How long it stays valid is said where a function returns it. */
 typedef struct uvhttp_str {

@@ -119,15 +119,25 @@ typedef struct uvhttp_ws_handlers {
     void (*on_stop)(uvhttp_ws_t *ws, void *user);
 } uvhttp_ws_handlers_t;
 
+UVHTTP_EXPORT int uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern,
+                                         const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
+                                         size_t options_size, void *user);
 /** Serves WebSocket at a pattern (route.h), for GET; handlers are copied. What is no handshake gets 426 (with the
  * version that is spoken), 400 or 403. Before the first listen or run. Returns 0, UVHTTP_E_INVALID (on_message and
  * on_fragment are both missing, or both there), UVHTTP_E_CONFIG (an option out of range; the log says which), or a code
  * of uvhttp_get. As with every route, the first error is kept and returned by listen and run. */
-UVHTTP_EXPORT int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
-                                   void *user);
+static inline int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                                   void *user) {
+    return uvhttp_websocket_sized(server, pattern, handlers, sizeof *handlers, sizeof *handlers->options, user);
+}
+UVHTTP_EXPORT int uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern,
+                                               const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
+                                               size_t options_size, void *user);
 /** The same in a group, behind its prefix and middleware. */
-UVHTTP_EXPORT int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
-                                         const uvhttp_ws_handlers_t *handlers, void *user);
+static inline int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
+                                         const uvhttp_ws_handlers_t *handlers, void *user) {
+    return uvhttp_group_websocket_sized(group, pattern, handlers, sizeof *handlers, sizeof *handlers->options, user);
+}
 
 /** Queues a message, as one frame, a copy; all that is queued in one turn of the loop leaves in one send. It waits
  * behind a message that is being sent in pieces. Returns 0; UVHTTP_E_AGAIN: taken, but the queue is above

@@ -41,10 +41,14 @@ typedef struct uvhttp_work uvhttp_work_t;
  * (config.max_backlog jobs wait), UVHTTP_E_INVALID or UVHTTP_E_NOMEM; then nothing is called. */
 UVHTTP_EXPORT int uvhttp_work(struct uvhttp_server *server, uvhttp_work_cb run, uvhttp_work_done_cb done, void *user);
 
+UVHTTP_EXPORT int uvhttp_work_with_sized(struct uvhttp_server *server, const uvhttp_work_options_t *options,
+                                         size_t options_size, uvhttp_work_cb run, void *user, uvhttp_work_t **handle);
 /** The same with options (copied; NULL: defaults). handle: NULL, or gets a handle, which has to be released. Also
  * UVHTTP_E_STATE: a job with a delay or a period while the server stops. */
-UVHTTP_EXPORT int uvhttp_work_with(struct uvhttp_server *server, const uvhttp_work_options_t *options,
-                                   uvhttp_work_cb run, void *user, uvhttp_work_t **handle);
+static inline int uvhttp_work_with(struct uvhttp_server *server, const uvhttp_work_options_t *options,
+                                   uvhttp_work_cb run, void *user, uvhttp_work_t **handle) {
+    return uvhttp_work_with_sized(server, options, sizeof *options, run, user, handle);
+}
 
 /** The job will not run, or not again: done follows with UVHTTP_E_WORK_CANCELLED, for a job that was not given on a
  * loop in this call unless it runs. Any thread, while the server is there. Returns 0, or UVHTTP_E_STATE: it has been

@@ -23,6 +23,7 @@ BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
 ENGINE = os.environ.get("UVHTTP_ENGINE", "auto")
 EXAMPLES = BUILD_DIR / "dist" / "bin"
 TEST_PROGRAMS = BUILD_DIR / "test" / "bin"
+VERSION = re.search(r'define UVHTTP_VERSION "(.*)"', pathlib.Path(__file__).parents[2].joinpath("include/uvhttp/version.h").read_text())[1]
 START_SECONDS = 20
 STOP_SECONDS = 20
 WATCHDOG = re.compile(r"http: (.* kept loop \d+ from its other clients|loop \d+ was kept from its clients) for ")
