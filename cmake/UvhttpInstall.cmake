@@ -10,7 +10,7 @@ if(NOT BUILD_WITH_STATIC)
   list(APPEND left_out PATTERN "static.h" EXCLUDE)
 endif()
 if(NOT BUILD_WITH_MIDDLEWARE)
-  foreach(name IN ITEMS access_log auth compression cors rate_limit request_id security_headers)
+  foreach(name IN ITEMS access_log allowed_hosts auth compression cors rate_limit request_id security_headers)
     list(APPEND left_out PATTERN "${name}.h" EXCLUDE)
   endforeach()
 endif()
@@ -31,6 +31,12 @@ if(UVHTTP_BUILD_TOOLS)
     install(TARGETS uvhttp_cli RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
   endif()
 endif()
+
+# What a package's users read. Reports of measurements stay in the repository.
+install(FILES LICENSE README.md README.zh-CN.md CHANGELOG.md SECURITY.md DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+install(DIRECTORY docs/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/docs" FILES_MATCHING PATTERN "*.md"
+        PATTERN "performance" EXCLUDE)
+install(DIRECTORY examples/ DESTINATION "${CMAKE_INSTALL_DOCDIR}/examples")
 
 configure_package_config_file(cmake/uvhttp-config.cmake.in "${PROJECT_BINARY_DIR}/generated/uvhttp-config.cmake"
                               INSTALL_DESTINATION "${package_dir}")

@@ -27,6 +27,8 @@ typedef struct uvhttp_access_log_options {
     uint32_t flush_ms;  /**< ms for which a line may wait for others, 1..60000; default 200 */
 } uvhttp_access_log_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log_sized(const uvhttp_access_log_options_t *options,
+                                                          size_t options_size);
 /** Creates a middleware that logs every request when its response is sent or aborted. The status is 499 if the client
  * has gone before the response. Register it first. The loop only copies the fields; the thread formats and writes them.
  * The thread starts with the first request. When it cannot keep up, requests are dropped and counted, and a line
@@ -34,7 +36,9 @@ typedef struct uvhttp_access_log_options {
  *
  * `options` NULL means defaults. On failure (an option out of range, a file that cannot be opened, no memory) the log
  * has the reason, and `run` is NULL: registration then returns UVHTTP_E_INVALID. Any thread, before the server runs. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options);
+static inline uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options) {
+    return uvhttp_access_log_sized(options, sizeof *options);
+}
 
 /** Opens `path` again, asynchronously, so that a renamed file can be rotated. On failure the old file is kept and the
  * log has the reason. Returns 0, or UVHTTP_E_INVALID if `middleware` is not an access log with a path. Any thread and
@@ -49,9 +53,13 @@ typedef struct uvhttp_access_log_stats {
     uint64_t reopened;
 } uvhttp_access_log_stats_t;
 
+UVHTTP_EXPORT int uvhttp_access_log_stats_sized(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats,
+                                                size_t stats_size);
 /** Returns the counters of the log. Returns 0 or UVHTTP_E_INVALID. As uvhttp_access_log_reopen, but not in a signal
  * handler. */
-UVHTTP_EXPORT int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats);
+static inline int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats) {
+    return uvhttp_access_log_stats_sized(middleware, stats, sizeof *stats);
+}
 
 UVHTTP_END_DECLS
 

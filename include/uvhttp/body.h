@@ -59,6 +59,10 @@ UVHTTP_EXPORT int uvhttp_deferred_resume_body(uvhttp_deferred_t *deferred);
 typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *res,
                                     const uvhttp_multipart_event_t *event, void *user);
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart_sized(uvhttp_request_t *req,
+                                                                    const uvhttp_form_limits_t *limits,
+                                                                    size_t limits_size, uvhttp_multipart_cb on_event,
+                                                                    uvhttp_body_end_cb on_end, void *user);
 /** Streams a multipart/form-data body as parts, by the rules of uvhttp_request_on_body. The body may have any size.
  * `limits` NULL means defaults. on_end gets UVHTTP_OK when the last boundary and the complete body have arrived. It may
  * also get UVHTTP_E_FORM_TOO_MANY_FIELDS and UVHTTP_E_MULTIPART_*; uvhttp_request_form lists the statuses that the
@@ -68,9 +72,11 @@ typedef void (*uvhttp_multipart_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  * Returns 0, a code of uvhttp_request_on_body, UVHTTP_E_FORM_TYPE (415: no Content-Type, several, or another type),
  * UVHTTP_E_MULTIPART_BOUNDARY (400), UVHTTP_E_INVALID (limits) or UVHTTP_E_NOMEM. On failure the handler must respond.
  */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
+static inline UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
                                                               uvhttp_multipart_cb on_event, uvhttp_body_end_cb on_end,
-                                                              void *user);
+                                                              void *user) {
+    return uvhttp_request_on_multipart_sized(req, limits, sizeof *limits, on_event, on_end, user);
+}
 
 /** A timeout of uvhttp_request_read_body that never expires. */
 #define UVHTTP_NEVER UINT32_MAX
@@ -92,6 +98,9 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
 UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req, uvhttp_str_t *piece,
                                                            uint32_t timeout_ms);
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_form_sized(uvhttp_request_t *req, int directory,
+                                                                 const uvhttp_form_limits_t *limits, size_t limits_size,
+                                                                 uvhttp_form_t **form);
 /** Saves a multipart/form-data body of any size to disk, on a worker thread (UVHTTP_EXEC_WORKER), best on a route with
  * `stream_body`. It reads as uvhttp_request_read_body does without a timeout, and writes files while they arrive. A
  * slow disk slows the client down; at most one read is in memory. On return *form has the fields, and the files with
@@ -107,8 +116,10 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_read_body(uvhttp_request_t *req
  * UVHTTP_E_UPLOAD_NO_SPACE (507: disk or quota full, or the file is too large for the system), UVHTTP_E_LIMIT,
  * UVHTTP_E_PERMISSION, UVHTTP_E_IO (500), UVHTTP_E_NO_DESCRIPTORS (503), UVHTTP_E_INVALID or UVHTTP_E_STATE (not in
  * such a handler). */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_save_form(uvhttp_request_t *req, int directory,
-                                                           const uvhttp_form_limits_t *limits, uvhttp_form_t **form);
+static inline UVHTTP_MUST_USE int uvhttp_request_save_form(uvhttp_request_t *req, int directory,
+                                                           const uvhttp_form_limits_t *limits, uvhttp_form_t **form) {
+    return uvhttp_request_save_form_sized(req, directory, limits, sizeof *limits, form);
+}
 
 /** Saves a body of any other type as one file named `name`, as uvhttp_form_file_save does; NULL means "upload". `saved`
  * and `size` receive its name and its bytes, and may be NULL. Otherwise as uvhttp_request_save_form. */

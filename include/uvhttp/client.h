@@ -40,6 +40,8 @@ typedef struct uvhttp_client_request {
 /** A request to another server, and its response after it has arrived. */
 typedef struct uvhttp_client_response uvhttp_client_response_t;
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_request_sized(const uvhttp_client_request_t *request, size_t request_size,
+                                                            uvhttp_client_response_t **response);
 /** Sends a request and waits for the complete response, in a coroutine. The caller frees *response; register that with
  * uvhttp_coro_defer if the coroutine waits again. Each request uses its own connection. Redirects are not followed and
  * nothing is retried. Any status is a response: 404 is not an error.
@@ -55,20 +57,27 @@ typedef struct uvhttp_client_response uvhttp_client_response_t;
  * - UVHTTP_E_STATE: not in a coroutine;
  * - UVHTTP_E_WORK_FULL, UVHTTP_E_WORK_CANCELLED (the server stops): the name lookup found no worker thread;
  * - UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_NOMEM, UVHTTP_E_LIMIT, UVHTTP_E_IO. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_coro_request(const uvhttp_client_request_t *request,
-                                                      uvhttp_client_response_t **response);
+static inline UVHTTP_MUST_USE int uvhttp_coro_request(const uvhttp_client_request_t *request,
+                                                      uvhttp_client_response_t **response) {
+    return uvhttp_coro_request_sized(request, sizeof *request, response);
+}
 
 /** Called at the end of a request of uvhttp_client_send, in a loop iteration. `response` may be freed in it. Its
  * contents are readable only with status 0. */
 typedef void (*uvhttp_client_cb)(uvhttp_client_response_t *response, int status, void *user);
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_client_send_sized(const uvhttp_client_request_t *request, size_t request_size,
+                                                           uvhttp_client_cb on_done, void *user,
+                                                           uvhttp_client_response_t **response);
 /** Starts a request. on_done is called exactly once, never inside this call. Freeing the response earlier aborts the
  * request, and on_done is not called. Call it on the thread of a loop: in handlers and in any callback of a server. The
  * response must be freed before the loop ends; if a request of this server depends on it, free it in
  * uvhttp_deferred_on_abort. Returns 0, or an immediate error of the list above: *response is NULL then, and on_done is
  * not called. UVHTTP_E_STATE: no loop runs on this thread. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done,
-                                                     void *user, uvhttp_client_response_t **response);
+static inline UVHTTP_MUST_USE int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done,
+                                                     void *user, uvhttp_client_response_t **response) {
+    return uvhttp_client_send_sized(request, sizeof *request, on_done, user, response);
+}
 
 /** Returns the status, 200..999. */
 UVHTTP_EXPORT int uvhttp_client_response_status(const uvhttp_client_response_t *response);

@@ -23,6 +23,8 @@ typedef struct uvhttp_compression_options {
     const char *const *types;
 } uvhttp_compression_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_compression_sized(const uvhttp_compression_options_t *options,
+                                                           size_t options_size);
 /** Creates a middleware that compresses responses with brotli ("br") or gzip, as the client's Accept-Encoding prefers
  * (RFC 9110 section 12.5.3); brotli without a preference. It runs on the loop's thread and takes about 20 ms per MiB.
  *
@@ -36,7 +38,9 @@ typedef struct uvhttp_compression_options {
  * `options` NULL means defaults; they are copied. On failure (an option out of range, which is logged, no memory, no
  * coding enabled, or a build with BUILD_WITH_COMPRESSION=OFF) `run` is NULL, and registration fails with
  * UVHTTP_E_INVALID. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options);
+static inline uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options) {
+    return uvhttp_compression_sized(options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

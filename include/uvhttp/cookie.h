@@ -49,10 +49,14 @@ typedef struct uvhttp_cookie_options {
     bool http_only;               /**< default false: scripts of the page can read it */
 } uvhttp_cookie_options_t;
 
+UVHTTP_EXPORT int uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_options_t *options,
+                                               size_t options_size);
 /** Adds a Set-Cookie field. The prefixes of 6265bis section 4.1.3 are enforced, ignoring case. A name "__Secure-..."
  * requires `secure`. A name "__Host-..." also requires the path "/" and no domain. Returns 0, UVHTTP_E_INVALID (a field
  * of the options is out of range), or a code of uvhttp_response_header_add; on failure nothing has changed. */
-UVHTTP_EXPORT int uvhttp_response_cookie(uvhttp_response_t *res, const uvhttp_cookie_options_t *options);
+static inline int uvhttp_response_cookie(uvhttp_response_t *res, const uvhttp_cookie_options_t *options) {
+    return uvhttp_response_cookie_sized(res, options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

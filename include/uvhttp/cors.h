@@ -35,6 +35,7 @@ typedef struct uvhttp_cors_options {
     bool private_network;
 } uvhttp_cors_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_cors_sized(const uvhttp_cors_options_t *options, size_t options_size);
 /** Creates a middleware that responds to preflights and adds the CORS fields to all other responses, including errors.
  * A preflight is OPTIONS with Origin and Access-Control-Request-Method; it gets 204, or 403 for an origin that is not
  * allowed. Other requests of such an origin are served without the fields, because same-origin requests also carry an
@@ -43,7 +44,9 @@ typedef struct uvhttp_cors_options {
  * On a group it sees the preflights of the group's routes; on the server also 404. Register it before authentication,
  * because a preflight carries no credentials. `options` NULL means defaults. Wrong options and lack of memory are
  * logged as errors, and `run` is NULL, so that registration fails with UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_cors(const uvhttp_cors_options_t *options);
+static inline uvhttp_middleware_t uvhttp_cors(const uvhttp_cors_options_t *options) {
+    return uvhttp_cors_sized(options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

@@ -41,6 +41,8 @@ typedef struct uvhttp_form_file {
     uint64_t saved_size;       /**< bytes of the saved file */
 } uvhttp_form_file_t;
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_form_sized(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
+                                                            size_t limits_size, uvhttp_form_t **form);
 /** Parses the request's body according to its Content-Type. The form and its views are valid as long as the request
  * (request.h). They use its memory (config.request_memory_max) and its body; parsing again takes memory again. A
  * multipart part with a file name is a file. Any other part is a field, with its bytes as sent.
@@ -52,8 +54,10 @@ typedef struct uvhttp_form_file {
  * - 413: UVHTTP_E_FORM_TOO_MANY_FIELDS, UVHTTP_E_FORM_TOO_LARGE (config.request_memory_max),
  * UVHTTP_E_MULTIPART_HEADER_TOO_LARGE, UVHTTP_E_MULTIPART_PART_TOO_LARGE;
  * - 500: UVHTTP_E_INVALID (limits out of range); 503: UVHTTP_E_NOMEM. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_form(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
-                                                      uvhttp_form_t **form);
+static inline UVHTTP_MUST_USE int uvhttp_request_form(uvhttp_request_t *req, const uvhttp_form_limits_t *limits,
+                                                      uvhttp_form_t **form) {
+    return uvhttp_request_form_sized(req, limits, sizeof *limits, form);
+}
 
 /** Finds the first field named `name` (case-sensitive), decoded. The value may contain any byte. Returns false and an
  * empty view if there is none. `value` may be NULL. */
@@ -67,12 +71,22 @@ UVHTTP_EXPORT bool uvhttp_form_field_at(const uvhttp_form_t *form, size_t index,
                                         uvhttp_str_t *value);
 UVHTTP_EXPORT size_t uvhttp_form_field_count(const uvhttp_form_t *form);
 
+UVHTTP_EXPORT bool uvhttp_form_file_sized(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file,
+                                          size_t file_size);
 /** Finds the first file of the input named `field`. Returns false and empty views if there is none. */
-UVHTTP_EXPORT bool uvhttp_form_file(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file);
+static inline bool uvhttp_form_file(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file) {
+    return uvhttp_form_file_sized(form, field, file, sizeof *file);
+}
+UVHTTP_EXPORT bool uvhttp_form_file_at_sized(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file,
+                                             size_t file_size);
 /** Returns the file at `index`, from 0, in the order received. Returns false past the last one. */
-UVHTTP_EXPORT bool uvhttp_form_file_at(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file);
+static inline bool uvhttp_form_file_at(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file) {
+    return uvhttp_form_file_at_sized(form, index, file, sizeof *file);
+}
 UVHTTP_EXPORT size_t uvhttp_form_file_count(const uvhttp_form_t *form);
 
+UVHTTP_EXPORT int uvhttp_form_file_save_sized(const uvhttp_form_file_t *file, size_t file_size, int directory,
+                                              const char *name, char saved[UVHTTP_FORM_SAVED_NAME_SIZE]);
 /** Writes a file into the directory that the descriptor `directory` is open on, with mode 0600. It is named `name`; if
  * that exists, "name-1.ext" to "name-999.ext". No file is overwritten and no link is followed. With `name` NULL the
  * name is file->name, or "upload" if that is empty. Otherwise `name` must not contain '/' nor be "." or "..", and has
@@ -82,8 +96,10 @@ UVHTTP_EXPORT size_t uvhttp_form_file_count(const uvhttp_form_t *form);
  * Returns 0, UVHTTP_E_INVALID (name, or not a directory), UVHTTP_E_LIMIT (1000 files of that name),
  * UVHTTP_E_PERMISSION, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_UPLOAD_NO_SPACE (507) or UVHTTP_E_IO. Blocks on the disk: use
  * it for small files, or on worker threads. Any thread. */
-UVHTTP_EXPORT int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name,
-                                        char saved[UVHTTP_FORM_SAVED_NAME_SIZE]);
+static inline int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name,
+                                        char saved[UVHTTP_FORM_SAVED_NAME_SIZE]) {
+    return uvhttp_form_file_save_sized(file, sizeof *file, directory, name, saved);
+}
 
 /* --- streaming multipart/form-data --- */
 
@@ -105,37 +121,35 @@ typedef struct uvhttp_multipart_event {
     uvhttp_str_t data;         /**< DATA */
 } uvhttp_multipart_event_t;
 
-/** A parser. It allocates nothing, owns nothing and may be abandoned at any time. Do not copy or move it. The library
- * owns the fields. */
+/** A parser. It allocates nothing, owns nothing and may be abandoned at any time. Do not copy or move it. */
 typedef struct uvhttp_multipart {
-    uint8_t state;
-    bool in_part;
-    uint8_t delimiter_size;
-    uint8_t matched; /* bytes of the delimiter at the end of the last input */
-    uint8_t assumed; /* assumed bytes of the delimiter: CRLF before the first delimiter, and directly after a header */
-    int error;       /* result of every further call; 0: no error */
-    size_t parts;    /* parts started so far */
-    size_t field_count_max;
-    size_t header_size;
-    size_t header_size_max;
-    uint64_t part_size; /* bytes of this part so far */
-    uint64_t part_size_max;
-    char delimiter[4 + UVHTTP_MULTIPART_BOUNDARY_SIZE_MAX]; /* CRLF "--" boundary */
-    char header[UVHTTP_MULTIPART_HEADER_SIZE_MAX];          /* of the part that starts */
+    union {
+        uint64_t align;
+        unsigned char bytes[4352];
+    } internal; /**< the library's */
 } uvhttp_multipart_t;
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_init_sized(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
+                                                              const uvhttp_form_limits_t *limits, size_t limits_size);
 /** Initialises a parser. `content_type` is the value of the request's header field; its boundary is copied. Returns 0,
  * UVHTTP_E_FORM_TYPE (not multipart/form-data), UVHTTP_E_MULTIPART_BOUNDARY (missing, repeated, malformed, or not 1 to
  * 70 bytes) or UVHTTP_E_INVALID (limits out of range). */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_init(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
-                                                        const uvhttp_form_limits_t *limits);
+static inline UVHTTP_MUST_USE int uvhttp_multipart_init(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
+                                                        const uvhttp_form_limits_t *limits) {
+    return uvhttp_multipart_init_sized(parser, content_type, limits, sizeof *limits);
+}
 
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_read_sized(uvhttp_multipart_t *parser, const char *data, size_t size,
+                                                              size_t *consumed, uvhttp_multipart_event_t *event,
+                                                              size_t event_size);
 /** Parses `data` up to the next event. *consumed is the number of bytes parsed; pass the bytes after them to the next
  * call. Returns 0 with an event (0 bytes may be consumed), UVHTTP_E_AGAIN without one when all bytes are parsed, or an
  * error: UVHTTP_E_FORM_TOO_MANY_FIELDS or UVHTTP_E_MULTIPART_* (see uvhttp_request_form). After an error every call
  * returns it again; discard the parts received so far. Time is linear in `size`, however the input is split. */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_multipart_read(uvhttp_multipart_t *parser, const char *data, size_t size,
-                                                        size_t *consumed, uvhttp_multipart_event_t *event);
+static inline UVHTTP_MUST_USE int uvhttp_multipart_read(uvhttp_multipart_t *parser, const char *data, size_t size,
+                                                        size_t *consumed, uvhttp_multipart_event_t *event) {
+    return uvhttp_multipart_read_sized(parser, data, size, consumed, event, sizeof *event);
+}
 
 /** Ends the input. Returns 0 if the body was complete, the error of uvhttp_multipart_read, or
  * UVHTTP_E_MULTIPART_INCOMPLETE. */

@@ -24,9 +24,8 @@ typedef enum uvhttp_method {
 #define UVHTTP_METHOD_ENUM(symbol, token) UVHTTP_##symbol,
     UVHTTP_METHOD_MAP(UVHTTP_METHOD_ENUM)
 #undef UVHTTP_METHOD_ENUM
-        UVHTTP_METHOD_OTHER,
-    UVHTTP_ANY,
-    UVHTTP_METHOD_COUNT
+        UVHTTP_METHOD_OTHER = 254, /**< any other valid token: uvhttp_request_method_text */
+    UVHTTP_ANY = 255, /**< in a route only: every method for which the same pattern has no route of its own */
 } uvhttp_method_t;
 
 UVHTTP_END_DECLS

@@ -33,6 +33,8 @@ typedef struct uvhttp_proxy_options {
                           UVHTTP_PROXY_HEADER_FORWARDED requires _FOR, because its other parameters belong to a for= */
 } uvhttp_proxy_options_t;
 
+UVHTTP_EXPORT int uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_options_t *options,
+                                                    size_t options_size);
 /** Trusts the listed proxies to name the client of a request. uvhttp_request_client, _client_scheme and _client_host
  * return what they report, and the rate limiter and the access log use it. uvhttp_request_peer still returns the peer
  * of the connection. The client is the last address of the field that is not itself trusted. A malformed element ends
@@ -43,9 +45,11 @@ typedef struct uvhttp_proxy_options {
  * config.connection_timeout. A connection with a missing or malformed header, or from an untrusted peer, is closed and
  * counted (rejected_proxy_*).
  *
- * Call it before the first listen. Returns 0, UVHTTP_E_CONFIG (a wrong option), UVHTTP_E_STATE or UVHTTP_E_NOMEM. On
- * failure the log and uvhttp_server_error_text have the details, and listen returns the same code. */
-UVHTTP_EXPORT int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options);
+ * Before the first listen. Returns 0; UVHTTP_E_CONFIG when an option is wrong, UVHTTP_E_STATE, UVHTTP_E_NOMEM: the log
+ * and uvhttp_server_error_text say what, and listen returns the same. */
+static inline int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
+    return uvhttp_server_trust_proxies_sized(server, options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

@@ -71,6 +71,7 @@ typedef struct uvhttp_rate_limit_store {
     /** Called once, at the end of the middleware or in a uvhttp_rate_limit that fails. May be NULL. */
     void (*destroy)(void *user);
     void *user;
+    void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_rate_limit_store_t;
 
 /** Completes a ticket, which is invalid afterwards. `status` is 0 with a decision (copied), or a UVHTTP_E_* code
@@ -92,13 +93,17 @@ typedef struct uvhttp_rate_limit_redis_options {
                              without Redis */
 } uvhttp_rate_limit_redis_options_t;
 
+UVHTTP_EXPORT int uvhttp_rate_limit_redis_sized(const uvhttp_rate_limit_redis_options_t *options, size_t options_size,
+                                                uvhttp_rate_limit_store_t *store);
 /** Sets *store, for options.store, to a store in a Redis server (5 or later). All processes and machines with the same
  * prefix, name and rates share its buckets. Its own thread sends the queries. While Redis is unreachable, slow or
  * faulty, options.refuse_on_error decides, and the thread reconnects. Use one store per limiter. Returns 0,
  * UVHTTP_E_INVALID (`store` is NULL), or, logged, UVHTTP_E_CONFIG, UVHTTP_E_NOMEM or UVHTTP_E_UNSUPPORTED (not built
  * in). After a logged error uvhttp_rate_limit refuses *store. */
-UVHTTP_EXPORT int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options,
-                                          uvhttp_rate_limit_store_t *store);
+static inline int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options,
+                                          uvhttp_rate_limit_store_t *store) {
+    return uvhttp_rate_limit_redis_sized(options, sizeof *options, store);
+}
 
 /* --- the middleware --- */
 
@@ -129,6 +134,8 @@ typedef struct uvhttp_rate_limit_options {
                              gets 503 */
 } uvhttp_rate_limit_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_rate_limit_sized(const uvhttp_rate_limit_options_t *options,
+                                                          size_t options_size);
 /** Creates a middleware that admits the requests of a key while its token bucket has tokens. Further requests get 429
  * and Retry-After (RFC 6585 section 4, RFC 9110 section 10.2.3). Responses contain RateLimit and RateLimit-Policy
  * (draft-ietf-httpapi-ratelimit-headers-11): r is the number of remaining requests, t the seconds until it grows. All
@@ -136,11 +143,17 @@ typedef struct uvhttp_rate_limit_options {
  *
  * `options` NULL means defaults. On failure (an option out of range, or no memory) the log has the reason, and `run` is
  * NULL: registration then returns UVHTTP_E_INVALID. Any thread, before the server runs. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_options_t *options);
+static inline uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_options_t *options) {
+    return uvhttp_rate_limit_sized(options, sizeof *options);
+}
 
+UVHTTP_EXPORT int uvhttp_rate_limit_stats_sized(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats,
+                                                size_t stats_size);
 /** Returns the counters of the limiter. Returns 0, or UVHTTP_E_INVALID if `middleware` is not a rate limiter or `stats`
  * is NULL. Any thread, as long as the server of the middleware exists. */
-UVHTTP_EXPORT int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats);
+static inline int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats) {
+    return uvhttp_rate_limit_stats_sized(middleware, stats, sizeof *stats);
+}
 
 UVHTTP_END_DECLS
 

@@ -66,6 +66,7 @@ typedef struct uvhttp_middleware {
      * such a response is logged and counted like others. It must not respond. For a malformed head the request shows at
      * most method and target (uvhttp_server_on_error). Loop thread. NULL: the middleware does not see such requests. */
     void (*on_refused)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+    void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_middleware_t;
 
 /** Options of one route (uvhttp_route_options). A field that is 0 has its default. */

@@ -25,10 +25,14 @@ typedef struct uvhttp_security_headers_options {
                           (31536000) */
 } uvhttp_security_headers_options_t;
 
+UVHTTP_EXPORT uvhttp_middleware_t uvhttp_security_headers_sized(const uvhttp_security_headers_options_t *options,
+                                                                size_t options_size);
 /** Creates a middleware that adds the fields to every response, including errors, when it is complete. Fields set by
  * the handler, even to "", are kept. `options` NULL means defaults. Wrong options and lack of memory are logged as
  * errors, and `run` is NULL, so that registration fails with UVHTTP_E_INVALID. Any thread. */
-UVHTTP_EXPORT uvhttp_middleware_t uvhttp_security_headers(const uvhttp_security_headers_options_t *options);
+static inline uvhttp_middleware_t uvhttp_security_headers(const uvhttp_security_headers_options_t *options) {
+    return uvhttp_security_headers_sized(options, sizeof *options);
+}
 
 UVHTTP_END_DECLS
 

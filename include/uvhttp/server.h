@@ -325,11 +325,15 @@ UVHTTP_EXPORT int uvhttp_use(uvhttp_server_t *server, uvhttp_middleware_t middle
 UVHTTP_EXPORT int uvhttp_group_use(uvhttp_group_t *group, uvhttp_middleware_t middleware);
 /** Adds middleware to the route registered last on the server or group. */
 UVHTTP_EXPORT int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware);
+UVHTTP_EXPORT int uvhttp_route_options_sized(uvhttp_server_t *server, const uvhttp_route_options_t *options,
+                                             size_t options_size);
 /** Sets options of the route registered last on the server or group. They are copied; a second call replaces them. NULL
  * means defaults. Returns 0, UVHTTP_E_STATE (after listen), UVHTTP_E_INVALID (there is no such route, or a value is out
  * of range) or UVHTTP_E_UNSUPPORTED (`exec`: this build does not have the mode). On failure listen also fails and
  * reports the reason. */
-UVHTTP_EXPORT int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options);
+static inline int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
+    return uvhttp_route_options_sized(server, options, sizeof *options);
+}
 
 /* --- upgrades --- */
 
@@ -355,8 +359,12 @@ typedef struct uvhttp_metrics {
     uint64_t work_queue_time_p50_ns, work_queue_time_p99_ns, work_queue_time_max_ns;
 } uvhttp_metrics_t;
 
+UVHTTP_EXPORT void uvhttp_server_metrics_sized(const uvhttp_server_t *server, uvhttp_metrics_t *metrics,
+                                               size_t metrics_size);
 /** Takes a snapshot over all loops. Any thread. */
-UVHTTP_EXPORT void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics);
+static inline void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
+    uvhttp_server_metrics_sized(server, metrics, sizeof *metrics);
+}
 
 /** Calls `each` once per counter. Refusals are named "rejected_<error name in lower case>". Any thread. */
 UVHTTP_EXPORT void uvhttp_server_counters(const uvhttp_server_t *server,

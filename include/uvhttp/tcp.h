@@ -30,6 +30,7 @@ typedef struct uvhttp_tcp_handlers {
     /** The server starts to stop. The connection may send a last message; it is cut off at the end of the drain time.
      * NULL: it closes after queued bytes are sent. */
     void (*on_stop)(uvhttp_tcp_t *tcp, void *user);
+    void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_tcp_handlers_t;
 
 typedef struct uvhttp_tcp_config {
@@ -119,8 +120,12 @@ UVHTTP_EXPORT void uvhttp_tcp_ref_release(uvhttp_tcp_ref_t *ref);
 typedef struct uvhttp_tcp_metrics {
     uint64_t connections_accepted, connections_closed, bytes_received, bytes_sent;
 } uvhttp_tcp_metrics_t;
+UVHTTP_EXPORT void uvhttp_tcp_server_metrics_sized(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics,
+                                                   size_t metrics_size);
 /** Takes a snapshot of the counters. Any thread. */
-UVHTTP_EXPORT void uvhttp_tcp_server_metrics(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics);
+static inline void uvhttp_tcp_server_metrics(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics) {
+    uvhttp_tcp_server_metrics_sized(server, metrics, sizeof *metrics);
+}
 
 UVHTTP_END_DECLS
 

@@ -41,6 +41,7 @@ typedef struct uvhttp_tls_certificate {
                                      certificate, or with the status "revoked", is refused. An expired response is not sent */
     const char *names; /**< host names, "example.org, *.example.org". Default: the DNS names of its subjectAltName, else
                           its common name */
+    const void *reserved[4]; /**< NULL: for later releases */
 } uvhttp_tls_certificate_t;
 
 /** Options of TLS. Zero is the default everywhere. Everything is copied. */
@@ -74,13 +75,19 @@ typedef struct uvhttp_tls_options {
                         process encrypts. docs/guide/tls.md has the costs */
 } uvhttp_tls_options_t;
 
+UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_new_sized(const uvhttp_tls_options_t *options, size_t options_size);
 /** Reads and checks everything. Returns NULL when something is wrong, or out of memory; the log names certificate, file
  * and reason. A key that other users can read causes a warning. Reads files: do not call it on a loop's thread. */
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options);
+static inline uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
+    return uvhttp_tls_new_sized(options, sizeof *options);
+}
 
+UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development_sized(const uvhttp_tls_options_t *options, size_t options_size);
 /** Creates a self-signed certificate in memory, for development only: ECDSA P-256 for localhost, 127.0.0.1 and ::1,
  * valid for 30 days. Otherwise as uvhttp_tls_new. `options` may be NULL; its certificates are ignored. */
-UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options);
+static inline uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
+    return uvhttp_tls_development_sized(options, sizeof *options);
+}
 
 /** Creates TLS from the fields tls_* of a configuration (server.h). Works as uvhttp_tls_new, or as
  * uvhttp_tls_development when tls_certificate is empty. uvhttp_server_reload applies the fields of a new configuration

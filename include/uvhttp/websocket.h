@@ -120,15 +120,25 @@ typedef struct uvhttp_ws_handlers {
     void (*on_stop)(uvhttp_ws_t *ws, void *user);
 } uvhttp_ws_handlers_t;
 
+UVHTTP_EXPORT int uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern,
+                                         const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
+                                         size_t options_size, void *user);
 /** Serves WebSocket at a pattern (route.h), for GET. The handlers are copied. A request that is not a handshake gets
  * 426 (with the supported version), 400 or 403. Call it before the first listen or run. Returns 0, UVHTTP_E_INVALID
  * (on_message and on_fragment are both missing, or both set), UVHTTP_E_CONFIG (an option out of range; the log names
  * it), or a code of uvhttp_get. The server keeps the first error, and listen and run return it. */
-UVHTTP_EXPORT int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
-                                   void *user);
+static inline int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                                   void *user) {
+    return uvhttp_websocket_sized(server, pattern, handlers, sizeof *handlers, sizeof *handlers->options, user);
+}
+UVHTTP_EXPORT int uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern,
+                                               const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
+                                               size_t options_size, void *user);
 /** Serves WebSocket in a group, with its prefix and middleware. */
-UVHTTP_EXPORT int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
-                                         const uvhttp_ws_handlers_t *handlers, void *user);
+static inline int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern,
+                                         const uvhttp_ws_handlers_t *handlers, void *user) {
+    return uvhttp_group_websocket_sized(group, pattern, handlers, sizeof *handlers, sizeof *handlers->options, user);
+}
 
 /** Queues a copy of a message as one frame. All messages queued in one loop iteration leave in one send. A message
  * waits while a streamed message is open. Returns:

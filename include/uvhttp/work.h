@@ -42,11 +42,15 @@ typedef struct uvhttp_work uvhttp_work_t;
  * (config.max_backlog jobs wait), UVHTTP_E_INVALID or UVHTTP_E_NOMEM; on failure nothing is called. Any thread. */
 UVHTTP_EXPORT int uvhttp_work(struct uvhttp_server *server, uvhttp_work_cb run, uvhttp_work_done_cb done, void *user);
 
+UVHTTP_EXPORT int uvhttp_work_with_sized(struct uvhttp_server *server, const uvhttp_work_options_t *options,
+                                         size_t options_size, uvhttp_work_cb run, void *user, uvhttp_work_t **handle);
 /** Submits a job with options (copied; NULL: defaults). `handle` may be NULL; otherwise it receives a handle that the
  * caller must release. Returns as uvhttp_work does, or UVHTTP_E_STATE: a job with a delay or a period while the server
  * stops. */
-UVHTTP_EXPORT int uvhttp_work_with(struct uvhttp_server *server, const uvhttp_work_options_t *options,
-                                   uvhttp_work_cb run, void *user, uvhttp_work_t **handle);
+static inline int uvhttp_work_with(struct uvhttp_server *server, const uvhttp_work_options_t *options,
+                                   uvhttp_work_cb run, void *user, uvhttp_work_t **handle) {
+    return uvhttp_work_with_sized(server, options, sizeof *options, run, user, handle);
+}
 
 /** Cancels a job, or further runs of a periodic job. `done` is called with UVHTTP_E_WORK_CANCELLED. For a job that was
  * not submitted on a loop and does not run, it is called inside this call. Returns 0, or UVHTTP_E_STATE: the job has

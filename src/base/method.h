@@ -1,12 +1,27 @@
-/* Owns: recognising a request method by its text. May include: load, hot. */
+/* Owns: recognising a request method by its text, and numbering methods for tables. May include: load, hot. */
 #ifndef UVHTTP_SRC_BASE_METHOD_H
 #define UVHTTP_SRC_BASE_METHOD_H
 
+#include <assert.h>
 #include <string.h>
 #include <uvhttp/method.h>
 
 #include "base/hot_path.h"
 #include "base/load.h"
+
+/* What a table has a place for: the methods of UVHTTP_METHOD_MAP, then all others together, then UVHTTP_ANY. */
+enum {
+#define UVHTTP__METHOD_COUNTED(symbol, token) +1
+    UVHTTP__METHOD_KNOWN = 0 UVHTTP_METHOD_MAP(UVHTTP__METHOD_COUNTED),
+#undef UVHTTP__METHOD_COUNTED
+    UVHTTP__METHOD_SLOTS = UVHTTP__METHOD_KNOWN + 2,
+};
+
+static_assert((int)UVHTTP_ANY == UVHTTP_METHOD_OTHER + 1, "so that their places follow each other");
+
+static inline unsigned uvhttp__method_slot(unsigned method) {
+    return method < UVHTTP_METHOD_OTHER ? method : method - (UVHTTP_METHOD_OTHER - UVHTTP__METHOD_KNOWN);
+}
 
 /* Methods are case-sensitive (RFC 9110 section 9.1). */
 static inline uvhttp_method_t uvhttp__find_method(const char *text, size_t size) {

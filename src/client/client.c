@@ -9,6 +9,7 @@
 #include <uvhttp/socket.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "client/connect.h"
 #include "client/message.h"
@@ -263,15 +264,17 @@ static int start(uvhttp_client_response_t *call, const uvhttp_client_request_t *
     return uvhttp__connector_start(&call->connector, call->loop, to->address, to->reach, timeout_ms, on_connect);
 }
 
-int uvhttp_client_send(const uvhttp_client_request_t *request, uvhttp_client_cb on_done, void *user,
-                       uvhttp_client_response_t **response) {
+int uvhttp_client_send_sized(const uvhttp_client_request_t *request, size_t request_size, uvhttp_client_cb on_done,
+                             void *user, uvhttp_client_response_t **response) {
     uvhttp__client_url_t url;
     destination_t to;
     if (!response) return UVHTTP_E_INVALID;
     *response = NULL;
-    uint32_t head_size = request && request->head_size_max ? request->head_size_max : HEAD_SIZE_DEFAULT;
-    if (!request || !request->url || !on_done || head_size < HEAD_SIZE_MIN || head_size > HEAD_SIZE_MAX)
-        return UVHTTP_E_INVALID;
+    uvhttp_client_request_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, request, request_size)) return UVHTTP_E_UNSUPPORTED;
+    request = &full;
+    uint32_t head_size = request->head_size_max ? request->head_size_max : HEAD_SIZE_DEFAULT;
+    if (!request->url || !on_done || head_size < HEAD_SIZE_MIN || head_size > HEAD_SIZE_MAX) return UVHTTP_E_INVALID;
     uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     if (!loop) return UVHTTP_E_STATE;
     int status = uvhttp__client_check(request);

@@ -41,14 +41,15 @@ static void on_done(uvhttp_client_response_t *response, int status, void *user) 
     uvhttp__coro_wake(user, status);
 }
 
-int uvhttp_coro_request(const uvhttp_client_request_t *request, uvhttp_client_response_t **response) {
+int uvhttp_coro_request_sized(const uvhttp_client_request_t *request, size_t request_size,
+                              uvhttp_client_response_t **response) {
     if (!response) return UVHTTP_E_INVALID;
     *response = NULL;
     uvhttp_coro_t *coro = uvhttp__coro_current();
     int status = uvhttp__coro_may_wait(coro);
     if (status != UVHTTP_OK) return status;
     uvhttp_client_response_t *asked;
-    status = uvhttp_client_send(request, on_done, coro, &asked);
+    status = uvhttp_client_send_sized(request, request_size, on_done, coro, &asked);
     if (status != UVHTTP_OK) return status;
     status = uvhttp__coro_wait(coro, UVHTTP_NEVER);
     if (status == UVHTTP_OK)

@@ -8,8 +8,9 @@ int uvhttp_coro_connect(const char *address, uint32_t timeout_ms, int *fd) {
     return UVHTTP_E_STATE;
 }
 
-int uvhttp_coro_request(const uvhttp_client_request_t *request, uvhttp_client_response_t **response) {
-    (void)request;
+int uvhttp_coro_request_sized(const uvhttp_client_request_t *request, size_t request_size,
+                              uvhttp_client_response_t **response) {
+    (void)request, (void)request_size;
     if (response) *response = NULL;
     return UVHTTP_E_STATE;
 }

@@ -8,6 +8,7 @@
 #include <uvhttp/log.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "conn/tcp_server.h"
 
 /* How long the peer may take nothing of what is queued once the connection is to close. */
@@ -363,6 +364,10 @@ uvhttp_tcp_server_t *uvhttp_tcp_server_new(const uvhttp_tcp_config_t *config, co
         UVHTTP_LOG_ERROR("tcp: uvhttp_tcp_server_new: handlers.on_data is missing");
         return NULL;
     }
+    if (!UVHTTP__RESERVED_UNUSED(handlers)) {
+        UVHTTP_LOG_ERROR("tcp: uvhttp_tcp_server_new: handlers: " UVHTTP__SIZED_NEWER);
+        return NULL;
+    }
     uvhttp_tcp_server_t *server = uvhttp__calloc(1, sizeof *server);
     if (!server) return NULL;
     server->handlers = *handlers;
@@ -461,11 +466,13 @@ const char *uvhttp_tcp_server_engine(const uvhttp_tcp_server_t *server, const ch
     return loop ? uvhttp__loop_engine_name(loop) : NULL;
 }
 
-void uvhttp_tcp_server_metrics(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics) {
+void uvhttp_tcp_server_metrics_sized(const uvhttp_tcp_server_t *server, uvhttp_tcp_metrics_t *metrics,
+                                     size_t metrics_size) {
     uvhttp__counter_sums_t sums;
     uvhttp__tcp_server_counters(server->tcp_server, &sums);
-    *metrics = (uvhttp_tcp_metrics_t){.connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
-                                      .connections_closed = UVHTTP__COUNTER(&sums, connections_closed),
-                                      .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
-                                      .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent)};
+    const uvhttp_tcp_metrics_t full = {.connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
+                                       .connections_closed = UVHTTP__COUNTER(&sums, connections_closed),
+                                       .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
+                                       .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent)};
+    uvhttp__sized_write(metrics, metrics_size, &full, sizeof full);
 }

@@ -110,8 +110,8 @@ static int take_piece(save_t *save, uvhttp_str_t piece) {
 
 /* --- what is asked for --- */
 
-int uvhttp_request_save_form(uvhttp_request_t *req, int directory, const uvhttp_form_limits_t *limits,
-                             uvhttp_form_t **form) {
+int uvhttp_request_save_form_sized(uvhttp_request_t *req, int directory, const uvhttp_form_limits_t *limits,
+                                   size_t limits_size, uvhttp_form_t **form) {
     if (!req || !form || directory < 0) return UVHTTP_E_INVALID;
     *form = NULL;
     save_t save = {.req = req, .directory = directory, .fd = -1};
@@ -121,7 +121,7 @@ int uvhttp_request_save_form(uvhttp_request_t *req, int directory, const uvhttp_
     if (status != 0) return status;
     save.parser = uvhttp_request_alloc(req, sizeof *save.parser);
     if (!save.parser) return UVHTTP_E_NOMEM;
-    status = uvhttp_multipart_init(save.parser, type, limits);
+    status = uvhttp_multipart_init_sized(save.parser, type, limits, limits_size);
     while (status == 0 && (status = uvhttp_request_read_body(req, &piece, UVHTTP_NEVER)) == 0)
         status = take_piece(&save, piece);
     if (status == UVHTTP_E_EOF) status = uvhttp_multipart_finish(save.parser);

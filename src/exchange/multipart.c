@@ -50,8 +50,8 @@ static void on_end(uvhttp_request_t *req, uvhttp_response_t *res, int status, vo
     upload->on_end(req, res, status, upload->user);
 }
 
-int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_t *limits, uvhttp_multipart_cb on_event,
-                                uvhttp_body_end_cb end, void *user) {
+int uvhttp_request_on_multipart_sized(uvhttp_request_t *req, const uvhttp_form_limits_t *limits, size_t limits_size,
+                                      uvhttp_multipart_cb on_event, uvhttp_body_end_cb end, void *user) {
     if (!req || !on_event || !end) return UVHTTP_E_INVALID;
     uvhttp_str_t content_type;
     int status = uvhttp__form_type(req, &content_type);
@@ -62,6 +62,6 @@ int uvhttp_request_on_multipart(uvhttp_request_t *req, const uvhttp_form_limits_
     upload->on_end = end;
     upload->user = user;
     upload->end_notified = false;
-    status = uvhttp_multipart_init(&upload->parser, content_type, limits);
+    status = uvhttp_multipart_init_sized(&upload->parser, content_type, limits, limits_size);
     return status == UVHTTP_OK ? uvhttp_request_on_body(req, on_data, on_end, upload) : status;
 }

@@ -1,6 +1,7 @@
 /* Owns: responses of 101: what is recorded of them. The protocol gives the connection to what follows. */
 #include <string.h>
 
+#include "base/sized.h"
 #include "exchange/exchange.h"
 
 /* HTTP/2 has no connection to give away, but streams that are channels (RFC 8441). */
@@ -42,5 +43,6 @@ int uvhttp__exchange_upgrade(uvhttp_response_t *res, const char *protocol, const
 int uvhttp_response_upgrade(uvhttp_response_t *res, const char *protocol, const uvhttp_tcp_handlers_t *handlers,
                             void *user) {
     if (!res || !protocol || !handlers || !handlers->on_data) return UVHTTP_E_INVALID;
+    if (!UVHTTP__RESERVED_UNUSED(handlers)) return UVHTTP_E_UNSUPPORTED;
     return upgrade(res, protocol, (uvhttp__upgrade_t){.handlers = handlers, .user = user});
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/chars.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "message/response_internal.h"
 #include <uvhttp/cookie.h>
@@ -138,8 +139,11 @@ static const char *same_site_name(uvhttp_same_site_t same_site) {
     return NULL;
 }
 
-int uvhttp_response_cookie(uvhttp_response_t *res, const uvhttp_cookie_options_t *options) {
+int uvhttp_response_cookie_sized(uvhttp_response_t *res, const uvhttp_cookie_options_t *options, size_t options_size) {
     if (!res || !options) return UVHTTP_E_INVALID;
+    uvhttp_cookie_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size)) return UVHTTP_E_UNSUPPORTED;
+    options = &full;
     uvhttp_str_t name = uvhttp__str_from(options->name);
     uvhttp_str_t value = uvhttp__str_from(options->value ? options->value : "");
     uvhttp_str_t path = uvhttp__str_from(options->path ? options->path : "/");

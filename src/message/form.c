@@ -2,6 +2,7 @@
  * body. May include: base. */
 #include <assert.h>
 
+#include "base/sized.h"
 #include "base/str.h"
 #include "message/message.h"
 #include "message/multipart.h"
@@ -176,8 +177,7 @@ static int parse_body(uvhttp_request_t *req, uvhttp_str_t content_type, const uv
     if (status != UVHTTP_E_FORM_TYPE) return status;
     uvhttp_str_t type = uvhttp__multipart_value_type(content_type, &rest);
     if (!uvhttp__str_equal_nocase(type, UVHTTP__STR("application/x-www-form-urlencoded"))) return UVHTTP_E_FORM_TYPE;
-    size_t count_max =
-        limits && limits->field_count_max ? limits->field_count_max : UVHTTP_FORM_FIELD_COUNT_MAX_DEFAULT;
+    size_t count_max = limits->field_count_max ? limits->field_count_max : UVHTTP_FORM_FIELD_COUNT_MAX_DEFAULT;
     return parse_urlencoded(req, body, count_max, form);
 }
 
@@ -194,8 +194,12 @@ int uvhttp__form_type(const uvhttp_request_t *req, uvhttp_str_t *type) {
     return found && !uvhttp_request_header_next(req, "Content-Type", &index, NULL) ? 0 : UVHTTP_E_FORM_TYPE;
 }
 
-int uvhttp_request_form(uvhttp_request_t *req, const uvhttp_form_limits_t *limits, uvhttp_form_t **form) {
+int uvhttp_request_form_sized(uvhttp_request_t *req, const uvhttp_form_limits_t *limits, size_t limits_size,
+                              uvhttp_form_t **form) {
     *form = NULL;
+    uvhttp_form_limits_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, limits, limits_size)) return UVHTTP_E_UNSUPPORTED;
+    limits = &full;
     uvhttp_str_t content_type;
     uvhttp_form_t *parsed;
     int status = uvhttp__form_type(req, &content_type);
@@ -234,17 +238,18 @@ size_t uvhttp_form_field_count(const uvhttp_form_t *form) {
     return form->field_count;
 }
 
-bool uvhttp_form_file_at(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file) {
+bool uvhttp_form_file_at_sized(const uvhttp_form_t *form, size_t index, uvhttp_form_file_t *file, size_t file_size) {
+    static const uvhttp_form_file_t none;
     bool found = index < form->file_count;
-    *file = found ? form->files[index] : (uvhttp_form_file_t){0};
+    uvhttp__sized_write(file, file_size, found ? &form->files[index] : &none, sizeof none);
     return found;
 }
 
-bool uvhttp_form_file(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file) {
+bool uvhttp_form_file_sized(const uvhttp_form_t *form, const char *field, uvhttp_form_file_t *file, size_t file_size) {
     uvhttp_str_t wanted = uvhttp__str_from(field);
     size_t index = 0;
     while (index < form->file_count && !uvhttp__str_equal(form->files[index].field, wanted)) ++index;
-    return uvhttp_form_file_at(form, index, file);
+    return uvhttp_form_file_at_sized(form, index, file, file_size);
 }
 
 size_t uvhttp_form_file_count(const uvhttp_form_t *form) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sized.h"
 #include "base/str.h"
 #include "base/write.h"
 #include "message/multipart.h"
@@ -144,11 +145,14 @@ int uvhttp__form_file_end(int directory, const char *saved, int fd, int status) 
     return status;
 }
 
-int uvhttp_form_file_save(const uvhttp_form_file_t *file, int directory, const char *name_text,
-                          char saved[UVHTTP_FORM_SAVED_NAME_SIZE]) {
+int uvhttp_form_file_save_sized(const uvhttp_form_file_t *file, size_t file_size, int directory, const char *name_text,
+                                char saved[UVHTTP_FORM_SAVED_NAME_SIZE]) {
     char own[UVHTTP_FORM_SAVED_NAME_SIZE];
     int fd;
     if (name_text && !*name_text) return UVHTTP_E_INVALID;
+    uvhttp_form_file_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, file, file_size)) return UVHTTP_E_UNSUPPORTED;
+    file = &full;
     if (!saved) saved = own;
     int status = uvhttp__form_file_create(directory, name_text ? uvhttp__str_from(name_text) : file->name, saved, &fd);
     if (status != 0) return status;

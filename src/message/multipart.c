@@ -5,6 +5,7 @@
  * and each byte is examined a bounded number of times. */
 #include "message/multipart.h"
 #include "base/chars.h"
+#include "base/sized.h"
 #include "base/str.h"
 
 enum {
@@ -20,6 +21,25 @@ enum {
     STATE_TAIL_LF,  /* ... CR */
     STATE_EPILOGUE, /* thrown away */
 };
+
+typedef struct parser {
+    uint8_t state;
+    bool in_part;
+    uint8_t delimiter_size;
+    uint8_t matched; /* bytes of the delimiter that the last piece ended with */
+    uint8_t assumed; /* ... that were not there: CRLF before the first delimiter, and right behind a header */
+    int error;       /* what every call returns from now on; 0: nothing went wrong */
+    size_t parts;    /* begun so far */
+    size_t field_count_max;
+    size_t header_size;
+    size_t header_size_max;
+    uint64_t part_size; /* of this part so far */
+    uint64_t part_size_max;
+    char delimiter[4 + UVHTTP_MULTIPART_BOUNDARY_SIZE_MAX]; /* CRLF "--" boundary */
+    char header[UVHTTP_MULTIPART_HEADER_SIZE_MAX];          /* of the part that begins */
+} __attribute__((may_alias)) parser_t;
+
+static_assert(sizeof(parser_t) <= sizeof(uvhttp_multipart_t), "it fits into the public one");
 
 #define FIELD_COUNT_MAX 1000000u
 #define HEADER_SIZE_MIN 64u /* bytes */
@@ -50,11 +70,14 @@ static int find_boundary(uvhttp_str_t content_type, uvhttp_str_t *boundary) {
     return status == UVHTTP_E_EOF && boundary->data ? 0 : UVHTTP_E_MULTIPART_BOUNDARY;
 }
 
-int uvhttp_multipart_init(uvhttp_multipart_t *parser, uvhttp_str_t content_type, const uvhttp_form_limits_t *limits) {
-    const uvhttp_form_limits_t defaults = {0};
-    if (!limits) limits = &defaults;
-    size_t count_max = limits->field_count_max ? limits->field_count_max : UVHTTP_FORM_FIELD_COUNT_MAX_DEFAULT;
-    size_t header_max = limits->header_size_max ? limits->header_size_max : UVHTTP_MULTIPART_HEADER_SIZE_MAX;
+int uvhttp_multipart_init_sized(uvhttp_multipart_t *public, uvhttp_str_t content_type,
+                                const uvhttp_form_limits_t *limits, size_t limits_size) {
+    parser_t *parser = (void *)public->internal.bytes;
+    uvhttp_form_limits_t full;
+    parser->error = UVHTTP_E_UNSUPPORTED;
+    if (!uvhttp__sized_read(&full, sizeof full, limits, limits_size)) return parser->error;
+    size_t count_max = full.field_count_max ? full.field_count_max : UVHTTP_FORM_FIELD_COUNT_MAX_DEFAULT;
+    size_t header_max = full.header_size_max ? full.header_size_max : UVHTTP_MULTIPART_HEADER_SIZE_MAX;
     parser->error = UVHTTP_E_INVALID;
     if (count_max > FIELD_COUNT_MAX || header_max < HEADER_SIZE_MIN || header_max > UVHTTP_MULTIPART_HEADER_SIZE_MAX)
         return parser->error;
@@ -71,14 +94,14 @@ int uvhttp_multipart_init(uvhttp_multipart_t *parser, uvhttp_str_t content_type,
     parser->part_size = 0;
     parser->field_count_max = count_max;
     parser->header_size_max = header_max;
-    parser->part_size_max = limits->part_size_max ? limits->part_size_max : UINT64_MAX;
+    parser->part_size_max = full.part_size_max ? full.part_size_max : UINT64_MAX;
     return 0;
 }
 
 /* --- content --- */
 
 /* How many of the last bytes may be the beginning of a delimiter. */
-static size_t open_end(const uvhttp_multipart_t *parser, const char *data, size_t size) {
+static size_t open_end(const parser_t *parser, const char *data, size_t size) {
     size_t tail = size < parser->delimiter_size ? size : parser->delimiter_size - 1u;
     const char *cr = memrchr(data + size - tail, '\r', tail);
     if (!cr) return 0;
@@ -86,7 +109,7 @@ static size_t open_end(const uvhttp_multipart_t *parser, const char *data, size_
     return memcmp(cr, parser->delimiter, held) == 0 ? held : 0;
 }
 
-static int notify_data(uvhttp_multipart_t *parser, const char *data, size_t size, uvhttp_multipart_event_t *event) {
+static int notify_data(parser_t *parser, const char *data, size_t size, uvhttp_multipart_event_t *event) {
     if (size == 0 || parser->state == STATE_PREAMBLE) return UVHTTP_E_AGAIN;
     if (size > parser->part_size_max - parser->part_size) return UVHTTP_E_MULTIPART_PART_TOO_LARGE;
     parser->part_size += size;
@@ -96,7 +119,7 @@ static int notify_data(uvhttp_multipart_t *parser, const char *data, size_t size
 }
 
 /* The last piece ended within what may be a delimiter. */
-static int resume_match(uvhttp_multipart_t *parser, const char *data, size_t size, size_t *consumed,
+static int resume_match(parser_t *parser, const char *data, size_t size, size_t *consumed,
                         uvhttp_multipart_event_t *event) {
     size_t matched = parser->matched, used = 0;
     while (matched < parser->delimiter_size && used < size && data[used] == parser->delimiter[matched])
@@ -112,7 +135,7 @@ static int resume_match(uvhttp_multipart_t *parser, const char *data, size_t siz
     return UVHTTP_E_AGAIN;
 }
 
-static int read_data(uvhttp_multipart_t *parser, const char *data, size_t size, size_t *consumed,
+static int read_data(parser_t *parser, const char *data, size_t size, size_t *consumed,
                      uvhttp_multipart_event_t *event) {
     if (parser->matched > 0) return resume_match(parser, data, size, consumed, event);
     const char *found = memmem(data, size, parser->delimiter, parser->delimiter_size);
@@ -131,14 +154,14 @@ static int read_data(uvhttp_multipart_t *parser, const char *data, size_t size, 
 /* --- the line of a delimiter --- What follows the boundary must be "--" or spaces, and the end of the line: a line
  * that continues would be a delimiter to one reader (RFC 2046) and data to another. */
 
-static int end_part(uvhttp_multipart_t *parser, uvhttp_multipart_event_t *event) {
+static int end_part(parser_t *parser, uvhttp_multipart_event_t *event) {
     if (!parser->in_part) return UVHTTP_E_AGAIN;
     parser->in_part = false;
     event->kind = UVHTTP_MULTIPART_PART_END;
     return 0;
 }
 
-static int read_line(uvhttp_multipart_t *parser, char c, uvhttp_multipart_event_t *event) {
+static int read_line(parser_t *parser, char c, uvhttp_multipart_event_t *event) {
     bool space = c == ' ' || c == '\t';
     switch (parser->state) {
         case STATE_DASH:
@@ -175,7 +198,7 @@ static int read_line(uvhttp_multipart_t *parser, char c, uvhttp_multipart_event_
 
 /* --- header --- */
 
-static int begin_part(uvhttp_multipart_t *parser, uvhttp_multipart_event_t *event) {
+static int begin_part(parser_t *parser, uvhttp_multipart_event_t *event) {
     if (parser->parts == parser->field_count_max) return UVHTTP_E_FORM_TOO_MANY_FIELDS;
     int status = uvhttp__multipart_parse_header(parser->header, parser->header_size, event);
     if (status != 0) return status;
@@ -190,7 +213,7 @@ static int begin_part(uvhttp_multipart_t *parser, uvhttp_multipart_event_t *even
 }
 
 /* Takes the header line by line. */
-static int read_header(uvhttp_multipart_t *parser, const char *data, size_t size, size_t *consumed,
+static int read_header(parser_t *parser, const char *data, size_t size, size_t *consumed,
                        uvhttp_multipart_event_t *event) {
     size_t capacity = parser->header_size_max - parser->header_size;
     size_t seen = size < capacity ? size : capacity;
@@ -206,8 +229,7 @@ static int read_header(uvhttp_multipart_t *parser, const char *data, size_t size
     return empty_line ? begin_part(parser, event) : UVHTTP_E_AGAIN;
 }
 
-static int step(uvhttp_multipart_t *parser, const char *data, size_t size, size_t *consumed,
-                uvhttp_multipart_event_t *event) {
+static int step(parser_t *parser, const char *data, size_t size, size_t *consumed, uvhttp_multipart_event_t *event) {
     switch (parser->state) {
         case STATE_PREAMBLE:
         case STATE_DATA: return read_data(parser, data, size, consumed, event);
@@ -217,10 +239,8 @@ static int step(uvhttp_multipart_t *parser, const char *data, size_t size, size_
     }
 }
 
-int uvhttp_multipart_read(uvhttp_multipart_t *parser, const char *data, size_t size, size_t *consumed,
-                          uvhttp_multipart_event_t *event) {
-    *consumed = 0;
-    *event = (uvhttp_multipart_event_t){.kind = UVHTTP_MULTIPART_END};
+static int read_event(parser_t *parser, const char *data, size_t size, size_t *consumed,
+                      uvhttp_multipart_event_t *event) {
     if (parser->error != 0) return parser->error;
     for (;;) {
         if (parser->state == STATE_CLOSED) {
@@ -237,7 +257,17 @@ int uvhttp_multipart_read(uvhttp_multipart_t *parser, const char *data, size_t s
     }
 }
 
-int uvhttp_multipart_finish(const uvhttp_multipart_t *parser) {
+int uvhttp_multipart_read_sized(uvhttp_multipart_t *public, const char *data, size_t size, size_t *consumed,
+                                uvhttp_multipart_event_t *event, size_t event_size) {
+    uvhttp_multipart_event_t full = {.kind = UVHTTP_MULTIPART_END};
+    *consumed = 0;
+    int status = read_event((void *)public->internal.bytes, data, size, consumed, &full);
+    uvhttp__sized_write(event, event_size, &full, sizeof full);
+    return status;
+}
+
+int uvhttp_multipart_finish(const uvhttp_multipart_t *public) {
+    const parser_t *parser = (const void *)public->internal.bytes;
     if (parser->error != 0) return parser->error;
     bool whole = parser->state == STATE_TAIL || parser->state == STATE_EPILOGUE;
     return whole ? 0 : UVHTTP_E_MULTIPART_INCOMPLETE;

@@ -36,8 +36,7 @@ const char *uvhttp_method_name(uvhttp_method_t method) {
         UVHTTP_METHOD_MAP(CASE)
 #undef CASE
         case UVHTTP_METHOD_OTHER:
-        case UVHTTP_ANY:
-        case UVHTTP_METHOD_COUNT: break;
+        case UVHTTP_ANY: break;
     }
     return "";
 }

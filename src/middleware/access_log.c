@@ -1,5 +1,6 @@
 /* Owns: the access log as a middleware: its options, and what a loop does for it. May include: message, base, obs. */
 #include "middleware/access_log.h"
+#include "base/sized.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -182,9 +183,11 @@ static void reload(void *user) {
     (void)uvhttp_access_log_reopen((uvhttp_middleware_t){.run = run, .user = user}); /* one without a path stays */
 }
 
-uvhttp_middleware_t uvhttp_access_log(const uvhttp_access_log_options_t *options) {
-    static const uvhttp_access_log_options_t defaults;
-    if (!options) options = &defaults;
+uvhttp_middleware_t uvhttp_access_log_sized(const uvhttp_access_log_options_t *options, size_t options_size) {
+    uvhttp_access_log_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused(NAME, "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
     const char *fault = wrong_option(options);
     if (fault) return uvhttp__middleware_refused(NAME, "%s", fault);
     uvhttp__access_log_t *log = make(options);
@@ -216,15 +219,16 @@ int uvhttp_access_log_reopen(uvhttp_middleware_t middleware) {
     return UVHTTP_OK;
 }
 
-int uvhttp_access_log_stats(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats) {
+int uvhttp_access_log_stats_sized(uvhttp_middleware_t middleware, uvhttp_access_log_stats_t *stats, size_t stats_size) {
     if (middleware.run != run || !stats) return UVHTTP_E_INVALID;
     uvhttp__access_log_t *log = middleware.user;
-    *stats = (uvhttp_access_log_stats_t){.lines = atomic_load(&log->lines),
-                                         .bytes = atomic_load(&log->bytes),
-                                         .dropped = atomic_load(&log->homeless),
-                                         .failed = atomic_load(&log->failed),
-                                         .reopened = atomic_load(&log->reopened)};
+    uvhttp_access_log_stats_t full = {.lines = atomic_load(&log->lines),
+                                      .bytes = atomic_load(&log->bytes),
+                                      .dropped = atomic_load(&log->homeless),
+                                      .failed = atomic_load(&log->failed),
+                                      .reopened = atomic_load(&log->reopened)};
     for (uvhttp__entry_ring_t *ring = atomic_load_explicit(&log->rings, memory_order_acquire); ring; ring = ring->next)
-        stats->dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+        full.dropped += atomic_load_explicit(&ring->dropped, memory_order_relaxed);
+    uvhttp__sized_write(stats, stats_size, &full, sizeof full);
     return UVHTTP_OK;
 }

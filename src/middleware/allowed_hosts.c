@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/chars.h"
 #include "base/ip.h"
+#include "base/sized.h"
 #include "middleware/middleware.h"
 
 #define NAME "allowed_hosts"
@@ -113,8 +114,12 @@ static bool names_none(const char *hosts) {
     return !uvhttp__list_next(&rest, &item);
 }
 
-uvhttp_middleware_t uvhttp_allowed_hosts(const uvhttp_allowed_hosts_options_t *options) {
-    if (!options || (!options->loopback && names_none(options->hosts)))
+uvhttp_middleware_t uvhttp_allowed_hosts_sized(const uvhttp_allowed_hosts_options_t *options, size_t options_size) {
+    uvhttp_allowed_hosts_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused(NAME, "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
+    if (!options->loopback && names_none(options->hosts))
         return uvhttp__middleware_refused(NAME, "no host is allowed: set hosts, loopback or both");
     uvhttp_str_t wrong = wrong_host(options->hosts);
     if (wrong.data)

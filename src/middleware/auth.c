@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/sized.h"
 #include "message/message.h"
 #include "middleware/base64.h"
 #include "middleware/middleware.h"
@@ -247,9 +248,11 @@ static auth_t *make(const common_t *common) {
     return auth;
 }
 
-uvhttp_middleware_t uvhttp_basic_auth(const uvhttp_basic_auth_options_t *options) {
-    static const uvhttp_basic_auth_options_t defaults;
-    if (!options) options = &defaults;
+uvhttp_middleware_t uvhttp_basic_auth_sized(const uvhttp_basic_auth_options_t *options, size_t options_size) {
+    uvhttp_basic_auth_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused("basic_auth", "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
     common_t common = {
         "basic_auth", options->realm, options->credentials, options->credential_count, options->check != NULL, true};
     auth_t *auth = make(&common);
@@ -259,9 +262,11 @@ uvhttp_middleware_t uvhttp_basic_auth(const uvhttp_basic_auth_options_t *options
     return (uvhttp_middleware_t){.run = run_basic, .user = auth, .destroy = destroy};
 }
 
-uvhttp_middleware_t uvhttp_bearer_auth(const uvhttp_bearer_auth_options_t *options) {
-    static const uvhttp_bearer_auth_options_t defaults;
-    if (!options) options = &defaults;
+uvhttp_middleware_t uvhttp_bearer_auth_sized(const uvhttp_bearer_auth_options_t *options, size_t options_size) {
+    uvhttp_bearer_auth_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused("bearer_auth", "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
     common_t common = {"bearer_auth",          options->realm, options->credentials, options->credential_count,
                        options->check != NULL, false};
     auth_t *auth = make(&common);

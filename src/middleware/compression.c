@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/list.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "message/accept_encoding.h"
 #include "message/message.h"
@@ -239,30 +240,32 @@ static bool option(const char *name, uint32_t given, uint32_t initial, uint32_t 
     return false;
 }
 
-uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options) {
-    const uvhttp_compression_options_t none = {0};
+uvhttp_middleware_t uvhttp_compression_sized(const uvhttp_compression_options_t *options, size_t options_size) {
     const uvhttp_middleware_t failed = {.run = NULL};
-    const uvhttp_compression_options_t *given = options ? options : &none;
+    uvhttp_compression_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused("compression", "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
     uint32_t level, quality, size_min, size_max, streams_max;
-    if (!option("gzip_level", given->gzip_level, 4, 9, &level) ||
-        !option("brotli_quality", given->brotli_quality, 4, 11, &quality) ||
-        !option("streams_max", given->streams_max, 64, 65536, &streams_max) ||
-        !option("size_max", given->size_max, 1 << 20, INT32_MAX, &size_max) ||
-        !option("size_min", given->size_min, 1024, size_max, &size_min))
+    if (!option("gzip_level", options->gzip_level, 4, 9, &level) ||
+        !option("brotli_quality", options->brotli_quality, 4, 11, &quality) ||
+        !option("streams_max", options->streams_max, 64, 65536, &streams_max) ||
+        !option("size_max", options->size_max, 1 << 20, INT32_MAX, &size_max) ||
+        !option("size_min", options->size_min, 1024, size_max, &size_min))
         return failed;
-    if (given->no_gzip && given->no_brotli)
+    if (options->no_gzip && options->no_brotli)
         return uvhttp__middleware_refused("compression",
                                           "no_gzip and no_brotli leave no coding: set at most one of them");
     compression_t *self = uvhttp__calloc(1, sizeof *self);
     if (!self) return failed;
     *self = (compression_t){.size_min = size_min,
                             .size_max = size_max,
-                            .gzip = !given->no_gzip,
-                            .brotli = !given->no_brotli,
-                            .streams = !given->no_streams};
+                            .gzip = !options->no_gzip,
+                            .brotli = !options->no_brotli,
+                            .streams = !options->no_streams};
     self->encoders = uvhttp__encoder_pool_new((int)level, (int)quality, streams_max);
-    if (given->types) self->types = copy_types(given->types);
-    if (self->encoders && (self->types || !given->types))
+    if (options->types) self->types = copy_types(options->types);
+    if (self->encoders && (self->types || !options->types))
         return (uvhttp_middleware_t){.run = run, .user = self, .destroy = destroy};
     destroy(self);
     return failed;

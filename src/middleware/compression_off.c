@@ -2,8 +2,8 @@
 #include <uvhttp/compression.h>
 #include <uvhttp/log.h>
 
-uvhttp_middleware_t uvhttp_compression(const uvhttp_compression_options_t *options) {
-    (void)options;
+uvhttp_middleware_t uvhttp_compression_sized(const uvhttp_compression_options_t *options, size_t options_size) {
+    (void)options, (void)options_size;
     UVHTTP_LOG_ERROR("compression: this library was built without it (BUILD_WITH_COMPRESSION=OFF)");
     return (uvhttp_middleware_t){.run = NULL};
 }

@@ -4,6 +4,7 @@
 #include <uvhttp/cors.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "message/message.h"
 #include "middleware/middleware.h"
 
@@ -232,9 +233,11 @@ static bool fill(cors_t *cors, const uvhttp_cors_options_t *options) {
     return cors->methods && cors->request_headers && cors->exposed_headers;
 }
 
-uvhttp_middleware_t uvhttp_cors(const uvhttp_cors_options_t *options) {
-    static const uvhttp_cors_options_t defaults;
-    if (!options) options = &defaults;
+uvhttp_middleware_t uvhttp_cors_sized(const uvhttp_cors_options_t *options, size_t options_size) {
+    uvhttp_cors_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused(NAME, "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
     char why[400];
     bool any = options->origins
                    ? uvhttp__str_equal(uvhttp__str_trim(uvhttp__str_from(options->origins)), UVHTTP__STR("*"))

@@ -1,6 +1,7 @@
 /* Owns: the rate limiter as a middleware: the key of a request, the response to a refused one, the fields with the
  * remaining quota. May include: base, message, route. */
 #include "middleware/rate_limit.h"
+#include "base/sized.h"
 
 #include <string.h>
 
@@ -149,18 +150,19 @@ static void destroy(void *user) {
     uvhttp__rate_limiter_free(user);
 }
 
-uvhttp_middleware_t uvhttp_rate_limit(const uvhttp_rate_limit_options_t *options) {
-    uvhttp__rate_limiter_t *limiter = uvhttp__rate_limiter_new(options);
+uvhttp_middleware_t uvhttp_rate_limit_sized(const uvhttp_rate_limit_options_t *options, size_t options_size) {
+    uvhttp__rate_limiter_t *limiter = uvhttp__rate_limiter_new(options, options_size);
     if (!limiter) return (uvhttp_middleware_t){.run = NULL};
     return (uvhttp_middleware_t){.run = run, .user = limiter, .destroy = destroy};
 }
 
-int uvhttp_rate_limit_stats(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats) {
+int uvhttp_rate_limit_stats_sized(uvhttp_middleware_t middleware, uvhttp_rate_limit_stats_t *stats, size_t stats_size) {
     if (middleware.run != run || !stats) return UVHTTP_E_INVALID;
     uvhttp__rate_limiter_t *limiter = middleware.user;
-    memset(stats, 0, sizeof *stats);
-    if (limiter->store.stats) limiter->store.stats(limiter->store.user, stats);
-    stats->exempt = atomic_load_explicit(&limiter->exempt, memory_order_relaxed);
-    stats->store_errors = atomic_load_explicit(&limiter->store_errors, memory_order_relaxed);
+    uvhttp_rate_limit_stats_t full = {0};
+    if (limiter->store.stats) limiter->store.stats(limiter->store.user, &full);
+    full.exempt = atomic_load_explicit(&limiter->exempt, memory_order_relaxed);
+    full.store_errors = atomic_load_explicit(&limiter->store_errors, memory_order_relaxed);
+    uvhttp__sized_write(stats, stats_size, &full, sizeof full);
     return UVHTTP_OK;
 }

@@ -59,7 +59,7 @@ typedef struct uvhttp__rate_limiter {
 
 /* Takes options that have been checked or not: NULL, after a log line, if they are wrong or memory is out. The store
  * is destroyed then. */
-uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options_t *options);
+uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options_t *given, size_t given_size);
 void uvhttp__rate_limiter_free(uvhttp__rate_limiter_t *limiter);
 
 /* --- the local store --- */

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "middleware/middleware.h"
 #include "middleware/rate_limit.h"
@@ -108,20 +109,22 @@ static bool make_texts(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_
 
 static bool make_store(uvhttp__rate_limiter_t *limiter, const uvhttp_rate_limit_options_t *options) {
     if (options->store)
-        return !options->store->take != !options->store->take_later ||
-               REFUSE("store: expected one of take and take_later");
+        return (!options->store->take != !options->store->take_later ||
+                REFUSE("store: expected one of take and take_later")) &&
+               (UVHTTP__RESERVED_UNUSED(options->store) || REFUSE("store: " UVHTTP__SIZED_NEWER));
     if (!in_range("max_keys", options->max_keys, KEYS_MAX)) return false;
     uint32_t max_keys = options->by == UVHTTP_RATE_LIMIT_BY_ROUTE ? 1 : options->max_keys ? options->max_keys : 100000;
     if (uvhttp__rate_limit_local_store(max_keys, &limiter->store) == UVHTTP_OK) return true;
     return REFUSE("out of memory for %" PRIu32 " max_keys of %d bytes", max_keys, UVHTTP__RATE_LIMIT_KEY_SIZE);
 }
 
-uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options_t *options) {
-    static const uvhttp_rate_limit_options_t defaults;
-    if (!options) options = &defaults;
-    uvhttp__rate_limiter_t *limiter = uvhttp__calloc(1, sizeof *limiter);
+uvhttp__rate_limiter_t *uvhttp__rate_limiter_new(const uvhttp_rate_limit_options_t *given, size_t given_size) {
+    uvhttp_rate_limit_options_t full;
+    const uvhttp_rate_limit_options_t *options = &full;
+    bool known = uvhttp__sized_read(&full, sizeof full, given, given_size);
+    uvhttp__rate_limiter_t *limiter = known ? uvhttp__calloc(1, sizeof *limiter) : NULL;
     if (!limiter) {
-        (void)REFUSE("out of memory");
+        (void)REFUSE("%s", known ? "out of memory" : UVHTTP__SIZED_NEWER);
         if (options->store && options->store->destroy) options->store->destroy(options->store->user);
         return NULL;
     }

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "middleware/middleware.h"
 #include "middleware/rate_limit.h"
@@ -162,15 +163,17 @@ static uvhttp__redis_store_t *make(const uvhttp_rate_limit_redis_options_t *opti
     return NULL;
 }
 
-int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options, uvhttp_rate_limit_store_t *store) {
-    static const uvhttp_rate_limit_redis_options_t defaults;
+int uvhttp_rate_limit_redis_sized(const uvhttp_rate_limit_redis_options_t *options, size_t options_size,
+                                  uvhttp_rate_limit_store_t *store) {
+    uvhttp_rate_limit_redis_options_t full;
     if (!store) return UVHTTP_E_INVALID;
     memset(store, 0, sizeof *store);
-    if (!options) options = &defaults;
-    const char *fault = fault_of(options);
+    bool known = uvhttp__sized_read(&full, sizeof full, options, options_size);
+    options = &full;
+    const char *fault = known ? fault_of(options) : UVHTTP__SIZED_NEWER;
     if (fault) {
         (void)uvhttp__middleware_refused(UVHTTP__REDIS_NAME, "%s", fault);
-        return UVHTTP_E_CONFIG;
+        return known ? UVHTTP_E_CONFIG : UVHTTP_E_UNSUPPORTED;
     }
     uvhttp__redis_store_t *made = make(options);
     if (!made) {

@@ -4,8 +4,9 @@
 #include "middleware/middleware.h"
 #include "middleware/rate_limit.h"
 
-int uvhttp_rate_limit_redis(const uvhttp_rate_limit_redis_options_t *options, uvhttp_rate_limit_store_t *store) {
-    (void)options;
+int uvhttp_rate_limit_redis_sized(const uvhttp_rate_limit_redis_options_t *options, size_t options_size,
+                                  uvhttp_rate_limit_store_t *store) {
+    (void)options, (void)options_size;
     if (!store) return UVHTTP_E_INVALID;
     memset(store, 0, sizeof *store);
     (void)uvhttp__middleware_refused("rate_limit_redis", "this build has no Redis: BUILD_WITH_REDIS, hiredis");

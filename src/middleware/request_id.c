@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/chars.h"
 #include "base/hash.h"
+#include "base/sized.h"
 #include "message/message.h"
 #include "middleware/middleware.h"
 
@@ -99,9 +100,11 @@ static bool is_reserved(uvhttp_str_t name) {
     return false;
 }
 
-uvhttp_middleware_t uvhttp_request_id(const uvhttp_request_id_options_t *options) {
-    static const uvhttp_request_id_options_t defaults;
-    if (!options) options = &defaults;
+uvhttp_middleware_t uvhttp_request_id_sized(const uvhttp_request_id_options_t *options, size_t options_size) {
+    uvhttp_request_id_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused(NAME, "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
     uvhttp_str_t header = uvhttp__str_from(options->header ? options->header : "X-Request-Id");
     if (header.size > HEADER_SIZE_MAX || !uvhttp__valid_header_name(header) || is_reserved(header))
         return uvhttp__middleware_refused(NAME,

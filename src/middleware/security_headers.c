@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/chars.h"
+#include "base/sized.h"
 #include "message/message.h"
 #include "middleware/middleware.h"
 
@@ -129,9 +130,12 @@ static bool fill(headers_t *headers, const uvhttp_security_headers_options_t *op
            add(headers, "Strict-Transport-Security", hsts);
 }
 
-uvhttp_middleware_t uvhttp_security_headers(const uvhttp_security_headers_options_t *options) {
-    static const uvhttp_security_headers_options_t defaults;
-    if (!options) options = &defaults;
+uvhttp_middleware_t uvhttp_security_headers_sized(const uvhttp_security_headers_options_t *options,
+                                                  size_t options_size) {
+    uvhttp_security_headers_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__middleware_refused(NAME, "%s", UVHTTP__SIZED_NEWER);
+    options = &full;
     const char *why = wrong(options);
     if (why) return uvhttp__middleware_refused(NAME, "%s", why);
     headers_t *headers = uvhttp__calloc(1, sizeof *headers);

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "route/router_internal.h"
 
-#define KNOWN_METHODS ((1u << UVHTTP_METHOD_OTHER) - 1)
+#define KNOWN_METHODS ((1u << UVHTTP__METHOD_KNOWN) - 1)
 
 /* --- freezing --- */
 
@@ -95,9 +95,9 @@ static void resolve(uvhttp__route_endpoint_t *endpoint, void *user) {
     if (!endpoint->first) return;
     const uvhttp__route_t **by_method = endpoint->by_method;
     if (!by_method[UVHTTP_HEAD]) by_method[UVHTTP_HEAD] = by_method[UVHTTP_GET];
-    for (unsigned method = 0; method < UVHTTP_METHOD_COUNT; ++method)
-        if (!by_method[method]) by_method[method] = by_method[UVHTTP_ANY];
-    for (unsigned method = 0; method < UVHTTP_METHOD_OTHER; ++method)
+    for (unsigned slot = 0; slot < UVHTTP__METHOD_SLOTS; ++slot)
+        if (!by_method[slot]) by_method[slot] = by_method[uvhttp__method_slot(UVHTTP_ANY)];
+    for (unsigned method = 0; method < UVHTTP__METHOD_KNOWN; ++method)
         if (by_method[method]) endpoint->allow |= 1u << method;
     endpoint->allow |= 1u << UVHTTP_OPTIONS;
     endpoint->chain = endpoint->first->group->chain;
@@ -120,7 +120,8 @@ int uvhttp__router_freeze(uvhttp__router_t *router) {
     }
     if (router->exact) uvhttp__tree_each(router->root, add_exact, router);
     uvhttp__tree_each(router->root, resolve, NULL);
-    if (router->methods & 1u << UVHTTP_ANY) router->methods |= KNOWN_METHODS & ~(1u << UVHTTP_CONNECT);
+    if (router->methods & 1u << uvhttp__method_slot(UVHTTP_ANY))
+        router->methods |= KNOWN_METHODS & ~(1u << UVHTTP_CONNECT);
     if (router->methods & 1u << UVHTTP_GET) router->methods |= 1u << UVHTTP_HEAD;
     router->methods |= 1u << UVHTTP_OPTIONS;
     router->frozen = true;
@@ -173,12 +174,13 @@ static void search(const uvhttp__router_t *router, uvhttp_method_t method, uvhtt
 
 void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method, uvhttp_str_t path,
                           uvhttp__match_t *match) {
-    assert(router->frozen && method < UVHTTP_ANY);
+    assert(router->frozen && method != UVHTTP_ANY);
     match->param_count = 0;
     /* A pattern without parameters is the best that there can be for its path. */
     const uvhttp__route_endpoint_t *endpoint = find_exact(router, path);
-    if (__builtin_expect(endpoint && endpoint->by_method[method], 1)) {
-        found(match, endpoint->by_method[method]);
+    const uvhttp__route_t *exact = endpoint ? endpoint->by_method[uvhttp__method_slot(method)] : NULL;
+    if (__builtin_expect(exact != NULL, 1)) {
+        found(match, exact);
     } else if (path.size && path.data[0] == '/') {
         if (endpoint || router->dynamic_count)
             search(router, method, path, match);
@@ -195,7 +197,7 @@ void uvhttp__router_match(const uvhttp__router_t *router, uvhttp_method_t method
 
 static NOINLINE const uvhttp__route_t *find_long(const uvhttp__router_t *router, uvhttp_str_t path, uint8_t method) {
     const uvhttp__route_endpoint_t *endpoint = find_exact(router, path);
-    return endpoint ? endpoint->by_method[method] : NULL;
+    return endpoint ? endpoint->by_method[uvhttp__method_slot(method)] : NULL;
 }
 
 UVHTTP__HOT const uvhttp__route_t *uvhttp__router_find(const uvhttp__router_t *router, const uvhttp_request_t *req) {
@@ -209,7 +211,7 @@ UVHTTP__HOT const uvhttp__route_t *uvhttp__router_find(const uvhttp__router_t *r
         if (UNLIKELY(!slot->endpoint)) return NULL;
         if (LIKELY(slot->key.words[0] == key.words[0] && slot->key.words[1] == key.words[1] &&
                    slot->key.size == key.size))
-            return slot->endpoint->by_method[req->head.method];
+            return slot->endpoint->by_method[uvhttp__method_slot(req->head.method)];
     }
 }
 
@@ -227,7 +229,7 @@ int uvhttp__router_route(const uvhttp__router_t *router, uvhttp_request_t *req, 
 
 size_t uvhttp__allow_text(uint32_t allow, char text[UVHTTP__ALLOW_TEXT_MAX]) {
     size_t size = 0;
-    for (unsigned method = 0; method < UVHTTP_METHOD_OTHER; ++method) {
+    for (unsigned method = 0; method < UVHTTP__METHOD_KNOWN; ++method) {
         if (!(allow & 1u << method)) continue;
         if (size) {
             memcpy(text + size, ", ", 2);

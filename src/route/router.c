@@ -1,5 +1,6 @@
 /* Owns: registration of groups, routes and middleware, and its errors. May include: message, base. */
 #include "route/router.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -227,14 +228,14 @@ static void fill_route(uvhttp__route_entry_t *entry, const uvhttp__pattern_t *pa
 
 /* Puts the route into the tree and into the list. */
 static int link_route(uvhttp__router_t *router, uvhttp__route_entry_t *entry, const uvhttp__pattern_t *pattern) {
-    unsigned method = entry->route.method;
+    unsigned method = entry->route.method, slot = uvhttp__method_slot(method);
     uvhttp__route_endpoint_t *endpoint = uvhttp__tree_endpoint(router->root, pattern);
     if (!endpoint) return out_of_memory(router);
-    const uvhttp__route_t *other = endpoint->by_method[method];
+    const uvhttp__route_t *other = endpoint->by_method[slot];
     if (other)
         return remember(router, UVHTTP_E_ROUTE_CONFLICT, "%s %s conflicts with %s %s (registered first)",
                         method_text(method), entry->pattern, method_text(method), other->pattern);
-    endpoint->by_method[method] = &entry->route;
+    endpoint->by_method[slot] = &entry->route;
     if (!endpoint->first) {
         endpoint->first = entry;
         if (pattern->param_count)
@@ -242,7 +243,7 @@ static int link_route(uvhttp__router_t *router, uvhttp__route_entry_t *entry, co
         else
             ++router->exact_count;
     }
-    router->methods |= 1u << method;
+    router->methods |= 1u << slot;
     *router->routes_last = entry;
     router->routes_last = &entry->next;
     return 0;
@@ -257,7 +258,7 @@ int uvhttp__group_add(uvhttp_group_t *group, uvhttp_method_t method, const char 
     if (group == router->dead) return UVHTTP_E_INVALID;
     const char *shown = pattern_text ? pattern_text : "(null)";
     if (router->frozen) return remember(router, UVHTTP_E_STATE, "%s%s: %s", group->prefix, shown, TOO_LATE);
-    bool known = (unsigned)method < UVHTTP_METHOD_COUNT && method != UVHTTP_METHOD_OTHER;
+    bool known = (unsigned)method < UVHTTP__METHOD_KNOWN || method == UVHTTP_ANY;
     if (!known || !pattern_text || !handler)
         return remember(router, UVHTTP_E_INVALID, "%s%s: %s", group->prefix, shown,
                         !known ? "a route is for a known method or UVHTTP_ANY" : "pattern or handler is NULL");
@@ -300,6 +301,8 @@ static int use(uvhttp__router_t *router, uvhttp__middleware_list_t *list, uvhttp
     if (router->frozen) return reject(middleware, remember(router, UVHTTP_E_STATE, "middleware: %s", TOO_LATE));
     if (!middleware.run)
         return reject(middleware, remember(router, UVHTTP_E_INVALID, "middleware: it has no run function"));
+    if (!UVHTTP__RESERVED_UNUSED(&middleware))
+        return reject(middleware, remember(router, UVHTTP_E_UNSUPPORTED, "middleware: " UVHTTP__SIZED_NEWER));
     if (list->count == list->capacity) {
         size_t capacity = list->capacity ? 2 * list->capacity : 4;
         uvhttp_middleware_t *items = uvhttp__realloc(list->items, capacity * sizeof *items);

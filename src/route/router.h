@@ -7,6 +7,7 @@
 #include <uvhttp/method.h>
 #include <uvhttp/route.h>
 
+#include "base/method.h"
 #include "base/span.h"
 #include "message/message.h"
 
@@ -141,7 +142,7 @@ typedef struct uvhttp__unrouted {
     int16_t why;    /* a UVHTTP_E_* code of routing, or a uvhttp__match_outcome_t */
 } uvhttp__unrouted_t;
 
-static_assert(UVHTTP_METHOD_COUNT <= 16, "a bit of uvhttp__unrouted_t.allow for each method");
+static_assert(UVHTTP__METHOD_SLOTS <= 16, "a bit of uvhttp__unrouted_t.allow for each method");
 
 /* A chain, the position in it, and the route at its end or NULL. */
 typedef struct uvhttp__middleware_cursor {

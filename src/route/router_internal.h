@@ -2,6 +2,7 @@
 #ifndef UVHTTP_SRC_ROUTE_ROUTER_INTERNAL_H
 #define UVHTTP_SRC_ROUTE_ROUTER_INTERNAL_H
 
+#include "base/method.h"
 #include "route/router.h"
 
 #define UVHTTP__ROUTER_ERROR_SIZE 512 /* bytes of the error text, cut if longer */
@@ -34,10 +35,10 @@ struct uvhttp_group {
 
 /* All routes whose patterns match the same paths. */
 typedef struct uvhttp__route_endpoint {
-    const uvhttp__route_t *by_method[UVHTTP_METHOD_COUNT]; /* freeze fills in GET for HEAD, and ANY */
-    const uvhttp__chain_t *chain;                          /* freeze: of the group of the route that came first */
+    const uvhttp__route_t *by_method[UVHTTP__METHOD_SLOTS]; /* freeze fills in GET for HEAD, and ANY */
+    const uvhttp__chain_t *chain;                           /* freeze: of the group of the route that came first */
     uvhttp__route_entry_t *first;
-    uint32_t allow; /* bit per method; freeze adds OPTIONS, and HEAD to GET */
+    uint32_t allow; /* bit per slot of a method; freeze adds OPTIONS, and HEAD to GET */
 } uvhttp__route_endpoint_t;
 
 /* A static child; node NULL: a free slot. */

@@ -112,7 +112,7 @@ typedef struct segment {
 
 typedef struct search {
     uvhttp_str_t path;
-    uvhttp_method_t method;
+    unsigned method_slot;
     uint32_t known; /* how many of segments are filled in */
     uvhttp__match_t *match;
     segment_t segments[UVHTTP__ROUTE_SEGMENT_MAX + 1]; /* of the path */
@@ -139,7 +139,7 @@ static inline const segment_t *get_segment(search_t *search, uint32_t depth, uin
 
 static const uvhttp__route_t *take(search_t *search, const uvhttp__route_endpoint_t *endpoint) {
     if (!endpoint) return NULL;
-    const uvhttp__route_t *route = endpoint->by_method[search->method];
+    const uvhttp__route_t *route = endpoint->by_method[search->method_slot];
     if (!route) {
         search->match->allow |= endpoint->allow;
         if (!search->match->chain) search->match->chain = endpoint->chain;
@@ -178,7 +178,7 @@ const uvhttp__route_t *uvhttp__tree_match(const uvhttp__node_t *root, uvhttp_met
                                           uvhttp__match_t *match) {
     search_t search; /* `segments` is written before it is read: not cleared */
     search.path = path;
-    search.method = method;
+    search.method_slot = uvhttp__method_slot(method);
     search.known = 0;
     search.match = match;
     return walk(&search, root, 0, 1);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "server/server.h"
 
 static void read_counters(const uvhttp_server_t *server, uvhttp__counter_sums_t *sums) {
@@ -55,21 +56,22 @@ static void read_times(const uvhttp_server_t *server, uvhttp_metrics_t *metrics)
     uvhttp__free_aligned(sum);
 }
 
-void uvhttp_server_metrics(const uvhttp_server_t *server, uvhttp_metrics_t *metrics) {
+void uvhttp_server_metrics_sized(const uvhttp_server_t *server, uvhttp_metrics_t *metrics, size_t metrics_size) {
     uvhttp__counter_sums_t sums;
     read_counters(server, &sums);
-    *metrics = (uvhttp_metrics_t){.requests = UVHTTP__COUNTER(&sums, requests),
-                                  .connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
-                                  .connections_active = uvhttp__counters_connections(&sums),
-                                  .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
-                                  .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent),
-                                  .responses_1xx = UVHTTP__COUNTER(&sums, responses_1xx),
-                                  .responses_2xx = UVHTTP__COUNTER(&sums, responses_2xx),
-                                  .responses_3xx = UVHTTP__COUNTER(&sums, responses_3xx),
-                                  .responses_4xx = UVHTTP__COUNTER(&sums, responses_4xx),
-                                  .responses_5xx = UVHTTP__COUNTER(&sums, responses_5xx)};
-    read_times(server, metrics);
-    read_queue_times(server, metrics);
+    uvhttp_metrics_t full = {.requests = UVHTTP__COUNTER(&sums, requests),
+                             .connections_accepted = UVHTTP__COUNTER(&sums, connections_accepted),
+                             .connections_active = uvhttp__counters_connections(&sums),
+                             .bytes_received = UVHTTP__COUNTER(&sums, bytes_received),
+                             .bytes_sent = UVHTTP__COUNTER(&sums, bytes_sent),
+                             .responses_1xx = UVHTTP__COUNTER(&sums, responses_1xx),
+                             .responses_2xx = UVHTTP__COUNTER(&sums, responses_2xx),
+                             .responses_3xx = UVHTTP__COUNTER(&sums, responses_3xx),
+                             .responses_4xx = UVHTTP__COUNTER(&sums, responses_4xx),
+                             .responses_5xx = UVHTTP__COUNTER(&sums, responses_5xx)};
+    read_times(server, &full);
+    read_queue_times(server, &full);
+    uvhttp__sized_write(metrics, metrics_size, &full, sizeof full);
 }
 
 static const int codes[] = {

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "server/server.h"
 #include "server/server_config.h"
 
@@ -69,9 +70,13 @@ static int check(uvhttp_server_t *server, const uvhttp_proxy_options_t *options)
     return take_trusted(server, options);
 }
 
-int uvhttp_server_trust_proxies(uvhttp_server_t *server, const uvhttp_proxy_options_t *options) {
+int uvhttp_server_trust_proxies_sized(uvhttp_server_t *server, const uvhttp_proxy_options_t *options,
+                                      size_t options_size) {
     if (!server || !options) return UVHTTP_E_INVALID;
-    int status = check(server, options);
+    uvhttp_proxy_options_t full;
+    int status = uvhttp__sized_read(&full, sizeof full, options, options_size)
+                     ? check(server, &full)
+                     : uvhttp__server_remember(server, UVHTTP_E_UNSUPPORTED, "trust_proxies: " UVHTTP__SIZED_NEWER);
     if (server->setup_status == UVHTTP_OK) server->setup_status = status;
     return status;
 }

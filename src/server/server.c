@@ -1,5 +1,6 @@
 /* Owns: the public server: making it, routes, running, stopping. */
 #include "server/server.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,10 +187,13 @@ int uvhttp_route_use(uvhttp_server_t *server, uvhttp_middleware_t middleware) {
     return uvhttp__route_use(server->service.router, uvhttp__router_last(server->service.router), middleware);
 }
 
-int uvhttp_route_options(uvhttp_server_t *server, const uvhttp_route_options_t *options) {
+int uvhttp_route_options_sized(uvhttp_server_t *server, const uvhttp_route_options_t *options, size_t options_size) {
     if (!server) return UVHTTP_E_INVALID;
+    uvhttp_route_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__server_remember(server, UVHTTP_E_UNSUPPORTED, "route options: " UVHTTP__SIZED_NEWER);
     uvhttp__route_t *route = uvhttp__router_last(server->service.router);
-    int status = uvhttp__route_set_options(server->service.router, route, options);
+    int status = uvhttp__route_set_options(server->service.router, route, &full);
     return status == UVHTTP_OK ? uvhttp__exec_install(server->service.router, route) : status;
 }
 

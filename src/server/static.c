@@ -1,6 +1,7 @@
 /* Owns: static files on routes of the server: registration, the way from a request to its loop's cache, the end. May
  * include: everything. */
 #include "server/static.h"
+#include "base/sized.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,8 @@ static int add_routes(uvhttp_group_t *group, const char *prefix, uvhttp__static_
     return uvhttp__group_add(group, UVHTTP_GET, pattern, serve_root, site, UVHTTP__EXEC_FIXED, NULL);
 }
 
-static int add(uvhttp_group_t *group, const char *prefix, const char *root, const uvhttp_static_options_t *options) {
+static int add(uvhttp_group_t *group, const char *prefix, const char *root, const uvhttp_static_options_t *options,
+               size_t options_size) {
     uvhttp__router_t *router = uvhttp__group_router(group);
     uvhttp_server_t *server = uvhttp__router_owner(router);
     if (!prefix || !root || (*prefix && *prefix != '/') || strchr(prefix, '%'))
@@ -60,13 +62,15 @@ static int add(uvhttp_group_t *group, const char *prefix, const char *root, cons
             router, UVHTTP_E_INVALID,
             "static files: a prefix begins with '/' and has no percent escape, and a root is the "
             "path of a directory");
+    uvhttp_static_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size))
+        return uvhttp__router_fail(router, UVHTTP_E_UNSUPPORTED, "static files: " UVHTTP__SIZED_NEWER);
     if (server->frozen) return uvhttp__group_add(group, UVHTTP_GET, prefix, serve, NULL, UVHTTP__EXEC_FIXED, NULL);
     char text[512], whole[2 * UVHTTP__ROUTE_PATTERN_SIZE_MAX];
     uvhttp_str_t outer = uvhttp__group_prefix(group);
     snprintf(whole, sizeof whole, "%.*s%s", (int)outer.size, outer.data, prefix);
     uvhttp__static_site_t *site;
-    int status =
-        uvhttp__static_site_new(whole, root, options, server->tcp_server->loop_count, text, sizeof text, &site);
+    int status = uvhttp__static_site_new(whole, root, &full, server->tcp_server->loop_count, text, sizeof text, &site);
     if (status != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("http: %s", text);
         return uvhttp__router_fail(router, status, text);
@@ -78,12 +82,13 @@ static int add(uvhttp_group_t *group, const char *prefix, const char *root, cons
     return status;
 }
 
-int uvhttp_group_static(uvhttp_group_t *group, const char *prefix, const char *root,
-                        const uvhttp_static_options_t *options) {
-    return group ? add(group, prefix, root, options) : UVHTTP_E_INVALID;
+int uvhttp_group_static_sized(uvhttp_group_t *group, const char *prefix, const char *root,
+                              const uvhttp_static_options_t *options, size_t options_size) {
+    return group ? add(group, prefix, root, options, options_size) : UVHTTP_E_INVALID;
 }
 
-int uvhttp_static(uvhttp_server_t *server, const char *prefix, const char *root,
-                  const uvhttp_static_options_t *options) {
-    return server ? add(uvhttp__router_root(server->service.router), prefix, root, options) : UVHTTP_E_INVALID;
+int uvhttp_static_sized(uvhttp_server_t *server, const char *prefix, const char *root,
+                        const uvhttp_static_options_t *options, size_t options_size) {
+    return server ? add(uvhttp__router_root(server->service.router), prefix, root, options, options_size)
+                  : UVHTTP_E_INVALID;
 }

@@ -1,6 +1,7 @@
 /* Owns: WebSocket routes: registration and the way from the HTTP request to the handler's connection. May include:
  * everything. */
 #include "handler/websocket.h"
+#include "base/sized.h"
 #include "exchange/exchange.h"
 #include "server/server.h"
 
@@ -46,6 +47,16 @@ static int give_registry(uvhttp_server_t *server, uvhttp__ws_endpoint_t *endpoin
     return UVHTTP_OK;
 }
 
+/* What the program gave, in structs of the library's own size. */
+static int read_sized(uvhttp_ws_handlers_t *full, const uvhttp_ws_handlers_t *handlers, size_t handlers_size,
+                      uvhttp_ws_options_t *full_options, size_t options_size) {
+    bool known = uvhttp__sized_read(full, sizeof *full, handlers, handlers_size);
+    known = known && uvhttp__sized_read(full_options, sizeof *full_options, full->options, options_size);
+    full->options = full_options;
+    if (!known) UVHTTP_LOG_ERROR("http: websocket: %s", UVHTTP__SIZED_NEWER);
+    return known ? UVHTTP_OK : UVHTTP_E_UNSUPPORTED;
+}
+
 static int make_endpoint(uvhttp_server_t *server, const uvhttp_ws_handlers_t *handlers, void *user, const char *pattern,
                          uvhttp__ws_endpoint_t **endpoint) {
     int status = uvhttp__ws_endpoint_new(handlers, user, pattern, endpoint);
@@ -56,12 +67,15 @@ static int make_endpoint(uvhttp_server_t *server, const uvhttp_ws_handlers_t *ha
     return status;
 }
 
-int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
-                           void *user) {
+int uvhttp_group_websocket_sized(uvhttp_group_t *group, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                                 size_t handlers_size, size_t options_size, void *user) {
     if (!group) return UVHTTP_E_INVALID;
     uvhttp_server_t *server = uvhttp__router_owner(uvhttp__group_router(group));
     uvhttp__ws_endpoint_t *endpoint;
-    int status = make_endpoint(server, handlers, user, pattern, &endpoint);
+    uvhttp_ws_handlers_t full;
+    uvhttp_ws_options_t full_options;
+    int status = read_sized(&full, handlers, handlers_size, &full_options, options_size);
+    if (status == UVHTTP_OK) status = make_endpoint(server, &full, user, pattern, &endpoint);
     if (status != UVHTTP_OK) {
         /* A route without a handler is refused, and so remembered for listen. */
         (void)uvhttp__group_add(group, UVHTTP_GET, pattern, NULL, NULL, UVHTTP__EXEC_FIXED, NULL);
@@ -77,8 +91,10 @@ int uvhttp_group_websocket(uvhttp_group_t *group, const char *pattern, const uvh
                              (uvhttp_middleware_t){.run = pass_on, .user = endpoint, .destroy = destroy});
 }
 
-int uvhttp_websocket(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers, void *user) {
-    return server ? uvhttp_group_websocket(uvhttp__router_root(server->service.router), pattern, handlers, user)
+int uvhttp_websocket_sized(uvhttp_server_t *server, const char *pattern, const uvhttp_ws_handlers_t *handlers,
+                           size_t handlers_size, size_t options_size, void *user) {
+    return server ? uvhttp_group_websocket_sized(uvhttp__router_root(server->service.router), pattern, handlers,
+                                                 handlers_size, options_size, user)
                   : UVHTTP_E_INVALID;
 }
 

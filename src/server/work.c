@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/ref.h"
+#include "base/sized.h"
 #include "server/server.h"
 
 struct uvhttp_work {
@@ -32,11 +33,12 @@ static uvhttp__work_port_t *own_port(const uvhttp_server_t *server) {
     return port && port->work == server->service.work ? port : NULL;
 }
 
-int uvhttp_work_with(uvhttp_server_t *server, const uvhttp_work_options_t *options, uvhttp_work_cb run_cb, void *user,
-                     uvhttp_work_t **handle) {
-    static const uvhttp_work_options_t defaults;
+int uvhttp_work_with_sized(uvhttp_server_t *server, const uvhttp_work_options_t *options, size_t options_size,
+                           uvhttp_work_cb run_cb, void *user, uvhttp_work_t **handle) {
     if (!server || !run_cb) return UVHTTP_E_INVALID;
-    if (!options) options = &defaults;
+    uvhttp_work_options_t full;
+    if (!uvhttp__sized_read(&full, sizeof full, options, options_size)) return UVHTTP_E_UNSUPPORTED;
+    options = &full;
     uvhttp_work_t *made = uvhttp__malloc(sizeof *made);
     if (!made) return UVHTTP_E_NOMEM;
     *made = (uvhttp_work_t){.work = server->service.work, .run = run_cb, .done = options->done, .user = user};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/sized.h"
 #include "base/str.h"
 #include "tls/backend.h"
 
@@ -137,7 +138,9 @@ static int take_options(uvhttp__tls_settings_t *settings, const uvhttp_tls_optio
     int status = take_alpn(settings, given->alpn, error);
     if (status == UVHTTP_OK) status = take_clients(settings, given, error);
     for (uint32_t i = 0; i < settings->certificate_count && status == UVHTTP_OK; i++)
-        status = take_certificate(settings, &given->certificates[i], i, error);
+        status = UVHTTP__RESERVED_UNUSED(&given->certificates[i])
+                     ? take_certificate(settings, &given->certificates[i], i, error)
+                     : uvhttp__tls_fail(error, UVHTTP_E_UNSUPPORTED, "certificates[%u]: " UVHTTP__SIZED_NEWER, i);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* Owns: uvhttp_tls_t: what is loaded from its options, reloading. May include: conn, io, base, obs. */
 #include "tls/tls.h"
+#include "base/sized.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -31,12 +32,11 @@ static int make_contexts(uvhttp_tls_t *tls, const uvhttp_tls_options_t *options,
     return status;
 }
 
-uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
-    uvhttp__tls_error_t error = {.text = "options are missing"};
-    uvhttp_tls_t *tls = options ? uvhttp__calloc(1, sizeof *tls) : NULL;
-    int status = tls       ? UVHTTP_OK
-                 : options ? uvhttp__tls_fail(&error, UVHTTP_E_NOMEM, "out of memory")
-                           : UVHTTP_E_INVALID;
+/* Options of the library's own size. */
+static uvhttp_tls_t *make(const uvhttp_tls_options_t *options) {
+    uvhttp__tls_error_t error;
+    uvhttp_tls_t *tls = uvhttp__calloc(1, sizeof *tls);
+    int status = tls ? UVHTTP_OK : uvhttp__tls_fail(&error, UVHTTP_E_NOMEM, "out of memory");
     if (tls) {
         uvhttp__ref_init(&tls->count);
         pthread_mutex_init(&tls->lock, NULL);
@@ -51,6 +51,22 @@ uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
     UVHTTP_LOG_ERROR("tls: %s", error.text);
     uvhttp_tls_release(tls);
     return NULL;
+}
+
+/* False, which is logged: the program is newer than the library. */
+static bool read_options(uvhttp_tls_options_t *full, const uvhttp_tls_options_t *options, size_t size) {
+    if (uvhttp__sized_read(full, sizeof *full, options, size)) return true;
+    UVHTTP_LOG_ERROR("tls: %s", UVHTTP__SIZED_NEWER);
+    return false;
+}
+
+uvhttp_tls_t *uvhttp_tls_new_sized(const uvhttp_tls_options_t *options, size_t options_size) {
+    uvhttp_tls_options_t full;
+    if (!options) {
+        UVHTTP_LOG_ERROR("tls: options are missing");
+        return NULL;
+    }
+    return read_options(&full, options, options_size) ? make(&full) : NULL;
 }
 
 uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls) {
@@ -126,7 +142,9 @@ bool uvhttp__tls_is_configured(const uvhttp_tls_t *tls) {
     return tls->is_configured;
 }
 
-uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
+uvhttp_tls_t *uvhttp_tls_development_sized(const uvhttp_tls_options_t *options, size_t options_size) {
+    uvhttp_tls_options_t with;
+    if (!read_options(&with, options, options_size)) return NULL;
     char *certificate = NULL, *key = NULL;
     if (uvhttp__tls_development_pem(&certificate, &key) != UVHTTP_OK) {
         UVHTTP_LOG_ERROR("tls: a development certificate cannot be made");
@@ -134,10 +152,9 @@ uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
     }
     uvhttp_tls_certificate_t own = {
         .certificate = certificate, .certificate_size = strlen(certificate), .key = key, .key_size = strlen(key)};
-    uvhttp_tls_options_t with = options ? *options : (uvhttp_tls_options_t){.certificates = NULL};
     with.certificates = &own;
     with.certificate_count = 1;
-    uvhttp_tls_t *tls = uvhttp_tls_new(&with);
+    uvhttp_tls_t *tls = make(&with);
     if (tls) tls->development = true;
     explicit_bzero(key, own.key_size);
     uvhttp__free(certificate);

@@ -8,13 +8,13 @@ static uvhttp_tls_t *refuse(void) {
     return NULL;
 }
 
-uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
-    (void)options;
+uvhttp_tls_t *uvhttp_tls_new_sized(const uvhttp_tls_options_t *options, size_t options_size) {
+    (void)options, (void)options_size;
     return refuse();
 }
 
-uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *options) {
-    (void)options;
+uvhttp_tls_t *uvhttp_tls_development_sized(const uvhttp_tls_options_t *options, size_t options_size) {
+    (void)options, (void)options_size;
     return refuse();
 }
 

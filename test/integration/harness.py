@@ -23,6 +23,7 @@ BUILD_DIR = pathlib.Path(os.environ.get("UVHTTP_BUILD_DIR", "build")).absolute()
 ENGINE = os.environ.get("UVHTTP_ENGINE", "auto")
 EXAMPLES = BUILD_DIR / "dist" / "bin"
 TEST_PROGRAMS = BUILD_DIR / "test" / "bin"
+VERSION = re.search(r'define UVHTTP_VERSION "(.*)"', pathlib.Path(__file__).parents[2].joinpath("include/uvhttp/version.h").read_text())[1]
 START_SECONDS = 60  # bounds a hang: under a sanitizer, on a busy machine, a start may take 20 s
 STOP_SECONDS = 20
 RATE_GRACE = 60  # clients whose turn in a test has not come are silent for longer than the default on a busy machine

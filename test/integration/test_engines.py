@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import harness
-from harness import ENGINE, TEST_PROGRAMS
+from harness import ENGINE, TEST_PROGRAMS, VERSION
 
 
 def name_of(engine):
@@ -17,7 +17,7 @@ def test_the_start_line_says_version_engine_and_reason_once(serve):
     server = serve("performance_test")
     lines = server.stderr().splitlines()
     assert len(lines) == 1, lines
-    assert "0.1.0" in lines[0] and f"{server.address[0]}:{server.address[1]}" in lines[0]
+    assert VERSION in lines[0] and f"{server.address[0]}:{server.address[1]}" in lines[0]
     if ENGINE in ("uring", "epoll"):
         assert re.search(rf"on {name_of(ENGINE)} \(.+\)", lines[0]), lines[0]
 
@@ -73,7 +73,7 @@ def test_uring_that_was_asked_for_and_is_refused_is_an_error(serve):
 
 def test_the_programs_say_how_they_were_built():
     out = subprocess.run([harness.EXAMPLES / "performance_test", "--version"], capture_output=True, text=True, check=True)
-    assert out.stdout.startswith("uvhttp 0.1.0\n") and out.stderr == ""
+    assert out.stdout.startswith(f"uvhttp {VERSION}\n") and out.stderr == ""
     assert "-std=gnu17" in out.stdout and "BUILD_WITH_MIMALLOC" in out.stdout
     assert re.search(r"^revision: ([0-9a-f]{40}|unknown)\ndirty: (no|yes|unknown)\nsources: [0-9a-f]{64}$", out.stdout, re.M)
 

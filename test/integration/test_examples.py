@@ -12,7 +12,7 @@ import httpx
 import pytest
 import websockets.sync.client
 
-from harness import EXAMPLES, HOST, free_port, poll
+from harness import EXAMPLES, HOST, VERSION, free_port, poll
 from wire import request
 
 
@@ -291,7 +291,7 @@ def test_performance_test_reports_the_settings_in_force_wherever_they_come_from(
     assert changed["read_buffer_size"] == "1024" and changed["keepalive_timeout"] == "7"
     assert "backlog" in found["settings"] and "backlog" not in changed
     assert found["engine"] in ("io_uring", "epoll") and found["log_level"] == "warn"
-    assert f"uvhttp 0.1.0\n{found['build_info']}" == run("--version").stdout
+    assert f"uvhttp {VERSION}\n{found['build_info']}" == run("--version").stdout
 
 
 def run(*args, **options):

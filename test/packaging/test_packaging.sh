@@ -19,12 +19,22 @@ cmake --install "$build" --prefix "$prefix" >/dev/null
 ! grep -rlF "$work" "$prefix/lib/pkgconfig" "$prefix/lib/cmake" || fail "an installed file holds its own path"
 
 echo "exported symbols"
-nm -D --defined-only "$prefix/lib/libuvhttp.so" | awk '{ print $NF }' | sed 's/@.*//' >"$work/exported"
+nm -D --defined-only "$prefix/lib/libuvhttp.so" | awk '$2 != "A" { print $NF }' | sed 's/@.*//' >"$work/exported"
 [ -s "$work/exported" ] || fail "the shared library exports nothing"
 ! grep -vE '^uvhttp_[^_]' "$work/exported" || fail "the shared library exports what is not public"
 nm -g --defined-only "$prefix/lib/libuvhttp.a" 2>/dev/null | awk 'NF == 3 { print $3 }' >"$work/archived"
 ! grep -vE '^uvhttp_' "$work/archived" || fail "the archive defines global names without the prefix"
-readelf -d "$prefix/lib/libuvhttp.so" | grep -q 'SONAME.*libuvhttp\.so\.[0-9]' || fail "no versioned SONAME"
+# Before 1.0 a minor version may change the ABI: the soname and the symbols' version say which one it is.
+series=$(sed -n 's/.*define UVHTTP_VERSION "\(0\.[0-9]*\|[1-9][0-9]*\)\..*/\1/p' "$prefix/include/uvhttp/version.h")
+[ -n "$series" ] || fail "version.h has no version"
+readelf -d "$prefix/lib/libuvhttp.so" | grep -qF "[libuvhttp.so.$series]" || fail "the soname is not libuvhttp.so.$series"
+[ -f "$prefix/lib/libuvhttp.so.$series" ] || fail "libuvhttp.so.$series is not installed"
+! nm -D --defined-only "$prefix/lib/libuvhttp.so" | grep ' [TDBRV] ' | grep -vF "@@UVHTTP_$series" || fail "symbols without version"
+
+echo "licence, docs and examples"
+for file in LICENSE README.md CHANGELOG.md SECURITY.md docs/tls.md examples/hello.c; do
+    [ -s "$prefix/share/doc/uvhttp/$file" ] || fail "$file is not installed"
+done
 ! readelf -d "$prefix/lib/libuvhttp.so" | grep -E 'RPATH|RUNPATH' || fail "the shared library has a run path"
 
 echo "public headers compile alone, as C11 and as C++17"

@@ -11,12 +11,12 @@
 /* Parts of the library that a build may leave out. */
 #pragma weak uvhttp_request_cookie
 #pragma weak uvhttp_request_cookie_at
-#pragma weak uvhttp_response_cookie
-#pragma weak uvhttp_request_form
+#pragma weak uvhttp_response_cookie_sized
+#pragma weak uvhttp_request_form_sized
 #pragma weak uvhttp_request_id_get
 #pragma weak uvhttp_request_save_body
-#pragma weak uvhttp_request_save_form
-#pragma weak uvhttp_request_on_multipart
+#pragma weak uvhttp_request_save_form_sized
+#pragma weak uvhttp_request_on_multipart_sized
 
 /* --- how each function is used --- */
 
@@ -144,7 +144,7 @@ static void request_cookie_at(user_t *user) {
 }
 static void request_form(user_t *user) {
     uvhttp_form_t *form = NULL;
-    if (uvhttp_request_form) EXPECT(uvhttp_request_form(user->req, NULL, &form) == UVHTTP_E_FORM_TYPE && !form);
+    if (uvhttp_request_form_sized) EXPECT(uvhttp_request_form(user->req, NULL, &form) == UVHTTP_E_FORM_TYPE && !form);
 }
 static void request_id_get(user_t *user) {
     if (uvhttp_request_id_get) EXPECT(uvhttp_request_id_get(user->req).data == NULL);
@@ -164,7 +164,7 @@ static void request_on_body(user_t *user) {
     EXPECT(uvhttp_request_on_body(user->req, on_data, on_end, NULL) == UVHTTP_E_STATE);
 }
 static void request_on_multipart(user_t *user) {
-    if (uvhttp_request_on_multipart)
+    if (uvhttp_request_on_multipart_sized)
         EXPECT(uvhttp_request_on_multipart(user->req, NULL, on_event, on_end, NULL) == UVHTTP_E_FORM_TYPE);
 }
 static void request_pause_body(user_t *user) {
@@ -185,7 +185,8 @@ static void request_save_body(user_t *user) {
 }
 static void request_save_form(user_t *user) {
     uvhttp_form_t *form = NULL;
-    if (uvhttp_request_save_form) EXPECT(uvhttp_request_save_form(user->req, 0, NULL, &form) == UVHTTP_E_FORM_TYPE);
+    if (uvhttp_request_save_form_sized)
+        EXPECT(uvhttp_request_save_form(user->req, 0, NULL, &form) == UVHTTP_E_FORM_TYPE);
 }
 
 /* Responses: by the handler on a worker thread or in a coroutine, whose client has gone. */
@@ -212,7 +213,7 @@ static void response_header_remove(user_t *user) {
     EXPECT(uvhttp_response_header_remove(user->res, "X-One") == UVHTTP_OK);
 }
 static void response_cookie(user_t *user) {
-    if (uvhttp_response_cookie)
+    if (uvhttp_response_cookie_sized)
         (void)uvhttp_response_cookie(user->res, &(uvhttp_cookie_options_t){.name = "a", .value = "b"});
 }
 static void response_text(user_t *user) {
@@ -427,6 +428,7 @@ static int check_functions(const char *text, const char *prefix, const char *fil
         size_t size = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789_");
         if (at[size] != '(') continue; /* a type, or named in a comment */
         found++;
+        if (size > 6 && strncmp(at + size - 6, "_sized", 6) == 0) size -= 6; /* what the function without it calls */
         if (LISTED(of_requests, at, size) || LISTED(of_responses, at, size) || LISTED(of_handles, at, size) ||
             LISTED(of_handles_afterwards, at, size) || LISTED(on_loop_only, at, size))
             continue;
