@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/str.h"
+#include "io/io.h"
 #include "middleware/access_log.h"
 #include "middleware/running.h"
 #include "support/exchange.h"
