@@ -277,7 +277,7 @@ static void parse_options(settings_t *settings, char **argv) {
 }
 
 /* Bodies that are sent again and again. Returns false, and says so, if one cannot be made. */
-static bool make_contents(const settings_t *settings) {
+static bool make_bodies(const settings_t *settings) {
     for (size_t i = 0; i < sizeof large; ++i) large[i] = (char)('a' + i % 26);
     for (size_t i = 0; i < SIZE_ROUTES && settings->sendfile == 0; ++i) {
         int code = uvhttp_shared_body_new(large, size_routes[i].size, &size_routes[i].content);
@@ -288,7 +288,7 @@ static bool make_contents(const settings_t *settings) {
     return true;
 }
 
-static void free_contents(void) {
+static void free_bodies(void) {
     for (size_t i = 0; i < SIZE_ROUTES; ++i) uvhttp_shared_body_release(size_routes[i].content);
 }
 
@@ -346,13 +346,13 @@ int main(int argc, char **argv) {
     if (!server) return 2; /* the environment asks for something impossible, which has been logged */
 
     uvhttp_server_on_reload(server, options_reload, NULL);
-    bool ready = make_contents(&settings);
+    bool ready = make_bodies(&settings);
     add_routes(server, &settings);
     char text[LISTEN_TEXT_SIZE];
     bool failed = !ready || !listen_https(server, &settings) ||
                   uvhttp_server_run(server, listen_address(settings.address, settings.port, text)) != 0;
     uvhttp_server_free(server);
-    free_contents();
+    free_bodies();
     if (!settings.files) remove_files();
     return failed; /* the reason has been logged */
 }

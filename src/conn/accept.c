@@ -104,32 +104,32 @@ int uvhttp__tcp_server_listen(uvhttp__tcp_server_t *tcp_server, const char *addr
                  address);
         return UVHTTP_E_CONFIG;
     }
-    uint32_t row = tcp_server->endpoint_count, count = tcp_server->loop_count;
-    uvhttp__endpoint_t *endpoints = uvhttp__realloc(tcp_server->endpoints, (row + 1) * sizeof *endpoints);
+    uint32_t address_index = tcp_server->endpoint_count, count = tcp_server->loop_count;
+    uvhttp__endpoint_t *endpoints = uvhttp__realloc(tcp_server->endpoints, (address_index + 1) * sizeof *endpoints);
     if (!endpoints) return UVHTTP_E_NOMEM;
     tcp_server->endpoints = endpoints;
-    uvhttp__conn_filter_t *filters = uvhttp__realloc(tcp_server->filters, (row + 1) * sizeof *filters);
+    uvhttp__conn_filter_t *filters = uvhttp__realloc(tcp_server->filters, (address_index + 1) * sizeof *filters);
     if (!filters) return UVHTTP_E_NOMEM;
     tcp_server->filters = filters;
-    int *fds = uvhttp__realloc(tcp_server->fds, (row + 1) * count * sizeof *fds);
+    int *fds = uvhttp__realloc(tcp_server->fds, (address_index + 1) * count * sizeof *fds);
     if (!fds) return UVHTTP_E_NOMEM;
     tcp_server->fds = fds;
-    for (uint32_t i = 0; i < count; i++) fds[row * count + i] = -1;
+    for (uint32_t i = 0; i < count; i++) fds[address_index * count + i] = -1;
     endpoint.congestion_control = tcp_server->options.congestion_control;
-    status = open_sockets(&endpoint, (int)tcp_server->options.backlog, &fds[row * count], count);
+    status = open_sockets(&endpoint, (int)tcp_server->options.backlog, &fds[address_index * count], count);
     if (status != UVHTTP_OK) {
         status = fail_to_open(tcp_server, address, status, &endpoint);
         for (uint32_t i = 0; i < count; i++)
-            if (fds[row * count + i] >= 0) close(fds[row * count + i]);
+            if (fds[address_index * count + i] >= 0) close(fds[address_index * count + i]);
         return status;
     }
-    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[row * count]));
-    endpoints[row] = endpoint;
-    filters[row] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
-    if (port) *port = port_of(fds[row * count]);
+    if (endpoint.fd < 0) set_port(&endpoint, port_of(fds[address_index * count]));
+    endpoints[address_index] = endpoint;
+    filters[address_index] = filter ? *filter : (uvhttp__conn_filter_t){.open = NULL};
+    if (port) *port = port_of(fds[address_index * count]);
     tcp_server->endpoint_count++;
     UVHTTP_LOG_INFO("%s: opened a listener: %s (port %u), backlog %d", tcp_server->options.name, address,
-                    port_of(fds[row * count]), (int)tcp_server->options.backlog);
+                    port_of(fds[address_index * count]), (int)tcp_server->options.backlog);
     return tcp_server->uv ? uvhttp__tcp_loop_open_listeners(&tcp_server->loops[0]) : UVHTTP_OK;
 }
 
@@ -153,7 +153,7 @@ void uvhttp__tcp_server_addresses(const uvhttp__tcp_server_t *tcp_server, char *
 /* --- accepting --- */
 
 /* Returns NULL if the connection is gone already. */
-static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, int fd, uint32_t row) {
+static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, int fd, uint32_t address_index) {
     uvhttp__conn_t *conn = uvhttp__slab_alloc(&loop->slab);
     if (!conn) {
         UVHTTP_LOG_DEBUG("conn: loop %u: fd %d refused: out of memory", loop->index, fd);
@@ -174,7 +174,7 @@ static uvhttp__conn_t *serve(uvhttp__tcp_loop_t *loop, int fd, uint32_t row) {
     conn->flags = 0;
     conn->peer = NULL;
     UVHTTP_LOG_DEBUG("conn: %s accepted", uvhttp__conn_log_name(conn, (uvhttp__conn_name_t){{0}}.text));
-    int status = uvhttp__conn_start(conn, row);
+    int status = uvhttp__conn_start(conn, address_index);
     if (conn->flags & UVHTTP__CONN_CLOSED) return NULL;
     if (status == UVHTTP_OK) status = uvhttp__stream_read_start(&conn->stream);
     if (status == UVHTTP_OK) return conn;

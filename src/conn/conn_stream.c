@@ -18,7 +18,7 @@ static void refuse_address(uvhttp__conn_t *conn, int code) {
 
 /* It is known who is there: the filter is set, or the upper layer hears of it. A code other than 0 has to close the
  * connection; with 0 it may be closed already. */
-static int begin(uvhttp__conn_t *conn, uint32_t row) {
+static int begin(uvhttp__conn_t *conn, uint32_t address_index) {
     if (conn->loop->tcp_server->addresses) {
         int status = uvhttp__conn_count_address(conn);
         if (status != UVHTTP_OK) {
@@ -26,7 +26,7 @@ static int begin(uvhttp__conn_t *conn, uint32_t row) {
             return UVHTTP_OK;
         }
     }
-    const uvhttp__conn_filter_t *filter = &conn->loop->tcp_server->filters[row];
+    const uvhttp__conn_filter_t *filter = &conn->loop->tcp_server->filters[address_index];
     if (filter->open) {
         conn->flags |= UVHTTP__CONN_HANDSHAKE;
         return filter->open(conn, filter->arg);
@@ -46,9 +46,9 @@ static void refuse(uvhttp__conn_t *conn, int code) {
     uvhttp__conn_close(conn, code);
 }
 
-int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t row) {
-    if (!conn->loop->tcp_server->endpoints[row].proxy_protocol) return begin(conn, row);
-    int status = uvhttp__conn_proxy_begin(conn, row); /* the rest when it is known who is there */
+int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t address_index) {
+    if (!conn->loop->tcp_server->endpoints[address_index].proxy_protocol) return begin(conn, address_index);
+    int status = uvhttp__conn_proxy_begin(conn, address_index); /* the rest when it is known who is there */
     if (status != UVHTTP_OK) refuse(conn, status);
     return UVHTTP_OK;
 }
@@ -56,14 +56,14 @@ int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t row) {
 /* Not inlined: on_data would save registers for it, for every receive. */
 static NOINLINE size_t on_proxy_data(uvhttp__conn_t *conn, const char *data, size_t size) {
     size_t used;
-    uint32_t row;
-    int status = uvhttp__conn_proxy_read(conn, data, size, &used, &row);
+    uint32_t address_index;
+    int status = uvhttp__conn_proxy_read(conn, data, size, &used, &address_index);
     if (status == UVHTTP_E_AGAIN) return size;
     if (status != UVHTTP_OK) {
         refuse(conn, status);
         return size;
     }
-    status = begin(conn, row);
+    status = begin(conn, address_index);
     if (status != UVHTTP_OK) uvhttp__conn_close(conn, status);
     if (conn->flags & (UVHTTP__CONN_FINISHING | UVHTTP__CONN_CLOSED)) return size;
     return used < size ? used + conn->stream.ops->on_data(&conn->stream, data + used, size - used) : size;

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "conn/tcp_server_internal.h"
 
-#define FIRST_ROWS 64
+#define FIRST_SLOTS 64
 
 static uvhttp__output_check_t *check_of(const uvhttp__conn_t *conn) {
     return &conn->loop->output_checks[conn->output_check];
@@ -22,14 +22,14 @@ static const uvhttp__rate_limits_t *limits_of(const uvhttp__conn_t *conn) {
 }
 
 /* 0: out of memory. */
-static uint32_t take_row(uvhttp__tcp_loop_t *loop) {
-    uint32_t row = loop->output_check_free;
-    if (row > 0) {
-        loop->output_check_free = loop->output_checks[row].next_free;
-        return row;
+static uint32_t take_slot(uvhttp__tcp_loop_t *loop) {
+    uint32_t slot = loop->output_check_free;
+    if (slot > 0) {
+        loop->output_check_free = loop->output_checks[slot].next_free;
+        return slot;
     }
     if (loop->output_check_count == loop->output_check_capacity) {
-        uint32_t capacity = loop->output_check_capacity ? loop->output_check_capacity * 2 : FIRST_ROWS;
+        uint32_t capacity = loop->output_check_capacity ? loop->output_check_capacity * 2 : FIRST_SLOTS;
         uvhttp__output_check_t *grown = uvhttp__realloc(loop->output_checks, capacity * sizeof *grown);
         if (!grown) return 0;
         if (loop->output_check_count == 0) loop->output_check_count = 1;
@@ -47,11 +47,11 @@ static void arm(uvhttp__conn_t *conn) {
 
 void uvhttp__output_check_start(uvhttp__conn_t *conn) {
     if (conn->flags & (UVHTTP__CONN_CHECKED | UVHTTP__CONN_CLOSED)) return;
-    uint32_t row = take_row(conn->loop);
-    if (row == 0) return; /* it is asked for again */
+    uint32_t slot = take_slot(conn->loop);
+    if (slot == 0) return; /* it is asked for again */
     bool timed = uvhttp__timer_active(&conn->timer);
     uint64_t now_ms = uvhttp__conn_now_ms(conn);
-    conn->output_check = row;
+    conn->output_check = slot;
     conn->flags |= UVHTTP__CONN_CHECKED;
     uvhttp__output_check_t *check = check_of(conn);
     check->given = (uvhttp__given_t){0};

@@ -14,7 +14,7 @@ struct uvhttp__conn_peer {
     uvhttp__proxy_t *proxy; /* while its header is awaited */
     char *text;             /* what only the kernel knows (see needs_kernel), once it was asked for; NULL until then */
     uvhttp__address_count_t *count; /* NULL: its address has no limit */
-    uint32_t row;                   /* of the address that it came to */
+    uint32_t address_index;         /* of the address that it came to */
 };
 
 static bool ask_socket(const uvhttp__conn_t *conn, uvhttp__address_t *address, socklen_t *size) {
@@ -115,19 +115,20 @@ int uvhttp__conn_count_address(uvhttp__conn_t *conn) {
 
 /* --- the PROXY protocol --- */
 
-int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row) {
+int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t address_index) {
     conn->flags |= UVHTTP__CONN_PROXY;
     uvhttp__conn_peer_t *peer = remembered(conn);
     if (peer) peer->proxy = uvhttp__calloc(1, sizeof *peer->proxy);
     if (!peer || !peer->proxy) return UVHTTP_E_NOMEM;
     if (!uvhttp__ip_ranges_have(conn->loop->tcp_server->proxies, &peer->socket)) return UVHTTP_E_PROXY_UNTRUSTED;
-    peer->row = row;
+    peer->address_index = address_index;
     uint32_t seconds = conn->loop->tcp_server->options.proxy_timeout;
     if (seconds > 0) uvhttp__conn_timer_set(conn, uvhttp__conn_now_ms(conn) + (uint64_t)seconds * 1000);
     return UVHTTP_OK;
 }
 
-int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used, uint32_t *row) {
+int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used,
+                            uint32_t *address_index) {
     uvhttp__conn_peer_t *peer = conn->peer;
     int status = uvhttp__proxy_read(peer->proxy, data, size, used, &peer->source);
     if (status != UVHTTP_OK) return status;
@@ -135,7 +136,7 @@ int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size,
     peer->proxy = NULL;
     uvhttp__conn_timer_stop(conn);
     conn->flags &= (uint16_t)~UVHTTP__CONN_PROXY;
-    *row = peer->row;
+    *address_index = peer->address_index;
     return UVHTTP_OK;
 }
 

@@ -7,9 +7,9 @@
 /* --- conn_stream.c --- */
 
 void uvhttp__conn_on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user);
-/* A connection that was accepted on address `row`: a PROXY header is awaited, or the filter or the upper layer gets it.
- * A code other than 0 has to close the connection; with 0 it may be closed already. */
-int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t row);
+/* A connection that was accepted on address `address_index`: a PROXY header is awaited, or the filter or the upper
+ * layer gets it. A code other than 0 has to close the connection; with 0 it may be closed already. */
+int uvhttp__conn_start(uvhttp__conn_t *conn, uint32_t address_index);
 /* The server stops. */
 void uvhttp__conn_drain(uvhttp__conn_t *conn);
 
@@ -33,12 +33,12 @@ void uvhttp__output_check_end(uvhttp__conn_t *conn);
 /* Counts it for its client's address: host->addresses is not NULL. Returns 0, UVHTTP_E_LIMIT or UVHTTP_E_NOMEM.
  */
 int uvhttp__conn_count_address(uvhttp__conn_t *conn);
-/* A connection of a listener for the PROXY protocol, which came to address `row`: its header is awaited. Returns 0,
- * UVHTTP_E_NOMEM or UVHTTP_E_PROXY_UNTRUSTED. */
-int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t row);
+/* A connection of a listener for the PROXY protocol, which came to address `address_index`: its header is awaited.
+ * Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_PROXY_UNTRUSTED. */
+int uvhttp__conn_proxy_begin(uvhttp__conn_t *conn, uint32_t address_index);
 /* Bytes for the header. Returns 0 (the header is whole: bytes used, and the row), UVHTTP_E_AGAIN (all are used) or
  * UVHTTP_E_PROXY_MALFORMED. */
-int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used, uint32_t *row);
+int uvhttp__conn_proxy_read(uvhttp__conn_t *conn, const char *data, size_t size, size_t *used, uint32_t *address_index);
 /* Whether a part of the header has come. */
 bool uvhttp__conn_proxy_has_bytes(const uvhttp__conn_t *conn);
 void uvhttp__conn_forget_peer(uvhttp__conn_t *conn);

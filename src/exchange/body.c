@@ -81,7 +81,7 @@ static void pass_on(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
 /* --- collected --- */
 
 static int collect(uvhttp__exchange_t *exchange, uvhttp_str_t piece) {
-    if (!exchange->body_whole) return uvhttp__exchange_body_append(exchange, piece.data, piece.size);
+    if (!exchange->body_complete) return uvhttp__exchange_body_append(exchange, piece.data, piece.size);
     exchange->request.body = piece;
     return UVHTTP_OK;
 }
@@ -153,7 +153,7 @@ static void start_collecting(uvhttp__exchange_t *exchange, bool whole) {
     int status = exchange->request.head.content_length > exchange->intake->max ? UVHTTP_E_HTTP_BODY_TOO_LARGE
                  : whole                                                       ? UVHTTP_OK
                                                                                : uvhttp__exchange_own(exchange);
-    exchange->body_whole = whole;
+    exchange->body_complete = whole;
     if (status != UVHTTP_OK) {
         uvhttp__exchange_refuse(exchange, status);
         return;

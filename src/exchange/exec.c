@@ -31,7 +31,7 @@ static int refuse(uvhttp__router_t *router, const uvhttp__route_t *route, int st
     return uvhttp__router_fail(router, status, text);
 }
 
-static void undress(uvhttp__route_t *route) {
+static void uninstall(uvhttp__route_t *route) {
     if (!route->inner) return;
     route->handler = route->inner;
     route->user = route->inner_user;
@@ -39,7 +39,7 @@ static void undress(uvhttp__route_t *route) {
 }
 
 int uvhttp__exec_install(uvhttp__router_t *router, uvhttp__route_t *route) {
-    undress(route);
+    uninstall(route);
     unsigned exec = uvhttp__route_mode(route);
     if (route->exec == UVHTTP__EXEC_FIXED && route->options.exec)
         return refuse(router, route, UVHTTP_E_INVALID, "exec", "the library's own handler runs on the loop");

@@ -93,8 +93,8 @@ static uint64_t read_time_ns(const uvhttp_request_t *req) {
     return uvhttp__exchange_is_here(exchange) ? exchange->loop->tcp->io->now_ns : uvhttp__clock_ns();
 }
 
-static void read_times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
-    *begin_ns = exchange_of_request(req)->start_ns;
+static void read_times(const uvhttp_request_t *req, uint64_t *start_ns, uint64_t *now_ns) {
+    *start_ns = exchange_of_request(req)->start_ns;
     *now_ns = uvhttp__clock_ns();
 }
 

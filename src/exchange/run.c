@@ -53,9 +53,9 @@ static inline const uvhttp__route_t *route(uvhttp__exchange_t *exchange) {
 }
 
 static uvhttp_flow_t cursor_run_timed(uvhttp__exchange_t *exchange) {
-    uint64_t begin_ns = uvhttp__clock_ns();
+    uint64_t start_ns = uvhttp__clock_ns();
     uvhttp_flow_t flow = uvhttp__middleware_cursor_run(&exchange->cursor, &exchange->request, &exchange->response);
-    uvhttp__stall_check_handler(exchange->loop, exchange->cursor.route, uvhttp__clock_ns() - begin_ns);
+    uvhttp__stall_check_handler(exchange->loop, exchange->cursor.route, uvhttp__clock_ns() - start_ns);
     return flow;
 }
 

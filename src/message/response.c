@@ -134,7 +134,7 @@ int uvhttp_response_send_ref(uvhttp_response_t *res, int status, const char *con
     return complete(res, status, content_type, body);
 }
 
-static void release_content(void *arg) {
+static void release_shared_body(void *arg) {
     uvhttp_shared_body_release(arg);
 }
 
@@ -146,7 +146,7 @@ int uvhttp_response_send_shared_body(uvhttp_response_t *res, int status, const c
                     (uvhttp__body_t){.kind = UVHTTP__BODY_SHARED,
                                      .data = body->data,
                                      .size = body->size,
-                                     .release = release_content,
+                                     .release = release_shared_body,
                                      .arg = body});
 }
 

@@ -33,7 +33,7 @@ typedef struct uvhttp__entry {
     uint16_t status;
     bool aborted;
     uint8_t version;   /* uvhttp_http_version_t */
-    uint64_t begin_ns; /* CLOCK_MONOTONIC */
+    uint64_t start_ns; /* CLOCK_MONOTONIC */
     uint64_t duration_ns;
     uint64_t bytes; /* of the body */
     uvhttp__peer_t client;

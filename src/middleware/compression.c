@@ -125,7 +125,7 @@ static int name_coding(uvhttp_response_t *res, uvhttp__coding_t coding) {
 
 /* --- a complete body --- */
 
-static void encode_whole(const compression_t *self, uvhttp_response_t *res, uvhttp__coding_t coding) {
+static void encode_buffered(const compression_t *self, uvhttp_response_t *res, uvhttp__coding_t coding) {
     size_t size;
     void *encoded = uvhttp__encode(self->encoders, coding, res->body.data, (size_t)res->body.size, &size);
     if (!encoded) return;
@@ -198,7 +198,7 @@ static void on_finish(uvhttp_response_t *res, void *user) {
     if (uvhttp__response_is(res, UVHTTP__RESPONSE_BEGUN))
         encode_pieces(self, res, coding);
     else
-        encode_whole(self, res, coding);
+        encode_buffered(self, res, coding);
 }
 
 static uvhttp_flow_t run(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {

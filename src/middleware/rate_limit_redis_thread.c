@@ -89,16 +89,16 @@ static void report_away(uvhttp__redis_store_t *store, const char *why) {
     uint64_t now = uvhttp__redis_now_ns();
     if (store->reported_away) return;
     if (store->reported_ns != 0 && now - store->reported_ns < AWAY_LINE_S * 1000 * MS) {
-        store->untold++;
+        store->unreported++;
         return;
     }
     UVHTTP_LOG_WARN(UVHTTP__REDIS_NAME
                     ": %s is away: %s; requests are decided by refuse_on_error until it is back (%" PRIu32
                     " more times since the last such line)",
-                    store->address_text, why, store->untold);
+                    store->address_text, why, store->unreported);
     store->reported_away = true;
     store->reported_ns = now;
-    store->untold = 0;
+    store->unreported = 0;
 }
 
 /* Only a decision shows that it works: one that cannot write (a replica, maxmemory) takes connections and scripts. */
@@ -221,7 +221,7 @@ static bool on_prepared(uvhttp__redis_store_t *store, const uvhttp__redis_reply_
     return true;
 }
 
-static bool on_answer(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t *reply, char *why, size_t size) {
+static bool on_reply(uvhttp__redis_store_t *store, const uvhttp__redis_reply_t *reply, char *why, size_t size) {
     uvhttp__redis_job_t *job = list_take(&store->sent);
     uvhttp_rate_limit_decision_t decision;
     if (!job) {
@@ -255,7 +255,7 @@ static bool receive(uvhttp__redis_store_t *store, char *why, size_t size) {
     return false;
 }
 
-static void read_answers(uvhttp__redis_store_t *store) {
+static void read_replies(uvhttp__redis_store_t *store) {
     char why[128] = "";
     bool good = receive(store, why, sizeof why);
     const char *at = store->input, *end = at + store->input_size;
@@ -263,9 +263,9 @@ static void read_answers(uvhttp__redis_store_t *store) {
         uvhttp__redis_reply_t reply;
         uvhttp__redis_parsed_t parsed = uvhttp__redis_parse_reply(&at, end, &reply);
         if (parsed == UVHTTP__REDIS_PART && (at > store->input || store->input_size < sizeof store->input)) break;
-        if (parsed == UVHTTP__REDIS_WHOLE) {
+        if (parsed == UVHTTP__REDIS_COMPLETE) {
             good = store->preparing > 0 ? on_prepared(store, &reply, why, sizeof why)
-                                        : on_answer(store, &reply, why, sizeof why);
+                                        : on_reply(store, &reply, why, sizeof why);
         } else {
             snprintf(why, sizeof why, "a reply that matches no request, or one of more than %d bytes",
                      UVHTTP__REDIS_REPLY_SIZE_MAX);
@@ -370,7 +370,7 @@ static void iteration(uvhttp__redis_store_t *store) {
         if (store->state == UVHTTP__REDIS_CONNECTING)
             on_connected(store);
         else if (fds[1].revents & (POLLIN | POLLHUP | POLLERR))
-            read_answers(store);
+            read_replies(store);
     }
     expire(store, uvhttp__redis_now_ns());
 }

@@ -94,8 +94,8 @@ fail:
 
 /* Until when jobs that no loop waits for are waited for. */
 static uint64_t drain_deadline_ns(const uvhttp_server_t *server) {
-    uint64_t begin_ns = server->drain_ns ? server->drain_ns : uvhttp__clock_ns();
-    return begin_ns + server->service.config.drain_timeout * UINT64_C(1000000000);
+    uint64_t start_ns = server->drain_ns ? server->drain_ns : uvhttp__clock_ns();
+    return start_ns + server->service.config.drain_timeout * UINT64_C(1000000000);
 }
 
 void uvhttp_server_free(uvhttp_server_t *server) {

@@ -142,18 +142,18 @@ static int connect_to(uint16_t port) {
     return fd;
 }
 
-/* Sends `text` and reads until `answers` bytes have come; 0: until a whole answer has, whose size it returns. */
-static size_t exchange(int fd, const char *text, size_t size, size_t answers) {
+/* Sends `text` and reads until `responses` bytes have come; 0: until a whole answer has, whose size it returns. */
+static size_t exchange(int fd, const char *text, size_t size, size_t responses) {
     static char in[65536];
-    size_t got = 0, want = answers ? answers : sizeof in - 1;
+    size_t got = 0, want = responses ? responses : sizeof in - 1;
     if (write(fd, text, size) != (ssize_t)size) die("cannot send");
     while (got < want) {
-        ssize_t n = read(fd, in + got, (answers ? want : sizeof in - 1) - got);
+        ssize_t n = read(fd, in + got, (responses ? want : sizeof in - 1) - got);
         if (n <= 0) die("the server has closed");
         got += (size_t)n;
         in[got] = '\0';
         char *end = strstr(in, "\r\n\r\n"), *length = strstr(in, "Content-Length: ");
-        if (!answers && end && length) want = (size_t)(end + 4 - in) + strtoul(length + 16, NULL, 10);
+        if (!responses && end && length) want = (size_t)(end + 4 - in) + strtoul(length + 16, NULL, 10);
     }
     return got;
 }

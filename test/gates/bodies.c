@@ -9,7 +9,7 @@
 
 /* --- the routes --- */
 
-static void tell_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void report_copied(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     respond(res, atomic_load(&copied));
 }
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
         {"/live", on_worker, {.stream_body = true, .exec = UVHTTP_EXEC_WORKER, .live_body = true}},
         {"/coroutine", in_coroutine, {.stream_body = true, .exec = UVHTTP_EXEC_COROUTINE}},
     };
-    uvhttp_get(server, "/copied", tell_copied, NULL);
+    uvhttp_get(server, "/copied", report_copied, NULL);
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
         uvhttp_post(server, routes[i].path, routes[i].handler, NULL);
         if (uvhttp_route_options(server, &routes[i].options) != 0)

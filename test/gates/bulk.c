@@ -17,7 +17,7 @@ static void see_counter(const char *name, const char *help, uint64_t value, void
     if (strcmp(name, "engine_iterations") == 0) *(uint64_t *)user = value;
 }
 
-static void tell_counts(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void report_counts(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req;
     uint64_t turns = 0;
     uvhttp_server_counters(user, see_counter, &turns);
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
     uvhttp_server_t *server = uvhttp_server_new(&config);
     uvhttp_tls_t *tls = uvhttp_tls_development(NULL);
     uvhttp_static(server, "/files", argv[4], NULL);
-    uvhttp_get(server, "/counts", tell_counts, server);
+    uvhttp_get(server, "/counts", report_counts, server);
     uvhttp_post(server, "/streamed", streamed, NULL);
     uvhttp_route_options(server, &(uvhttp_route_options_t){.stream_body = true});
     char address[32];

@@ -672,19 +672,19 @@ static int take_events(epoll_set_t *set, struct epoll_event *events, int max) {
     for (uint32_t i = 0; i < set->count; i++)
         if (events_of(&set->items[i])) ready[count++] = i;
     uint32_t wanted = count > 1 && sim_one_in(&kernel_random, 4) ? 1 + sim_below(&kernel_random, count) : count;
-    int told = 0;
-    for (; told < max && (uint32_t)told < wanted; told++) {
-        uint32_t at = (uint32_t)told + sim_below(&kernel_random, count - (uint32_t)told);
+    int reported = 0;
+    for (; reported < max && (uint32_t)reported < wanted; reported++) {
+        uint32_t at = (uint32_t)reported + sim_below(&kernel_random, count - (uint32_t)reported);
         uint32_t chosen = ready[at];
-        ready[at] = ready[told];
+        ready[at] = ready[reported];
         item_t *item = &set->items[chosen];
-        events[told] = (struct epoll_event){.events = events_of(item), .data.u64 = item->data};
-        sim_trace("event", (uint64_t)item->fd, events[told].events);
+        events[reported] = (struct epoll_event){.events = events_of(item), .data.u64 = item->data};
+        sim_trace("event", (uint64_t)item->fd, events[reported].events);
         item->edge = false;
         if (item->events & EPOLLONESHOT) item->events = 0;
         if (descriptors[item->fd - FD_FIRST].kind == TIMER) descriptors[item->fd - FD_FIRST].number = SIM_NEVER;
     }
-    return told;
+    return reported;
 }
 
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout_ms) {

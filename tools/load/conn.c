@@ -174,12 +174,12 @@ static void record_due(load_stats_t *stats, const load_thread_t *thread, const l
     uvhttp__histogram_record(&stats->latency, latency);
     if (flight->sent_ns) uvhttp__histogram_record(&stats->service, now > flight->sent_ns ? now - flight->sent_ns : 0);
     if (!stats->stages) return;
-    uint32_t stage = load_stages_find(&thread->options->stages, flight->due_ns - stats->begin_ns);
+    uint32_t stage = load_stages_find(&thread->options->stages, flight->due_ns - stats->start_ns);
     uvhttp__histogram_record(&stats->stages[stage].latency, latency);
 }
 
 static bool is_within(const load_stats_t *stats, uint64_t ns) {
-    return ns >= stats->begin_ns && ns < stats->end_ns;
+    return ns >= stats->start_ns && ns < stats->end_ns;
 }
 
 void load_record_waited(load_thread_t *thread, const load_flight_t *flight, uint64_t now) {
@@ -275,7 +275,7 @@ bool load_conn_ends(load_conn_t *conn, bool close) {
 static void received(load_conn_t *conn, const char *data, size_t size) {
     load_thread_t *thread = conn->thread;
     uint64_t now = now_ns(conn);
-    if (now >= thread->stats.begin_ns && now < thread->stats.end_ns) thread->stats.bytes += size;
+    if (now >= thread->stats.start_ns && now < thread->stats.end_ns) thread->stats.bytes += size;
     thread->plan->protocol->receive(conn, data, size);
     load_conn_begin(conn);
 }

@@ -172,7 +172,7 @@ static void print_stages(const load_result_t *result, FILE *out) {
         const load_stage_t *stage = &result->options->stages.items[i];
         const load_stage_stats_t *stats = &result->stats->stages[i];
         const uvhttp__histogram_t *latency = &stats->latency;
-        fprintf(out, "%s\n    {\"begin_s\": %.9g", comma, (double)stage->begin_ns / 1e9);
+        fprintf(out, "%s\n    {\"begin_s\": %.9g", comma, (double)stage->start_ns / 1e9);
         comma = ",";
         print_real(out, "duration_s", (double)stage->duration_ns / 1e9);
         print_real(out, "rate_begin", stage->rate_begin);

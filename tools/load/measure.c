@@ -8,7 +8,7 @@ static double busiest_thread(const load_run_t *run) {
     double most = 0;
     for (uint32_t i = 0; i < run->thread_count; i++) {
         const load_stats_t *stats = &run->threads[i].stats;
-        double elapsed = (double)(stats->end_ns - stats->begin_ns);
+        double elapsed = (double)(stats->end_ns - stats->start_ns);
         double share = elapsed > 0 ? (double)(stats->cpu.user_ns + stats->cpu.system_ns) / elapsed : 0;
         if (share > most) most = share;
     }

@@ -7,7 +7,7 @@
 #include "load/units.h"
 
 double load_elapsed_s(const load_result_t *result) {
-    return (double)(result->stats->end_ns - result->stats->begin_ns) / 1e9;
+    return (double)(result->stats->end_ns - result->stats->start_ns) / 1e9;
 }
 
 double load_cpu_us_per_response(const load_result_t *result) {

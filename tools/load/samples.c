@@ -67,7 +67,7 @@ static void add_sample(load_sampler_t *sampler, const load_run_t *run, uint64_t 
     set_delta(sampler);
     uint64_t errors = count_errors(run);
     load_sample_t sample = {
-        .at_s = (double)(end_ns - sampler->begin_ns) / 1e9,
+        .at_s = (double)(end_ns - sampler->start_ns) / 1e9,
         .seconds = (double)(end_ns - sampler->last_ns) / 1e9,
         .responses = uvhttp__histogram_count(&sampler->delta),
         .errors = errors - sampler->errors_before,
@@ -93,7 +93,7 @@ static void begin(load_sampler_t *sampler, const load_run_t *run, uint64_t windo
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t since_ns = uvhttp__clock_ns() - window_ns;
     sampler->starts_ms = ((uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec - since_ns) / 1000000;
-    sampler->begin_ns = sampler->last_ns = window_ns;
+    sampler->start_ns = sampler->last_ns = window_ns;
     sampler->errors_begin = sampler->errors_before = count_errors(run);
     if (sampler->hdr_log) load_hdr_log_begin((double)sampler->starts_ms / 1e3, sampler->hdr_log);
 }
@@ -105,14 +105,14 @@ uint64_t load_sampler_tick(load_sampler_t *sampler, load_run_t *run) {
         if (sampler->progress) load_progress_wait(sampler->progress, connected ? "warming up" : "connecting");
         return SECOND_NS;
     }
-    if (sampler->begin_ns == 0) begin(sampler, run, window_ns);
+    if (sampler->start_ns == 0) begin(sampler, run, window_ns);
     /* The rest of a closed loop ends with its window, however late this thread was woken: load_sampler_end. */
     const load_options_t *options = sampler->options;
-    if (!options->is_open && now >= sampler->begin_ns + options->duration_ns) return SECOND_NS;
-    uint64_t next_ns = sampler->begin_ns + ((sampler->last_ns - sampler->begin_ns) / SECOND_NS + 1) * SECOND_NS;
+    if (!options->is_open && now >= sampler->start_ns + options->duration_ns) return SECOND_NS;
+    uint64_t next_ns = sampler->start_ns + ((sampler->last_ns - sampler->start_ns) / SECOND_NS + 1) * SECOND_NS;
     if (now >= next_ns) {
         add_sample(sampler, run, now);
-        next_ns = sampler->begin_ns + ((now - sampler->begin_ns) / SECOND_NS + 1) * SECOND_NS;
+        next_ns = sampler->start_ns + ((now - sampler->start_ns) / SECOND_NS + 1) * SECOND_NS;
     }
     return next_ns - now;
 }
@@ -122,7 +122,7 @@ void load_sampler_end(load_sampler_t *sampler, load_run_t *run) {
     for (uint32_t i = 0; i < run->thread_count; i++)
         if (run->threads[i].stats.end_ns > end_ns) end_ns = run->threads[i].stats.end_ns;
     if (window_ns > 0) {
-        if (sampler->begin_ns == 0) begin(sampler, run, window_ns);
+        if (sampler->start_ns == 0) begin(sampler, run, window_ns);
         /* Open loop: what came after the window. */
         if (end_ns <= sampler->last_ns) end_ns = uvhttp__clock_ns();
         add_sample(sampler, run, end_ns);

@@ -23,7 +23,7 @@ typedef struct load_sampler {
     const load_options_t *options;
     load_sample_t *items;
     uint32_t count, capacity;
-    uint64_t begin_ns, last_ns; /* of the window, of the last sample; 0: not yet */
+    uint64_t start_ns, last_ns; /* of the window, of the last sample; 0: not yet */
     uint64_t errors_begin, errors_before, responses;
     FILE *progress;     /* NULL: none */
     FILE *hdr_log;      /* NULL: none */

@@ -70,7 +70,7 @@ void load_stats_merge(load_stats_t *to, const load_stats_t *from) {
     to->cpu.user_ns += from->cpu.user_ns;
     to->cpu.system_ns += from->cpu.system_ns;
     to->cpu.switches += from->cpu.switches;
-    if (to->begin_ns == 0 || from->begin_ns < to->begin_ns) to->begin_ns = from->begin_ns;
+    if (to->start_ns == 0 || from->start_ns < to->start_ns) to->start_ns = from->start_ns;
     if (from->end_ns > to->end_ns) to->end_ns = from->end_ns;
 }
 

@@ -54,7 +54,7 @@ typedef struct load_stats {
     _Atomic uint64_t error_total;                       /* of all kinds; the sampler reads it meanwhile */
     char examples[LOAD_ERROR_KINDS][LOAD_EXAMPLE_SIZE]; /* the first of each kind */
     load_cpu_t cpu;                                     /* of the window */
-    uint64_t begin_ns, end_ns;                          /* the window; CLOCK_MONOTONIC */
+    uint64_t start_ns, end_ns;                          /* the window; CLOCK_MONOTONIC */
     uvhttp__histogram_t lateness; /* ns, open loop: from the due time to the sending while a connection was free: this
                                    * program's own delay */
     load_stage_stats_t *stages;   /* --stages: one for each; NULL: none */

@@ -39,7 +39,7 @@ static void end_window(load_thread_t *thread, uint64_t end_ns) {
     }
     thread->measuring = false;
     if (end_ns < stats->end_ns) stats->end_ns = end_ns;
-    if (stats->end_ns < stats->begin_ns) stats->begin_ns = stats->end_ns; /* ended in the warm-up: nothing counted */
+    if (stats->end_ns < stats->start_ns) stats->start_ns = stats->end_ns; /* ended in the warm-up: nothing counted */
 }
 
 void load_thread_closed(load_thread_t *thread) {
@@ -56,7 +56,7 @@ static bool is_due(const load_thread_t *thread, uint64_t now_ns) {
 static void take_arrival(load_thread_t *thread) {
     load_stats_t *stats = &thread->stats;
     if (stats->stages) {
-        stats->stage_now = load_stages_find(&thread->options->stages, thread->arrivals.next_ns - stats->begin_ns);
+        stats->stage_now = load_stages_find(&thread->options->stages, thread->arrivals.next_ns - stats->start_ns);
         stats->stages[stats->stage_now].due++;
     }
     load_arrivals_take(&thread->arrivals);
@@ -191,7 +191,7 @@ static void begin_window(load_thread_t *thread) {
     uvhttp__timer_set(&thread->loop->wheel, &thread->sample, thread->loop->now_ms + SAMPLE_MS);
     set_deadline(thread, thread->stats.end_ns);
     if (thread->index > 0) return;
-    atomic_store(&thread->run->window_ns, thread->stats.begin_ns);
+    atomic_store(&thread->run->window_ns, thread->stats.start_ns);
     pthread_kill(thread->run->waiter, SIGUSR1);
 }
 
@@ -246,19 +246,19 @@ static void on_timer(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user)
     }
 }
 
-static void set_window(load_thread_t *thread, uint64_t begin_ns) {
-    thread->stats.begin_ns = begin_ns;
-    thread->stats.end_ns = begin_ns + thread->options->duration_ns;
+static void set_window(load_thread_t *thread, uint64_t start_ns) {
+    thread->stats.start_ns = start_ns;
+    thread->stats.end_ns = start_ns + thread->options->duration_ns;
     thread->warming = false;
-    if (begin_ns > uvhttp__clock_ns())
-        set_deadline(thread, begin_ns);
+    if (start_ns > uvhttp__clock_ns())
+        set_deadline(thread, start_ns);
     else
         begin_window(thread);
 }
 
 /* No answer counts before the server is steady. */
 static void await_steady(load_thread_t *thread) {
-    thread->stats.begin_ns = thread->stats.end_ns = UINT64_MAX;
+    thread->stats.start_ns = thread->stats.end_ns = UINT64_MAX;
     thread->warming = true;
     if (thread->index == 0) set_deadline(thread, thread->run->start_ns + LOAD_STEADY_SLICE_MS * MS_NS);
 }

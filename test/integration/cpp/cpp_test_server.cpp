@@ -427,7 +427,7 @@ static void add_throwing(uvhttp::server &server) {
                [](request &) -> task<response> { co_return uvhttp::text(200, "x").header("X-Smuggled", "a\r\nb: c"); });
 }
 
-static void add_answers(uvhttp::server &server) {
+static void add_responses(uvhttp::server &server) {
     server.get("/hello", [](request &) { return uvhttp::text(200, "Hello, World!"); });
     server.get("/buffer", [](request &req) {
         char text[64];
@@ -469,14 +469,14 @@ struct c_wait {
     uvhttp_deferred_t *deferred;
 };
 
-static void c_answer(uvhttp_response_t *res, void *) {
+static void c_response(uvhttp_response_t *res, void *) {
     static const char body[] = "the same literal, which is longer than a short string\n";
     if (res) uvhttp_response_send_static(res, 200, "text/plain; charset=utf-8", body, sizeof body - 1);
 }
 
 static void c_wake(uvhttp_timer_t *, void *user) {
     auto *wait = static_cast<c_wait *>(user);
-    uvhttp_deferred_run(wait->deferred, c_answer, nullptr);
+    uvhttp_deferred_run(wait->deferred, c_response, nullptr);
     uvhttp_deferred_release(wait->deferred);
 }
 
@@ -511,7 +511,7 @@ int main(int argc, char **argv) try {
         hooked++;
         if (req.path() == "/throw/sync") std::rethrow_exception(exception); /* must not get far */
     });
-    add_answers(server);
+    add_responses(server);
     add_throwing(server);
     add_waits(server);
     server.get("/wait", wait);

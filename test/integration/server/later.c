@@ -44,7 +44,7 @@ static void count(later_t *later, int status) {
 }
 
 /* On the loop's thread. */
-static void run_answer(uvhttp_response_t *res, void *user) {
+static void run_response(uvhttp_response_t *res, void *user) {
     job_t *job = user;
     int status = UVHTTP_E_ABORTED;
     if (res && job->how == LATER_RUN) {
@@ -82,7 +82,7 @@ static void answer(job_t *job) {
             break;
         case LATER_RUN:
         case LATER_PIECES:
-            if (uvhttp_deferred_run(deferred, run_answer, job) == 0) return;
+            if (uvhttp_deferred_run(deferred, run_response, job) == 0) return;
             count(later, UVHTTP_E_ABORTED);
             break;
         case LATER_NOTHING: break;

@@ -87,7 +87,7 @@ static void about(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     fputs("\"subject\":", json.out);
     json_str(&json, (uvhttp_str_t){subject, subject ? strlen(subject) : 0});
     fputc('}', json.out);
-    json_answer(&json, res);
+    json_response(&json, res);
 }
 
 /* Blocks the loop, which a real program must not. */

@@ -24,9 +24,9 @@ static void send_large_static(uvhttp_request_t *req, uvhttp_response_t *res, voi
     uvhttp_response_send_static(res, 200, "text/plain", body, sizeof body);
 }
 
-static void expect_answer(int fd, const char *request, size_t size, char first) {
+static void expect_response(int fd, const char *request, size_t size, char first) {
     client_send_text(fd, request);
-    answer_t *answer = client_read(fd);
+    response_case_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_int_equal(strlen(answer->body), size);
     assert_int_equal(answer->body[0], first);
@@ -41,10 +41,10 @@ static void test_a_large_static_body_has_nothing_of_the_body_before(void **state
     assert_int_equal(uvhttp_get(serving->server, "/large", send_large_static, NULL), UVHTTP_OK);
     serving_start(serving);
     int fd = client_connect(serving->port);
-    expect_answer(fd, GET("/ref"), 12, 'b');
-    expect_answer(fd, GET("/large"), LARGE, 's');
-    expect_answer(fd, GET("/ref"), 12, 'b');
-    expect_answer(fd, GET("/large"), LARGE, 's');
+    expect_response(fd, GET("/ref"), 12, 'b');
+    expect_response(fd, GET("/large"), LARGE, 's');
+    expect_response(fd, GET("/ref"), 12, 'b');
+    expect_response(fd, GET("/large"), LARGE, 's');
     serving_leave(serving, fd);
     assert_int_equal(atomic_load(&released), 2);
 }

@@ -232,8 +232,8 @@ static void test_a_client_that_goes_at_any_wait_loses_nothing(void **state) {
         gate = false;
         WAIT_UNTIL(dones == 1);
         print_message("%s: %s\n", point->name, uvhttp_error_name(waited_status));
-        bool told = waited_status == UVHTTP_E_ABORTED || waited_status == UVHTTP_E_HTTP_BODY_INCOMPLETE;
-        assert_true(told);
+        bool reported = waited_status == UVHTTP_E_ABORTED || waited_status == UVHTTP_E_HTTP_BODY_INCOMPLETE;
+        assert_true(reported);
         assert_int_equal(cleanups, point->cleanups);
         assert_int_equal(done_status, UVHTTP_E_ABORTED);
         assert_true(done_at > cleanup_at); /* the hooks of the end come behind the coroutine's */

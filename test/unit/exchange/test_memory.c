@@ -99,13 +99,13 @@ static void test_an_exchange_is_one_allocation_of_little_more_than_a_kilobyte(vo
 
 static void test_a_pool_keeps_so_many_exchanges_and_no_more(void **state) {
     (void)state;
-    enum { KEPT = 32, TAKEN = KEPT + 3 };
+    enum { KEPT = 32, CONSUMED = KEPT + 3 };
     loop_t *loop = loop_new();
     size_t before = test_allocator_live();
-    uvhttp__exchange_t *taken[TAKEN];
-    for (int i = 0; i < TAKEN; i++) assert_non_null(taken[i] = uvhttp__exchange_new(loop->http, &loop->pool));
-    assert_int_equal(test_allocator_live(), before + TAKEN);
-    for (int i = 0; i < TAKEN; i++) uvhttp__exchange_release(taken[i]);
+    uvhttp__exchange_t *consumed[CONSUMED];
+    for (int i = 0; i < CONSUMED; i++) assert_non_null(consumed[i] = uvhttp__exchange_new(loop->http, &loop->pool));
+    assert_int_equal(test_allocator_live(), before + CONSUMED);
+    for (int i = 0; i < CONSUMED; i++) uvhttp__exchange_release(consumed[i]);
     assert_int_equal(loop->pool.free_count, KEPT);
     assert_int_equal(test_allocator_live(), before + KEPT);
     loop_free(loop);

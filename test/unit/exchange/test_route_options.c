@@ -44,7 +44,7 @@ static void expect(const serving_t *serving, const char *path, size_t size, bool
     size_t first = split ? (size_t)head - 7 : (size_t)head;
     client_send(fd, request, first);
     if (split) client_send(fd, request + first, (size_t)head - first);
-    answer_t *answer = client_read(fd);
+    response_case_t *answer = client_read(fd);
     assert_int_equal(answer->status, status);
     snprintf(text, sizeof text, "%zu", size);
     if (status == 200) assert_string_equal(answer->body, text);
@@ -88,7 +88,7 @@ static void test_a_streamed_body_has_no_limit_but_its_route_s(void **state) {
     streaming_start(serving, (uvhttp_route_options_t){0});
     int fd = client_ask(serving, HEAD("Content-Length: 5000\r\n"));
     client_send(fd, body, sizeof body);
-    expect_taken(fd, body, sizeof body);
+    expect_consumed(fd, body, sizeof body);
     close(fd);
 }
 

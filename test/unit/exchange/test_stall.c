@@ -65,17 +65,17 @@ static void start(serving_t *serving, uint32_t warn_ms) {
     uvhttp_log_set_callback(keep_line, NULL);
 }
 
-static void ask(const serving_t *serving, const char *text, int answers) {
+static void ask(const serving_t *serving, const char *text, int responses) {
     int fd = client_ask(serving, text);
-    while (answers-- > 0) assert_int_equal(client_read(fd)->status, 200);
+    while (responses-- > 0) assert_int_equal(client_read(fd)->status, 200);
     close(fd);
 }
 
 /* Once, but for a machine so busy that the line of this second was about another. */
-static void ask_until_said(const serving_t *serving, const char *request, int answers, const char *text) {
+static void ask_until_said(const serving_t *serving, const char *request, int responses, const char *text) {
     for (int tries = 0; !was_said(text); tries++) {
         if (tries > 200) fail_msg("not said: %s", text);
-        ask(serving, request, answers);
+        ask(serving, request, responses);
     }
 }
 
@@ -95,13 +95,13 @@ static void test_a_handler_that_blocks_is_counted_and_named(void **state) {
 
 static void test_many_in_a_row_are_counted_and_hardly_said(void **state) {
     serving_t *serving = *state;
-    uint64_t begin_ns = uvhttp__clock_ns();
+    uint64_t start_ns = uvhttp__clock_ns();
     start(serving, 60);
     for (unsigned i = 1; i <= 5; i++) {
         ask(serving, i % 2 ? GET("/slow/8") : GET("/later"), 1);
         WAIT_UNTIL(blocked(serving) >= i);
     }
-    uint64_t seconds = (uvhttp__clock_ns() - begin_ns) / 1000000000;
+    uint64_t seconds = (uvhttp__clock_ns() - start_ns) / 1000000000;
     assert_in_range(lines_said(), 0, 1 + seconds);
 }
 

@@ -190,7 +190,7 @@ static void test_a_drain_notifies_every_stream(void **state) {
     fake_script_start(scripts[2]); /* it is told at once */
     for (int i = 0; i < 3; i++) {
         fake_script_expect_status(scripts[i], 200);
-        assert_int_equal(scripts[i]->seen.body_taken, strlen("stopped"));
+        assert_int_equal(scripts[i]->seen.body_consumed, strlen("stopped"));
         fake_script_free(scripts[i]);
     }
     assert_int_equal(dones, 3);

@@ -101,10 +101,10 @@ static void check(uint64_t seed, const stream_t *stream) {
     CHECK(fake->finished == 1 || stream->cut);
     CHECK(atomic_load(&fake_dones[stream->id]) <= 1);
     CHECK(!fake->responded || fake->status == 200);
-    CHECK(fake->body_taken <= size);
-    for (size_t i = 0; i < fake->body_taken; i++) CHECK(fake->body[i] == fake_byte_out(stream->id, i));
+    CHECK(fake->body_consumed <= size);
+    for (size_t i = 0; i < fake->body_consumed; i++) CHECK(fake->body[i] == fake_byte_out(stream->id, i));
     if (fake->aborted) return;
-    CHECK(fake->body_taken == size);
+    CHECK(fake->body_consumed == size);
     CHECK(!fake->missized);
     CHECK(atomic_load(&fake_dones[stream->id]) == 1);
 #undef CHECK

@@ -55,7 +55,7 @@ static uvhttp_flow_t watch(uvhttp_request_t *req, uvhttp_response_t *res, void *
 
 /* --- handlers --- */
 
-static void tell_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void report_all(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     char text[1024];
     uvhttp_str_t id = uvhttp_request_param(req, "id"), body = uvhttp_request_body(req);
     uvhttp_str_t query = {0}, header = uvhttp_request_header(req, "X-Ask");
@@ -129,7 +129,7 @@ static void stream(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     atomic_fetch_add(&seen.returned, 1);
 }
 
-static void stream_when_told(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
+static void stream_when_notified(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     block();
     stream(req, res, user);
 }
@@ -153,19 +153,19 @@ static void add_routes(serving_t *serving) {
     serving_make(serving);
     uvhttp_server_t *server = serving->server;
     uvhttp_use(server, (uvhttp_middleware_t){.run = watch});
-    uvhttp_route(server, UVHTTP_ANY, "/tell/:id", tell_all, "told", UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_ANY, "/tell/:id", report_all, "told", UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/nothing", nothing, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/source", send_file, "test/tools/layers.txt", UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/blocked", blocked, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/stream", stream, (void *)(uintptr_t)1000, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/whole", stream, (void *)(uintptr_t)BIG, UVHTTP_EXEC_WORKER);
-    uvhttp_route(server, UVHTTP_GET, "/when-told", stream_when_told, (void *)(uintptr_t)4096, UVHTTP_EXEC_WORKER);
+    uvhttp_route(server, UVHTTP_GET, "/when-told", stream_when_notified, (void *)(uintptr_t)4096, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/chunks", chunks, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/defer", defer, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route(server, UVHTTP_GET, "/late", blocked_late, NULL, UVHTTP_EXEC_WORKER);
     uvhttp_route_use(server, (uvhttp_middleware_t){.run = hold_loop});
     assert_int_equal(uvhttp_route_options(server, &(uvhttp_route_options_t){.response_timeout_ms = 20}), UVHTTP_OK);
-    uvhttp_get(server, "/loop", tell_all, "looped");
+    uvhttp_get(server, "/loop", report_all, "looped");
 }
 
 static void start(serving_t *serving) {
@@ -184,7 +184,7 @@ static void test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop(
     start(serving);
     int fd =
         client_ask(serving, "POST /tell/a%2Fb?q=x HTTP/1.1\r\nHost: a\r\nX-Ask: why\r\nContent-Length: 4\r\n\r\nbody");
-    answer_t *answer = client_read(fd);
+    response_case_t *answer = client_read(fd);
     assert_int_equal(answer->status, 201);
     assert_string_equal(answer->body, "told a/b x why 127.0.0.1 127.0.0.1 body 1 1");
     assert_non_null(strstr(answer->text, "X-Worker: yes\r\n"));
@@ -240,13 +240,13 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     serving_t *serving = *state;
     add_routes(serving);
     uvhttp_group_t *group = uvhttp_group(serving->server, "/group");
-    uvhttp_group_route(group, UVHTTP_GET, "/worker/:id", tell_all, "g");
+    uvhttp_group_route(group, UVHTTP_GET, "/worker/:id", report_all, "g");
     assert_int_equal(uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER}),
                      UVHTTP_OK);
-    uvhttp_group_route(group, UVHTTP_GET, "/back/:id", tell_all, "g");
+    uvhttp_group_route(group, UVHTTP_GET, "/back/:id", report_all, "g");
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.exec = UVHTTP_EXEC_WORKER});
     uvhttp_route_options(serving->server, NULL);
-    uvhttp_route(serving->server, UVHTTP_GET, "/stays/:id", tell_all, "g", UVHTTP_EXEC_WORKER);
+    uvhttp_route(serving->server, UVHTTP_GET, "/stays/:id", report_all, "g", UVHTTP_EXEC_WORKER);
     uvhttp_route_options(serving->server, &(uvhttp_route_options_t){.body_size_max = 5});
     serving_start(serving);
     const struct {
@@ -254,7 +254,7 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     } cases[] = {{GET("/group/worker/1"), " 1 1"}, {GET("/group/back/1"), " 0 1"}, {GET("/stays/1"), " 1 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         int fd = client_ask(serving, cases[i].ask);
-        answer_t *answer = client_read(fd);
+        response_case_t *answer = client_read(fd);
         assert_string_equal(answer->body + strlen(answer->body) - 4, cases[i].end);
         close(fd);
     }
@@ -374,7 +374,7 @@ static void test_a_handle_that_responds_before_its_handler_has_returned(void **s
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "twice"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
     sem_post(&seen.go_on);
-    answer_t *answer = client_read(fd);
+    response_case_t *answer = client_read(fd);
     assert_string_equal(answer->body, "early");
     assert_non_null(strstr(answer->text, "X-Later: yes"));
     close(fd);
@@ -443,7 +443,7 @@ static void test_a_full_backlog_is_503_with_retry_after(void **state) {
     int waiting = client_ask(serving, GET("/blocked"));
     WAIT_UNTIL(counter(serving, "work_waiting") == 1);
     int refused = client_ask(serving, GET("/blocked"));
-    answer_t *answer = client_read(refused);
+    response_case_t *answer = client_read(refused);
     assert_int_equal(answer->status, 503);
     assert_non_null(strstr(answer->text, "Retry-After: 1\r\n"));
     assert_non_null(strstr(answer->text, "X-Hook: yes\r\n"));

@@ -222,14 +222,14 @@ static void test_a_close_unwinds_all(void **state) {
 static void test_stacks_of_a_burst_go_back(void **state) {
     (void)state;
     enum { MANY = 200 };
-    uvhttp__coro_stack_t *taken[MANY];
+    uvhttp__coro_stack_t *consumed[MANY];
     uvhttp__coro_stacks_t *stacks = &fixture.sched.stacks;
     int status;
     open_fixture(32768, MANY);
-    for (int i = 0; i < MANY; i++) assert_non_null(taken[i] = uvhttp__coro_stack_take(stacks, &status));
+    for (int i = 0; i < MANY; i++) assert_non_null(consumed[i] = uvhttp__coro_stack_take(stacks, &status));
     assert_null(uvhttp__coro_stack_take(stacks, &status));
     assert_int_equal(status, UVHTTP_E_COROUTINE_LIMIT);
-    for (int i = 0; i < MANY; i++) uvhttp__coro_stack_give(stacks, taken[i]);
+    for (int i = 0; i < MANY; i++) uvhttp__coro_stack_give(stacks, consumed[i]);
     assert_true(uvhttp__coro_stacks_trim(stacks)); /* they were needed just now */
     assert_int_equal(COUNT(coroutine_stacks), MANY);
     int trims = 0;

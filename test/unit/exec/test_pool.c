@@ -435,21 +435,21 @@ static void test_without_memory_jobs_are_refused_and_the_rest_continues(void **s
         test_allocator_fail_at((size_t)n);
         const uvhttp__work_options_t options = {.threads_soon = 2, .threads_max = 4, .backlog_max = 100};
         uvhttp__work_t *work = uvhttp__work_new(&options);
-        unsigned taken = 0;
+        unsigned consumed = 0;
         for (unsigned i = 0; work && i < 30; ++i) {
             jobs[i] = make(tally, i);
             if (i % 3 == 1) jobs[i].job.delay_ns = MS;
             if (i % 3 == 2) jobs[i].job.tag = i % 2 + 1;
             int status = uvhttp__work_submit(work, NULL, &jobs[i].job);
             assert_true(status == UVHTTP_OK || status == UVHTTP_E_NOMEM);
-            taken += status == UVHTTP_OK;
+            consumed += status == UVHTTP_OK;
         }
         failed = test_allocator_failed();
         test_allocator_fail_at(0);
         if (!work) continue;
-        assert_true(taken >= 9);
-        WAIT_UNTIL(atomic_load(&tally->done) == taken);
-        assert_int_equal(atomic_load(&tally->ran), taken);
+        assert_true(consumed >= 9);
+        WAIT_UNTIL(atomic_load(&tally->done) == consumed);
+        assert_int_equal(atomic_load(&tally->ran), consumed);
         end(work);
     }
 }

@@ -321,7 +321,7 @@ static void expect_not_satisfiable(uint64_t size) {
     assert_str(uvhttp_response_header_get(&sent.exchange.res, "Content-Range"), expected);
 }
 
-static void expect_answer(const unsigned *chosen, unsigned count, int size, bool in_memory) {
+static void expect_response(const unsigned *chosen, unsigned count, int size, bool in_memory) {
     char text[64];
     uvhttp__range_t ranges[2];
     unsigned some = 0;
@@ -381,8 +381,8 @@ static void test_every_response_for_a_small_file(void **state) {
     make_specs();
     for (int size = 0; size <= FILE_MAX; size++) {
         for (unsigned a = 0; a < spec_count; a++) {
-            for (int in_memory = 0; in_memory <= 1; in_memory++) expect_answer(&a, 1, size, in_memory);
-            for (unsigned b = 0; b < spec_count; b++) expect_answer((unsigned[]){a, b}, 2, size, (a + b) & 1);
+            for (int in_memory = 0; in_memory <= 1; in_memory++) expect_response(&a, 1, size, in_memory);
+            for (unsigned b = 0; b < spec_count; b++) expect_response((unsigned[]){a, b}, 2, size, (a + b) & 1);
         }
     }
     stop_responding();

@@ -290,9 +290,9 @@ static void test_a_stop_lets_a_last_message_out(void **state) {
     serving_t *serving = *state;
     stops = 0;
     serving_make(serving);
-    uvhttp_ws_handlers_t told = handlers;
-    told.on_stop = on_stop;
-    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &told, NULL), UVHTTP_OK);
+    uvhttp_ws_handlers_t reported = handlers;
+    reported.on_stop = on_stop;
+    assert_int_equal(uvhttp_websocket(serving->server, "/ws", &reported, NULL), UVHTTP_OK);
     serving_start(serving);
     int fd = handshake(serving);
     uvhttp_server_stop(serving->server);

@@ -39,7 +39,7 @@ static live_t live;
 static uvhttp__http2_limits_t limits;
 static uvhttp__http2_counters_t counters;
 static char wire[HEAD + FRAME_MAX];
-static uint64_t steps_taken, failures, resets;
+static uint64_t steps_done, failures, resets;
 
 /* --- the peer --- */
 
@@ -124,7 +124,7 @@ static void go_through(unsigned depth, unsigned alphabet, bool (*step)(unsigned 
     if (depth == 0) return;
     const live_t before = live;
     for (unsigned which = 0; which < alphabet; which++) {
-        steps_taken++;
+        steps_done++;
         bool more = step(which);
         /* What is on the heap was made before the first step, and nothing else is. */
         assert_ptr_equal(live.http2.control.data, before.http2.control.data);
@@ -138,10 +138,10 @@ static void go_through(unsigned depth, unsigned alphabet, bool (*step)(unsigned 
 }
 
 static void run_all(unsigned alphabet, bool (*step)(unsigned which), void (*check)(void)) {
-    steps_taken = failures = resets = 0;
+    steps_done = failures = resets = 0;
     check();
     go_through(DEPTH, alphabet, step, check);
-    assert_true(steps_taken > 100000 && resets > 100);
+    assert_true(steps_done > 100000 && resets > 100);
     close_connection();
 }
 

@@ -253,9 +253,9 @@ typedef struct lateness {
 /* Right behind a whole ms, so that a wait for whole ones is most of one late. */
 static void set_between(lateness_t *lateness) {
     uvhttp__loop_t *loop = lateness->server->loop;
-    uint64_t begin_ns = (loop->now_ms + 1) * 1000000u + 1;
-    lateness->due_ns = begin_ns + 1000000;
-    uvhttp__timer_set_after(&loop->wheel, &lateness->timer, begin_ns, 1);
+    uint64_t start_ns = (loop->now_ms + 1) * 1000000u + 1;
+    lateness->due_ns = start_ns + 1000000;
+    uvhttp__timer_set_after(&loop->wheel, &lateness->timer, start_ns, 1);
 }
 
 static void on_between(uvhttp__wheel_t *wheel, uvhttp__timer_t *timer, void *user) {

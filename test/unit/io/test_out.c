@@ -28,7 +28,7 @@ static void count_kept(uvhttp__stream_t *stream) {
     UVHTTP__CONTAINER_OF(stream, queue_t, stream)->kept++;
 }
 
-static const uvhttp__stream_ops_t told_ops = {.on_kept = count_kept}, plain_ops;
+static const uvhttp__stream_ops_t reported_ops = {.on_kept = count_kept}, plain_ops;
 
 static int set_up(void **state) {
     queue_t *queue = aligned_alloc(64, (sizeof *queue + 63) / 64 * 64);
@@ -41,7 +41,7 @@ static int set_up(void **state) {
                                             .receive_buffer_count = 8,
                                             .counters = queue->counters};
     assert_int_equal(uvhttp__loop_new(&options, &queue->loop), UVHTTP_OK);
-    queue->stream = (uvhttp__stream_t){.loop = queue->loop, .ops = &told_ops, .fd = -1};
+    queue->stream = (uvhttp__stream_t){.loop = queue->loop, .ops = &reported_ops, .fd = -1};
     uvhttp__list_init(&queue->stream.dirty);
     *state = queue;
     return 0;
@@ -335,13 +335,13 @@ static void test_the_kernel_takes_any_number_of_bytes(void **state) {
     queue_t *queue = *state;
     static const char *const left[] = {"[abc][defg][file]", "[bc][defg][file]", "[c][defg][file]", "[defg][file]",
                                        "[efg][file]",       "[fg][file]",       "[g][file]",       "[file]"};
-    for (size_t taken = 0; taken <= 7; taken++) {
+    for (size_t consumed = 0; consumed <= 7; consumed++) {
         send_text(queue, "abc");
         send_reference(queue, "defg");
         send_file(queue, 1000, 50);
-        uvhttp__out_advance(&queue->stream, taken);
-        expect_queue(queue, left[taken]);
-        assert_int_equal(queue->stream.out_size, 57 - taken);
+        uvhttp__out_advance(&queue->stream, consumed);
+        expect_queue(queue, left[consumed]);
+        assert_int_equal(queue->stream.out_size, 57 - consumed);
         uvhttp__out_drop(&queue->stream);
     }
     assert_int_equal(queue->stream.out_sent, 0 + 1 + 2 + 3 + 4 + 5 + 6 + 7);

@@ -10,7 +10,7 @@ static uint64_t counted(server_t *server) {
 }
 
 typedef struct sizes {
-    uint32_t queued, taken;
+    uint32_t queued, consumed;
 } sizes_t;
 
 static void look(server_t *server, void *arg) {
@@ -24,7 +24,7 @@ static void expect_sent(server_t *server, uint64_t size) {
     server_settle(server);
     server_call(server, look, &sizes);
     assert_int_equal(sizes.queued, 0);
-    assert_true(sizes.taken <= size); /* what is sent and forgotten at once is missing */
+    assert_true(sizes.consumed <= size); /* what is sent and forgotten at once is missing */
     assert_int_equal(counted(server), size);
 }
 
@@ -64,7 +64,7 @@ static void test_each_byte_of_a_queue_that_waits_is_counted_once(void **state) {
     expect_sent(server, LARGE);
     sizes_t sizes;
     server_call(server, look, &sizes);
-    assert_int_equal(sizes.taken, LARGE); /* it has waited */
+    assert_int_equal(sizes.consumed, LARGE); /* it has waited */
     server_leave(server, fd);
     free(data);
 }

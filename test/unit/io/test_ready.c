@@ -240,7 +240,7 @@ static void test_a_copy_of_a_closed_streams_descriptor_has_no_events(void **stat
 
 /* --- hang-ups --- */
 
-static size_t take_when_told(uvhttp__stream_t *stream, const char *data, size_t size) {
+static size_t take_when_notified(uvhttp__stream_t *stream, const char *data, size_t size) {
     (void)data;
     if (peer_of(stream)->step == 0) return 0;
     count_event(peer_of(stream)->server, EV_BYTES, size);
@@ -263,7 +263,7 @@ static void begin_to_take(server_t *server, void *arg) {
 /* Both directions of a Unix socket end with its peer: not only FIN, which epoll can be told not to say. */
 static void test_hang_up_of_a_unix_socket_while_reading_is_stopped_does_not_spin(void **state) {
     server_t *server = *state;
-    static const uvhttp__stream_ops_t ops = PEER_OPS(take_when_told);
+    static const uvhttp__stream_ops_t ops = PEER_OPS(take_when_notified);
     enum { SIZE = 100000 }; /* more than a stream holds: reading stops */
     int pair[2];
     server_start(server, &ops);

@@ -314,14 +314,14 @@ static void test_references_are_released_once_when_closed_with_a_queue(void **st
 
 enum { FILE_SIZE = 5 * 1024 * 1024 };
 
-typedef struct file_answer {
+typedef struct file_response {
     int fd;
     uint64_t offset, size;
-} file_answer_t;
+} file_response_t;
 
 static size_t send_the_file(uvhttp__stream_t *stream, const char *data, size_t size) {
     server_t *server = peer_of(stream)->server;
-    file_answer_t *file = server->user;
+    file_response_t *file = server->user;
     (void)data;
     uvhttp__stream_send_copy(stream, "head", 4);
     peer_send_file(stream, file->fd, file->offset, file->size);
@@ -335,7 +335,7 @@ static const uvhttp__stream_ops_t file_ops = PEER_OPS(send_the_file);
 static void test_file_of_five_megabytes_is_sent_between_head_and_tail(void **state) {
     server_t *server = *state;
     char *data = pattern_new(FILE_SIZE);
-    file_answer_t file = {.fd = file_with(data, FILE_SIZE), .offset = 12345, .size = FILE_SIZE - 12345};
+    file_response_t file = {.fd = file_with(data, FILE_SIZE), .offset = 12345, .size = FILE_SIZE - 12345};
     server->user = &file;
     int fd = server_dial(server, &file_ops, "");
     for (int i = 0; i < 2; i++) { /* the file's own position is not used */
@@ -353,7 +353,7 @@ static void test_file_of_five_megabytes_is_sent_between_head_and_tail(void **sta
 
 static void test_file_shorter_than_promised_breaks_the_connection(void **state) {
     server_t *server = *state;
-    file_answer_t file = {.fd = file_with("short", 5), .offset = 0, .size = 6};
+    file_response_t file = {.fd = file_with("short", 5), .offset = 0, .size = 6};
     server->user = &file;
     int fd = server_dial(server, &file_ops, "x");
     client_expect(fd, "headshort", 9);
@@ -369,7 +369,7 @@ static void test_file_shorter_than_promised_breaks_the_connection(void **state) 
 static void test_client_that_leaves_during_a_file_is_an_abort_and_no_signal(void **state) {
     server_t *server = *state;
     char *data = pattern_new(FILE_SIZE);
-    file_answer_t file = {.fd = file_with(data, FILE_SIZE), .offset = 0, .size = FILE_SIZE};
+    file_response_t file = {.fd = file_with(data, FILE_SIZE), .offset = 0, .size = FILE_SIZE};
     server->user = &file;
     signal(SIGPIPE, SIG_DFL);
     server_start(server, &file_ops);

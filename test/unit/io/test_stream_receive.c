@@ -49,9 +49,9 @@ static void test_bytes_left_come_again_after_resume_and_before_the_end(void **st
 
 /* What a connection with a budget per turn does: it takes its share and asks for the next turn at once. */
 static size_t take_a_share(uvhttp__stream_t *stream, const char *data, size_t size) {
-    size_t taken = take_three(stream, data, size);
-    if (taken < size) uvhttp__stream_resume(stream);
-    return taken;
+    size_t consumed = take_three(stream, data, size);
+    if (consumed < size) uvhttp__stream_resume(stream);
+    return consumed;
 }
 
 static void test_resume_inside_on_data_asks_for_the_next_iteration(void **state) {
@@ -74,9 +74,9 @@ static atomic_int moves;
 
 static size_t take_where_it_is(uvhttp__stream_t *stream, const char *data, size_t size) {
     if (data != expected_at) atomic_fetch_add(&moves, 1);
-    size_t taken = take_a_share(stream, data, size);
-    expected_at = data + taken;
-    return taken;
+    size_t consumed = take_a_share(stream, data, size);
+    expected_at = data + consumed;
+    return consumed;
 }
 
 /* Bytes that are taken little by little are kept once: moving the rest each time makes small pieces of a large

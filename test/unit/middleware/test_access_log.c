@@ -25,7 +25,7 @@ static char line[UVHTTP__ACCESS_LINE_MAX];
 
 static const uvhttp__entry_source_t plain = {
     .entry = {.status = 200,
-              .begin_ns = 1000,
+              .start_ns = 1000,
               .duration_ns = 42999,
               .bytes = 2326,
               .client.kind = UVHTTP__PEER_UNIX,
@@ -168,7 +168,7 @@ static void test_a_full_ring_drops_and_loses_nothing_else(void **state) {
     uvhttp__entry_ring_t *ring = uvhttp__entry_ring_new(65536);
     uvhttp__entry_source_t source;
     char text[4096];
-    uint64_t put = 0, taken = 0;
+    uint64_t put = 0, consumed = 0;
     for (int round = 0; round < 200; round++) {
         for (;;) { /* until it is full */
             numbered(&source, text, put, size_of(put));
@@ -181,15 +181,15 @@ static void test_a_full_ring_drops_and_loses_nothing_else(void **state) {
         for (int i = 0; i < 1 + round % 30; i++) {
             const uvhttp__entry_t *entry = uvhttp__entry_ring_peek(ring);
             if (!entry) break;
-            check_numbered(entry, taken++);
+            check_numbered(entry, consumed++);
             uvhttp__entry_ring_release(ring, entry);
         }
     }
     for (const uvhttp__entry_t *entry; (entry = uvhttp__entry_ring_peek(ring)) != NULL;) {
-        check_numbered(entry, taken++);
+        check_numbered(entry, consumed++);
         uvhttp__entry_ring_release(ring, entry);
     }
-    assert_int_equal(taken, put);
+    assert_int_equal(consumed, put);
     assert_true(put > 500);
     uvhttp__entry_ring_free(ring);
 }
@@ -259,9 +259,9 @@ static void keep(const char *lines, size_t size, void *user) {
     pthread_mutex_unlock(&kept->lock);
 }
 
-static void times(const uvhttp_request_t *req, uint64_t *begin_ns, uint64_t *now_ns) {
+static void times(const uvhttp_request_t *req, uint64_t *start_ns, uint64_t *now_ns) {
     (void)req;
-    *begin_ns = 1;
+    *start_ns = 1;
     *now_ns = 5001;
 }
 

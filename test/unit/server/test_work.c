@@ -5,7 +5,7 @@
 
 static struct {
     atomic_uint ran, done, cancelled, done_on_loop, beats;
-    atomic_int taken; /* what uvhttp_work returned last */
+    atomic_int consumed; /* what uvhttp_work returned last */
     uvhttp_server_t *server;
     pthread_mutex_t gate;
 } seen;
@@ -45,8 +45,8 @@ static void answer(void *user, int status) {
 static void give(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;
     uvhttp_deferred_t *deferred = uvhttp_response_defer(res);
-    atomic_store(&seen.taken, uvhttp_work(seen.server, run, answer, deferred));
-    if (atomic_load(&seen.taken) != UVHTTP_OK) answer(deferred, atomic_load(&seen.taken));
+    atomic_store(&seen.consumed, uvhttp_work(seen.server, run, answer, deferred));
+    if (atomic_load(&seen.consumed) != UVHTTP_OK) answer(deferred, atomic_load(&seen.consumed));
 }
 
 static void start(serving_t *serving) {

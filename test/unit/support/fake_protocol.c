@@ -53,9 +53,9 @@ static void pump_later(fake_stream_t *stream) {
 /* --- output --- */
 
 static void take(fake_stream_t *stream, const char *data, size_t size) {
-    stream->body = grow(stream->body, stream->body_taken + size);
-    memcpy(stream->body + stream->body_taken, data, size);
-    stream->body_taken += size;
+    stream->body = grow(stream->body, stream->body_consumed + size);
+    memcpy(stream->body + stream->body_consumed, data, size);
+    stream->body_consumed += size;
     if (stream->send_window != FAKE_NO_LIMIT) stream->send_window -= size;
 }
 

@@ -57,7 +57,7 @@ typedef struct fake_stream {
     char *trailers; /* the same; NULL: none */
     uint64_t announced;
     char *body; /* what the client has taken */
-    size_t body_taken;
+    size_t body_consumed;
     bool begun, ended, missized, finishing, wants_writable;
     bool responded; /* respond or finish was called: only finished or abort follows */
     int resets, reset_code;
