@@ -42,8 +42,8 @@ static void parse_options(settings_t *settings, char **argv) {
          .help = "1..1000000000 (default 20000)"},
         {"--payload-size", OPTION_NUMBER, &settings->payload_size, 1, 1 << 20,
          .help = "bytes of a message, 1..1048576 (default 64)"},
-        {"--engine", OPTION_CHOICE, &settings->engine, .choices = "auto, uring, libuv",
-         .help = "auto, uring or libuv (default auto)"},
+        {"--engine", OPTION_CHOICE, &settings->engine, .choices = "auto, uring, epoll",
+         .help = "auto, uring or epoll (default auto)"},
         {"--json", OPTION_FLAG, &settings->json, .help = "one JSON object instead of lines"},
     };
     options_parse(
@@ -225,7 +225,7 @@ static void die(const char *what, const char *why) {
 /* Connecting is over for the server too when it has accepted all of them. */
 static void connect_all(server_t *server, client_t *clients, const settings_t *settings, uint16_t port) {
     for (unsigned long i = 0; i < settings->client_threads; ++i) {
-        if (!client_connect(&clients[i], port)) die("a client can not connect", strerror(errno));
+        if (!client_connect(&clients[i], port)) die("a client cannot connect", strerror(errno));
     }
     uint64_t end_ns = clock_ns() + UINT64_C(1000000000) * WAIT_SECONDS;
     while (atomic_load(&server->opened) < settings->client_threads) {

@@ -644,7 +644,7 @@ class server {
         throw error(status != UVHTTP_OK ? status : UVHTTP_E_NOMEM, *message ? message : "no server: see the log");
     }
 
-    using registration = int (*)(uvhttp_server_t *, const char *, uvhttp_handler_t, void *);
+    using registration = int (*)(uvhttp_server_t *, const char *, uvhttp_handler_cb, void *);
 
     template <class F> server &add(registration how, const char *pattern, F &&handler) {
         using made = detail::route<F>;

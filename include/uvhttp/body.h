@@ -16,7 +16,7 @@ typedef void (*uvhttp_body_data_cb)(uvhttp_request_t *req, uvhttp_response_t *re
  * Otherwise the rest will never arrive, and the client receives the status in brackets unless this call responds:
  * - UVHTTP_E_ABORTED, UVHTTP_E_HTTP_BODY_INCOMPLETE: the client has gone, and no response can be sent;
  * - UVHTTP_E_HTTP_BODY_TOO_LARGE (413), UVHTTP_E_HTTP_CHUNK_* (400), UVHTTP_E_HTTP_TRAILER* (400, 431);
- * - UVHTTP_E_TIMEOUT (408), UVHTTP_E_ANSWER_TIMEOUT (503), UVHTTP_E_NOMEM (503).
+ * - UVHTTP_E_TIMEOUT (408), UVHTTP_E_RESPONSE_TIMEOUT (503), UVHTTP_E_NOMEM (503).
  * A deferred request cannot respond in this call, because the thread that holds its handle may be using it; that handle
  * gets UVHTTP_E_ABORTED. The function is not called after a complete response; uvhttp_response_on_done always is. */
 typedef void (*uvhttp_body_end_cb)(uvhttp_request_t *req, uvhttp_response_t *res, int status, void *user);
@@ -73,7 +73,7 @@ UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_request_on_multipart(uvhttp_request_t *
                                                               void *user);
 
 /** A timeout of uvhttp_request_read_body that never expires. */
-#define UVHTTP_BODY_FOREVER UINT32_MAX
+#define UVHTTP_NEVER UINT32_MAX
 
 /** Reads the next bytes of the body on a worker thread (UVHTTP_EXEC_WORKER; in a coroutine use uvhttp_coro_read_body).
  * Blocks until there are some. The view stays valid until the next call or the handler's return.

@@ -11,7 +11,7 @@ UVHTTP_BEGIN_DECLS
 struct uvhttp_request;
 
 /** A timeout that never expires. */
-#define UVHTTP_CORO_FOREVER UINT32_MAX
+#define UVHTTP_NEVER UINT32_MAX
 
 /* Rules for all functions:
  * - Outside a coroutine they return UVHTTP_E_STATE (or NULL) and do nothing.
@@ -113,8 +113,6 @@ UVHTTP_EXPORT int uvhttp_coro_channel_close(uvhttp_coro_channel_t *channel);
 UVHTTP_EXPORT void uvhttp_coro_channel_free(uvhttp_coro_channel_t *channel);
 
 /* --- descriptors and connections --- */
-
-enum { UVHTTP_CORO_READABLE = 1, UVHTTP_CORO_WRITABLE = 2 };
 
 /** Waits until a descriptor can be read or written without blocking (either, if both are given). An error or the end of
  * a connection counts as ready. One coroutine of a loop can wait for a descriptor, which must stay open meanwhile.

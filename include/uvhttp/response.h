@@ -43,19 +43,19 @@ UVHTTP_EXPORT int uvhttp_response_send_ref(uvhttp_response_t *res, int status, c
  * Examples are a page built into the program, or a snapshot that is renewed each second. A body of 64 KiB or more, on a
  * connection without TLS, is sent like a file, without a copy into each client's socket. docs/message.md has the
  * figures. */
-typedef struct uvhttp_content uvhttp_content_t;
+typedef struct uvhttp_shared_body uvhttp_shared_body_t;
 /** Creates a shared body from a copy of `size` bytes (0..SIZE_MAX; `data` may be NULL if 0). The caller holds one
  * reference. A body of 64 KiB or more owns a descriptor (memfd_create(2)). Returns 0, UVHTTP_E_INVALID, UVHTTP_E_NOMEM,
  * UVHTTP_E_NO_DESCRIPTORS or UVHTTP_E_IO (memfd_create(2) is not allowed); on failure the result is NULL. Any thread.
  */
-UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_content_new(const void *data, size_t size, uvhttp_content_t **content);
+UVHTTP_EXPORT UVHTTP_MUST_USE int uvhttp_shared_body_new(const void *data, size_t size, uvhttp_shared_body_t **body);
 /** Adds or releases a reference. Release each reference exactly once. Responses in flight hold their own references.
  * Releasing NULL does nothing. Any thread. */
-UVHTTP_EXPORT void uvhttp_content_retain(uvhttp_content_t *content);
-UVHTTP_EXPORT void uvhttp_content_release(uvhttp_content_t *content);
+UVHTTP_EXPORT void uvhttp_shared_body_retain(uvhttp_shared_body_t *body);
+UVHTTP_EXPORT void uvhttp_shared_body_release(uvhttp_shared_body_t *body);
 /** Sends a shared body. The caller keeps its reference. Returns UVHTTP_E_INVALID if the body is NULL. */
-UVHTTP_EXPORT int uvhttp_response_send_content(uvhttp_response_t *res, int status, const char *content_type,
-                                               uvhttp_content_t *content);
+UVHTTP_EXPORT int uvhttp_response_send_shared_body(uvhttp_response_t *res, int status, const char *content_type,
+                                                   uvhttp_shared_body_t *body);
 
 /** Sends the bytes [offset, offset + size) of an open regular file; `size` UINT64_MAX means up to its end. The file is
  * sent by sendfile(2). Worker threads read it instead for TLS, or when it is not in the page cache. The library takes

@@ -8,8 +8,8 @@
 UVHTTP_BEGIN_DECLS
 
 /** Handles a request, in the execution mode of its route (uvhttp_exec_t). A handler that returns without a response and
- * without uvhttp_response_defer gives the client 500 and counts in handler_no_answer. */
-typedef void (*uvhttp_handler_t)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
+ * without uvhttp_response_defer gives the client 500 and counts in handler_no_response. */
+typedef void (*uvhttp_handler_cb)(uvhttp_request_t *req, uvhttp_response_t *res, void *user);
 
 /** The execution mode of a route's handler. The handler's signature is the same in all modes. In all modes middleware
  * runs before the handler, and hooks run after it, on the loop's thread. Registration refuses a mode that this build
@@ -82,7 +82,7 @@ typedef struct uvhttp_route_options {
     uint32_t body_timeout; /**< seconds without a byte of the body; a paused stream does not count. UINT32_MAX: no
                               limit. Default: config.body_timeout */
     uint32_t
-        answer_timeout_ms; /**< ms that the application has to respond or to begin a streamed response; above: 503. It
+        response_timeout_ms; /**< ms that the application has to respond or to begin a streamed response; above: 503. It
                               starts when a handler that deferred returns. With a streaming request body it starts at
                               the end of the body, or while the body is paused. 1..604800000; default: no limit */
     uvhttp_exec_t

@@ -24,7 +24,7 @@ typedef struct uvhttp_performance_config {
 typedef enum uvhttp_engine {
     UVHTTP_ENGINE_AUTO,  /**< io_uring where it works, else epoll. The choice and its reason are reported */
     UVHTTP_ENGINE_URING, /**< io_uring, or fail */
-    UVHTTP_ENGINE_LIBUV
+    UVHTTP_ENGINE_EPOLL
 } uvhttp_engine_t;
 
 #define UVHTTP_CONFIG_TEXT_SIZE 1024 /**< bytes of a text in the configuration, including its NUL */
@@ -69,9 +69,9 @@ typedef struct uvhttp_server_config {
     uint32_t trailer_size_max;    /**< bytes; default 8192 */
     uint64_t request_memory_max;  /**< bytes for header fields, parameters and copied bodies of one response; default 16
                                      MiB */
-    uint32_t keepalive_requests;  /**< requests on one connection. 0 (default): no limit */
-    uint32_t turn_requests_max;   /**< pipelined requests of one connection in one loop iteration, 1..; default 128. An
-                                     HTTP/1 request counts once more per 256 bytes of its head */
+    uint32_t keepalive_requests_max; /**< requests on one connection. 0 (default): no limit */
+    uint32_t iteration_requests_max; /**< pipelined requests of one connection in one loop iteration, 1..; default 128.
+                                   An HTTP/1 request counts once more per 256 bytes of its head */
     bool half_close; /**< true: a client that sends FIN still waits for a deferred response. Default false: it counts as
                         gone, except during the lookup of a static file */
     bool install_signal_handlers; /**< uvhttp_server_run drains on SIGINT and SIGTERM; default true */
@@ -127,7 +127,7 @@ typedef struct uvhttp_server_config {
                                  combined; as text "for,proto,host". Used when the options of uvhttp_server_trust_proxies
                                  name no fields; default UVHTTP_PROXY_FOR */
     uint32_t
-        max_connections_per_address; /**< connections of one client address over all loops: an IPv4 address or the /64
+        connections_per_address_max; /**< connections of one client address over all loops: an IPv4 address or the /64
                                         of an IPv6 address. 0..10,000,000; 0 (default): no limit. Further connections
                                         are reset before anything is read. Unix sockets and trusted proxies (proxy.h)
                                         are exempt. With the PROXY protocol, the address is that of the client */
@@ -298,26 +298,26 @@ UVHTTP_EXPORT struct uv_loop_s *uvhttp_loop_uv(void);
  * UVHTTP_E_ROUTE_CONFLICT, UVHTTP_E_NOMEM, UVHTTP_E_STATE or UVHTTP_E_INVALID. The server keeps the first error, and
  * listen and run return it: results need not be checked here. Patterns: route.h. */
 
-UVHTTP_EXPORT int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
-UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_t handler, void *user);
+UVHTTP_EXPORT int uvhttp_get(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_head(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_post(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_put(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_delete(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_patch(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_options(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
+UVHTTP_EXPORT int uvhttp_any(uvhttp_server_t *server, const char *pattern, uvhttp_handler_cb handler, void *user);
 /** Registers a route for any method, with an execution mode (route.h). The functions above use UVHTTP_EXEC_LOOP; the
  * field `exec` of uvhttp_route_options changes the mode of any route. Also returns UVHTTP_E_UNSUPPORTED if this build
  * does not have the mode. */
 UVHTTP_EXPORT int uvhttp_route(uvhttp_server_t *server, uvhttp_method_t method, const char *pattern,
-                               uvhttp_handler_t handler, void *user, uvhttp_exec_t exec);
+                               uvhttp_handler_cb handler, void *user, uvhttp_exec_t exec);
 
 /** Creates a group of routes. The patterns of its routes follow `prefix` ("/api"), and its middleware runs for them.
  * The server owns the group. Never returns NULL: an error is kept and reported by listen. */
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group(uvhttp_server_t *server, const char *prefix);
 UVHTTP_EXPORT uvhttp_group_t *uvhttp_group_group(uvhttp_group_t *group, const char *prefix);
 UVHTTP_EXPORT int uvhttp_group_route(uvhttp_group_t *group, uvhttp_method_t method, const char *pattern,
-                                     uvhttp_handler_t handler, void *user);
+                                     uvhttp_handler_cb handler, void *user);
 
 /** Adds middleware to the server, also for requests that match no route, or to a group. It runs in the order of the
  * calls, the outer group before the inner one. */

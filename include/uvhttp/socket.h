@@ -18,22 +18,22 @@ UVHTTP_BEGIN_DECLS
 enum { UVHTTP_READABLE = 1, UVHTTP_WRITABLE = 2 };
 
 /** A descriptor watcher. */
-typedef struct uvhttp_watch {
+typedef struct uvhttp_fd_watcher {
     union {
         uint64_t align;
         unsigned char bytes[40];
     } internal; /**< owned by the library */
-} uvhttp_watch_t;
+} uvhttp_fd_watcher_t;
 
 /** Starts to watch a descriptor: calls on_ready(watch, user) when it is ready. An error or the end of a connection
  * counts as ready. An active wait restarts. Only one wait of a loop can be for a descriptor, which must stay open
  * meanwhile. Returns 0, UVHTTP_E_INVALID (no such descriptor, a regular file ...), UVHTTP_E_STATE (no loop runs on this
  * thread, or another wait exists for the descriptor), UVHTTP_E_NOMEM, UVHTTP_E_NO_DESCRIPTORS, UVHTTP_E_LIMIT
  * (fs.epoll.max_user_watches) or UVHTTP_E_IO. */
-UVHTTP_EXPORT int uvhttp_watch_start(uvhttp_watch_t *watch, int fd, unsigned events,
-                                     void (*on_ready)(uvhttp_watch_t *watch, void *user), void *user);
+UVHTTP_EXPORT int uvhttp_fd_watcher_start(uvhttp_fd_watcher_t *watcher, int fd, unsigned events,
+                                          void (*on_ready)(uvhttp_fd_watcher_t *watcher, void *user), void *user);
 /** Stops a wait. Does nothing if it is not active, or zero. Call it on the thread that started it. */
-UVHTTP_EXPORT void uvhttp_watch_stop(uvhttp_watch_t *watch);
+UVHTTP_EXPORT void uvhttp_fd_watcher_stop(uvhttp_fd_watcher_t *watcher);
 
 /** A connection attempt. */
 typedef struct uvhttp_connector {

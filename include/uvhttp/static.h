@@ -23,8 +23,6 @@ typedef struct uvhttp_static_rule {
     const char *cache_control; /**< "public, max-age=3600"; "" for none */
 } uvhttp_static_rule_t;
 
-#define UVHTTP_STATIC_NEVER UINT32_MAX
-
 /** Options. Zero them and set what matters: 0, NULL and false mean the default, and so does NULL for the whole
  * structure. Everything is copied. The maximum sizes of the cache are those of this call, shared evenly among the
  * loops. */
@@ -51,12 +49,12 @@ typedef struct uvhttp_static_options {
     uint32_t cache_missing_max; /**< maximum of negative cache entries, 1..; default 512 */
     uint32_t open_files_max;    /**< open descriptors, 1..1,000,000; default 256 */
     uint64_t cache_size_max;    /**< bytes of cached files, 1..; default 64 MiB */
-    uint32_t revalidate_ms; /**< ms for which a cached file is not checked again, 1..86,400,000 or UVHTTP_STATIC_NEVER;
-                               default 1000 */
-    uint32_t ranges_max;    /**< ranges of a request, 1..1000; above, they are ignored; default 16 */
-    uint32_t list_entries_max; /**< names in the page of a directory, 1..100,000; default 1000 */
-    uint32_t helper_threads;   /**< maximum of threads that wait for the disk, 1..64; default 4 */
-    uint32_t backlog_max;      /**< lookups that wait for a helper thread, 1..1,000,000; above: 503; default 1024 */
+    uint32_t revalidate_ms;     /**< ms for which a cached file is not checked again, 1..86,400,000 or UVHTTP_NEVER;
+                                   default 1000 */
+    uint32_t ranges_max;        /**< ranges of a request, 1..1000; above, they are ignored; default 16 */
+    uint32_t list_entries_max;  /**< names in the page of a directory, 1..100,000; default 1000 */
+    uint32_t helper_threads;    /**< maximum of threads that wait for the disk, 1..64; default 4 */
+    uint32_t backlog_max;       /**< lookups that wait for a helper thread, 1..1,000,000; above: 503; default 1024 */
 } uvhttp_static_options_t;
 
 /** Serves the files below the directory `root`, for GET and HEAD of `prefix` ("/", "/assets") and all paths below it.

@@ -87,10 +87,11 @@ UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_development(const uvhttp_tls_options_t *o
  * to it. */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_from_config(const struct uvhttp_server_config *config);
 
-/** Adds or releases a reference. Servers that listen with it hold references. uvhttp_tls_free accepts NULL. Any thread.
+/** Adds or releases a reference. Servers that listen with it hold references. uvhttp_tls_release accepts NULL. Any
+ * thread.
  */
 UVHTTP_EXPORT uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls);
-UVHTTP_EXPORT void uvhttp_tls_free(uvhttp_tls_t *tls);
+UVHTTP_EXPORT void uvhttp_tls_release(uvhttp_tls_t *tls);
 
 /** Reads all files again. Connections accepted afterwards use the new contents, open connections keep theirs, and
  * tickets stay valid. On failure nothing changes, and the log and uvhttp_tls_error_text name file and reason. Returns

@@ -51,10 +51,8 @@ typedef struct uvhttp_ws_fragment {
     size_t size; /**< bytes; may be 0 */
 } uvhttp_ws_fragment_t;
 
-#define UVHTTP_WS_NEVER UINT32_MAX /**< no limit, for a time or a rate */
-
 /** Options. 0 or NULL in a field means its default, so that an initialiser names only what differs. Times are in
- * seconds, 1..1,000,000 or UVHTTP_WS_NEVER. Everything is copied. */
+ * seconds, 1..1,000,000 or UVHTTP_NEVER. Everything is copied. */
 typedef struct uvhttp_ws_options {
     uint64_t message_size_max; /**< bytes of a message after inflation, 1..2^32-1; default 1 MiB; with
                                   on_fragment 1..2^63-1, default 1 GiB. Above: close code 1009 */
@@ -68,7 +66,7 @@ typedef struct uvhttp_ws_options {
     uint32_t send_queue_max;      /**< maximum of queued bytes; default 4 MiB */
     uint32_t min_send_rate; /**< bytes per second at which a client must acknowledge queued output, including what the
                                kernel holds; below it the connection is reset. Bytes acknowledged ahead count for
-                               rate_grace seconds. 1..2^30 or UVHTTP_WS_NEVER; default 240 */
+                               rate_grace seconds. 1..2^30 or UVHTTP_NEVER; default 240 */
     uint32_t rate_grace;    /**< seconds for which it may acknowledge nothing; default 5 */
     /** permessage-deflate (RFC 7692) with clients that offer it; default false. A build without compression declines
      * all offers and logs that. Do not mix secrets with data of others in one message: its size reveals them. */

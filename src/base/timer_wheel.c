@@ -6,7 +6,7 @@
  * When the time reaches a slot of a higher level, its timers are at the start of that slot: they are due, or move to a
  * lower level. */
 #include "base/timer_wheel.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 #define BITS 6 /* of a digit */
 #define HORIZON_BITS (BITS * UVHTTP__WHEEL_LEVELS)
@@ -83,8 +83,8 @@ UVHTTP__HOT static unsigned next_list(const uvhttp__wheel_t *wheel, uint64_t *at
     for (unsigned level = 0; level < UVHTTP__WHEEL_LEVELS; level++) {
         if (!wheel->occupied[level]) continue;
         unsigned slot = (unsigned)__builtin_ctzll(wheel->occupied[level]);
-        uint64_t turn = wheel->now >> (BITS * (level + 1)) << (BITS * (level + 1));
-        *at = turn + ((uint64_t)slot << (BITS * level));
+        uint64_t iteration = wheel->now >> (BITS * (level + 1)) << (BITS * (level + 1));
+        *at = iteration + ((uint64_t)slot << (BITS * level));
         assert(*at > wheel->now);
         return level * UVHTTP__WHEEL_SLOTS + slot;
     }

@@ -29,7 +29,7 @@ static void forget(uvhttp__static_warm_t *warm) {
 }
 
 /* Whether there is capacity for the found file; if so, reserves it. */
-static bool take_room(warming_t *warming, const uvhttp__static_found_t *found) {
+static bool take_capacity(warming_t *warming, const uvhttp__static_found_t *found) {
     uint64_t size = 0;
     uint32_t descriptors = 0;
     for (int i = 0; i < UVHTTP__STATIC_CODINGS; i++) {
@@ -54,7 +54,7 @@ static void warm_path(warming_t *warming) {
     warm->path_size = size;
     memcpy(warm->path, warming->path, size + 1);
     uvhttp__static_look_up(warming->site, warm->path, NULL, warming->unix_ms, &warm->found);
-    if (warm->found.status != 200 || !take_room(warming, &warm->found)) {
+    if (warm->found.status != 200 || !take_capacity(warming, &warm->found)) {
         forget(warm);
         return;
     }

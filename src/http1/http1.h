@@ -10,7 +10,7 @@
 #include <uvhttp/method.h>
 #include <uvhttp/types.h>
 
-#include "base/head.h"
+#include "base/http_head.h"
 
 /* The progress in a head that arrives in several receives; zero it for a new message. */
 typedef struct uvhttp__http1_scan {

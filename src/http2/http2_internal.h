@@ -3,7 +3,7 @@
 #ifndef UVHTTP_SRC_HTTP2_HTTP2_INTERNAL_H
 #define UVHTTP_SRC_HTTP2_HTTP2_INTERNAL_H
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "http2/http2.h"
 
 /* Functions of the core that read return 0 with an event, UVHTTP_E_*, or this: there is none, continue. */

@@ -1,4 +1,4 @@
-/* Owns: the contract between the common part of a loop (io_loop.c) and an engine (io_uring.c, io_libuv.c), and the
+/* Owns: the contract between the common part of a loop (io_loop.c) and an engine (io_uring.c, io_epoll.c), and the
  * helpers that both engines use. Not for anybody outside src/io/. */
 #ifndef UVHTTP_SRC_IO_ENGINE_H
 #define UVHTTP_SRC_IO_ENGINE_H
@@ -16,11 +16,11 @@
 /* Bytes that one stream may keep undelivered before its reading stops; what is in flight by then comes on top. */
 #define UVHTTP__HELD_MAX (64u * 1024)
 /* Bytes that one sendfile stream may send in an iteration before other streams get their share. */
-#define UVHTTP__FILE_TURN_MAX (1024u * 1024)
+#define UVHTTP__FILE_ITERATION_MAX (1024u * 1024)
 /* Timers that may expire in an iteration before arrived data gets its share. On io_uring an iteration has about 40
  * completions. If all due timers ran in one iteration, the next requests of those clients would wait for the last of
  * them, and arrive in one burst from then on (docs/io.md). */
-#define UVHTTP__TURN_TIMERS_MAX 32
+#define UVHTTP__ITERATION_TIMERS_MAX 32
 
 struct uvhttp__engine {
     const char *name;
@@ -33,7 +33,7 @@ struct uvhttp__engine {
     int (*read_start)(uvhttp__stream_t *stream);
     void (*read_stop)(uvhttp__stream_t *stream); /* as soon as possible; some bytes may still come */
     /* Hands the head of the queue to the kernel. The stream is not in loop->dirty any more. */
-    void (*hand_over)(uvhttp__stream_t *stream);
+    void (*flush)(uvhttp__stream_t *stream);
     /* The close state is WANTED and the unsent output is dropped; called again after an iteration in which the stream
      * was FLUSHED. */
     void (*close)(uvhttp__stream_t *stream);
@@ -42,7 +42,7 @@ struct uvhttp__engine {
     void (*listener_update)(uvhttp__listener_t *listener); /* flags WANTED and CLOSING say what should be */
 };
 
-extern const uvhttp__engine_t uvhttp__engine_libuv;
+extern const uvhttp__engine_t uvhttp__engine_epoll;
 #if UVHTTP_WITH_URING
 extern const uvhttp__engine_t uvhttp__engine_uring;
 #endif
@@ -53,14 +53,14 @@ int uvhttp__loop_init(uvhttp__loop_t *loop, const uvhttp__engine_t *engine, cons
 void uvhttp__loop_deinit(uvhttp__loop_t *loop);
 
 /* An iteration consists of: begin (clock), completions from the kernel, settle, end (posts, kept bytes, timers,
- * on_turn_end, flush). Then the engine submits and waits, unless uvhttp__turn_pending. */
-void uvhttp__turn_begin(uvhttp__loop_t *loop);
+ * on_iteration_end, flush). Then the engine submits and waits, unless uvhttp__iteration_pending. */
+void uvhttp__iteration_begin(uvhttp__loop_t *loop);
 /* Runs after the completions of an iteration. What the previous iteration flushed and what has not failed counts as
  * sent. Calls on_sent, does FIN, and puts streams with more output into `dirty`. Frees the arena of the previous
  * iteration. */
-void uvhttp__turn_settle(uvhttp__loop_t *loop);
-void uvhttp__turn_end(uvhttp__loop_t *loop);
-static inline bool uvhttp__turn_pending(const uvhttp__loop_t *loop) {
+void uvhttp__iteration_settle(uvhttp__loop_t *loop);
+void uvhttp__iteration_end(uvhttp__loop_t *loop);
+static inline bool uvhttp__iteration_pending(const uvhttp__loop_t *loop) {
     return loop->settle_due || !uvhttp__list_empty(&loop->ready) || !uvhttp__list_empty(&loop->dirty) ||
            !uvhttp__list_empty(&loop->closed) || !uvhttp__list_empty(&loop->closed_listeners) ||
            !uvhttp__mpsc_empty(&loop->posts);
@@ -124,7 +124,7 @@ typedef struct uvhttp__refusals {
     uint64_t since_ns;           /* the first of them */
     uint64_t forbidden_since_ns; /* the first of the consecutive refusals that are not known to pass; 0: the last one
                                     may pass */
-    uint64_t told_ns;            /* when the log last said so; 0: never */
+    uint64_t reported_ns;        /* when the log last said so; 0: never */
 } uvhttp__refusals_t;
 
 /* Counts a refusal, and logs when refusals continue. Returns whether they have continued for too long. */
@@ -137,19 +137,19 @@ int uvhttp__refusals_backoff_ms(const uvhttp__refusals_t *refusals);
 /* The backend cannot be used any more: logs it and tells the loop's owner. */
 void uvhttp__loop_fail(uvhttp__loop_t *loop, const char *call, int error_number);
 
-/* --- iteration arena (io_turn.c) --- */
+/* --- iteration arena (io_iteration.c) --- */
 
-/* The mark of the half that is not that of loop->turn_mark. */
-#define UVHTTP__TURN_OTHER(mark) ((uint8_t)(3 - (mark)))
+/* The mark of the half that is not that of loop->iteration_mark. */
+#define UVHTTP__ITERATION_OTHER(mark) ((uint8_t)(3 - (mark)))
 
-int uvhttp__turn_memory_init(uvhttp__loop_t *loop);
-void uvhttp__turn_memory_deinit(uvhttp__loop_t *loop);
+int uvhttp__iteration_arena_init(uvhttp__loop_t *loop);
+void uvhttp__iteration_arena_deinit(uvhttp__loop_t *loop);
 /* The kernel has finished with the half of the previous iteration: its chunks beyond the first are released. */
-void uvhttp__turn_memory_sent(uvhttp__loop_t *loop);
+void uvhttp__iteration_arena_sent(uvhttp__loop_t *loop);
 /* The half that the kernel has finished with is filled in the next iteration. */
-void uvhttp__turn_memory_flip(uvhttp__loop_t *loop);
+void uvhttp__iteration_arena_flip(uvhttp__loop_t *loop);
 /* A segment for arena memory is itself in the arena, at its far end, and is freed with it. NULL: out of memory. */
-uvhttp__segment_t *uvhttp__segment_of_turn(uvhttp__loop_t *loop, const char *data, size_t size);
+uvhttp__segment_t *uvhttp__segment_of_iteration(uvhttp__loop_t *loop, const char *data, size_t size);
 
 /* --- the output queue (io_out.c), for io_loop.c and io_filter.c --- */
 
@@ -208,7 +208,7 @@ enum {
  * descriptor that its libuv loop polls. */
 struct uvhttp__fd_set {
     uvhttp__loop_t *loop;
-    uvhttp__watch_t *watch; /* NULL: the loop waits for the set itself */
+    uvhttp__fd_watcher_t *watcher; /* NULL: the loop waits for the set itself */
     uvhttp__post_t post;
     int fd;    /* -1: closed */
     int at;    /* the event that is being looked at, of `count` */
@@ -220,8 +220,8 @@ struct uvhttp__fd_set {
 
 /* Makes loop->waited. Returns 0, UVHTTP_E_NOMEM or UVHTTP_E_NO_DESCRIPTORS. It is freed with the loop. */
 int uvhttp__fd_set_new(uvhttp__loop_t *loop);
-/* Makes the loop's libuv poll the set. Returns as uvhttp__loop_watch. */
-int uvhttp__fd_set_watch(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
+/* Makes the loop's libuv poll the set. Returns as uvhttp__fd_watcher_open. */
+int uvhttp__fd_set_watch_by_uv(struct uvhttp__fd_set *set, void (*on_readable)(void *arg), void *arg);
 /* Nothing waits for a descriptor any more. */
 void uvhttp__fd_set_close(uvhttp__loop_t *loop);
 /* EPOLL_CTL_ADD or EPOLL_CTL_MOD. Returns 0 or UVHTTP_E_STATE (it is in the set), UVHTTP_E_INVALID (not for epoll),

@@ -17,7 +17,7 @@ typedef struct uvhttp__inner {
 int uvhttp__inner_open(uvhttp__inner_t *inner);
 /* Runs an iteration of the inner loop when it has something to do. Returns how long the loop may wait for it: ms, or -1
  * for forever. */
-int uvhttp__inner_turn(uvhttp__inner_t *inner);
+int uvhttp__inner_iteration(uvhttp__inner_t *inner);
 /* Does nothing if it is not open. Returns false, and says so in the log, when the application has left handles open. */
 bool uvhttp__inner_close(uvhttp__inner_t *inner);
 

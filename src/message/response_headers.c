@@ -1,7 +1,7 @@
 /* Owns: the header fields of a response, stored as the text that is sent. Content-Type is stored separately, because
  * every response sets it. May include: base. */
 #include "base/chars.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/str.h"
 #include "message/response_internal.h"
 

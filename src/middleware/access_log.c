@@ -69,10 +69,10 @@ static void fill_source(const uvhttp__access_log_t *log, uvhttp_response_t *res,
     uvhttp_request_t *req = uvhttp_response_request(res);
     uvhttp__entry_t *entry = &source->entry;
     uint64_t now_ns;
-    bool begun = uvhttp__response_is(res, UVHTTP__RESPONSE_ANSWERED | UVHTTP__RESPONSE_BEGUN);
+    bool begun = uvhttp__response_is(res, UVHTTP__RESPONSE_COMPLETE | UVHTTP__RESPONSE_BEGUN);
     entry->client = uvhttp__request_client(req)->address;
-    req->ops->times(req, &entry->begin_ns, &now_ns);
-    entry->duration_ns = now_ns - entry->begin_ns;
+    req->ops->times(req, &entry->start_ns, &now_ns);
+    entry->duration_ns = now_ns - entry->start_ns;
     entry->status = begun ? res->status : STATUS_GONE;
     entry->bytes = begun ? res->sent_size : 0;
     entry->aborted = status != UVHTTP_OK;

@@ -8,7 +8,7 @@
 #include <uvhttp/types.h>
 
 #include "base/error_index.h"
-#include "base/hot.h"
+#include "base/hot_path.h"
 
 /* X(name, help). The metrics page shows them in this order; put a new one with its kin. */
 #define UVHTTP__COUNTER_MAP(X)                                                                                         \
@@ -16,11 +16,11 @@
     X(connections_closed, "Connections closed")                                                                        \
     X(connections_limit, "Connections at once at most: max_connections, or what the descriptors allow, now")           \
     X(connections_refused_limit, "Connections closed at once because a limit of connections was reached")              \
-    X(connections_refused_address, "Connections reset at once because their address had max_connections_per_address")  \
+    X(connections_refused_address, "Connections reset at once because their address had connections_per_address_max")  \
     X(connections_evicted, "Idle connections closed for new ones, because max_connections was reached")                \
     X(accept_paused, "Times that accepting paused because descriptors or memory ran out")                              \
     X(accept_errors, "Errors of accepting connections")                                                                \
-    X(requests, "Requests whose head was received whole")                                                              \
+    X(requests, "Requests whose head was received completely")                                                         \
     X(requests_pipelined, "Requests that were received before the response to the one before was made")                \
     X(responses_1xx, "Responses with status 100-199")                                                                  \
     X(responses_2xx, "Responses with status 200-299")                                                                  \
@@ -29,8 +29,8 @@
     X(responses_5xx, "Responses with status 500-599")                                                                  \
     X(bytes_received, "Bytes received from sockets")                                                                   \
     X(bytes_sent, "Bytes accepted by sockets")                                                                         \
-    X(timeouts_header, "Connections closed because a request head was not whole in time")                              \
-    X(timeouts_body, "Connections closed because a request body was not whole in time")                                \
+    X(timeouts_header, "Connections closed because a request head was not complete in time")                           \
+    X(timeouts_body, "Connections closed because a request body was not complete in time")                             \
     X(timeouts_keepalive, "Idle connections closed")                                                                   \
     X(timeouts_write, "Connections closed because a response was not received in time")                                \
     X(timeouts_handshake, "Connections closed because the TLS handshake was not done in time")                         \
@@ -43,11 +43,11 @@
     X(closing_floods, "Times that too many bytes came behind the ends of connections, and one was closed or paused")   \
     X(aborted, "Requests whose client was gone before the response was sent")                                          \
     X(deferred, "Responses that were deferred")                                                                        \
-    X(handler_no_answer, "Requests whose handler neither sent nor deferred a response")                                \
+    X(handler_no_response, "Requests whose handler neither sent nor deferred a response")                              \
     X(engine_enobufs, "Times that receiving waited for buffers")                                                       \
     X(engine_refusals, "Times that the kernel refused what was submitted to io_uring, or completions")                 \
     X(engine_wakeups, "Wake-ups by other threads")                                                                     \
-    X(engine_turns, "Loop iterations")                                                                                 \
+    X(engine_iterations, "Loop iterations")                                                                            \
     X(connections_waited, "Times that accepting waited because max_connections was reached")                           \
     X(write_queue_full, "Times that a connection was not read because its output waited for the client")               \
     X(budget_exhausted, "Times that a connection used up its share of a loop iteration")                               \
@@ -60,7 +60,7 @@
     X(rate_limit_undecided, "Requests that the store of a rate limiter could not decide on")                           \
     X(middleware_no_memory, "Requests that got 503 because a middleware had no memory for them")                       \
     X(access_log_dropped, "Requests that did not fit into the access log")                                             \
-    X(forwarded_ignored, "Requests with a forwarding field that could not be used whole")                              \
+    X(forwarded_ignored, "Requests with a forwarding field that could not be used completely")                         \
     X(ws_publications, "WebSocket publications that a loop has delivered to its subscribers")                          \
     X(ws_publications_refused, "WebSocket publications refused because too many waited for the loops")                 \
     X(ws_publications_skipped, "WebSocket publications left out for a subscriber whose queue was full")                \
@@ -93,7 +93,7 @@
     X(work_running, "Jobs and handlers that worker threads run now")                                                   \
     X(work_waiting, "Jobs and handlers that wait for a worker thread, their time or their tag now")                    \
     X(handler_blocked, "Times that a handler kept its loop from others for longer than handler_warn_ms")               \
-    X(coroutines, "Coroutines begun")                                                                                  \
+    X(coroutines, "Coroutines started")                                                                                \
     X(coroutines_waited, "Requests whose coroutine has waited")                                                        \
     X(coroutines_refused, "Requests that got 503 because coroutines_max was reached or a stack could not be had")      \
     X(coroutine_stacks, "Stacks of coroutines that are mapped now")                                                    \

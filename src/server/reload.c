@@ -29,7 +29,7 @@ int uvhttp_server_reload(uvhttp_server_t *server, const uvhttp_server_config_t *
     char reason[512] = "";
     uvhttp_server_config_t whole;
     unsigned listeners = 0;
-    int status = config ? uvhttp__server_take_config(config, &whole, reason, sizeof reason) : UVHTTP_OK;
+    int status = config ? uvhttp__server_copy_config(config, &whole, reason, sizeof reason) : UVHTTP_OK;
     if (status == UVHTTP_OK)
         status = uvhttp__server_reload_tls(server, config ? &whole : NULL, &listeners, reason, sizeof reason);
     if (message && size > 0) snprintf(message, size, "%s", reason);
@@ -94,8 +94,8 @@ int uvhttp_server_on_reload(uvhttp_server_t *server, void (*on_reload)(uvhttp_se
     if (server->ran) return UVHTTP_E_STATE;
     server->reload.cb = on_reload;
     server->reload.user = user;
-    server->host->on_hangup = on_reload ? on_hangup : NULL;
-    server->host->on_hangup_arg = server;
+    server->tcp_server->on_hangup = on_reload ? on_hangup : NULL;
+    server->tcp_server->on_hangup_arg = server;
     return UVHTTP_OK;
 }
 

@@ -75,7 +75,7 @@ void uvhttp__tls_source_close(uvhttp__tls_source_t *source);
 int uvhttp__tls_add_given_names(uvhttp__tls_names_t *names, const char *list, uint32_t index,
                                 uvhttp__tls_error_t *error);
 void uvhttp__tls_warn_of_key(const uvhttp_tls_certificate_t *from);
-void uvhttp__tls_tell_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until);
+void uvhttp__tls_log_dates(const uvhttp_tls_certificate_t *from, bool past, bool future, const char *until);
 
 /* --- contexts.c --- */
 

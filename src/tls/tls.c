@@ -49,7 +49,7 @@ uvhttp_tls_t *uvhttp_tls_new(const uvhttp_tls_options_t *options) {
         return tls;
     }
     UVHTTP_LOG_ERROR("tls: %s", error.text);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return NULL;
 }
 
@@ -58,7 +58,7 @@ uvhttp_tls_t *uvhttp_tls_retain(uvhttp_tls_t *tls) {
     return tls;
 }
 
-void uvhttp_tls_free(uvhttp_tls_t *tls) {
+void uvhttp_tls_release(uvhttp_tls_t *tls) {
     if (!tls || !uvhttp__ref_release(&tls->count)) return;
     uvhttp__tls_contexts_release(tls->contexts);
     uvhttp__tickets_deinit(&tls->tickets);

@@ -90,7 +90,7 @@ def of_host(server, host, target="/"):
         return connection.response()
 
 
-def test_on_loopback_only_its_own_hosts_are_answered(serve, site):
+def test_on_loopback_only_its_own_hosts_are_served(serve, site):
     """A page of another site can make a name of its own lead to 127.0.0.1: only the Host tells (DNS rebinding)."""
     server = serve("uvhttp", site, hosts=())
     for host in ("localhost", "localhost:8080", "LOCALHOST.", "app.localhost", HOST, f"{HOST}:1", "127.9.9.9", "[::1]:80"):
@@ -305,7 +305,7 @@ def test_sighup_opens_the_access_log_again(serve, site, tmp_path):
     assert "index.html" not in old.read_text()
 
 
-def test_what_can_not_be_served_is_said(serve, site, tmp_path):
+def test_what_cannot_be_served_is_said(serve, site, tmp_path):
     text, status = refused("serve", tmp_path / "none")
     assert status == 1 and "none: the directory cannot be opened: No such file or directory" in text
     text, status = refused("serve", site / "index.html")

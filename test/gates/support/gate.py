@@ -98,7 +98,7 @@ def wait_port(process, port, log):
     sys.exit("BROKEN  the server does not listen")
 
 
-def read_answers(client, count, answer_size):
+def read_replies(client, count, answer_size):
     """Exactly `count` answers of the known size, all of them 200."""
     left = count * answer_size
     while left > 0:
@@ -128,5 +128,5 @@ def lock_step(clients, rounds, size, request=GET, per_write=1):
         for client in clients:
             client.sendall(request * per_write)
         for client in clients:
-            read_answers(client, per_write, size)
+            read_replies(client, per_write, size)
     return rounds * len(clients) * per_write

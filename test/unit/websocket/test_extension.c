@@ -26,7 +26,7 @@ static const char *answer(const char *offer, const uvhttp__ws_deflate_t *willing
     return out;
 }
 
-static void test_good_offers_are_answered(void **state) {
+static void test_good_offers_are_accepted(void **state) {
     (void)state;
     static const struct {
         const char *offer;
@@ -117,7 +117,7 @@ static void test_bad_offers_are_declined(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good_offers_are_answered),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good_offers_are_accepted),
                                        cmocka_unit_test(test_bad_offers_are_declined)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
