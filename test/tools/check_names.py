@@ -14,7 +14,7 @@ FILE = re.compile(r"[\w*-][\w*.-]*(?:/[\w*.-]+)*\.(?:c|h|hpp|py|sh)")
 TEST = re.compile(rf"({FILE.pattern})::(\w+)")
 SOURCE = re.compile(r"[\w/.-]*\w\.c\b")
 INTERNAL = re.compile(r"\buvhttp__\w+")
-# Written by CMake, read by the program of a reader, or of a history that is told.
+# Written by CMake, read by the program of a reader, or of a history.
 ELSEWHERE = ("build_identity.h", "build_info.h", "app.c", "server.c")
 HISTORY = ("CHANGELOG.md",)
 ANY = "uvhttp__x"  # stands for all of them
