@@ -139,7 +139,7 @@ foreach(source IN LISTS gate_sources)
   set_target_properties(gate_${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/test/bin")
 endforeach()
 
-# What the stories of header compression are told to.
+# What the stories of header compression are sent to.
 add_executable(hpack_stories test/integration/http2/hpack_stories.c)
 target_link_libraries(hpack_stories PRIVATE uvhttp_inside PkgConfig::UVHTTP_PC_NGHTTP2)
 # What PyPI h2 gets as well.

@@ -1,4 +1,4 @@
-# Owns: the programs beside the library. uvhttp-load: all but its main is a library, so that the unit tests can reach it.
+# Owns: the programs in addition to the library. uvhttp-load: all but its main is a library, so that the unit tests can reach it.
 uvhttp_programs(load_sources tools/load/*.c)
 list(REMOVE_ITEM load_sources tools/load/main.c)
 add_library(uvhttp_load STATIC ${load_sources})

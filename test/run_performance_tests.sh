@@ -5,6 +5,6 @@ set -eu
 cd "$(dirname "$0")/.."
 status=0
 ./dev bench system || status=$?
-# 4: figures would be restless; the runs say so themselves. 77: something is missing, and the table has said what.
+# 4: figures would be noisy; the runs say so themselves. 77: something is missing, and the table has said what.
 [ "$status" = 0 ] || [ "$status" = 4 ] || exit "$status"
 exec ./dev bench run basic "$@"

@@ -34,7 +34,7 @@ def settings(**values):
     return PREFACE + joined([own, frames.SettingsFrame(0, flags=["ACK"])])
 
 
-# LATER's handler lets go when its stream is reset: what the server then holds is not the handler's.
+# LATER's handler releases its memory when its stream is reset: what the server then holds is not the handler's.
 GET, LATER, POST = block(), block("/trickle?bytes=1&ms=1000"), block("/body", "POST")
 START = settings()
 CLOSED = settings(INITIAL_WINDOW_SIZE=0)

@@ -150,7 +150,7 @@ def test_uploads_share_the_connection(site, open_page):
     assert has_one_connection(server) and server.counter("http2_windows_exceeded") == 0
 
 
-# Twenty at a time. When thirty are there the test is told, and nobody waits for what it does then.
+# Twenty at a time. When thirty are there the test is notified, and nobody waits for what it does then.
 BUSY = """<p id=seen></p><script>
 let next = 0, loaded = 0, failed = 0;
 function more() {

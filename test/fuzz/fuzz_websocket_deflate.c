@@ -1,6 +1,6 @@
 /* Owns: fuzzing of compressed WebSocket messages (libFuzzer). The input is inflated whole and split, with
  * outlets of different sizes, as two messages of one context; result and bytes must agree. Then it is a text that is
- * compressed and must come back; and an offer of extensions, whose answer must be one that can be kept. Input: four
+ * compressed and must come back; and an offer of extensions, whose response must be one that can be kept. Input: four
  * bytes for the cuts and the outlet, the bytes. */
 /* Needs: websocket. */
 #include <stdio.h>

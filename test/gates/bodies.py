@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a request body in chunks of one byte costs, against the same in chunks of 64 KiB, for every way to read it: bytes
 copied per byte of content (counted by the server's own memcpy and memmove, on both engines), and instructions per
-chunk, counted by callgrind (epoll engine: valgrind knows no io_uring). A body that is moved or waited for once a chunk
+chunk, counted by callgrind (epoll: valgrind knows no io_uring). A body that is moved or waited for once a chunk
 breaks both. The bounds of instructions are what was counted with gcc 12 -O2, and a third: how bytes arrive differs."""
 import pathlib
 import re

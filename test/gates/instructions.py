@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Instructions per request in user space, counted by callgrind: the difference of two runs with a different number of
-requests, so that start and stop drop out. The epoll engine, because valgrind knows no io_uring; what is above src/io is
+requests, so that start and stop drop out. On epoll, because valgrind knows no io_uring; what is above src/io is
 the same. The bounds are what was counted with gcc 12 -O2 and 10 %."""
 import pathlib
 import re

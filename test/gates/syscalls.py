@@ -2,7 +2,7 @@
 """System calls per request, counted by strace while a client in lock-step does exactly so many requests.
 
 io_uring: only io_uring_enter, one per loop iteration. libuv: one recvfrom and one sendto per request, one epoll_pwait
-per turn, and no epoll_ctl. A body of 100 KB adds one sendfile. A timer that falls due in the window may cost an iteration: ALLOWANCE calls in all."""
+per iteration, and no epoll_ctl. A body of 100 KB adds one sendfile. A timer that falls due in the window may cost an iteration: ALLOWANCE calls in all."""
 import os
 import pathlib
 import re
@@ -15,7 +15,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parent / "support"))
 import gate
 
-ALLOWANCE = 12  # turns for timers (a few a second), and the call that strace interrupts when it attaches
+ALLOWANCE = 12  # iterations for timers (a few a second), and the call that strace interrupts when it attaches
 
 
 def attach(pid, counts_path):

@@ -18,7 +18,7 @@ import gate
 
 PIECES = 16  # of 64 KiB, in 1 MiB
 FILES = {"mount": "/tls/files/1m.bin", "handler": "/file?path={directory}/1m.bin"}
-ALLOWANCE = 12  # turns for timers, and the call that strace interrupts when it attaches
+ALLOWANCE = 12  # iterations for timers, and the call that strace interrupts when it attaches
 
 
 def connect(port):

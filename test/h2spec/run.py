@@ -29,7 +29,7 @@ TRANSPORTS = ("clear", "tls")
 # Takes each method and a whole body, and its response has a body: a path that gets a response before the rest of a request has
 # come can say nothing of that rest.
 PATH = "/echo"
-# The port is shared with HTTP/1, which answers what is no preface: 400, then the end. h2spec takes the 400 for a frame
+# The port is shared with HTTP/1, which responds to bytes that are no preface: 400, then the end. h2spec takes the 400 for a frame
 # (issue 112 of summerwind/h2spec). RFC 9113 section 3.4: "A GOAWAY frame MAY be omitted in this case, since an invalid
 # preface indicates that the peer is not using HTTP/2."
 EXPECTED_TO_FAIL = {"clear": {"http2/3.5: Sends invalid connection preface"}, "tls": set()}

@@ -74,7 +74,7 @@ def pki(tmp_path_factory):
 
 @pytest.fixture
 def stub():
-    """Servers that answer what no good server would, for uvhttp-load."""
+    """Servers that send what no good server would, for uvhttp-load."""
     with stubs() as start:
         yield start
 

@@ -147,7 +147,7 @@ class Server:
         return self.stderr_path.read_text(errors="replace")
 
     def new_stderr(self):
-        """What was written since the server was ready, but for the watchdog's lines: they tell of a machine that has more to
+        """What was written since the server was ready, except the lines of the stall detector: they tell of a machine that has more to
         do than CPUs, too. They are tested by unit tests, which know what keeps a loop."""
         lines = self.stderr()[len(self.started_with) :].splitlines(keepends=True)
         return "".join(line for line in lines if not WATCHDOG.search(line))

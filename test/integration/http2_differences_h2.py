@@ -101,7 +101,7 @@ def padding_that_fills_a_frame(is_):
 
 @ends
 def an_interim_status_in_a_request(is_):
-    """Section 8.3.1. h2 looks at :status although it is told not to look at fields."""
+    """Section 8.3.1. h2 looks at :status although it is configured not to look at fields."""
     return not is_.messaging and ("informational responses" in is_.text or "INFORMATIONAL" in is_.text)
 
 
@@ -140,7 +140,7 @@ def a_length_that_h2_does_not_check(is_):
 
 @ends
 def content_length_without_messaging(is_):
-    """Section 8.1.1: h2 looks at it although it is told not to look at fields."""
+    """Section 8.1.1: h2 looks at it although it is configured not to look at fields."""
     return not is_.messaging and is_.our_goaway is None and ("content-length" in is_.text or "InvalidBodyLength" in is_.text)
 
 

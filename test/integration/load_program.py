@@ -1,4 +1,4 @@
-"""Owns: uvhttp-load as tests run it, and servers of threads that answer what no good server would."""
+"""Owns: uvhttp-load as tests run it, and servers of threads that send what no good server would."""
 import contextlib
 import json
 import socket

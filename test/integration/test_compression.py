@@ -1,4 +1,4 @@
-"""Compressed answers as real clients see them: curl with brotli and gzip, and Python's own gzip."""
+"""Compressed responses as real clients see them: curl with brotli and gzip, and Python's own gzip."""
 import gzip
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""As many coroutines as there may be wait at once in one server: nothing is refused, one more is, and room comes back.
+"""As many coroutines as there may be wait at once in one server: nothing is refused, one more is, and places become free again.
 
 1,000 of them in CI; for 30,000 on 15,000 connections (a process has 20,000 descriptors), with the memory that they take:
 

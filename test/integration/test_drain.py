@@ -84,7 +84,7 @@ def test_a_drain_under_load_loses_nothing(serve, depth, io_threads):
 
 
 class Regular(threading.Thread):
-    """Asks again and again on a connection that it keeps until it is told `Connection: close`, then on the next one. What
+    """Asks again and again on a connection that it keeps until it gets `Connection: close`, then on the next one. What
     it has sent and gets no response to is an error."""
 
     def __init__(self, connect, depth):
@@ -121,7 +121,7 @@ class Regular(threading.Thread):
 @pytest.mark.parametrize("depth", [1, 8], ids=["one", "pipelined"])
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
 def test_the_old_one_of_two_servers_on_a_socket_loses_nothing(serve, tmp_path, tls, depth, io_threads):
-    """As at a deployment: the next server has the listening socket, too, before this one is told to stop."""
+    """As at a deployment: the next server has the listening socket, too, before this one is asked to stop."""
     pki = Pki(tmp_path) if tls else None
     if tls:
         pki.issue("a", "/CN=a.test", ["a.test"])
@@ -360,7 +360,7 @@ def test_an_idle_server_ends_at_once(serve):
 
 
 def test_a_client_that_does_not_leave_does_not_hold_up_the_end(serve):
-    """It was told `Connection: close`, but keeps its side open and sends on."""
+    """It got `Connection: close`, but keeps its side open and sends on."""
     server = serve(settings={"drain_timeout": 30})
     with server.connect() as connection:
         connection.send(request("GET", "/later?ms=200"))

@@ -74,7 +74,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_the_others_continue(server, 
             assert [one.response().status for one in asked] == [204] * 100
             assert connection.get("/say", method="POST", body=b"%d" % number).status == 204
             stays.wait_for(b"data: %d\n\n" % number)
-        poll(lambda: server.descriptors() < before, 60)  # it was told the end, and did not take that either
+        poll(lambda: server.descriptors() < before, 60)  # the end was sent, and it did not read that either
         assert connection.get("/say", method="POST", body=b"and now?").status == 204
         stays.wait_for(b"data: and now?\n\n")
     sleeps.close()

@@ -86,7 +86,7 @@ def expect_share(server, asked, count, most):
 
 
 def test_a_connection_has_its_share_of_an_iteration_and_no_more(serve):
-    """Two turns at most, not the 200 of a receive buffer."""
+    """Two iterations at most, not the 200 of a receive buffer."""
     server = serve(settings={"iteration_requests_max": 10, "write_buffer_size": 1 << 20})
     expect_share(server, request(target="/n/1"), 200, 2 * 10)
 

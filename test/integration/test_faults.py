@@ -82,7 +82,7 @@ def test_many_failing_calls_of_the_epoll_backend():
 
 
 # TLS encrypts into memory of its own, and a WebSocket's frames go out by other ways than responses: both have to keep
-# what the kernel has not taken.
+# what the kernel has not accepted.
 @pytest.mark.parametrize("args", [("--tls", "--kinds", "crpf"), ("--kinds", "w"), ("--tls", "--kinds", "w")], ids=["tls", "websocket", "wss"])
 def test_failing_calls_below_tls_and_websockets(args):
     rules = ["io_uring_enter:EAGAIN+ENOMEM+EINTR+EBUSY+PARTIAL:3"]

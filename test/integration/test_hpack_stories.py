@@ -1,4 +1,4 @@
-"""Header compression against stories that are told at test time: PyPI hpack and Node encode for our decoder, PyPI hpack and
+"""Header compression against stories that are encoded at test time: PyPI hpack and Node encode for our decoder, PyPI hpack and
 libnghttp2 decode what our encoder writes. Field lists and dynamic tables must agree after each block.
 
 UVHTTP_HPACK_STORIES: how many stories each test tells. UVHTTP_HPACK_SEED: which one is the first. A failure names its seed."""

@@ -20,7 +20,7 @@ def send_get(connection, target="/n/1"):
 
 
 def at_once(waiting, other):
-    """One who waits has got a response before some more requests of another client are, whatever time they take."""
+    """A waiting client has got a response before some more requests of another client are, whatever time they take."""
     for _ in range(100):
         assert other.get("/n/2").body == b"2"
     assert not waiting.quiet(), "it was not its turn as soon as there was room"
@@ -177,7 +177,7 @@ def test_no_connection_in_the_middle_of_a_request_is_evicted(serve):
 
 
 def test_who_still_takes_a_response_keeps_its_place(serve):
-    """The kernel has all of it; its client has not. It makes room when it has taken everything."""
+    """The kernel has all of it; its client has not. It is evicted when it has read everything."""
     server = serve(settings={"max_connections": 2, "io_threads": 1})
     slow, other = server.connect(receive_buffer=4096), server.connect()
     slow.send(request("GET", "/static?size=1000000"))
@@ -193,7 +193,7 @@ def test_who_still_takes_a_response_keeps_its_place(serve):
 
 
 class Guest(threading.Thread):
-    """Asks on a connection until it is closed, which it may be to make room, and comes again."""
+    """Asks on a connection until it is closed, because it was evicted, and comes again."""
 
     def __init__(self, server, number):
         super().__init__()
@@ -210,7 +210,7 @@ class Guest(threading.Thread):
             if self.number % 2:
                 with contextlib.suppress(TimeoutError):
                     connection.socket.settimeout(0.05)
-                    connection.socket.recv(1)  # idle, until it has to make room
+                    connection.socket.recv(1)  # idle, until it is evicted
 
     def run(self):
         while not self.enough.is_set():
@@ -224,7 +224,7 @@ class Guest(threading.Thread):
 
 
 def counters_among_guests(server):
-    """None if this connection, too, was closed to make room before it had asked."""
+    """None if this connection, too, was evicted before it had asked."""
     with contextlib.suppress(Closed, OSError):
         return server.counters()
 
@@ -242,7 +242,7 @@ def test_evicting_on_all_loops_at_once_and_while_the_server_stops(serve, per_add
         counters = poll(lambda: counters_among_guests(server), 60)
         assert counters["connections_evicted"] > 0
         assert counters["connections_accepted"] - counters["connections_closed"] <= 6
-        server.signal()  # while all loops are asked to make room
+        server.signal()  # while all loops are asked to evict
         assert server.wait() == 0
     finally:
         for guest in guests:
@@ -309,7 +309,7 @@ def test_exactly_max_connections_are_held_and_the_backlog_keeps_the_rest(serve, 
     server.sync()
     before = server.sockets()
     server.control.send(PART)
-    clients = [send_part(server.connect()) for _ in range(200)]  # none is idle when the next comes: nobody makes room
+    clients = [send_part(server.connect()) for _ in range(200)]  # none is idle when the next comes: none is evicted
     poll(lambda: server.sockets() >= before + 9)
     deadline = time.monotonic() + 0.3  # longer than a full backlog takes to be accepted
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Owns: the tests of uvhttp-load: against the library's servers, and against a stub that answers what no good server would."""
+"""Owns: the tests of uvhttp-load: against the library's servers, and against a stub that sends what no good server would."""
 import json
 import signal
 import socket
@@ -553,7 +553,7 @@ def test_interrupted_it_reports_what_it_has(stub, number, tmp_path):
     path, one = tmp_path / "result.json", stub(OK)
     words = [LOAD, "--engine", ENGINE, "-d", "60s", "-c", "4", "-j", path, one.url]
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    poll(lambda: len(one.requests) > 10)  # of which it has had answers: four connections ask one after the other
+    poll(lambda: len(one.requests) > 10)  # of which it has had responses: four connections ask one after the other
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert process.returncode == 130, err

@@ -283,7 +283,7 @@ def test_hdrhistogram_reads_the_log_and_finds_the_same_percentiles(target, tmp_p
     assert [interval.get_total_count() for interval in intervals] == [sample["answers"] for sample in run.json["samples"]]
     assert whole.get_total_count() == run.requests
     for percentile, name in ((50, "p50"), (90, "p90"), (99, "p99"), (99.9, "p99_9"), (100, "max")):
-        # The reader rounds a rank to the nearest one, uvhttp-load rounds it up: neighbours in the tail may be far apart.
+        # The reader rounds a rank to the nearest one, uvhttp-load rounds it up: adjacent values in the tail may be far apart.
         sample = 100 / run.requests
         low, high = (whole.get_value_at_percentile(min(100, percentile + offset)) for offset in (-sample, sample))
         assert low * 0.98 <= run.json["latency"][name] <= high * 1.02, name

@@ -168,7 +168,7 @@ def test_a_redis_that_forgets_the_script_is_taught_it_again(serve, redis):
 
 
 class FakeRedis:
-    """Says what it likes: `prepared` to SCRIPT LOAD, `answer` to each question."""
+    """Says what it likes: `prepared` to SCRIPT LOAD, `answer` to each query."""
 
     SHA = b"$40\r\n" + b"a" * 40 + b"\r\n"
 

@@ -1,4 +1,4 @@
-"""Every way to answer."""
+"""Every way to respond."""
 import email.utils
 import json
 import os

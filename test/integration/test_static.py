@@ -517,7 +517,7 @@ def system_calls(server, target, requests, directory):
 @pytest.mark.http1("system calls of HTTP/1")
 def test_a_hit_needs_the_calls_of_a_plain_response_and_no_others(start, root, tmp_path):
     write(root / "tiny.txt", "x" * 1000)
-    # A machine that stands still would be told of, in a line on stderr: more calls.
+    # A machine that stands still would be reported, in a line on stderr: more calls.
     server = start("revalidate_ms=4294967295", "config.handler_warn_ms=0")
     for target in ["/plain", "/tiny.txt", "/small.bin", "/missing", "/sub"]:
         calls = system_calls(server, target, 200, tmp_path)

@@ -551,7 +551,7 @@ def test_the_peers_close_notify_is_acknowledged(site, pki):
     with connect(site, pki) as connection:
         connection.get("/")
         connection.socket.unwrap()
-    with connect(site, pki) as connection:  # behind a request whose answer is under way
+    with connect(site, pki) as connection:  # behind a request whose response is in flight
         connection.send(request(target="/static?size=3000000"))
         assert len(connection.response().body) == 3000000
         connection.socket.unwrap()

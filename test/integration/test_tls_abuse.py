@@ -354,7 +354,7 @@ def test_ticket_of_garbage_is_a_full_handshake(https, pki):
     alive(server, pki)
 
 
-# --- resets, and making room ---
+# --- resets, and eviction ---
 
 RESETS = ["resets_idle", "resets_reading", "resets_writing", "resets_closing"]
 

@@ -74,7 +74,7 @@ class Client:
 
     def read(self):
         part = os.read(self.process.stdout.fileno(), 1 << 16)
-        self.got = (self.got + part).replace(b"read R BLOCK\n", b"")  # its word for a record that has not come whole
+        self.got = (self.got + part).replace(b"read R BLOCK\n", b"")  # its word for an incomplete record
         return part
 
     def wait(self, end):

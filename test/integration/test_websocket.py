@@ -66,7 +66,7 @@ def frame(opcode, payload=b"", fin=True, reserved=0, mask=b"\x12\x34\x56\x78", l
 
 
 class Raw:
-    """A client that sends the bytes it is told to, and reads frames strictly."""
+    """A client that sends the given bytes, and reads frames strictly."""
 
     def __init__(self, server, target, headers=(), early=b"", **options):
         if server.carrier == "http2":

@@ -1,4 +1,4 @@
-"""Owns: a client that sends exactly the bytes it is told to, and reads responses strictly."""
+"""Owns: a client that sends exactly the given bytes, and reads responses strictly."""
 import dataclasses
 import select
 import socket

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """REDbot against the test server, on both engines: what it says of static files, whole and in ranges, conditional requests,
-compressed variants, and answers of handlers. Nothing may be bad or a warning, and what it has to have tried must be good. It
+compressed variants, and responses of handlers. Nothing may be bad or a warning, and what it has to have tried must be good. It
 asks slowly, so it is no step of ./dev test.
 
   ./dev redbot                    both engines

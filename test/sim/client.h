@@ -225,7 +225,7 @@ void sim_h2_settings(client_t *client, const op_t *op);
 /* When it will have waited for credit too long. */
 uint64_t sim_h2_starves_ns(const client_t *client);
 void sim_h2_check_starved(client_t *client, bool starved);
-/* Goes on with the check of all credit; whether that is done. Every response has come before. */
+/* Continues the check of all credit; whether that is done. Every response has come before. */
 bool sim_h2_settle(client_t *client);
 
 /* websocket.c */

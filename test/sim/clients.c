@@ -1,5 +1,5 @@
 /* Owns: the world outside of the server: the steps of clients, each with one connection and a script, and when a
- * connection may end: early only for a reason that the client knows: it was told so, it misbehaved, the server stops,
+ * connection may end: early only for a reason that the client knows: it was notified, it misbehaved, the server stops,
  * or memory runs out on purpose. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 static client_t clients[CLIENTS_MAX];
 static uint32_t client_count;
 bool sim_failing;
-static uint64_t stop_ns; /* when the server is told to stop; SIM_NEVER: when all clients are done */
+static uint64_t stop_ns; /* when the server is asked to stop; SIM_NEVER: when all clients are done */
 static bool stopped;
 static uint64_t stopped_ns;
 
@@ -61,7 +61,7 @@ static bool is_cut(const client_t *client) {
     return client->state != HEAD || client->head_size > 0;
 }
 
-/* With few places, who is idle may have to make room, and a request may cross that. But not one of which something had
+/* With few places, an idle client may be evicted, and a request may cross that. But not one of which something had
  * come before the server looked, and not before the response to the one before it was accepted. */
 static bool is_crossed(const client_t *client) {
     if (!sim_places_are_few || client->state == FRAMES) return false;
@@ -172,7 +172,7 @@ static bool pumps(client_t *client) {
     return waits || sim_one_in(&client->random, 2);
 }
 
-/* What precedes the first request, and frames that answer the server's: between two of its own. Returns whether
+/* What precedes the first request, and frames in reply to the server's: between two of its own. Returns whether
  * something of that is still to be sent or awaited. */
 static bool flush_first(client_t *client) {
     if (client->h2) sim_h2_credit(client);

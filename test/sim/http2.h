@@ -57,7 +57,7 @@ struct sim_h2 {
     give_when_t give_when;
     settling_t settling;
     bool probes;
-    uint32_t due_error, due_stream; /* the server must answer so; due_stream 0: the connection; 0: it need not */
+    uint32_t due_error, due_stream; /* the server must report it; due_stream 0: the connection; 0: it need not */
     bool punished;                  /* it has */
     stream_t streams[REQUESTS_MAX];
 };

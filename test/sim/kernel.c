@@ -243,7 +243,7 @@ static void reset_by_client(sim_conn_t *conn) {
 
 size_t sim_client_send(sim_conn_t *conn, const char *data, size_t size) {
     if (conn->client_fin || conn->client_rst) return 0;
-    if (conn->server_gone) { /* the server's system answers with RST */
+    if (conn->server_gone) { /* the server's system replies with RST */
         conn->server_rst = true;
         return 0;
     }
@@ -487,7 +487,8 @@ ssize_t sim_stream_send(sim_conn_t *conn, const struct iovec *iov, size_t count)
         return (ssize_t)size;
     }
     size_t capacity = queue_capacity(&conn->to_client);
-    if (capacity == 0 || sim_one_in(&conn->random, 16)) { /* that there is room is told: the event is level-triggered */
+    if (capacity == 0 ||
+        sim_one_in(&conn->random, 16)) { /* that there is space is reported: the event is level-triggered */
         sim_trace("send waits", conn->client, size);
         return -EAGAIN;
     }
@@ -564,7 +565,7 @@ int __wrap_close(int fd) {
     for (int i = 0; i < FD_MAX; i++)
         if (descriptors[i].kind == EPOLL) drop_item(descriptors[i].set, fd);
     if (it->kind == EPOLL) free(it->set);
-    for (uint32_t i = 0; i < it->waiting; i++) { /* who waits in a backlog is reset */
+    for (uint32_t i = 0; i < it->waiting; i++) { /* connections in a backlog are reset */
         it->backlog[i]->linger_zero = true;
         it->backlog[i]->never_accepted = refused_ns == sim_now_ns;
         server_close(it->backlog[i]);
@@ -703,7 +704,7 @@ int __wrap_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event
     return 0;
 }
 
-/* What is told in one call, and in which order, comes from the seed. */
+/* What is reported in one call, and in which order, comes from the seed. */
 static int take_events(epoll_set_t *set, struct epoll_event *events, int max) {
     uint32_t ready[ITEMS_MAX], count = 0;
     for (uint32_t i = 0; i < set->count; i++)

@@ -43,7 +43,7 @@ struct sim_conn {
     uint32_t client;
     uint16_t port;
     int fd;    /* of the server; -1: it waits in the backlog */
-    int error; /* of the socket, told once */
+    int error; /* of the socket, reported once */
     bool client_fin, client_rst, client_gone;
     bool server_fin, server_rst, server_gone;
     bool linger_zero;
@@ -55,7 +55,7 @@ typedef struct item {
     int fd;
     uint32_t events;
     uint64_t data;
-    bool edge; /* something has happened since it was told */
+    bool edge; /* something has happened since it was reported */
 } item_t;
 
 typedef struct epoll_set {

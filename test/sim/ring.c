@@ -3,7 +3,7 @@
  * completes in a call that fetches events, in an order that comes from the seed. So do short sends and receives,
  * refused calls, entries that are consumed in part, and small queues, which overflow.
  *
- * The kernel of a ring reads memory later than it is told of it: a send that waits finds what is there then. */
+ * The kernel of a ring reads memory later than the submission: a send that waits finds what is there then. */
 #include <errno.h>
 #include <liburing.h>
 #include <poll.h>
@@ -24,7 +24,7 @@ enum {
     PREFLIGHT_ENTRIES_MAX = 8, /* rings of this size are tried out only: nothing fails there */
 };
 
-/* What the kernel has taken and not completed. */
+/* What the kernel has consumed and not completed. */
 typedef struct op {
     struct io_uring_sqe sqe;
     uint64_t deadline_ns; /* a timeout's */
@@ -87,7 +87,7 @@ static void post(struct sim_ring *ring, const struct io_uring_sqe *sqe, int resu
     ring->sq_flags |= IORING_SQ_CQ_OVERFLOW;
 }
 
-/* Of an operation that was submitted with CQE_SKIP_SUCCESS only failures are told. */
+/* Of an operation that was submitted with CQE_SKIP_SUCCESS only failures are reported. */
 static void finish(struct sim_ring *ring, const struct io_uring_sqe *sqe, int result, bool failed) {
     if (failed || !(sqe->flags & IOSQE_CQE_SKIP_SUCCESS)) post(ring, sqe, result, 0);
 }
@@ -367,7 +367,7 @@ static bool all_consumed(const struct sim_ring *ring) {
     return ring->sq_head == ring->sq_tail;
 }
 
-/* Who waits or fetches events may let others go first. */
+/* A thread that waits or fetches events may let others go first. */
 static int enter(struct io_uring *uring, bool wait, uint64_t deadline_ns) {
     struct sim_ring *ring = ring_of(uring);
     int done = consume(ring);

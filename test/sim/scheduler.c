@@ -127,7 +127,7 @@ static uint32_t choose(void) {
     }
 }
 
-/* The caller's state says what it waits for. Returns when it is its turn. */
+/* The caller's state says what it waits for. Returns when the caller is scheduled. */
 static void pass_baton(uint32_t self) {
     uint32_t next = choose();
     threads[next].timed_out = threads[next].state == WAITS_COND; /* woken by nobody */

@@ -194,7 +194,7 @@ static void on_broken(uvhttp_request_t *req, uvhttp_response_t *res, void *user)
     (void)uvhttp_timer_start(&call->timer, call->ms, on_broken_timer, call);
 }
 
-/* A job on a worker thread, which answers from there. */
+/* A job on a worker thread, which responds from there. */
 static void run_job(void *user) {
     call_t *call = user;
     if (call->ms) nanosleep(&(struct timespec){.tv_sec = call->ms / 1000, .tv_nsec = call->ms % 1000 * 1000000L}, NULL);

@@ -118,7 +118,7 @@ void sim_world_step(sim_random_t *random);
 /* The server has sent something, or has closed. */
 void sim_world_wake(void *arg);
 void sim_world_check_end(void);
-/* A handler that waits for room has written so many bytes of a response. */
+/* A handler that waits for capacity has written so many bytes of a response. */
 void sim_world_wrote(uint32_t tag, uint64_t size);
 uint32_t sim_world_clients(void);
 uint32_t sim_world_ops(uint32_t client);
@@ -164,7 +164,7 @@ extern bool sim_tls_listens, sim_proxy_listens, sim_access_logged;
 extern uint32_t sim_h2_connection_window, sim_h2_stream_window;
 extern bool sim_wall_jumps;          /* somebody sets the clock while the server runs */
 extern bool sim_threads_are_patient; /* a request waits for one as long as it takes */
-extern bool sim_places_are_few;      /* fewer than clients: idle connections are closed to make room */
+extern bool sim_places_are_few;      /* fewer than clients: idle connections are evicted */
 
 #define SIM_PORT 8000u
 #define SIM_PEER_PORT 20000u /* of client 0, and so on */

@@ -115,7 +115,7 @@ typedef struct server_end {
     bool h2; /* the client asks for HTTP/2, and gets it */
 } server_end_t;
 
-/* In the client's first record, next to how much it wants to be told. */
+/* In the client's first record, next to how much it wants to receive. */
 #define ASKS_FOR_H2 (UINT32_C(1) << 31)
 
 uvhttp__tls_session_t *__real_uvhttp__tls_session_new(uvhttp__tls_contexts_t *contexts, uvhttp__tls_io_t *io);
@@ -168,7 +168,7 @@ static int receive_record(server_end_t *end) {
     return end->null.ready ? UVHTTP_OK : UVHTTP_E_AGAIN;
 }
 
-/* The client's first record has its number and how much it wants to be told; the second ends the handshake. */
+/* The client's first record has its number and how much it wants to receive; the second ends the handshake. */
 static int take_handshake(server_end_t *end) {
     null_cipher_t *null = &end->null;
     char hello[PIECE_MAX];

@@ -51,7 +51,7 @@ def unchunked(data):
 
 
 def judge_part(got, body):
-    """got: the raw bytes of a response that has not come whole."""
+    """got: the raw bytes of an incomplete response."""
     head, end, rest = bytes(got).partition(b"\r\n\r\n")
     while head.startswith(b"HTTP/1.1 1") and end:
         head, end, rest = rest.partition(b"\r\n\r\n")
@@ -81,7 +81,7 @@ def judge(response, body, seed, errors, statuses=(200,)):
 
 @contextlib.contextmanager
 def watched():
-    """Turns what a broken stream makes of a client into faults."""
+    """Converts what a broken stream makes of a client into faults."""
     try:
         yield
     except TimeoutError as error:

@@ -17,7 +17,7 @@ UNTIL_RELIEF = 1 << 62
 
 
 class Control:
-    """Fails nothing until it is told to. A call's name "alloc": the library's allocations."""
+    """Fails nothing until it is asked to. A call's name "alloc": the library's allocations."""
 
     def __init__(self, path, names=None):
         self.path = pathlib.Path(path)

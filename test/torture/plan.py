@@ -40,7 +40,7 @@ def started(run):
 
 
 def stopped(run):
-    """A server that is told to stop while a client waits for it, with one that is idle."""
+    """A server that is asked to stop while a client waits for it, with one that is idle."""
     NAMES["keep_alive"](run)
     idle = wire.Connection(run.address)
     idle.get("/")

@@ -95,7 +95,7 @@ def topics(run):
         client.hear(b"+", 1)
     message = pattern(run.seeds.next(), 3000)
     clients[0].tell(BINARY, message)
-    for client in clients:  # the publisher first: when it gets a response, the others have been told
+    for client in clients:  # the publisher first: when it gets a response, the others have been notified
         client.tell(PING, b"behind")
         if client.hear(message, unless=b"behind"):
             client.hear(b"behind", PONG)

@@ -69,7 +69,7 @@ class Torture:
     # --- the server ---
 
     def make(self):
-        """A server that has not been waited for; its control can be told before to let its start fail."""
+        """A server that has not been waited for; its control can be asked before to let its start fail."""
         self.starts += 1
         self.control = Control(self.directory / f"control-{self.starts}", self.known)
         self.address, self.tls_address = (harness.HOST, harness.free_port()), (harness.HOST, harness.free_port())

@@ -1,4 +1,5 @@
-/* Owns: the handler that gates of bodies share: a body that is taken as it arrives. For one source file of a program.
+/* Owns: the handler that gates of bodies share: a body that is consumed as it arrives. For one source file of a
+ * program.
  */
 #ifndef UVHTTP_TEST_GATES_BODIES_H
 #define UVHTTP_TEST_GATES_BODIES_H

@@ -52,7 +52,7 @@ def connect(port, host=HOST):
 
 def server(engine, prefix=(), arguments=(), **options):
     """performance_test with one loop. Yields (process, port); engine uring must be the engine it says it runs on. It says
-    nothing of turns that take long because the machine stands still: that would be calls and allocations."""
+    nothing of iterations that take long because the machine stands still: that would be calls and allocations."""
     port = free_port()
     command = [SERVER, "--port", str(port), "--io-threads", "1", "--engine", engine, "--handler-warn-ms", "0"]
     return running([*prefix, *command, *arguments], port, **options)
@@ -99,7 +99,7 @@ def wait_port(process, port, log):
 
 
 def read_replies(client, count, answer_size):
-    """Exactly `count` answers of the known size, all of them 200."""
+    """Exactly `count` responses of the known size, all of them 200."""
     left = count * answer_size
     while left > 0:
         data = client.recv(min(left, 65536))

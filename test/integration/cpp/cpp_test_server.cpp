@@ -1,5 +1,5 @@
 /* What test_cpp.py asks of the C++ interface: every way to end a coroutine, counted: frames that live, exceptions,
- * allocations. Next to them a handler of C that waits and answers the same way, to compare its allocations.
+ * allocations. Next to them a handler of C that waits and responds in the same way, to compare its allocations.
  *
  *   cpp_test_server ADDRESS */
 #include <atomic>
@@ -107,7 +107,7 @@ static task<response> wait(request &req) {
 }
 
 /* Ends when the writer of a named pipe has closed it; the loop waits, so that what happens meanwhile comes before the
- * answer is made. */
+ * response is made. */
 static task<response> end_in_a_blocked_iteration(request &req) {
     tracker alive;
     co_await uvhttp::sleep(1ms);
@@ -366,7 +366,7 @@ static task<response> keep_longer(request &req) {
     co_return uvhttp::text(200, co_await code_of(*ready) == UVHTTP_OK ? "ready" : "not ready");
 }
 
-/* Answers with the name of what was thrown. */
+/* Responds with the name of what was thrown. */
 template <class F> static auto named(F handler) {
     return [handler](request &req) -> task<response> {
         int code = UVHTTP_OK;

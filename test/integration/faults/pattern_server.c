@@ -1,4 +1,5 @@
-/* A server whose bodies are told by the request alone, for tests that let system calls fail: every byte can be checked.
+/* A server whose bodies are determined by the request alone, for tests that let system calls fail: every byte can be
+ * checked.
  *
  *   pattern_server --listen ADDRESS [--threads N] [--tls-listen ADDRESS] [--set name=value ...] [--upstream ADDRESS]
  *                  [--directory DIR] [--uploads DIR] [--access-log FILE] [--redis ADDRESS]

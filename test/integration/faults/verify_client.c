@@ -181,7 +181,7 @@ static bool expect(client_t *client, const request_t *request) {
     char expected[64];
     snprintf(expected, sizeof expected, "\r\nX-Seed: %llu", (unsigned long long)request->seed);
     const char *seed = strcasestr(head, expected), *length = strcasestr(head, "\r\nContent-Length: ");
-    if (strncmp(head, "HTTP/1.1 5", 10) == 0) return false; /* out of memory, say: an honest answer */
+    if (strncmp(head, "HTTP/1.1 5", 10) == 0) return false; /* out of memory, say: an honest response */
     bool good = strncmp(head, "HTTP/1.1 200 ", 13) == 0 && seed && length &&
                 strtoull(length + 18, NULL, 10) == request->size &&
                 (seed[strlen(expected)] == '\r' || seed[strlen(expected)] == '\0');

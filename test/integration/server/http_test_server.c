@@ -1,5 +1,5 @@
 /* A server for the integration tests: routes for everything that the examples do not show. Not an example: it trusts
- * its clients and answers whatever a test asks for.
+ * its clients and sends whatever a test asks for.
  *
  *   http_test_server --listen ADDRESS [--listen ADDRESS ...] [--set name=value ...] [--trust ADDRESS ...]
  *                    [--forwarded standard|x] [--access-log common|combined|json:[PATH]]

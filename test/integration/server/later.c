@@ -1,4 +1,4 @@
-/* Owns: answers that come later, from a thread of their own. */
+/* Owns: responses that come later, from a thread of their own. */
 #include "later.h"
 
 #include <pthread.h>
@@ -66,7 +66,7 @@ static int respond_target(uvhttp_deferred_t *deferred) {
     return uvhttp_deferred_send(deferred, 200, "text/plain", target.data, target.size);
 }
 
-/* Answers and frees the job. */
+/* Responds and frees the job. */
 static void answer(job_t *job) {
     uvhttp_deferred_t *deferred = job->deferred;
     later_t *later = job->later;

@@ -1,4 +1,4 @@
-/* Owns: answers that come later, from a thread of their own: after some milliseconds, or when a test asks for it. */
+/* Owns: responses that come later, from a thread of their own: after some milliseconds, or when a test asks for it. */
 #ifndef UVHTTP_TEST_LATER_H
 #define UVHTTP_TEST_LATER_H
 
@@ -16,7 +16,7 @@ typedef enum later_how {
     LATER_PIECES,  /* uvhttp_deferred_run, then begin, write, end */
     LATER_NOTHING, /* only release */
     LATER_TWICE,   /* the second response has to be refused */
-    LATER_REQUEST, /* answers with the request's target, read on the other thread */
+    LATER_REQUEST, /* responds with the request's target, read on the other thread */
 } later_how_t;
 
 typedef struct later_counts {
@@ -26,10 +26,11 @@ typedef struct later_counts {
 later_t *later_new(void);
 void later_free(later_t *later);
 
-/* Takes a deferred handle: answered `ms` from now, or, with a key, when later_release is called with the same key. */
+/* Takes a deferred handle: the response is sent `ms` from now, or, with a key, when later_release is called with the
+ * same key. */
 int later_add(later_t *later, uvhttp_deferred_t *deferred, later_how_t how, unsigned ms, uvhttp_str_t key);
 
-/* Lets the thread answer what is held under a key at once; how many there were. */
+/* Makes the thread respond to what is held under a key; returns how many there were. */
 unsigned later_release(later_t *later, uvhttp_str_t key);
 
 later_counts_t *later_counts(later_t *later);

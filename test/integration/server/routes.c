@@ -114,7 +114,7 @@ static void sum_body(uvhttp_request_t *req, uvhttp_response_t *res, void *user) 
     uvhttp_response_text(res, 200, text);
 }
 
-/* --- answers --- */
+/* --- responses --- */
 
 static void hello(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     (void)req, (void)user;

@@ -76,7 +76,7 @@ static void forget(void *user, int status) {
     free(later);
 }
 
-/* Defers, and has a job answer after `ms`. */
+/* Defers, and has a job respond after `ms`. */
 static void by_a_job(uvhttp_request_t *req, uvhttp_response_t *res, void *user) {
     later_t *later = malloc(sizeof *later);
     if (!later) return;

@@ -214,7 +214,7 @@ static void obey(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user) {
     free(topic);
 }
 
-/* Leaves in the close of a connection that others are told of: publishing there is allowed. */
+/* Leaves in the close of a connection that others are notified of: publishing there is allowed. */
 static void say_goodbye(uvhttp_ws_t *ws, int code, uvhttp_str_t reason, void *user) {
     (void)code, (void)reason, (void)user;
     (void)uvhttp_ws_publish(ws, "goodbye", UVHTTP_WS_TEXT, "bye", 3);

@@ -1,4 +1,4 @@
-/* Owns: the WebSocket routes that the integration tests ask, on one loop unless told otherwise: each with a limit, or a
+/* Owns: the WebSocket routes that the integration tests ask, on one loop by default: each with a limit, or a
  * handler, of its own. websocket_test_server ADDRESS [LOOPS]. */
 #include <inttypes.h>
 #include <pthread.h>
