@@ -6,7 +6,7 @@
 #include <string.h>
 #include <uvhttp/method.h>
 
-#include "base/hot.h"
+#include "base/hot_path.h"
 #include "base/load.h"
 
 /* What a table has a place for: the methods of UVHTTP_METHOD_MAP, then all others together, then UVHTTP_ANY. */

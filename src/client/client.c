@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "client/connect.h"
 #include "client/message.h"
-#include "conn/host.h"
+#include "conn/tcp_server.h"
 #include "http1/response_read.h"
 
 enum {
@@ -275,7 +275,7 @@ int uvhttp_client_send_sized(const uvhttp_client_request_t *request, size_t requ
     request = &full;
     uint32_t head_size = request->head_size_max ? request->head_size_max : HEAD_SIZE_DEFAULT;
     if (!request->url || !on_done || head_size < HEAD_SIZE_MIN || head_size > HEAD_SIZE_MAX) return UVHTTP_E_INVALID;
-    uvhttp__loop_t *loop = uvhttp__host_current_loop();
+    uvhttp__loop_t *loop = uvhttp__tcp_server_current_loop();
     if (!loop) return UVHTTP_E_STATE;
     int status = uvhttp__client_check(request);
     if (status == UVHTTP_OK) status = uvhttp__client_url_parse(uvhttp__str_from(request->url), &url);

@@ -165,7 +165,7 @@ static outcome_t call_work(const void *options, size_t size) {
 
 static outcome_t of_tls(uvhttp_tls_t *tls) {
     outcome_t outcome = of_log(tls != NULL);
-    uvhttp_tls_free(tls);
+    uvhttp_tls_release(tls);
     return outcome;
 }
 
@@ -503,7 +503,7 @@ int main(void) {
         TEST(test_certificates_of_an_older_and_a_newer_program),
         TEST(test_what_a_newer_program_reserves_is_refused),
         TEST(test_programs_get_the_fields_that_they_have_room_for),
-        ON_ENGINE(test_requests_of_coroutines_come_with_their_size, on_libuv),
+        ON_ENGINE(test_requests_of_coroutines_come_with_their_size, on_epoll),
     };
     return RUN_TABLE(tests);
 }
