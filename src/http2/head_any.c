@@ -214,10 +214,11 @@ static int add_host(uvhttp__http2_assembly_t *at) {
     return UVHTTP_OK;
 }
 
+/* An :authority that is there is not empty, whatever "host" says (RFC 9110 section 4.2.1, RFC 9113 section 8.3.1). */
 static int finish_authority(uvhttp__http2_assembly_t *at) {
     uvhttp__head_t *head = at->head;
     if ((at->seen & UVHTTP__SEEN_HOST) == 0) return head->authority.size > 0 ? add_host(at) : UVHTTP_E_HTTP2_AUTHORITY;
-    if (head->authority.size == 0) head->authority = at->host;
+    if ((at->seen & UVHTTP__SEEN_AUTHORITY) == 0) head->authority = at->host;
     bool same = uvhttp__str_equal_nocase(uvhttp__span_str(at->scratch, head->authority),
                                          uvhttp__span_str(at->scratch, at->host));
     return same && head->authority.size > 0 ? UVHTTP_OK : UVHTTP_E_HTTP2_AUTHORITY;
