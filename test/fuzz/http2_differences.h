@@ -212,8 +212,8 @@ static bool is_useless_credit(difference_t *is) {
     return log_equal(is->ours, is->theirs);
 }
 
-/* Section 6.8: behind a GOAWAY of the client, with its last stream, libnghttp2 has ended and sends no more. We may still
- * return credit for that stream. */
+/* Section 6.8: behind a GOAWAY of the client, with its last stream, libnghttp2 has ended and sends no more. We may
+ * still return credit for that stream. */
 static bool is_credit_at_the_end(difference_t *is) {
     log_entry_t *credit = log_find(is->ours, LOG_SENT_WINDOW, 0);
     if (!is->over || !credit || log_find(is->theirs, LOG_SENT_WINDOW, 0)) return false;

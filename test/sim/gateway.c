@@ -43,7 +43,8 @@ static bool check_origin(const gate_t *gate, int status, const uvhttp_client_res
             sim_fail("the other server's response to %x: %s", gate->tag, uvhttp_error_name(status));
         return false;
     }
-    uvhttp_str_t body = uvhttp_client_response_body(response), tag = uvhttp_client_response_header(response, "X-Origin");
+    uvhttp_str_t body = uvhttp_client_response_body(response),
+                 tag = uvhttp_client_response_header(response, "X-Origin");
     if (port != SIM_ORIGIN_WHOLE) sim_fail("a broken response to %x is taken for a whole one", gate->tag);
     if (uvhttp_client_response_status(response) != 200 || body.size != gate->size || tag.size == 0 ||
         strtoul(tag.data, NULL, 16) != gate->tag)

@@ -47,7 +47,7 @@ struct sim_conn {
     bool client_fin, client_rst, client_gone;
     bool server_fin, server_rst, server_gone;
     bool linger_zero;
-    bool outgoing; /* the server has connected; `arg` is the origin's */
+    bool outgoing;       /* the server has connected; `arg` is the origin's */
     bool never_accepted; /* there were no descriptors for it, and its listener was closed */
 };
 

@@ -1,5 +1,5 @@
-/* Owns: WebSocket topics in a run. Clients of /topic subscribe to one topic. What one of them sends is published to all,
- * itself included, by its loop or by a thread of the pool. websocket.c knows what a subscriber may see. */
+/* Owns: WebSocket topics in a run. Clients of /topic subscribe to one topic. What one of them sends is published to
+ * all, itself included, by its loop or by a thread of the pool. websocket.c knows what a subscriber may see. */
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -73,7 +73,8 @@ static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user)
     for (size_t i = 0; i < 8; i++)
         numbers[i / 4] |= (uint32_t)(unsigned char)((const char *)message.data)[i] << 8 * (i % 4);
     int status = publish(ws, numbers[0], publication_new(numbers[0], numbers[1]));
-    bool excused = sim_failing || status == UVHTTP_E_WORK_CANCELLED || status == UVHTTP_E_WORK_FULL || status == UVHTTP_E_STATE;
+    bool excused =
+        sim_failing || status == UVHTTP_E_WORK_CANCELLED || status == UVHTTP_E_WORK_FULL || status == UVHTTP_E_STATE;
     if (status != UVHTTP_OK && !excused) sim_fail("publication %x: %s", numbers[0], uvhttp_error_name(status));
     if (status != UVHTTP_OK) uvhttp_ws_close(ws, UVHTTP_WS_INTERNAL_ERROR, NULL);
 }
@@ -81,9 +82,9 @@ static void on_message(uvhttp_ws_t *ws, uvhttp_ws_message_t message, void *user)
 int sim_topics_add(uvhttp_server_t *server) {
     jobs_open = 0;
     const uvhttp_ws_options_t options = {.publish_to_self = true};
-    return uvhttp_websocket(
-        server, "/topic",
-        &(uvhttp_ws_handlers_t){.on_open = on_open, .on_message = on_message, .options = &options}, NULL);
+    return uvhttp_websocket(server, "/topic",
+                            &(uvhttp_ws_handlers_t){.on_open = on_open, .on_message = on_message, .options = &options},
+                            NULL);
 }
 
 /* Nobody is so slow that a publication had to be left out. */

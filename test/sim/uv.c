@@ -1,5 +1,5 @@
-/* Owns: what a loop's libuv watches of the simulated kernel: uv_poll on a simulated descriptor. Everything else of libuv
- * is the real one, which knows real descriptors only. */
+/* Owns: what a loop's libuv watches of the simulated kernel: uv_poll on a simulated descriptor. Everything else of
+ * libuv is the real one, which knows real descriptors only. */
 #include <uv.h>
 
 #include "kernel.h"

@@ -1,6 +1,6 @@
 /* Owns: WebSocket as a client speaks it, and the model of what the server sends: one message for each of the client's,
- * in their order, of bytes of its tag; a pong for each ping; a close for a close. Subscribers get each publication once,
- * their own included, and those of one loop in their order. */
+ * in their order, of bytes of its tag; a pong for each ping; a close for a close. Subscribers get each publication
+ * once, their own included, and those of one loop in their order. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,10 +32,11 @@ void sim_ws_upgrade(client_t *client, const op_t *op) {
     for (uint32_t i = 0; i < CLIENTS_MAX; i++) client->frames.seen[i] = (seen_t){.last = -1};
     client->frames.seen[client->id].last = (int)client->asked - 1; /* what follows is published */
     start_out(client, 512);
-    client->out_size = (size_t)sprintf(
-        client->out, "GET %s HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-                     "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-        op->topic ? "/topic" : "/ws");
+    client->out_size =
+        (size_t)sprintf(client->out,
+                        "GET %s HTTP/1.1\r\nHost: sim\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+                        op->topic ? "/topic" : "/ws");
     sim_transport_encode(client);
 }
 
@@ -234,7 +235,8 @@ static void take_payload(client_t *client, const char *data, size_t size) {
     uint64_t at = frames->message_at - (frames->topic ? 8 : 0);
     size_t wrong = size > 0 ? sim_mismatch(data, tag, at, size) : size;
     if (wrong < size)
-        sim_fail("client %u: byte %llu of the message for %x is wrong", client->id, (unsigned long long)(at + wrong), tag);
+        sim_fail("client %u: byte %llu of the message for %x is wrong", client->id, (unsigned long long)(at + wrong),
+                 tag);
     frames->message_at += size;
 }
 
