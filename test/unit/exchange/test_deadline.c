@@ -77,7 +77,7 @@ static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
         if (defer) assert_int_equal(uvhttp_deferred_text(seen.deferred, 200, "late"), UVHTTP_E_ABORTED);
         if (defer) uvhttp_deferred_release(seen.deferred);
     }
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 2);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 2);
 }
 
 static _Atomic(uvhttp_deferred_t *) late;
@@ -136,7 +136,7 @@ static void test_a_deferred_response_that_is_late_is_503(void **state) {
         assert_int_equal(uvhttp_deferred_text(deferred, 200, "late"), UVHTTP_E_ABORTED);
         uvhttp_deferred_release(deferred);
     }
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 3);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 3);
     assert_int_equal(counter(serving, "aborted"), 0);
 }
 
@@ -150,7 +150,7 @@ static void test_a_response_that_is_begun_in_time_may_take_longer(void **state) 
     uvhttp_deferred_release(late);
     assert_string_equal(client_read(fd)->body, "done");
     close(fd);
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 0);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 0);
 }
 
 int main(void) {

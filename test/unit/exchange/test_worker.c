@@ -350,7 +350,7 @@ static void test_a_response_that_is_late_is_503_and_the_handler_continues(void *
     int fd = client_ask(serving, GET("/late"));
     wait_semaphore(&seen.inside);
     client_read_last(fd, 503);
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 1);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 1);
     sem_post(&seen.go_on);
     WAIT_UNTIL(atomic_load(&seen.done_aborted) == 2);
     assert_int_equal(atomic_load(&seen.returned), 1);

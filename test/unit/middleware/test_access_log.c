@@ -231,7 +231,7 @@ static atomic_int warnings; /* of requests that were not logged */
 /* For tests that drop: on the log's thread. */
 static void take_warning(uvhttp_log_level_t level, const char *message, size_t size, void *user) {
     (void)size, (void)user;
-    if (level == UVHTTP_LOG_LEVEL_WARN && strstr(message, "requests were not logged, for lines come faster"))
+    if (level == UVHTTP_LOG_LEVEL_WARN && strstr(message, "requests were not logged, because lines come faster"))
         atomic_fetch_add(&warnings, 1);
 }
 
