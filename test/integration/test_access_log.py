@@ -238,7 +238,7 @@ def test_a_reader_that_does_not_read_does_not_hold_up_a_rotation(serve, tmp_path
     objects = [json.loads(one) for one in path.read_text().splitlines()]
     assert any(one.get("target") == "/n/2" for one in objects)
     assert any("dropped" in one for one in objects)
-    assert "requests were not logged, for lines come faster" in server.stderr()
+    assert "requests were not logged, because lines come faster" in server.stderr()
 
 
 def test_a_full_disk_leaves_whole_lines_and_exact_counts(serve, tmp_path):

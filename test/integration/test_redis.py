@@ -255,7 +255,7 @@ def test_a_hostile_redis_is_left_at_once(serve, answer):
         begin = time.monotonic()
         assert status(server, "a", "closed") == 503 and status(server, "a", "open") == 200
         assert time.monotonic() - begin < 8, "not by its time limit"
-        assert "is away: an answer that no question of ours has" in server.new_stderr()
+        assert "is away: a reply that matches no request" in server.new_stderr()
 
 
 def test_what_a_hostile_redis_sends_unasked_is_not_kept(serve):
