@@ -309,7 +309,7 @@ def run(*args, **options):
         (["--port"], "--port", "value"),
         (["--io-threads", "1025"], "--io-threads", "1025"),
         (["--io-threads=99999999999999999999"], "--io-threads", "99999999999999999999"),
-        (["--engine", "epoll"], "--engine", "epoll"),
+        (["--engine", "poll"], "--engine", "poll"),
         (["--no-such"], "--no-such", "unknown"),
         (["8080"], "8080", "unknown"),
         (["--prot=1"], "--prot", "did you mean --port?"),

@@ -46,7 +46,7 @@ static void test_the_time_of_a_pause_does_not_count(void **state) {
     WAIT_UNTIL(seen.bytes == 5);
     struct pollfd refused = {.fd = fd, .events = POLLIN};
     if (poll(&refused, 1, 1300) == 0) (void)send(fd, "6", 1, MSG_NOSIGNAL); /* the clock is looked at once a second */
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     uint64_t took_ns = uvhttp__clock_ns() - resumed_ns;
     if (answer->status == 408) /* a machine that stood still for what is left of the time, from the resume on */
         assert_true(took_ns >= UINT64_C(1900000000));
@@ -66,7 +66,7 @@ static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
         atomic_store(&seen.defer, defer);
         atomic_store(&seen.pause_at_first, true);
         int fd = client_ask(serving, HEAD("Content-Length: 6\r\n") "1");
-        response_case_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_int_equal(answer->status, 503);
         assert_string_equal(answer->body, "the response was not ready in time\n");
         client_expect_end(fd);
@@ -77,7 +77,7 @@ static void test_a_pause_without_end_is_503_if_the_route_says_so(void **state) {
         if (defer) assert_int_equal(uvhttp_deferred_text(seen.deferred, 200, "late"), UVHTTP_E_ABORTED);
         if (defer) uvhttp_deferred_release(seen.deferred);
     }
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 2);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 2);
 }
 
 static _Atomic(uvhttp_deferred_t *) late;
@@ -136,7 +136,7 @@ static void test_a_deferred_response_that_is_late_is_503(void **state) {
         assert_int_equal(uvhttp_deferred_text(deferred, 200, "late"), UVHTTP_E_ABORTED);
         uvhttp_deferred_release(deferred);
     }
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 3);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 3);
     assert_int_equal(counter(serving, "aborted"), 0);
 }
 
@@ -150,7 +150,7 @@ static void test_a_response_that_is_begun_in_time_may_take_longer(void **state) 
     uvhttp_deferred_release(late);
     assert_string_equal(client_read(fd)->body, "done");
     close(fd);
-    assert_int_equal(counter(serving, "rejected_answer_timeout"), 0);
+    assert_int_equal(counter(serving, "rejected_response_timeout"), 0);
 }
 
 int main(void) {
