@@ -26,7 +26,7 @@ static void send_large_static(uvhttp_request_t *req, uvhttp_response_t *res, voi
 
 static void expect_response(int fd, const char *request, size_t size, char first) {
     client_send_text(fd, request);
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_int_equal(strlen(answer->body), size);
     assert_int_equal(answer->body[0], first);

@@ -80,7 +80,7 @@ static void expect_line(int fd, const char *line) {
 }
 
 static void expect_response(int fd, int status, const char *body) {
-    const response_case_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, status);
     assert_string_equal(answer->body, body);
 }

@@ -74,7 +74,7 @@ static void test_another_thread_responds(void **state) {
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "again"), UVHTTP_E_STATE);
     assert_int_equal(uvhttp_deferred_json(deferred, 200, "{}"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 201);
     assert_string_equal(answer->body, "made");
     assert_non_null(strstr(answer->text, "X-From: afar\r\n"));
@@ -228,7 +228,7 @@ static void test_run_streams_piece_by_piece(void **state) {
     assert_int_equal(uvhttp_deferred_run(deferred, stream_write, (void *)"two"), UVHTTP_OK);
     assert_int_equal(uvhttp_deferred_run(deferred, stream_end, NULL), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "4\r\none \r\n3\r\ntwo\r\n0\r\n\r\n");
     close(fd);
@@ -240,7 +240,7 @@ static void test_a_stream_that_is_given_up_is_cut_off(void **state) {
     int fd = begin_and_take(state, &deferred);
     assert_int_equal(uvhttp_deferred_run(deferred, stream_begin, NULL), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_null(strstr(answer->body, "0\r\n\r\n"));
     close(fd);
     WAIT_UNTIL(dones_aborted == 1);
@@ -255,7 +255,7 @@ static void test_a_drain_waits_for_the_response(void **state) {
     uvhttp_server_stop(serving->server);
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "at last"), UVHTTP_OK);
     uvhttp_deferred_release(deferred);
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_string_equal(answer->body, "at last");
     client_expect_end(fd);
     close(fd);

@@ -122,7 +122,7 @@ static void send_head(int fd, const char *path, size_t size) {
 }
 
 /* The body in two pieces that are cut at `cut`. */
-static const response_case_t *ask(serving_t *serving, const char *path, const char *body, size_t cut) {
+static const client_response_t *ask(serving_t *serving, const char *path, const char *body, size_t cut) {
     int fd = client_connect(serving->port);
     char first[2048];
     assert_true(cut < sizeof first);
@@ -131,7 +131,7 @@ static const response_case_t *ask(serving_t *serving, const char *path, const ch
     send_head(fd, path, strlen(body));
     if (cut > 0) client_send_text(fd, first);
     client_send_text(fd, body + cut);
-    const response_case_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     close(fd);
     return answer;
 }
@@ -154,7 +154,7 @@ static const char whole[] = FIELD("title", "green tea") FILE_HEAD("file", "../..
 static void test_fields_are_reported_and_files_are_on_disk_wherever_the_body_is_cut(void **state) {
     serving_t *serving = start(state);
     for (size_t cut = 0; cut < sizeof whole; cut += 7) {
-        const response_case_t *answer = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
+        const client_response_t *answer = ask(serving, cut % 2 ? "/spooled" : "/form", whole, cut);
         assert_int_equal(answer->status, 200);
         assert_string_equal(answer->body, "title=green tea;=;file:a.txt:5;file:a-1.txt:6;none:-:0;empty:b.txt:0;");
         expect_file("a.txt", "first", 5);
@@ -235,7 +235,7 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8, .field_count_max = 3});
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int spooled = 0; spooled < 2; spooled++) {
-            const response_case_t *answer = ask(serving, spooled ? "/spooled" : "/form", cases[i].body, 0);
+            const client_response_t *answer = ask(serving, spooled ? "/spooled" : "/form", cases[i].body, 0);
             assert_int_equal(answer->status, cases[i].status);
             assert_string_equal(answer->body, cases[i].code);
         }
@@ -246,7 +246,7 @@ static void test_what_is_malformed_or_beyond_a_limit_leaves_nothing(void **state
 static void test_the_name_of_a_file_that_was_removed_is_another_uploads(void **state) {
     serving_t *serving = start_with(state, (uvhttp_form_limits_t){.part_size_max = 8});
     atomic_store(&taken_over, "b.txt");
-    const response_case_t *answer =
+    const client_response_t *answer =
         ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "123456789\r\n--b--", 0);
     assert_int_equal(answer->status, 413);
     assert_null(atomic_load(&taken_over));
@@ -273,7 +273,7 @@ static void test_no_space_is_reported_and_leaves_nothing(void **state) {
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &(struct rlimit){.rlim_cur = 4, .rlim_max = before.rlim_max}), 0);
-    const response_case_t *answer =
+    const client_response_t *answer =
         ask(serving, "/form", FILE_HEAD("f", "a.txt") "abc\r\n" FILE_HEAD("g", "b.txt") "abcdef\r\n--b--", 0);
     int status = answer->status;
     char body[64];

@@ -694,7 +694,7 @@ static void test_reading_a_request_while_its_response_is_made_needs_no_lock(void
     pthread_join(thread, NULL);
     assert_int_equal(uvhttp_deferred_text(user.deferred, 200, "made"), UVHTTP_OK);
     uvhttp_deferred_release(user.deferred);
-    const response_case_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "made");
     assert_non_null(strstr(answer->text, "X-0: 0123456789012345678901234567890123456789\r\n"));

@@ -184,7 +184,7 @@ static void test_a_handler_on_a_worker_thread_reads_and_responds_as_on_the_loop(
     start(serving);
     int fd =
         client_ask(serving, "POST /tell/a%2Fb?q=x HTTP/1.1\r\nHost: a\r\nX-Ask: why\r\nContent-Length: 4\r\n\r\nbody");
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 201);
     assert_string_equal(answer->body, "told a/b x why 127.0.0.1 127.0.0.1 body 1 1");
     assert_non_null(strstr(answer->text, "X-Worker: yes\r\n"));
@@ -254,7 +254,7 @@ static void test_a_group_s_route_chooses_by_its_options(void **state) {
     } cases[] = {{GET("/group/worker/1"), " 1 1"}, {GET("/group/back/1"), " 0 1"}, {GET("/stays/1"), " 1 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
         int fd = client_ask(serving, cases[i].ask);
-        response_case_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_string_equal(answer->body + strlen(answer->body) - 4, cases[i].end);
         close(fd);
     }
@@ -374,7 +374,7 @@ static void test_a_handle_that_responds_before_its_handler_has_returned(void **s
     assert_int_equal(uvhttp_deferred_text(deferred, 200, "twice"), UVHTTP_E_STATE);
     uvhttp_deferred_release(deferred);
     sem_post(&seen.go_on);
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_string_equal(answer->body, "early");
     assert_non_null(strstr(answer->text, "X-Later: yes"));
     close(fd);
@@ -443,7 +443,7 @@ static void test_a_full_backlog_is_503_with_retry_after(void **state) {
     int waiting = client_ask(serving, GET("/blocked"));
     WAIT_UNTIL(counter(serving, "work_waiting") == 1);
     int refused = client_ask(serving, GET("/blocked"));
-    response_case_t *answer = client_read(refused);
+    client_response_t *answer = client_read(refused);
     assert_int_equal(answer->status, 503);
     assert_non_null(strstr(answer->text, "Retry-After: 1\r\n"));
     assert_non_null(strstr(answer->text, "X-Hook: yes\r\n"));

@@ -107,7 +107,7 @@ static serving_t *start(void **state) {
 }
 
 static void assert_response(int fd, const char *text) {
-    const response_case_t *answer = client_read(fd);
+    const client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, text);
 }

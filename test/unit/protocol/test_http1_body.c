@@ -86,7 +86,7 @@ static void expect_body(int fd, size_t size) {
 }
 
 static void expect_hello(int fd) {
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 200);
     assert_string_equal(answer->body, "hello");
 }

@@ -73,7 +73,7 @@ static void test_bytes_behind_the_head_are_the_other_protocols(void **state) {
     serving_t *serving = *state;
     begin(state);
     int fd = client_ask(serving, UPGRADE("/up") "early");
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 101);
     assert_non_null(strstr(answer->text, "Upgrade: echo\r\n"));
     assert_non_null(strstr(answer->text, "Connection: Upgrade\r\n"));
@@ -118,7 +118,7 @@ static void test_a_response_in_place_of_the_upgrade_ends_the_connection_as_asked
     begin(state);
     int fd =
         client_ask(serving, "GET /not-up HTTP/1.1\r\nHost: a\r\nConnection: close, Upgrade\r\nUpgrade: echo\r\n\r\n");
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     assert_int_equal(answer->status, 403);
     assert_non_null(strstr(answer->text, "Connection: close\r\n"));
     client_expect_end(fd);
@@ -173,7 +173,7 @@ static void test_a_late_upgrade_learns_of_drain_and_fin(void **state) {
         if (other >= 0) assert_int_equal(client_read(other)->status, 404);
         assert_int_equal(uvhttp_deferred_run(deferred, run_upgrade, (void *)"hello"), UVHTTP_OK);
         uvhttp_deferred_release(deferred);
-        response_case_t *answer = client_read(fd);
+        client_response_t *answer = client_read(fd);
         assert_int_equal(answer->status, 101);
         assert_null(strstr(answer->text, "Connection: close"));
         expect_text(fd, "hello");

@@ -134,7 +134,7 @@ static const char *respond_to(serving_t *serving, int listener, const char *text
     for (size_t at = 0; at < size; at += step)
         if (send(fd, text + at, step, MSG_NOSIGNAL) < 0) break;
     close(fd);
-    response_case_t *answer = client_read(client);
+    client_response_t *answer = client_read(client);
     close(client);
     return answer->body;
 }

@@ -80,8 +80,8 @@ int client_ask(const serving_t *serving, const char *text) {
     return fd;
 }
 
-response_case_t *client_read(int fd) {
-    static response_case_t answer;
+client_response_t *client_read(int fd) {
+    static client_response_t answer;
     memset(&answer, 0, sizeof answer);
     size_t want = sizeof answer.text - 1;
     while (answer.size < want) {

@@ -68,11 +68,11 @@ typedef struct answer {
     const char *body;
     size_t size;
     char text[16384];
-} response_case_t;
+} client_response_t;
 
 /* Reads one response with Content-Length, or until the end of the connection if there is none. status 0: nothing came.
  */
-response_case_t *client_read(int fd);
+client_response_t *client_read(int fd);
 /* Reads one response of this status, and closes. */
 void client_read_last(int fd, int status);
 

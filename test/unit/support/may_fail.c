@@ -25,7 +25,7 @@ static void expect_response_or_close(int fd) {
         if (atomic_load(&run_returned)) return;
         assert_true(tries < LIMIT_SECONDS * 100);
     }
-    response_case_t *answer = client_read(fd);
+    client_response_t *answer = client_read(fd);
     if (answer->size == 0) return;
     assert_true(answer->status == 200 || answer->status == 500 || answer->status == 503);
     assert_non_null(strstr(answer->text, "\r\n\r\n"));
