@@ -187,4 +187,15 @@ PLANTS = [
           "    if (!uvhttp__work_any_ready(work) || thread) return true;\n    uvhttp__list_remove(&thread->link);"),
     Plant("a job is given back before it has been run to its end", "src/exec/work_thread.c",
           "    job->run(job);\n", "    if (plain && job->port) atomic_fetch_add(&job->port->returned, 1);\n    job->run(job);\n"),
+    # --- src/server, src/handler, src/middleware, src/client ---
+    Plant("responses to refused calls wait for the next iteration", "src/server/http_loop.c",
+          "        uvhttp__calls_submit(http);\n        if (http->http2) uvhttp__http2_end_iteration(http->http2);",
+          "        uvhttp__calls_submit(http);", memory=True),
+    Plant("a publication reaches one subscriber of a loop", "src/handler/websocket_publish.c",
+          "if (ws == publication->except || ws->state != UVHTTP__WS_OPEN) return;",
+          "if (ws == publication->except || ws->state != UVHTTP__WS_OPEN || delivery->uses > 1) return;"),
+    Plant("off by one: a bucket admits one request more", "src/middleware/rate_limit.h",
+          "decision->allowed = used + take->interval_ns <= capacity;", "decision->allowed = used <= capacity;"),
+    Plant("the end of a connection is taken for the end of its response", "src/client/client.c",
+          "return uvhttp__http1_response_end(&call->reader) == 0 ? UVHTTP_OK : UVHTTP_E_PEER_RESET;", "return UVHTTP_OK;"),
 ]
